@@ -1,0 +1,45 @@
+# Two commands for a newcomer: `make demo` and `make test`. Each makes its own virtual environment.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+PYTEST_ARGS ?=
+
+.PHONY: help demo test lint bench clean
+help:
+	@echo "make demo   the whole life of a report on this machine, ending with a table and an HTML report"
+	@echo "make test   lint, types, import rules, unit, statistical and end-to-end tests"
+	@echo "make lint   lint, types and import rules only"
+	@echo "make bench  speed and memory, as ratios against named alternatives"
+	@echo "make clean  remove the virtual environment and what the tools leave behind"
+
+$(VENV)/.python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "Python 3.11 or newer is needed; $(PYTHON) is $$($(PYTHON) -V 2>&1). Try: make PYTHON=python3.12 ..."; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(VENV)/.all: $(VENV)/.python pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[all]'
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.all pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[all,dev]'
+	@touch $@
+
+demo: $(VENV)/.all
+	$(BIN)/rappor demo
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test: lint
+	$(BIN)/pytest -n 2 --dist loadfile $(PYTEST_ARGS)
+
+bench: $(VENV)/.dev
+	$(BIN)/rappor bench
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache build dist
