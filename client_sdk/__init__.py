@@ -1,0 +1,1 @@
+"""The device: randomise a value before it leaves, queue it, send it."""

@@ -1,0 +1,1 @@
+"""The collector: FastAPI and SQL; counters, never people."""

@@ -1,0 +1,1 @@
+"""The decoder: from an aggregate to frequencies with honest intervals."""

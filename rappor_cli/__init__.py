@@ -1,0 +1,1 @@
+"""The `rappor` command: thin. Each sub-command loads its own package when it is called."""

@@ -1,0 +1,88 @@
+"""Entry point of `rappor`: finds the module of a command, and turns errors into one line.
+
+Exit codes: 0 done, 1 refused or failed with a one-line reason, 2 wrong usage.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from importlib.metadata import version
+from typing import Any
+
+from rappor_core.errors import RapporError
+
+# command: (module, attribute, one line of help). The attribute is a function or a typer.Typer.
+COMMANDS: dict[str, tuple[str, str, str]] = {
+    "demo": ("rappor_cli.demo", "demo", "The whole life of a report on this machine."),
+    "serve": ("rappor_cli.serve", "serve", "Run the collector."),
+    "metrics": ("rappor_cli.metrics", "app", "Check, list and push metrics.toml."),
+    "close": ("rappor_cli.close", "close", "Close a day for good, so that it can be served."),
+    "aggregate": ("rappor_cli.aggregate", "aggregate", "Fetch the counts of closed days."),
+    "decode": ("rappor_cli.decode", "decode", "Recover frequencies from an aggregate."),
+    "simulate": ("rappor_cli.simulate", "simulate", "Run a published or calibration experiment."),
+    "bench": ("rappor_cli.bench", "bench", "Measure speed and memory as ratios."),
+}
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run `rappor` with `arguments` (default: the process's own) and return its exit code."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if not arguments or arguments[0] in ("-h", "--help", "help"):
+        print(_overview())
+        return 0 if arguments else 2
+    if arguments[0] == "--version":
+        print(f"rappor {version('rappor-telemetry')}")
+        return 0
+    if arguments[0] not in COMMANDS:
+        print(f"rappor: unknown command {arguments[0]!r}; see rappor --help", file=sys.stderr)
+        return 2
+    return _run(arguments[0], arguments[1:])
+
+
+def _run(name: str, arguments: list[str]) -> int:
+    module, attribute, _ = COMMANDS[name]
+    try:
+        command = _as_command(getattr(import_module(module), attribute))
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package in ("rappor_core", "rappor_cli", "client_sdk", "collector", "decoder"):
+            raise
+        print(
+            f"rappor {name}: the library {package!r} is missing; "
+            "pip install 'rappor-telemetry[all]'",
+            file=sys.stderr,
+        )
+        return 1
+    return _invoke(command, name, arguments)
+
+
+def _invoke(command: Any, name: str, arguments: list[str]) -> int:
+    """Call a command. Its own exits pass through; an error of ours becomes one line."""
+    try:
+        command(args=arguments, prog_name=f"rappor {name}", standalone_mode=True)
+    except SystemExit as exit_:
+        return exit_.code if isinstance(exit_.code, int) else int(exit_.code is not None)
+    except (RapporError, OSError) as error:
+        print(f"rappor {name}: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _as_command(target: Any) -> Any:
+    """The click command of a typer application, or of a plain function."""
+    import typer  # only where a command runs: `rappor --help` needs no library
+
+    if not isinstance(target, typer.Typer):
+        app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+        app.command()(target)
+        target = app
+    return typer.main.get_command(target)
+
+
+def _overview() -> str:
+    width = max(map(len, COMMANDS))
+    lines = [f"  {name:<{width}}  {text}" for name, (_, _, text) in COMMANDS.items()]
+    return "\n".join(
+        ["usage: rappor COMMAND [OPTIONS]", "", "commands:", *lines, "", "rappor COMMAND --help"]
+    )

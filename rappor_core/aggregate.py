@@ -1,0 +1,187 @@
+"""`Aggregate`: what leaves the collector. Counts, never reports."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date
+from typing import Any
+
+from rappor_core.errors import AggregateError, WireFormatError
+from rappor_core.params import RapporParams
+from rappor_core.report import parse_strict_json
+
+AGGREGATE_VERSION = 1
+_FIELDS = {
+    "version",
+    "metric",
+    "definition",
+    "params_id",
+    "params",
+    "first_day",
+    "last_day",
+    "reports_per_cohort",
+    "bit_counts",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """Counts of the reports of one metric over a window of closed days.
+
+    metric: its name.  params_id: digest of what gives the reports their meaning, "" if unknown.
+    params: how they were made.  definition: the metric as declared (`Metric.to_dict`), or empty.
+    first_day, last_day: the window, inclusive, UTC; None where unknown (google/rappor's files).
+    reports_per_cohort: N_j, m integers.  bit_counts: c_ij, m rows of k integers, 0 <= c_ij <= N_j.
+
+    Raises AggregateError for counts of the wrong shape, or that no set of reports can give.
+    """
+
+    metric: str
+    params: RapporParams
+    reports_per_cohort: tuple[int, ...]
+    bit_counts: tuple[tuple[int, ...], ...]
+    params_id: str = ""
+    first_day: date | None = None
+    last_day: date | None = None
+    definition: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Check shapes and ranges."""
+        params = self.params
+        if len(self.reports_per_cohort) != params.num_cohorts:
+            raise AggregateError(
+                f"{len(self.reports_per_cohort)} cohorts of reports; "
+                f"the parameters say num_cohorts = {params.num_cohorts}"
+            )
+        if len(self.bit_counts) != params.num_cohorts:
+            raise AggregateError(
+                f"{len(self.bit_counts)} rows of bit counts; "
+                f"the parameters say num_cohorts = {params.num_cohorts}"
+            )
+        for cohort, (total, row) in enumerate(
+            zip(self.reports_per_cohort, self.bit_counts, strict=True)
+        ):
+            _check_cohort(cohort, total, row, params.num_bits)
+        if self.first_day and self.last_day and self.first_day > self.last_day:
+            raise AggregateError(f"the window {self.first_day} to {self.last_day} runs backwards")
+
+    @property
+    def num_reports(self) -> int:
+        """N, over all cohorts."""
+        return sum(self.reports_per_cohort)
+
+    def merge(self, other: Aggregate) -> Aggregate:
+        """Add the counts of another aggregate of the same metric and parameters.
+
+        Adding a window that overlaps this one is refused: its reports would count twice.
+        """
+        if (self.metric, self.params_id, self.params) != (
+            other.metric,
+            other.params_id,
+            other.params,
+        ):
+            raise AggregateError(
+                f"{self.metric!r} ({self.params_id}) and {other.metric!r} ({other.params_id}) "
+                "have different meanings and cannot be added"
+            )
+        if _overlap(self, other):
+            raise AggregateError(
+                f"the windows {self.first_day} to {self.last_day} and {other.first_day} to "
+                f"{other.last_day} overlap: reports would count twice"
+            )
+        days = [d for a in (self, other) for d in (a.first_day, a.last_day) if d is not None]
+        return replace(
+            self,
+            reports_per_cohort=_added(self.reports_per_cohort, other.reports_per_cohort),
+            bit_counts=tuple(map(_added, self.bit_counts, other.bit_counts)),
+            first_day=min(days, default=None),
+            last_day=max(days, default=None),
+        )
+
+    def to_json(self) -> str:
+        """Write version 1 of the aggregate file."""
+        return json.dumps(
+            {
+                "version": AGGREGATE_VERSION,
+                "metric": self.metric,
+                "definition": dict(self.definition),
+                "params_id": self.params_id,
+                "params": self.params.to_dict(),
+                "first_day": self.first_day and self.first_day.isoformat(),
+                "last_day": self.last_day and self.last_day.isoformat(),
+                "reports_per_cohort": self.reports_per_cohort,
+                "bit_counts": self.bit_counts,
+            },
+            separators=(",", ":"),
+        )
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Aggregate:
+        """Read an aggregate file. Raises WireFormatError or AggregateError, saying what is off."""
+        fields = parse_strict_json(text.encode() if isinstance(text, str) else text)
+        if not isinstance(fields, dict) or fields.get("version") != AGGREGATE_VERSION:
+            raise WireFormatError(f"this is not an aggregate file of version {AGGREGATE_VERSION}")
+        if fields.keys() != _FIELDS:
+            wrong = sorted(map(ascii, fields.keys() ^ _FIELDS))
+            raise WireFormatError(f"missing or unknown fields: {', '.join(wrong[:5])}")
+        _check_text(fields)
+        return cls(
+            metric=fields["metric"],
+            params=RapporParams.from_dict(fields["params"]),
+            reports_per_cohort=_row("reports_per_cohort", fields["reports_per_cohort"]),
+            bit_counts=tuple(_row("bit_counts", row) for row in _list(fields["bit_counts"])),
+            params_id=fields["params_id"],
+            first_day=_day(fields["first_day"]),
+            last_day=_day(fields["last_day"]),
+            definition=fields["definition"],
+        )
+
+
+def _check_cohort(cohort: int, total: int, row: Sequence[int], num_bits: int) -> None:
+    if len(row) != num_bits:
+        raise AggregateError(
+            f"cohort {cohort} has {len(row)} bit counts; the parameters say num_bits = {num_bits}"
+        )
+    if total < 0 or (row and not 0 <= min(row) <= max(row) <= total):
+        raise AggregateError(
+            f"cohort {cohort}: bit counts from {min(row)} to {max(row)} do not fit {total} reports"
+        )
+
+
+def _overlap(one: Aggregate, other: Aggregate) -> bool:
+    if not (one.first_day and one.last_day and other.first_day and other.last_day):
+        return False
+    return one.first_day <= other.last_day and other.first_day <= one.last_day
+
+
+def _added(left: Sequence[int], right: Sequence[int]) -> tuple[int, ...]:
+    return tuple(a + b for a, b in zip(left, right, strict=True))
+
+
+def _check_text(fields: Mapping[str, Any]) -> None:
+    for name, kind in (("metric", str), ("params_id", str), ("params", dict), ("definition", dict)):
+        if type(fields[name]) is not kind:
+            raise WireFormatError(f"{name} is not of type {kind.__name__}")
+
+
+def _list(value: Any) -> list[Any]:
+    if type(value) is not list:
+        raise WireFormatError("bit_counts is not a list of rows")
+    return value
+
+
+def _row(name: str, value: Any) -> tuple[int, ...]:
+    if type(value) is not list or any(type(count) is not int for count in value):
+        raise WireFormatError(f"{name} holds something other than whole numbers")
+    return tuple(value)
+
+
+def _day(text: Any) -> date | None:
+    if text is None:
+        return None
+    try:
+        return date.fromisoformat(text)
+    except (TypeError, ValueError):
+        raise WireFormatError(f"day {text!r} is not a date YYYY-MM-DD") from None

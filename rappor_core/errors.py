@@ -1,0 +1,40 @@
+"""Every error of the product, in one tree.
+
+RapporError
+|-- ParameterError           a parameter outside its range, or a set that cannot work
+|   `-- InformationLostError f = 1 or p = q: nothing can be learnt from the reports
+|-- ValueRefusedError        a value that the metric cannot encode
+|-- MetricsFileError         metrics.toml is wrong: names the metric, the key and the value
+|-- WireFormatError          bytes that are not a report or a batch of a known version
+`-- AggregateError           aggregates that do not fit together, or whose counts cannot be
+
+Messages repeat the bad value and name the way out. None of them holds a secret.
+"""
+
+
+class RapporError(Exception):
+    """Base of every error that this product raises on purpose."""
+
+
+class ParameterError(RapporError, ValueError):
+    """A parameter is outside its range, or the set of parameters cannot work."""
+
+
+class InformationLostError(ParameterError):
+    """The parameters destroy all information (f = 1, or p = q): nothing can be decoded."""
+
+
+class ValueRefusedError(RapporError, ValueError):
+    """A value that the metric cannot encode. The message names the type, never the value."""
+
+
+class MetricsFileError(RapporError, ValueError):
+    """`metrics.toml` cannot be used as it is."""
+
+
+class WireFormatError(RapporError, ValueError):
+    """Bytes that are not a report, a batch or an aggregate of a known version."""
+
+
+class AggregateError(RapporError, ValueError):
+    """Aggregates that do not fit together, or counts that no set of reports can give."""

@@ -1,0 +1,89 @@
+"""From a value to the bits of its Bloom filter, in each cohort.
+
+Two families. `mmh3`, ours, hashes a value once and derives the positions of every cohort by
+arithmetic that numpy does for a million values at once. `md5` is the one of google/rappor's
+Python and C++ clients, for reports that its users already hold.
+
+The positions of one value may coincide (then fewer bits are set), as in arXiv:1407.6981.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from hashlib import md5
+
+import mmh3
+
+from rappor_core.errors import ValueRefusedError
+from rappor_core.params import RapporParams
+
+MASK64 = (1 << 64) - 1
+MIX_1 = 0xBF58476D1CE4E5B9  # the finaliser of SplitMix64 (Steele, Lea, Flood 2014; Stafford's mix)
+MIX_2 = 0x94D049BB133111EB
+
+
+def normalise(text: str) -> bytes:
+    """Unicode NFC, then UTF-8: the one form in which strings are hashed and compared.
+
+    Raises ValueRefusedError for text that UTF-8 cannot hold (a lone surrogate).
+    """
+    try:
+        return unicodedata.normalize("NFC", text).encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise ValueRefusedError(
+            "the string holds a lone surrogate, which UTF-8 cannot express; clean it first"
+        ) from error
+
+
+def value_hash(data: bytes) -> tuple[int, int]:
+    """The 128-bit MurmurHash3 (x64 variant, seed 0) of a value, as two unsigned 64-bit halves."""
+    low, high = mmh3.hash64(data, 0, True, False)
+    return low, high
+
+
+def mix64(word: int) -> int:
+    """Mix 64 bits so that each depends on all; a bijection on [0, 2**64)."""
+    word = ((word ^ (word >> 30)) * MIX_1) & MASK64
+    word = ((word ^ (word >> 27)) * MIX_2) & MASK64
+    return word ^ (word >> 31)
+
+
+def mmh3_positions(data: bytes, cohort: int, num_bits: int, num_hashes: int) -> tuple[int, ...]:
+    """Positions of a value in one cohort, h integers in [0, num_bits), family `mmh3`.
+
+    Word w = cohort * ceil(h/2) + i is mix64(low + (w + 1) * (high | 1)): a SplitMix64 stream whose
+    start and step are the value's own. Its upper and lower halves give positions 2i and 2i + 1,
+    each as (half * num_bits) >> 32, whose bias is below num_bits / 2**32.
+    """
+    low, high = value_hash(data)
+    words_per_cohort = (num_hashes + 1) // 2
+    first = cohort * words_per_cohort + 1
+    positions: list[int] = []
+    for counter in range(first, first + words_per_cohort):
+        word = mix64((low + counter * (high | 1)) & MASK64)
+        positions.append(((word >> 32) * num_bits) >> 32)
+        positions.append(((word & 0xFFFFFFFF) * num_bits) >> 32)
+    return tuple(positions[:num_hashes])
+
+
+def md5_positions(data: bytes, cohort: int, num_bits: int, num_hashes: int) -> tuple[int, ...]:
+    """Positions of a value in one cohort as google/rappor's clients compute them.
+
+    Byte i of MD5(cohort as 4 bytes, big-endian, then the value), modulo num_bits.
+    """
+    digest = md5(cohort.to_bytes(4, "big") + data, usedforsecurity=False).digest()
+    return tuple(byte % num_bits for byte in digest[:num_hashes])
+
+
+def bloom_positions(data: bytes, cohort: int, params: RapporParams) -> tuple[int, ...]:
+    """Positions of a value (its `normalise`d bytes) in one cohort, h integers in [0, k)."""
+    positions = mmh3_positions if params.hash == "mmh3" else md5_positions
+    return positions(data, cohort, params.num_bits, params.num_hashes)
+
+
+def bloom_bits(data: bytes, cohort: int, params: RapporParams) -> int:
+    """B as an integer of k bits: bit i set where some hash of the value falls on i."""
+    bits = 0
+    for position in bloom_positions(data, cohort, params):
+        bits |= 1 << position
+    return bits

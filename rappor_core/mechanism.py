@@ -1,0 +1,156 @@
+"""Two rounds of randomised response on each bit, with exact probabilities.
+
+A permanent round keeps a 1 with `p1` and lies with `q1`; an instantaneous round reports a 1 with
+`p2` for a permanent 1 and with `q2` for a permanent 0. All four are integers over 2**16, rounded
+once, here: the encoder, the decoder, every epsilon and `params_id` use the rounded ones, so that
+what is promised is what is done.
+
+RAPPOR (Erlingsson, Pihur, Korolova 2014, arXiv:1407.6981, sections 2 and 3) is the case
+p1 = 1 - f/2, q1 = f/2, p2 = q, q2 = p. L-SUE and L-OSUE are two other choices of the same four
+(Arcolezi et al. 2022, "Improving the utility of locally differentially private protocols for
+longitudinal and multidimensional frequency estimates").
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from rappor_core.errors import InformationLostError, ParameterError
+
+PROBABILITY_BITS = 16
+PROBABILITY_SCALE = 1 << PROBABILITY_BITS
+
+
+def quantise(name: str, probability: float) -> int:
+    """Round a probability in [0, 1] to an integer over 2**16.
+
+    Raises ParameterError outside [0, 1], for NaN, and for a value that would round to 0 or 1
+    without being it: a coin that should fall sometimes must not be one that never does.
+    """
+    if isinstance(probability, bool) or not isinstance(probability, int | float):
+        raise ParameterError(f"{name} = {probability!r} is not a number between 0 and 1")
+    if not 0.0 <= probability <= 1.0:
+        raise ParameterError(f"{name} = {probability!r} is not between 0 and 1")
+    scaled = round(probability * PROBABILITY_SCALE)
+    if scaled in (0, PROBABILITY_SCALE) and probability not in (0, 1):
+        raise ParameterError(
+            f"{name} = {probability!r} would be rounded to {scaled // PROBABILITY_SCALE}; "
+            f"use 0 or 1 itself, or stay at least {1 / PROBABILITY_SCALE:.6f} away from it"
+        )
+    return scaled
+
+
+@dataclass(frozen=True, slots=True)
+class TwoRoundMechanism:
+    """What happens to one bit on the device. Public: it is part of the metric's definition.
+
+    p1, q1: P(B'=1) for B=1 and for B=0, integers in [0, 2**16], p1 > q1.
+    p2, q2: P(S=1) for B'=1 and for B'=0, integers in [0, 2**16], p2 != q2.
+    """
+
+    p1: int
+    q1: int
+    p2: int
+    q2: int
+
+    def __post_init__(self) -> None:
+        """Refuse integers out of range and rounds that keep nothing."""
+        for name in ("p1", "q1", "p2", "q2"):
+            value = getattr(self, name)
+            if type(value) is not int or not 0 <= value <= PROBABILITY_SCALE:
+                raise ParameterError(
+                    f"{name} = {value!r} is not an integer between 0 and {PROBABILITY_SCALE}"
+                )
+        if self.p1 == self.q1:
+            raise InformationLostError(
+                f"the permanent response keeps nothing: p1 = q1 = {self.p1 / PROBABILITY_SCALE} "
+                "(f = 1); choose f below 1"
+            )
+        if self.p1 < self.q1:
+            raise ParameterError(f"p1 = {self.p1} is below q1 = {self.q1}; swap them")
+        if self.p2 == self.q2:
+            raise InformationLostError(
+                f"the instantaneous response keeps nothing: "
+                f"p = q = {self.p2 / PROBABILITY_SCALE}; choose q different from p"
+            )
+
+    @classmethod
+    def rappor(cls, prob_f: float, prob_p: float, prob_q: float) -> TwoRoundMechanism:
+        """Make RAPPOR's mechanism from f, p and q in [0, 1] (arXiv:1407.6981, section 2)."""
+        q1 = quantise("prob_f / 2", _checked("prob_f", prob_f) / 2)
+        p2 = quantise("prob_q", prob_q)
+        return cls(p1=PROBABILITY_SCALE - q1, q1=q1, p2=p2, q2=quantise("prob_p", prob_p))
+
+    @classmethod
+    def symmetric(cls, epsilon_infinity: float, epsilon_one: float) -> TwoRoundMechanism:
+        """Make L-SUE (RAPPOR's symmetric rounds) for the promises of one pair of bits, in nats.
+
+        The second round is solved for the rounded first one, and both are rounded towards
+        privacy, so that the real epsilons are never above those asked for.
+        """
+        _check_epsilons(epsilon_infinity, epsilon_one)
+        p1 = math.floor(PROBABILITY_SCALE * _sigmoid(epsilon_infinity / 2))
+        q1 = PROBABILITY_SCALE - p1
+        target = PROBABILITY_SCALE * _sigmoid(epsilon_one / 2)
+        return cls._solved(p1, q1, (target - q1) / (p1 - q1) if p1 > q1 else 0.5)
+
+    @classmethod
+    def optimised(cls, epsilon_infinity: float, epsilon_one: float) -> TwoRoundMechanism:
+        """Make L-OSUE (p1 = 1/2, q_star = 1/2) for the promises of one pair of bits, in nats.
+
+        Rounded towards privacy, as `symmetric`.
+        """
+        _check_epsilons(epsilon_infinity, epsilon_one)
+        q1 = math.ceil(PROBABILITY_SCALE * _sigmoid(-epsilon_infinity))
+        target = PROBABILITY_SCALE * _sigmoid(epsilon_one)
+        spread = PROBABILITY_SCALE - 2 * q1
+        return cls._solved(PROBABILITY_SCALE // 2, q1, (target - q1) / spread if spread else 0.5)
+
+    @classmethod
+    def _solved(cls, p1: int, q1: int, p2: float, /) -> TwoRoundMechanism:
+        """Finish a mechanism whose second round is symmetric with P(S=1 | B'=1) = `p2`."""
+        if p2 > 1:
+            raise ParameterError(
+                "epsilon_one is too close to epsilon_infinity: no instantaneous response can reach "
+                "it with probabilities over 2**16; lower epsilon_one"
+            )
+        kept = math.floor(PROBABILITY_SCALE * p2)
+        return cls(p1=p1, q1=q1, p2=kept, q2=PROBABILITY_SCALE - kept)
+
+    @property
+    def has_permanent_round(self) -> bool:
+        """False for one-time RAPPOR (f = 0): nothing bounds what many reports tell."""
+        return self.p1 != PROBABILITY_SCALE or self.q1 != 0
+
+    @property
+    def q_star(self) -> float:
+        """P(S=1 given B=1), exact in a double."""
+        return self._report_probability(self.p1)
+
+    @property
+    def p_star(self) -> float:
+        """P(S=1 given B=0), exact in a double."""
+        return self._report_probability(self.q1)
+
+    def _report_probability(self, permanent: int) -> float:
+        mixed = permanent * self.p2 + (PROBABILITY_SCALE - permanent) * self.q2
+        return mixed / (PROBABILITY_SCALE * PROBABILITY_SCALE)
+
+
+def _checked(name: str, probability: float) -> float:
+    """Check a probability before it is halved, so that the message shows what was given."""
+    quantise(name, probability)
+    return probability
+
+
+def _check_epsilons(epsilon_infinity: float, epsilon_one: float) -> None:
+    if not (math.isfinite(epsilon_infinity) and 0 < epsilon_one < epsilon_infinity):
+        raise ParameterError(
+            f"epsilon_one = {epsilon_one!r} must be above 0 and below "
+            f"epsilon_infinity = {epsilon_infinity!r}, which must be finite"
+        )
+
+
+def _sigmoid(x: float) -> float:
+    return 1 / (1 + math.exp(-x))

@@ -1,0 +1,223 @@
+"""`Metric`: one thing that devices report, declared once in `metrics.toml`. Public, frozen."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping, Set
+from dataclasses import dataclass, fields
+from datetime import date
+from hashlib import sha256
+from typing import Any, Literal, get_args
+
+from rappor_core.errors import MetricsFileError, ParameterError, ValueRefusedError
+from rappor_core.hashing import bloom_bits, normalise
+from rappor_core.params import Encoding, RapporParams
+
+Kind = Literal["string", "category", "boolean"]
+Period = Literal["day", "week", "month"]
+
+DEFAULT_MIN_REPORTS = 1_000
+DEFAULT_ACCEPT_DAYS = 7
+MAX_ACCEPT_DAYS = 90
+MEANING_VERSION = 1
+
+_ENCODINGS: dict[str, Encoding] = {"string": "bloom", "category": "one_hot", "boolean": "boolean"}
+_NAME = re.compile(r"[a-z][a-z0-9_.-]{0,63}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """A declared metric.
+
+    kind: `string` (Bloom filter), `category` (one bit each of `categories`) or `boolean` (one bit).
+    expires: the last day on which it is collected.
+    fallback: what is encoded past the cap on memoised values; it has its own place in the cap.
+    max_memoized_values: distinct values for life.  max_reports: reports for life, None = no cap.
+    period, max_reports_per_period: at most so many reports in each period.
+    min_reports: a day with fewer is merged with the next before it is served.
+    accept_days: how long a day takes reports.  keep_raw_days: 0 = raw reports are never kept.
+
+    Raises MetricsFileError that names the metric, the key and the value.
+    """
+
+    name: str
+    kind: Kind
+    description: str
+    owner: str
+    expires: date
+    params: RapporParams
+    max_memoized_values: int
+    categories: tuple[str, ...] = ()
+    fallback: str | None = None
+    max_reports: int | None = None
+    period: Period = "day"
+    max_reports_per_period: int = 1
+    min_reports: int = DEFAULT_MIN_REPORTS
+    accept_days: int = DEFAULT_ACCEPT_DAYS
+    keep_raw_days: int = 0
+
+    def __post_init__(self) -> None:
+        """Check each key alone, then together."""
+        if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
+            raise MetricsFileError(
+                f"metric name {self.name!r}: use a lower-case letter, then up to 63 of a-z 0-9 _.-"
+            )
+        self._check_choices()
+        self._check_numbers()
+        self._check_categories()
+        self._check_lifetime()
+
+    def _check_choices(self) -> None:
+        for key, choices in (("kind", get_args(Kind)), ("period", get_args(Period))):
+            if getattr(self, key) not in choices:
+                self._refuse(key, f"is not one of {', '.join(choices)}")
+        for key in ("description", "owner"):
+            if not isinstance(getattr(self, key), str) or not getattr(self, key).strip():
+                self._refuse(key, "is empty; say what is collected and who answers for it")
+        if type(self.expires) is not date:
+            self._refuse("expires", "is not a date such as 2027-06-30")
+        if self.params.encoding != _ENCODINGS[self.kind]:
+            self._refuse("kind", f"does not go with encoding {self.params.encoding!r}")
+
+    def _check_numbers(self) -> None:
+        for key, lowest, highest in (
+            ("max_memoized_values", 1, 1_000_000),
+            ("max_reports_per_period", 1, 10_000),
+            ("min_reports", 1, 10**9),
+            ("accept_days", 0, MAX_ACCEPT_DAYS),
+            ("keep_raw_days", 0, 3650),
+        ):
+            value = getattr(self, key)
+            if type(value) is not int or not lowest <= value <= highest:
+                self._refuse(key, f"is not a whole number from {lowest} to {highest:,}")
+        if self.max_reports is not None and (
+            type(self.max_reports) is not int or self.max_reports < 1
+        ):
+            self._refuse("max_reports", "is not a whole number of 1 or more")
+
+    def _check_categories(self) -> None:
+        if self.kind != "category":
+            if self.categories:
+                self._refuse("categories", "goes with kind = 'category' only")
+            return
+        if len(self.categories) < 2 or len(set(map(normalise, self.categories))) != len(
+            self.categories
+        ):
+            self._refuse("categories", "needs two or more different strings")
+        if len(self.categories) != self.params.num_bits:
+            self._refuse("categories", f"does not fit num_bits = {self.params.num_bits}")
+
+    def _check_lifetime(self) -> None:
+        if not self.params.mechanism.has_permanent_round and self.max_reports is None:
+            self._refuse(
+                "max_reports",
+                "is missing: without a permanent response (prob_f = 0) nothing else bounds "
+                "what a device tells in its life",
+            )
+        if self.fallback is None:
+            if self.num_values is None or self.num_values > self.max_memoized_values:
+                self._refuse("fallback", "is missing: say what is sent past max_memoized_values")
+        elif self.kind == "boolean":
+            self._refuse("fallback", "has no use: a boolean has two values, both may be memoised")
+        elif self.kind == "category" and self.fallback not in self.categories:
+            self._refuse("fallback", "is not one of the categories")
+        if self.kind == "boolean" and self.max_memoized_values != 2:
+            self._refuse("max_memoized_values", "must be 2 for a boolean")
+
+    def _refuse(self, key: str, why: str) -> None:
+        raise MetricsFileError(f"metric {self.name!r}: {key} = {getattr(self, key)!r} {why}")
+
+    @property
+    def num_values(self) -> int | None:
+        """How many values it can take; None where there is no list of them."""
+        return {"boolean": 2, "category": len(self.categories)}.get(self.kind)
+
+    @property
+    def lifetime_epsilon(self) -> float:
+        """Nats: the bound for all reports that a device ever sends about this metric."""
+        by_reports = math.inf if self.max_reports is None else self.max_reports * self.epsilon_one
+        return min(self.max_memoized_values * self.params.epsilon_infinity, by_reports)
+
+    @property
+    def epsilon_one(self) -> float:
+        """Nats, for one report."""
+        return self.params.epsilon_one
+
+    @property
+    def meaning(self) -> dict[str, Any]:
+        """Exactly the fields that change what a report means; `params_id` is their digest."""
+        return {
+            "meaning_version": MEANING_VERSION,
+            "kind": self.kind,
+            "categories": list(self.categories),
+            **self.params.to_dict(),
+        }
+
+    @property
+    def params_id(self) -> str:
+        """32 hexadecimal digits: the first half of SHA-256 over `meaning` as canonical JSON.
+
+        Canonical: keys sorted, no spaces, ASCII with \\u escapes.
+        """
+        canonical = json.dumps(self.meaning, sort_keys=True, separators=(",", ":"))
+        return sha256(canonical.encode("ascii")).hexdigest()[:32]
+
+    def value_bits(self, value: object, cohort: int) -> int:
+        """B of a value in a cohort, as an integer of k bits. Private: it never leaves the device.
+
+        Raises ValueRefusedError; the message names the type and the metric, never the value.
+        """
+        if self.kind == "boolean":
+            if type(value) is not bool:
+                raise self._wrong_type(value, "True or False")
+            return int(value)
+        if not isinstance(value, str):
+            raise self._wrong_type(value, "a string")
+        if self.kind == "string":
+            return bloom_bits(normalise(value), cohort, self.params)
+        if value not in self.categories:
+            raise ValueRefusedError(
+                f"metric {self.name!r}: the value is not one of its {len(self.categories)} "
+                "categories; map it to one of them first"
+            )
+        return 1 << self.categories.index(value)
+
+    def _wrong_type(self, value: object, wanted: str) -> ValueRefusedError:
+        hint = ""
+        if isinstance(value, Set | list | tuple):
+            hint = "; record its elements as metrics of their own, each charged"
+        kind = type(value).__name__
+        return ValueRefusedError(f"metric {self.name!r} takes {wanted}, not a {kind}{hint}")
+
+    def to_dict(self) -> dict[str, Any]:
+        """The definition in plain values, for JSON; `from_dict` is the inverse."""
+        definition = {field.name: getattr(self, field.name) for field in fields(self)}
+        definition["expires"] = self.expires.isoformat()
+        definition["categories"] = list(self.categories)
+        definition["params"] = self.params.to_dict()
+        return definition
+
+    @classmethod
+    def from_dict(cls, definition: Mapping[str, Any]) -> Metric:
+        """Read `to_dict`'s form. Raises MetricsFileError that names what is wrong."""
+        expected = {field.name for field in fields(cls)}
+        if definition.keys() != expected:
+            wrong = sorted(map(ascii, definition.keys() ^ expected))
+            raise MetricsFileError(f"a definition lacks or has unknown keys: {', '.join(wrong)}")
+        known = dict(definition)
+        try:
+            known["params"] = RapporParams.from_dict(definition["params"])
+            known["expires"] = date.fromisoformat(definition["expires"])
+            known["categories"] = tuple(definition["categories"])
+        except (TypeError, ValueError, AttributeError) as error:
+            raise MetricsFileError(f"metric {definition['name']!a}: {error}") from error
+        return cls(**known)
+
+
+def encoding_of(kind: str) -> Encoding:
+    """The encoding that goes with a kind of metric. Raises ParameterError for an unknown kind."""
+    if kind not in _ENCODINGS:
+        raise ParameterError(f"kind = {kind!r} is not one of {', '.join(get_args(Kind))}")
+    return _ENCODINGS[kind]

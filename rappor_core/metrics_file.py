@@ -1,0 +1,269 @@
+"""Reading `metrics.toml`, the one file that client, collector and decoder share."""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import Any, Literal, NoReturn
+
+from rappor_core.errors import MetricsFileError, ParameterError
+from rappor_core.mechanism import TwoRoundMechanism
+from rappor_core.metrics import Metric, encoding_of
+from rappor_core.params import RapporParams
+
+_TOP_KEYS = {"budget", "metrics"}
+_METRIC_KEYS = {
+    "kind",
+    "description",
+    "owner",
+    "expires",
+    "max_memoized_values",
+    "categories",
+    "fallback",
+    "max_reports",
+    "period",
+    "max_reports_per_period",
+    "min_reports",
+    "accept_days",
+    "keep_raw_days",
+}
+_SHAPE_KEYS = {"num_bits", "num_hashes", "num_cohorts", "hash"}
+_NOISE_KEYS = {"mechanism", "prob_f", "prob_p", "prob_q", "epsilon_infinity", "epsilon_one"}
+_REQUIRED = ("kind", "description", "owner", "expires")
+_MECHANISMS = ("rappor", "l-sue", "l-osue")
+
+
+@dataclass(frozen=True, slots=True)
+class MetricsFile:
+    """All metrics of an app, by name, and the device-wide budget.
+
+    budget: nats for one device, over all metrics and for life; None = no bound declared.
+    """
+
+    metrics: Mapping[str, Metric]
+    budget: float | None = None
+
+    @property
+    def lifetime_epsilon(self) -> float:
+        """Nats: the sum of what all metrics may cost a device."""
+        return sum(metric.lifetime_epsilon for metric in self.metrics.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that `rappor metrics check` has to say about one metric."""
+
+    level: Literal["error", "warning"]
+    metric: str
+    message: str
+
+
+def load_metrics(path: str | Path) -> MetricsFile:
+    """Read a file. Raises MetricsFileError that names the file, the metric, the key, the value."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise MetricsFileError(f"{path}: cannot be read: {error}") from error
+    try:
+        return parse_metrics(text)
+    except MetricsFileError as error:
+        raise MetricsFileError(f"{path}: {error}") from error
+
+
+def parse_metrics(text: str) -> MetricsFile:
+    """Read the text of a `metrics.toml`. Raises MetricsFileError."""
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise MetricsFileError(f"not TOML: {error}") from error
+    _refuse_unknown("the file", document, _TOP_KEYS)
+    tables = document.get("metrics")
+    if not isinstance(tables, dict) or not tables:
+        raise MetricsFileError("there is no [metrics.NAME] table")
+    budget = _budget(document.get("budget"))
+    metrics = {name: _metric(name, table) for name, table in tables.items()}
+    file = MetricsFile(metrics, budget)
+    _check_budget(file)
+    return file
+
+
+def check_metrics(
+    file: MetricsFile, *, today: date, population: int | None = None
+) -> Iterator[Finding]:
+    """What a reviewer should know before the file ships.
+
+    population: number of devices expected to report, for the warnings about tracking.
+    """
+    if file.budget is None:
+        yield Finding(
+            "warning", "", "no `budget` at the top: no bound over all metrics of a device"
+        )
+    for metric in file.metrics.values():
+        if metric.expires < today:
+            yield Finding("error", metric.name, f"expired on {metric.expires}")
+        if math.isinf(metric.params.epsilon_infinity):
+            yield Finding(
+                "warning",
+                metric.name,
+                f"no permanent response: {metric.max_reports} reports cost up to epsilon "
+                f"{metric.lifetime_epsilon:.2f}; the bound is the count of reports alone",
+            )
+        if population is not None:
+            yield from _tracking(metric, population)
+
+
+def _tracking(metric: Metric, population: int) -> Iterator[Finding]:
+    """Warn where a device's permanent response would single it out in its cohort.
+
+    The instantaneous noise averages out over reports, so in the end an observer who can link some
+    reports knows the permanent bits: k bits of entropy H(q1) each, against the crowd of a cohort.
+    """
+    crowd = population / metric.params.num_cohorts
+    if crowd < 1_000:
+        yield Finding(
+            "warning",
+            metric.name,
+            f"about {crowd:.0f} devices in each of {metric.params.num_cohorts} cohorts: "
+            "the cohort, which is public, narrows the crowd; use fewer cohorts",
+        )
+    lie = metric.params.mechanism.q1 / (1 << 16)
+    entropy = -lie * math.log2(lie) - (1 - lie) * math.log2(1 - lie) if 0 < lie < 1 else 0.0
+    pattern = metric.params.num_bits * entropy
+    if pattern > math.log2(max(crowd, 2)):
+        yield Finding(
+            "warning",
+            metric.name,
+            f"a permanent response of {metric.params.num_bits} bits carries about {pattern:.0f} "
+            f"bits that tell devices apart, and a cohort of {crowd:.0f} needs only "
+            f"{math.log2(max(crowd, 2)):.0f}: long series of reports could be linked; use fewer "
+            "bits, or fewer reports",
+        )
+
+
+def _metric(name: str, table: Any) -> Metric:
+    if not isinstance(table, dict):
+        raise MetricsFileError(f"metric {name!r}: {table!r} is not a table")
+    _refuse_unknown(f"metric {name!r}", table, _METRIC_KEYS | _SHAPE_KEYS | _NOISE_KEYS)
+    for key in _REQUIRED:
+        if key not in table:
+            raise MetricsFileError(f"metric {name!r}: {key} is missing")
+    try:
+        params = _params(name, table)
+    except ParameterError as error:
+        raise MetricsFileError(f"metric {name!r}: {error}") from error
+    given = {key: table[key] for key in _METRIC_KEYS & table.keys()}
+    given["categories"] = _categories(name, table)
+    if table["kind"] == "boolean":
+        given.setdefault("max_memoized_values", 2)
+    elif "max_memoized_values" not in given:
+        raise MetricsFileError(f"metric {name!r}: max_memoized_values is missing")
+    return Metric(name=name, params=params, **given)
+
+
+def _categories(name: str, table: Mapping[str, Any]) -> tuple[str, ...]:
+    categories = table.get("categories", [])
+    if not isinstance(categories, list) or not all(isinstance(c, str) for c in categories):
+        raise MetricsFileError(
+            f"metric {name!r}: categories = {categories!r} is not a list of text"
+        )
+    return tuple(categories)
+
+
+def _params(name: str, table: Mapping[str, Any]) -> RapporParams:
+    encoding = encoding_of(table["kind"])
+    if encoding == "bloom":
+        shape = {
+            key: _needed(name, table, key) for key in ("num_bits", "num_hashes", "num_cohorts")
+        }
+        shape["hash"] = table.get("hash", "mmh3")
+    else:
+        _refuse_fixed(name, table)
+        num_bits = 1 if encoding == "boolean" else len(_categories(name, table))
+        if num_bits == 0:
+            raise MetricsFileError(f"metric {name!r}: categories is missing")
+        shape = {"num_bits": num_bits, "num_hashes": 1, "num_cohorts": table.get("num_cohorts", 1)}
+    hashes = shape["num_hashes"]
+    mechanism = _mechanism(name, table, hashes, single_bit=encoding == "boolean")
+    return RapporParams(mechanism=mechanism, encoding=encoding, **shape)
+
+
+def _mechanism(
+    name: str, table: Mapping[str, Any], num_hashes: Any, *, single_bit: bool
+) -> TwoRoundMechanism:
+    """From probabilities, or solved from two epsilons; one or the other, never both."""
+    epsilons = {key: table[key] for key in ("epsilon_infinity", "epsilon_one") if key in table}
+    probabilities = {key for key in ("prob_f", "prob_p", "prob_q") if key in table}
+    choice = table.get("mechanism", "rappor")
+    if choice not in _MECHANISMS:
+        _refuse(name, "mechanism", choice, f"is not one of {', '.join(_MECHANISMS)}")
+    if epsilons and probabilities:
+        both = sorted(probabilities | epsilons.keys())
+        raise MetricsFileError(f"metric {name!r}: give probabilities or epsilons, not {both}")
+    if not epsilons:
+        if choice != "rappor":
+            _refuse(name, "mechanism", choice, "needs epsilon_infinity and epsilon_one")
+        needed = [_needed(name, table, key) for key in ("prob_f", "prob_p", "prob_q")]
+        return TwoRoundMechanism.rappor(*needed)
+    pair = [_positive(name, table, key) for key in ("epsilon_infinity", "epsilon_one")]
+    if type(num_hashes) is not int or num_hashes < 1:
+        _refuse(name, "num_hashes", num_hashes, "is not a whole number of 1 or more")
+    if choice == "l-osue":
+        if single_bit:
+            _refuse(name, "mechanism", choice, "has no use for a boolean; use 'l-sue'")
+        return TwoRoundMechanism.optimised(*(value / num_hashes for value in pair))
+    share = 2.0 if single_bit else 1 / num_hashes
+    return TwoRoundMechanism.symmetric(*(value * share for value in pair))
+
+
+def _check_budget(file: MetricsFile) -> None:
+    if file.budget is None or file.lifetime_epsilon <= file.budget:
+        return
+    worst = max(file.metrics.values(), key=lambda metric: metric.lifetime_epsilon)
+    raise MetricsFileError(
+        f"budget = {file.budget:g} is below the {file.lifetime_epsilon:.3f} that the metrics may "
+        f"cost a device in its life; {worst.name!r} alone may cost {worst.lifetime_epsilon:.3f} "
+        f"(max_memoized_values = {worst.max_memoized_values}, epsilon_infinity = "
+        f"{worst.params.epsilon_infinity:.3f}): lower its cap or its epsilon, or raise the budget"
+    )
+
+
+def _budget(value: Any) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+        raise MetricsFileError(f"budget = {value!r} is not a positive number of nats")
+    return float(value)
+
+
+def _positive(name: str, table: Mapping[str, Any], key: str) -> float:
+    value = _needed(name, table, key)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+        _refuse(name, key, value, "is not a positive number of nats")
+    return float(value)
+
+
+def _needed(name: str, table: Mapping[str, Any], key: str) -> Any:
+    if key not in table:
+        raise MetricsFileError(f"metric {name!r}: {key} is missing")
+    return table[key]
+
+
+def _refuse_fixed(name: str, table: Mapping[str, Any]) -> None:
+    for key in ("num_bits", "num_hashes", "hash"):
+        if key in table:
+            _refuse(name, key, table[key], f"is fixed by kind = {table['kind']!r}; leave it out")
+
+
+def _refuse_unknown(where: str, table: Mapping[str, Any], known: set[str]) -> None:
+    for key in sorted(table.keys() - known):
+        raise MetricsFileError(
+            f"{where}: unknown key {key} = {table[key]!r}; known are {', '.join(sorted(known))}"
+        )
+
+
+def _refuse(name: str, key: str, value: Any, why: str) -> NoReturn:
+    raise MetricsFileError(f"metric {name!r}: {key} = {value!r} {why}")

@@ -1,0 +1,318 @@
+"""Reports and batches on the wire: JSON for any client that speaks HTTP, binary for volume.
+
+A report is public by construction: its bits have been through both rounds of the mechanism.
+Both forms are strict: what is not exactly a batch of version 1 raises WireFormatError. Whether a
+metric exists, its parameters match and its day is open is not a matter of form; the collector
+answers those report by report. The byte layout is written out in docs/protocol.md.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import re
+import struct
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import date, timedelta
+from itertools import groupby
+from typing import Any, NoReturn
+
+from rappor_core.errors import WireFormatError
+
+WIRE_VERSION = 1
+BINARY_MAGIC = b"RAPR"
+JSON_CONTENT_TYPE = "application/json"
+BINARY_CONTENT_TYPE = "application/vnd.rappor.batch"
+MAX_METRIC_BYTES = 128
+MAX_REPORTS = 10_000
+EPOCH = date(1970, 1, 1)
+
+_HEADER = struct.Struct(">4sB16sH")  # magic, version, batch id, number of groups
+_GROUP = struct.Struct(">16sIHI")  # params_id, day, bytes of bits, number of reports
+_COHORT = struct.Struct(">H")
+_HEX_128 = re.compile(r"[0-9a-f]{32}")
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
+_BATCH_FIELDS = {"version", "batch_id", "reports"}
+_REPORT_FIELDS = {"metric", "params_id", "cohort", "day", "bits"}
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """One message of one device about one metric.
+
+    metric: its name.  params_id: 32 hexadecimal digits.  cohort: 0 to 65,535.
+    day: UTC, as the device states it.  bits: bit i of S is bit i % 8 of byte i // 8.
+    """
+
+    metric: str
+    params_id: str
+    cohort: int
+    day: date
+    bits: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Reports that travel together under one random id (32 hexadecimal digits)."""
+
+    batch_id: str
+    reports: tuple[Report, ...]
+
+
+def encode_json(batch: Batch) -> bytes:
+    """Write a batch as compact JSON, UTF-8."""
+    reports = [
+        {
+            "metric": report.metric,
+            "params_id": report.params_id,
+            "cohort": report.cohort,
+            "day": report.day.isoformat(),
+            "bits": base64.b64encode(report.bits).decode("ascii"),
+        }
+        for report in batch.reports
+    ]
+    document = {"version": WIRE_VERSION, "batch_id": batch.batch_id, "reports": reports}
+    return json.dumps(document, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def decode_json(body: bytes, *, max_reports: int = MAX_REPORTS) -> Batch:
+    """Read a batch. Raises WireFormatError for anything that is not exactly one."""
+    document = parse_strict_json(body)
+    _check_fields("the batch", document, _BATCH_FIELDS)
+    _check_version(document["version"])
+    batch_id = _hex_128("batch_id", document["batch_id"])
+    reports = document["reports"]
+    if type(reports) is not list:
+        raise WireFormatError("reports is not a list")
+    _check_count(len(reports), max_reports)
+    return Batch(batch_id, tuple(map(_report_from_json, range(len(reports)), reports)))
+
+
+def encode_binary(batch: Batch) -> bytes:
+    """Write a batch as bytes; a run of reports alike in all but cohort and bits is one group."""
+    groups = [(key, list(run)) for key, run in groupby(batch.reports, _group_key)]
+    parts = [_HEADER.pack(BINARY_MAGIC, WIRE_VERSION, bytes.fromhex(batch.batch_id), len(groups))]
+    for (metric, params_id, day, num_bytes), run in groups:
+        name = metric.encode()
+        parts.append(bytes([len(name)]) + name)
+        days = (day - EPOCH).days
+        parts.append(_GROUP.pack(bytes.fromhex(params_id), days, num_bytes, len(run)))
+        parts.extend(_COHORT.pack(report.cohort) + report.bits for report in run)
+    return b"".join(parts)
+
+
+def decode_binary(body: bytes, *, max_reports: int = MAX_REPORTS) -> Batch:
+    """Read a binary batch. Raises WireFormatError for anything that is not exactly one."""
+    magic, version, batch_id, num_groups = _unpack(_HEADER, body, 0)
+    if magic != BINARY_MAGIC:
+        raise WireFormatError(f"the body starts with {magic!r}, not {BINARY_MAGIC!r}")
+    _check_version(version)
+    reports: list[Report] = []
+    offset = _HEADER.size
+    for _ in range(num_groups):
+        offset = _read_group(body, offset, reports, max_reports)
+    if offset != len(body):
+        raise WireFormatError(f"{len(body) - offset} bytes follow the last group")
+    _check_count(len(reports), max_reports)
+    return Batch(batch_id.hex(), tuple(reports))
+
+
+def decode_batch(body: bytes, content_type: str, *, max_reports: int = MAX_REPORTS) -> Batch:
+    """Read a batch in the form that its content type names (JSON or binary)."""
+    if content_type == BINARY_CONTENT_TYPE:
+        return decode_binary(body, max_reports=max_reports)
+    if content_type == JSON_CONTENT_TYPE:
+        return decode_json(body, max_reports=max_reports)
+    raise WireFormatError(
+        f"content type {content_type[:80]!r} is neither {JSON_CONTENT_TYPE} "
+        f"nor {BINARY_CONTENT_TYPE}"
+    )
+
+
+def parse_strict_json(body: bytes) -> Any:
+    """Parse JSON, refusing what parsers disagree on: duplicate keys, NaN, bytes not UTF-8.
+
+    Lone surrogates in strings and nesting beyond the parser's depth are refused as well.
+    """
+    try:
+        text = body.decode("utf-8")
+        document = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
+        if "\\u" in text:  # only an escape can bring a surrogate into valid UTF-8
+            json.dumps(document, ensure_ascii=False).encode("utf-8")
+    except RecursionError:
+        raise WireFormatError("the JSON is nested too deeply") from None
+    except UnicodeError:
+        raise WireFormatError("the body is not valid UTF-8, or escapes a lone surrogate") from None
+    except WireFormatError:
+        raise
+    except ValueError as error:  # the parser's own words; a digit string too long is one, too
+        raise WireFormatError(f"the body is not JSON: {str(error)[:200]}") from None
+    return document
+
+
+def _read_group(body: bytes, offset: int, reports: list[Report], max_reports: int) -> int:
+    """Append the reports of the group at `offset`; return where the next one starts."""
+    name_end = offset + 1 + _byte_at(body, offset)
+    metric = _metric_name(_utf8(body[offset + 1 : name_end]))
+    params_id, days, num_bytes, count = _unpack(_GROUP, body, name_end)
+    start = name_end + _GROUP.size
+    size = _COHORT.size + num_bytes
+    end = start + size * count
+    if count == 0 or num_bytes == 0:
+        raise WireFormatError(f"a group of {count} reports of {num_bytes} bytes of bits")
+    _check_count(len(reports) + count, max_reports)
+    if end > len(body):
+        raise WireFormatError(f"the body ends {end - len(body)} bytes early")
+    identifier, day = params_id.hex(), _day_from_number(days)
+    for at in range(start, end, size):
+        (cohort,) = _COHORT.unpack_from(body, at)
+        bits = body[at + _COHORT.size : at + size]
+        reports.append(Report(metric, identifier, cohort, day, bits))
+    return int(end)
+
+
+def _report_from_json(index: int, fields: Any) -> Report:
+    where = f"report {index}"
+    _check_fields(where, fields, _REPORT_FIELDS)
+    cohort = fields["cohort"]
+    if type(cohort) is not int or not 0 <= cohort < 1 << 16:
+        raise WireFormatError(f"{where}: cohort {_shown(cohort)} is not an integer in [0, 65535]")
+    return Report(
+        metric=_metric_name(fields["metric"]),
+        params_id=_hex_128(f"{where}: params_id", fields["params_id"]),
+        cohort=cohort,
+        day=_day_from_text(where, fields["day"]),
+        bits=_bits_from_text(where, fields["bits"]),
+    )
+
+
+def _bits_from_text(where: str, text: Any) -> bytes:
+    try:
+        if type(text) is not str or not text:
+            raise ValueError
+        bits = base64.b64decode(text, validate=True)
+        if base64.b64encode(bits).decode("ascii") != text:  # spare bits that are not zero
+            raise ValueError
+    except (ValueError, binascii.Error):
+        raise WireFormatError(f"{where}: bits {_shown(text)} is not base64") from None
+    return bits
+
+
+def _day_from_text(where: str, text: Any) -> date:
+    try:
+        if type(text) is not str or not _DAY.fullmatch(text):
+            raise ValueError
+        return date.fromisoformat(text)
+    except ValueError:
+        raise WireFormatError(f"{where}: day {_shown(text)} is not a date YYYY-MM-DD") from None
+
+
+def _day_from_number(days: int) -> date:
+    try:
+        return EPOCH + timedelta(days=days)
+    except OverflowError:
+        raise WireFormatError(f"day {days} since 1970-01-01 is after the year 9999") from None
+
+
+def _metric_name(name: Any) -> str:
+    if type(name) is not str or not name or len(name.encode()) > MAX_METRIC_BYTES:
+        raise WireFormatError(
+            f"metric {_shown(name)} is not a name of 1 to {MAX_METRIC_BYTES} bytes"
+        )
+    return name
+
+
+def _hex_128(what: str, text: Any) -> str:
+    if type(text) is not str or not _HEX_128.fullmatch(text):
+        raise WireFormatError(f"{what} {_shown(text)} is not 32 lower-case hexadecimal digits")
+    return text
+
+
+def _check_fields(where: str, fields: Any, expected: set[str]) -> None:
+    if type(fields) is not dict:
+        raise WireFormatError(f"{where} is not a JSON object")
+    if fields.keys() != expected:
+        wrong = [_shown(name) for name in sorted(fields.keys() ^ expected)[:5]]
+        raise WireFormatError(f"{where} has missing or unknown fields: {', '.join(wrong)}")
+
+
+def _check_version(version: Any) -> None:
+    if type(version) is not int or version != WIRE_VERSION:
+        raise WireFormatError(f"version {_shown(version)} is not known; this is {WIRE_VERSION}")
+
+
+def _check_count(count: int, max_reports: int) -> None:
+    if not 1 <= count <= max_reports:
+        raise WireFormatError(f"{count} reports in a batch; between 1 and {max_reports} are taken")
+
+
+def _group_key(report: Report) -> tuple[str, str, date, int]:
+    return report.metric, report.params_id, report.day, len(report.bits)
+
+
+def _unpack(layout: struct.Struct, body: bytes, offset: int) -> tuple[Any, ...]:
+    try:
+        return layout.unpack_from(body, offset)
+    except struct.error:
+        raise WireFormatError(f"the body ends early, at byte {len(body)}") from None
+
+
+def _byte_at(body: bytes, offset: int) -> int:
+    if offset >= len(body):
+        raise WireFormatError(f"the body ends early, at byte {len(body)}")
+    return body[offset]
+
+
+def _utf8(data: bytes) -> str:
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        raise WireFormatError("a metric name is not valid UTF-8") from None
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    document = dict(pairs)
+    if len(document) != len(pairs):
+        repeated, _ = Counter(name for name, _ in pairs).most_common(1)[0]
+        raise WireFormatError(f"the key {_shown(repeated)} stands twice")
+    return document
+
+
+def _no_constant(text: str) -> NoReturn:
+    raise WireFormatError(f"{text} is not a JSON number")
+
+
+def _shown(value: Any) -> str:
+    """A bad value, short enough for a message and safe in a log line."""
+    if not isinstance(value, str | int | float | None):
+        return f"of type {type(value).__name__}"
+    text = ascii(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def bits_to_bytes(bits: int, num_bits: int) -> bytes:
+    """k bits held in an integer, as the wire's bytes (bit i is bit i % 8 of byte i // 8)."""
+    return bits.to_bytes((num_bits + 7) // 8, "little")
+
+
+def bits_from_bytes(data: bytes) -> int:
+    """The inverse of `bits_to_bytes`."""
+    return int.from_bytes(data, "little")
+
+
+def set_bits(bits: int) -> Iterator[int]:
+    """Positions of the bits that are set, lowest first."""
+    while bits:
+        lowest = bits & -bits
+        yield lowest.bit_length() - 1
+        bits ^= lowest
+
+
+def make_batch(batch_id: bytes, reports: Iterable[Report]) -> Batch:
+    """A batch from 16 random bytes. Raises WireFormatError for another number of bytes."""
+    if len(batch_id) != 16:
+        raise WireFormatError(f"a batch id has 16 bytes, not {len(batch_id)}")
+    return Batch(batch_id.hex(), tuple(reports))
