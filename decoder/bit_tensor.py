@@ -21,7 +21,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-Positions: TypeAlias = NDArray[np.int16] | NDArray[np.int32]
+Positions: TypeAlias = NDArray[np.signedinteger[Any]]
 Floats: TypeAlias = NDArray[np.float64]
 Kernel = TypeVar("Kernel", bound=Callable[..., None])
 

@@ -45,6 +45,12 @@ class BitNoise:
         """d = q_star - p_star = (p1 - q1)(p2 - q2): what a set bit adds to the mean of a report."""
         return self.q_star - self.p_star
 
+    def mirrored(self) -> BitNoise:
+        """The same rounds for the complement of the bit: 1 - B, 1 - B', 1 - S."""
+        return BitNoise(
+            1 - self.keep_zero, 1 - self.keep_one, 1 - self.show_zero, 1 - self.show_one
+        )
+
     def within(self, bit: int) -> float:
         """Variance that every report draws afresh, for a true `bit`; of a sum over r: r times."""
         kept = self.keep_one if bit else self.keep_zero
