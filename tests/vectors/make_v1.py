@@ -214,7 +214,7 @@ def bad_batches() -> list[dict[str, str]]:
         ("bits not base64", good.replace("AAECAw", "AAEC*w"), "not base64"),
         ("bits without padding", good.replace("=", ""), "not base64"),
         ("bits empty", good[: good.index('"bits":')] + '"bits":""}]}', "not base64"),
-        ("bits with spare bits", good.replace("Dg8=", "Dg9=").replace("Dw==", "Dx=="), "not base64"),
+        ("bits with spare bits", good.replace("Dw==", "Dx=="), "not base64"),
         ("trailing text", good + "x", "not JSON"),
         ("byte order mark", "\ufeff" + good, "not JSON"),
     ]
