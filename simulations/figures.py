@@ -28,7 +28,11 @@ def _draw(panel: Axes, experiment: Experiment) -> None:
     at = np.arange(len(experiment.values))
     panel.bar(at, 100 * experiment.true_shares, color=TRUTH, width=1.0, label="true share")
     for found, color, label in (
-        (table.detected & (experiment.true_shares > 0), ESTIMATE, "found, with its interval after selection"),
+        (
+            table.detected & (experiment.true_shares > 0),
+            ESTIMATE,
+            "found, interval after selection",
+        ),
         (table.detected & (experiment.true_shares == 0), FALSE, "found, but nobody holds it"),
     ):
         if found.any():
