@@ -41,9 +41,8 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _run(name: str, arguments: list[str]) -> int:
-    module, attribute, _ = COMMANDS[name]
     try:
-        command = _as_command(getattr(import_module(module), attribute))
+        command = load(name)
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
         if package in ("rappor_core", "rappor_cli", "client_sdk", "collector", "decoder"):
@@ -55,6 +54,12 @@ def _run(name: str, arguments: list[str]) -> int:
         )
         return 1
     return _invoke(command, name, arguments)
+
+
+def load(name: str) -> Any:
+    """The click command behind a name of COMMANDS; imports what it needs."""
+    module, attribute, _ = COMMANDS[name]
+    return _as_command(getattr(import_module(module), attribute))
 
 
 def _invoke(command: Any, name: str, arguments: list[str]) -> int:

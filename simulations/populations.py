@@ -46,13 +46,15 @@ def topic_words() -> Counter[str]:
 
 def absent_words(words: Sequence[str], rng: np.random.Generator) -> list[str]:
     """As many plausible strings that are not among `words`: halves of two of them, joined."""
-    present, absent = set(words), dict[str, None]()
-    while len(absent) < len(words):
-        left, right = (words[i] for i in rng.integers(len(words), size=2))
+    taken, absent = set(words), list[str]()
+    for left_at, right_at in rng.integers(len(words), size=(len(words), 2)):
+        left, right = words[left_at], words[right_at]
         joined = left[: (len(left) + 1) // 2] + right[len(right) // 2 :]
-        if joined not in present:
-            absent[joined] = None
-    return list(absent)
+        while joined in taken:  # short values leave little choice: lengthen until it is new
+            joined += words[rng.integers(len(words))]
+        taken.add(joined)
+        absent.append(joined)
+    return absent
 
 
 def draw_words(counts: Counter[str], num_clients: int, rng: np.random.Generator) -> list[str]:

@@ -18,8 +18,8 @@ def test_the_text_is_a_real_one_with_a_heavy_tail() -> None:
     assert count > 0.03 * words.total()
 
 
-def test_absent_words_are_as_many_and_none_is_present() -> None:
-    words = list(populations.topic_words())
+@pytest.mark.parametrize("words", [list(populations.topic_words()), ["a"], list("0123456789")])
+def test_absent_words_are_as_many_and_none_is_present(words: list[str]) -> None:
     absent = populations.absent_words(words, np.random.default_rng(1))
     assert len(absent) == len(set(absent)) == len(words)
     assert not set(absent) & set(words)
