@@ -106,7 +106,8 @@ def _excess(facts: Facts) -> str | None:
 
 def _unlisted(facts: Facts) -> str | None:
     largest = float(np.sqrt(facts.diagnostics.unlisted_squared))
-    if largest < MUCH_UNLISTED:
+    certain = facts.diagnostics.unlisted_squared > 3 * facts.diagnostics.unlisted_error
+    if largest < MUCH_UNLISTED or not certain:
         return None
     return (
         "Values that are not on the list weigh as much as one value with "
@@ -128,9 +129,10 @@ def _few(facts: Facts) -> str | None:
     cohorts = facts.summary.num_cohorts
     if not facts.hashed or cohorts >= FEW_COHORTS:
         return None
+    few = "a single cohort" if cohorts == 1 else f"{cohorts} cohorts (fewer than {FEW_COHORTS})"
     return (
-        f"With {cohorts} cohorts (fewer than {FEW_COHORTS}) a string may share all its bits with a "
-        "frequent one: treat values with few reports beside very frequent ones with care."
+        f"With {few} a string may share all its bits with a frequent one: "
+        "treat values with few reports beside very frequent ones with care."
     )
 
 

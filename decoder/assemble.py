@@ -122,10 +122,11 @@ def _diagnostics(aggregate: Aggregate, answer: Answer) -> Diagnostics:
     residual = observed.bit_shares - estimate.fitted
     cohort_z = np.full(len(aggregate.reports_per_cohort), np.nan)
     present = np.array(aggregate.reports_per_cohort) > 0
-    cohort_z[present] = cohort_residuals(residual, covariance, estimate.excess)
+    cohort_z[present] = cohort_residuals(residual, covariance, estimate.excess * estimate.unfitted)
     return Diagnostics(
         cohort_z=cohort_z,
         unlisted_squared=estimate.missing,
+        unlisted_error=estimate.missing_error,
         excess=estimate.excess,
         freedom=estimate.freedom,
         iterations=estimate.iterations,

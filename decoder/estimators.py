@@ -15,7 +15,7 @@ from scipy.special import expit
 from decoder.bit_tensor import Positions, scatter_sums
 from decoder.cavity import Question, fit_cavity
 from decoder.direct import DirectFit, fit_direct
-from decoder.gls import Refit, centred_sums, dense_columns, refit
+from decoder.gls import Refit, centred_sums, dense_columns, missing_error, refit
 from decoder.intervals import plain_interval
 from decoder.mixture import SharePrior
 from decoder.noise import CohortNoise
@@ -55,7 +55,8 @@ class Estimate:
 
     shares: unbiased.  shrunken: posterior means.  low, high: of every candidate, not selected.
     prior: None where none was learnt.  fitted: bit shares that the shrunken shares explain.
-    missing: tau; excess: kappa; freedom: of the t distribution of the scores.
+    missing: tau, with its error; excess: kappa; freedom: of the t distribution of the scores;
+    unfitted: part of the rows' freedom that the fit left over, in [0, 1].
     """
 
     shares: Floats
@@ -67,7 +68,9 @@ class Estimate:
     local_fdr: Floats
     prior: SharePrior | None
     fitted: Floats
+    unfitted: float
     missing: float = 0.0
+    missing_error: float = 0.0
     excess: float = 1.0
     freedom: float = np.inf
     iterations: int = 1
@@ -87,7 +90,9 @@ def by_cavity(observed: Observed, level: float) -> Estimate:
         local_fdr=posterior.local_fdr,
         prior=fit.prior,
         fitted=_fitted(observed, posterior.mean * (posterior.local_fdr < 0.5)),
+        unfitted=_unfitted(observed, fit.freedom),
         missing=fit.balance.missing,
+        missing_error=missing_error(fit.balance, fit.freedom),
         excess=fit.balance.excess,
         freedom=fit.freedom,
         iterations=fit.iterations,
@@ -105,6 +110,7 @@ def by_lasso(observed: Observed, level: float, alpha: float) -> Estimate:
     nobody[chosen.selected] = chosen.shares
     columns = dense_columns(observed.positions[chosen.selected], random.num_bits) - random.mean
     fitted = refit(observed.noise_of(nobody), observed.centred, columns, random)
+    freedom = max(observed.centred.size - len(observed.centred) - len(chosen.selected), 1.0)
     scores = _refit_scores(observed, fitted, chosen.selected)
     prior = _prior_of(scores, chosen.selected)
     posterior = prior.posterior(*scores)
@@ -114,9 +120,11 @@ def by_lasso(observed: Observed, level: float, alpha: float) -> Estimate:
         local_fdr=posterior.local_fdr,
         prior=prior,
         fitted=_fitted(observed, posterior.mean * (posterior.local_fdr < 0.5)),
+        unfitted=_unfitted(observed, freedom),
         missing=fitted.balance.missing,
+        missing_error=missing_error(fitted.balance, freedom),
         excess=fitted.balance.excess,
-        freedom=max(observed.centred.size - len(observed.centred) - len(chosen.selected), 1.0),
+        freedom=freedom,
         penalty=chosen.penalty,
     )
 
@@ -148,7 +156,8 @@ def _direct_estimate(fit: DirectFit, fitted: Floats) -> Estimate:
     if len(fit.z) >= _FEW:
         prior = _prior_of(scores, np.empty(0, dtype=np.intp))
         shrunken, _, local_fdr = prior.posterior(*scores)
-    return Estimate(*scores, fit.z, fit.low, fit.high, shrunken, local_fdr, prior, fitted)
+    unfitted = 1 - 1 / len(fitted)
+    return Estimate(*scores, fit.z, fit.low, fit.high, shrunken, local_fdr, prior, fitted, unfitted)
 
 
 def _evidence(z: Floats) -> Floats:
@@ -188,3 +197,9 @@ def _fitted(observed: Observed, shares: Floats) -> Floats:
     random = observed.noise.random
     listed = scatter_sums(observed.positions, shares, random.num_bits)
     return listed + random.mean * (1 - float(shares.sum()))
+
+
+def _unfitted(observed: Observed, freedom: float) -> float:
+    """Freedom left over, as a part of the m (k - 1) that centred rows have."""
+    cohorts, num_bits = observed.centred.shape
+    return float(freedom / (cohorts * (num_bits - 1)))

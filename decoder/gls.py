@@ -90,6 +90,11 @@ def balance(solve: Solver, start: float, steps: int) -> Balance:
     return Balance(solution, tau, max(1.0, ratio))
 
 
+def missing_error(balanced: Balance, freedom: float) -> float:
+    """Standard error of tau: the score variance is about chi-squared with `freedom`."""
+    return float(np.sqrt(2 * freedom) / balanced.solution.expected)
+
+
 def _next_tau(history: list[tuple[float, float]], newton: float) -> float:
     """Secant step where the last two points allow it, otherwise a Newton step of scale `newton`."""
     tau, error = history[-1]

@@ -92,13 +92,15 @@ class Diagnostics:
 
     cohort_z: (m,), standardised size of each cohort's residual, NaN for an empty one; about
     normal when the cohort follows the model.  unlisted_squared: tau, the sum of squared shares of
-    values that are not on the list.  excess: kappa, 1 when the variance is as modelled.
+    values that are not on the list, and its standard error.  excess: kappa, 1 when the variance is
+    as modelled.  freedom: of the t distribution of the scores.
     iterations, converged, full_fit: of the cavity method (1, True, True otherwise).
     penalty: of the LASSO, None otherwise.
     """
 
     cohort_z: Floats
     unlisted_squared: float
+    unlisted_error: float
     excess: float
     freedom: float
     iterations: int
