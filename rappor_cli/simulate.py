@@ -12,9 +12,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from decoder.inference import CORRECTIONS
 from decoder.options import DecodeOptions
-from rappor_cli.choices import one_of
+from rappor_cli.decode import CorrectionName, MethodName
 from simulations import paper
 from simulations.figures import draw_experiments
 from simulations.paper import Experiment
@@ -30,8 +29,8 @@ Seed = Annotated[
     int | None, typer.Option(min=0, help="Repeat a run exactly; otherwise the draws are fresh.")
 ]
 Output = Annotated[Path, typer.Option("-o", "--output", help="Folder for the picture.")]
-Method = Annotated[str, typer.Option(help="cavity or lasso.")]
-Correction = Annotated[str, typer.Option(help=f"One of {', '.join(CORRECTIONS)}.")]
+Method = Annotated[MethodName, typer.Option(help="Estimator.")]
+Correction = Annotated[CorrectionName, typer.Option(help="What is promised about the list.")]
 Alpha = Annotated[float, typer.Option(help="Level of the correction.")]
 AsJson = Annotated[bool, typer.Option("--json", help="For machines.")]
 DEFAULT_OUTPUT = Path("simulation-output")
@@ -53,13 +52,13 @@ def normal(
     ] = list(paper.NORMAL_REPORTS),  # noqa: B006 - typer copies it
     seed: Seed = None,
     output: Output = DEFAULT_OUTPUT,
-    correction: Correction = "bonferroni",
+    correction: Correction = CorrectionName.BONFERRONI,
     alpha: Alpha = 0.05,
     as_json: AsJson = False,
 ) -> None:
     """Basic one-time RAPPOR on a normal variable (mean 50, sd 10), p = .5, q = .75."""
     rng = np.random.default_rng(seed)
-    options = DecodeOptions(correction=one_of("--correction", correction, CORRECTIONS), alpha=alpha)
+    options = DecodeOptions(correction=correction.value, alpha=alpha)
     experiments = [paper.normal(number, rng, options) for number in reports]
     _show("normal", experiments, output, as_json)
 
@@ -69,17 +68,13 @@ def exponential(
     reports: Annotated[int, typer.Option(min=1)] = paper.EXPONENTIAL_REPORTS,
     seed: Seed = None,
     output: Output = DEFAULT_OUTPUT,
-    method: Method = "cavity",
-    correction: Correction = "bonferroni",
+    method: Method = MethodName.CAVITY,
+    correction: Correction = CorrectionName.BONFERRONI,
     alpha: Alpha = 0.05,
     as_json: AsJson = False,
 ) -> None:
     """100 exponentially falling shares among 200 candidates: k=128, h=2, m=16, f=p=.5, q=.75."""
-    options = DecodeOptions(
-        method=one_of("--method", method, ("cavity", "lasso")),
-        correction=one_of("--correction", correction, CORRECTIONS),
-        alpha=alpha,
-    )
+    options = DecodeOptions(method=method.value, correction=correction.value, alpha=alpha)
     experiment = paper.exponential(reports, np.random.default_rng(seed), options)
     _show("exponential", [experiment], output, as_json)
 

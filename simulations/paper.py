@@ -11,10 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from decoder.candidates import Candidates
-from decoder.options import DecodeOptions
-from decoder.pipeline import decode
-from decoder.results import Decoding
+from decoder import Candidates, DecodeOptions, Decoding, decode
 from rappor_core.params import RapporParams
 from simulations.draws import draw_aggregate
 from simulations.populations import exponential_shares, normal_shares

@@ -47,11 +47,11 @@ def topic_words() -> Counter[str]:
 def absent_words(words: Sequence[str], rng: np.random.Generator) -> list[str]:
     """As many plausible strings that are not among `words`: halves of two of them, joined."""
     taken, absent = set(words), list[str]()
-    for left_at, right_at in rng.integers(len(words), size=(len(words), 2)):
+    for left_at, right_at in rng.integers(len(words), size=(len(words), 2)).tolist():
         left, right = words[left_at], words[right_at]
         joined = left[: (len(left) + 1) // 2] + right[len(right) // 2 :]
         while joined in taken:  # short values leave little choice: lengthen until it is new
-            joined += words[rng.integers(len(words))]
+            joined += words[int(rng.integers(len(words)))]
         taken.add(joined)
         absent.append(joined)
     return absent
