@@ -20,7 +20,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "close": ("rappor_cli.close", "close", "Close a day for good, so that it can be served."),
     "aggregate": ("rappor_cli.aggregate", "aggregate", "Fetch the counts of closed days."),
     "decode": ("rappor_cli.decode", "decode", "Recover frequencies from an aggregate."),
-    "simulate": ("rappor_cli.simulate", "simulate", "Run a published or calibration experiment."),
+    "simulate": ("rappor_cli.simulate", "app", "Run a published or calibration experiment."),
     "bench": ("rappor_cli.bench", "bench", "Measure speed and memory as ratios."),
 }
 

@@ -1,0 +1,190 @@
+"""The three estimators behind one interface: cavity, LASSO and refit, and direct (one bit a value).
+
+Each takes what was seen and gives, for every candidate, an unbiased share, a standard error and a
+score whose distribution is known when nobody holds the candidate.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from decoder.bit_tensor import Positions, scatter_sums
+from decoder.cavity import Question, fit_cavity
+from decoder.direct import DirectFit, fit_direct
+from decoder.gls import Refit, centred_sums, dense_columns, refit
+from decoder.intervals import plain_interval
+from decoder.mixture import SharePrior
+from decoder.noise import CohortNoise
+from decoder.selection import fit_lasso, noise_penalty
+from decoder.sites import Scores, refit_prior
+
+Floats = NDArray[np.float64]
+
+_PRIOR_ROUNDS = 3  # of expectation maximisation, where the fit itself has no prior
+_FEW = 20  # values below which a prior cannot be learnt from their own estimates
+
+
+@dataclass(frozen=True)
+class Observed:
+    """What was seen, without the empty cohorts.
+
+    bit_shares: debiased, (m, k).  positions: (M, m, h).  noise: covariance of the cohorts.
+    """
+
+    bit_shares: Floats
+    positions: Positions
+    noise: CohortNoise
+
+    @property
+    def centred(self) -> Floats:
+        """y - a, (m, k)."""
+        return self.bit_shares - self.noise.random.mean
+
+    def noise_of(self, shares: Floats) -> Floats:
+        """Covariance of each cohort when the candidates hold `shares` (M,): (m, k, k)."""
+        return self.noise.covariance(self.positions, shares)
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What an estimator says of M candidates; every array is (M,) but `fitted` (m, k).
+
+    shares: unbiased.  shrunken: posterior means.  low, high: of every candidate, not selected.
+    prior: None where none was learnt.  fitted: bit shares that the shrunken shares explain.
+    missing: tau; excess: kappa; freedom: of the t distribution of the scores.
+    """
+
+    shares: Floats
+    std_errors: Floats
+    z: Floats
+    low: Floats
+    high: Floats
+    shrunken: Floats
+    local_fdr: Floats
+    prior: SharePrior | None
+    fitted: Floats
+    missing: float = 0.0
+    excess: float = 1.0
+    freedom: float = np.inf
+    iterations: int = 1
+    converged: bool = True
+    full: bool = True
+    penalty: float | None = None
+
+
+def by_cavity(observed: Observed, level: float) -> Estimate:
+    """Leave-one-out scores over a sparse, positive, empirical-Bayes fit (`cavity`)."""
+    random = observed.noise.random
+    fit = fit_cavity(Question(observed.centred, observed.positions, random, observed.noise_of))
+    posterior = fit.prior.posterior(*fit.scores)
+    return Estimate(
+        *_described(fit.scores, level),
+        shrunken=posterior.mean,
+        local_fdr=posterior.local_fdr,
+        prior=fit.prior,
+        fitted=_fitted(observed, posterior.mean * (posterior.local_fdr < 0.5)),
+        missing=fit.balance.missing,
+        excess=fit.balance.excess,
+        freedom=fit.freedom,
+        iterations=fit.iterations,
+        converged=fit.converged,
+        full=fit.full,
+    )
+
+
+def by_lasso(observed: Observed, level: float, alpha: float) -> Estimate:
+    """LASSO at a penalty set by the noise, then weighted least squares on what it selects."""
+    random, nobody = observed.noise.random, np.zeros(len(observed.positions))
+    weights = 1 / np.einsum("jbb->jb", observed.noise_of(nobody))
+    penalty = noise_penalty(weights, random, len(nobody), alpha)
+    chosen = fit_lasso(observed.centred, observed.positions, weights, random, penalty)
+    nobody[chosen.selected] = chosen.shares
+    columns = dense_columns(observed.positions[chosen.selected], random.num_bits) - random.mean
+    fitted = refit(observed.noise_of(nobody), observed.centred, columns, random)
+    scores = _refit_scores(observed, fitted, chosen.selected)
+    prior = _prior_of(scores, chosen.selected)
+    posterior = prior.posterior(*scores)
+    return Estimate(
+        *_described(scores, level),
+        shrunken=posterior.mean,
+        local_fdr=posterior.local_fdr,
+        prior=prior,
+        fitted=_fitted(observed, posterior.mean * (posterior.local_fdr < 0.5)),
+        missing=fitted.balance.missing,
+        excess=fitted.balance.excess,
+        freedom=max(observed.centred.size - len(observed.centred) - len(chosen.selected), 1.0),
+        penalty=chosen.penalty,
+    )
+
+
+def by_bit(observed: Observed, level: float) -> Estimate:
+    """Each value has a bit of its own (`direct`); positions[:, j, 0] says which."""
+    bits = observed.positions[:, :, 0].T
+    own = np.take_along_axis(observed.bit_shares, bits, axis=1)
+    noise = observed.noise
+    fit = fit_direct(own, noise.reports, noise.bits, noise.repetition, level)
+    shares = np.clip(fit.estimates, 0, 1)
+    fitted = scatter_sums(observed.positions, shares, noise.random.num_bits)
+    return _direct_estimate(fit, fitted)
+
+
+def by_boolean(observed: Observed, level: float) -> Estimate:
+    """One bit, two values: the first is the bit, the second its complement."""
+    noise, bit = observed.noise, observed.bit_shares
+    true = fit_direct(bit, noise.reports, noise.bits, noise.repetition, level)
+    false = fit_direct(1 - bit, noise.reports, noise.bits.mirrored(), noise.repetition, level)
+    both = DirectFit(*(np.concatenate(pair) for pair in zip(true, false, strict=True)))
+    return _direct_estimate(both, np.full(bit.shape, np.clip(true.estimates[0], 0, 1)))
+
+
+def _direct_estimate(fit: DirectFit, fitted: Floats) -> Estimate:
+    """Where the values are few, their own shares are the best guess: no prior is learnt."""
+    scores = Scores(fit.estimates, fit.std_errors)
+    shrunken, local_fdr, prior = np.clip(fit.estimates, 0, 1), _evidence(fit.z), None
+    if len(fit.z) >= _FEW:
+        prior = _prior_of(scores, np.empty(0, dtype=np.intp))
+        shrunken, _, local_fdr = prior.posterior(*scores)
+    return Estimate(*scores, fit.z, fit.low, fit.high, shrunken, local_fdr, prior, fitted)
+
+
+def _evidence(z: Floats) -> Floats:
+    """Local fdr without a prior: the bound 1 / (1 + exp(z^2 / 2)) of even odds, for z > 0."""
+    return np.asarray(expit(-(np.maximum(z, 0.0) ** 2) / 2))
+
+
+def _refit_scores(observed: Observed, fitted: Refit, selected: NDArray[np.intp]) -> Scores:
+    """Selected: the refit. Others: what they would add to it, with the variance of a null score."""
+    balance = fitted.balance
+    information = np.full(len(observed.positions), balance.solution.expected)
+    information[selected] = balance.solution.information
+    sums = centred_sums(observed.positions, balance.solution.residual, observed.noise.random)
+    shares = sums / information
+    shares[selected] = fitted.shares
+    return Scores(shares, np.sqrt(balance.excess / information))
+
+
+def _prior_of(scores: Scores, selected: NDArray[np.intp]) -> SharePrior:
+    """A prior learnt from finished scores."""
+    active = np.zeros(len(scores.estimates), dtype=bool)
+    active[selected] = True
+    prior = refit_prior(None, scores, active, may_rebuild=True)
+    for _ in range(_PRIOR_ROUNDS):
+        prior = refit_prior(prior, scores, active, may_rebuild=False)
+    return prior
+
+
+def _described(scores: Scores, level: float) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+    """Shares, errors, z-scores and intervals of all candidates."""
+    low, high = plain_interval(*scores, level)
+    return *scores, scores.z, low, high
+
+
+def _fitted(observed: Observed, shares: Floats) -> Floats:
+    """Bit shares that `shares` (M,) explain, random strings holding the rest: (m, k)."""
+    random = observed.noise.random
+    listed = scatter_sums(observed.positions, shares, random.num_bits)
+    return listed + random.mean * (1 - float(shares.sum()))
