@@ -29,8 +29,8 @@ def read_mechanism(
     if not epsilons:
         if choice != "rappor":
             refuse(name, "mechanism", choice, "needs epsilon_infinity and epsilon_one")
-        needed = [needed(name, table, key) for key in ("prob_f", "prob_p", "prob_q")]
-        return TwoRoundMechanism.rappor(*needed)
+        three = [needed(name, table, key) for key in ("prob_f", "prob_p", "prob_q")]
+        return TwoRoundMechanism.rappor(*three)
     pair = [positive(name, table, key) for key in ("epsilon_infinity", "epsilon_one")]
     if type(num_hashes) is not int or num_hashes < 1:
         refuse(name, "num_hashes", num_hashes, "is not a whole number of 1 or more")
