@@ -170,7 +170,7 @@ class Grid:
         box = self.box
         return {
             "kind": self.kind,
-            "box": [box.south, box.west, box.north, box.east],
+            "box": [float(edge) for edge in (box.south, box.west, box.north, box.east)],
             "levels": list(self.levels),
             "rows": self.rows,
             "columns": self.columns,

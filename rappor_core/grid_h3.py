@@ -37,7 +37,7 @@ class H3:
         """Read hexadecimal digits, in the one form that `name` writes."""
         try:
             cell = int(str_to_int(name))
-        except ValueError:
+        except (ValueError, OverflowError):
             cell = 0
         if not h3.is_valid_cell(cell) or int_to_str(cell) != name:
             raise ValueRefusedError(f"{name[:40]!r} is not an H3 cell")
