@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args
 
 from rappor_core.errors import MetricsFileError, ParameterError, ValueRefusedError
 from rappor_core.grid import OTHER
-from rappor_core.hashing import bloom_bits, normalise
+from rappor_core.hashing import bloom_bits, canonical, normalise
 from rappor_core.metrics_location import Location
 from rappor_core.params import Encoding, RapporParams
 
@@ -68,7 +68,11 @@ class Metric:
     location: Location | None = None
 
     def __post_init__(self) -> None:
-        """Check each key alone, then together."""
+        """Bring categories into the one form of strings; check each key alone, then together."""
+        if all(isinstance(category, str) for category in self.categories):
+            object.__setattr__(self, "categories", tuple(map(canonical, self.categories)))
+        else:
+            self._refuse("categories", "is not a list of strings")
         self._check_name()
         self._check_choices()
         self._check_numbers()
@@ -122,9 +126,7 @@ class Metric:
             if self.categories:
                 self._refuse("categories", "goes with kind = 'category' only")
             return
-        if len(self.categories) < 2 or len(set(map(normalise, self.categories))) != len(
-            self.categories
-        ):
+        if len(self.categories) < 2 or len(set(self.categories)) != len(self.categories):
             self._refuse("categories", "needs two or more different strings")
         if len(self.categories) != self.params.num_bits:
             self._refuse("categories", f"does not fit num_bits = {self.params.num_bits}")
@@ -155,7 +157,7 @@ class Metric:
                 self._refuse("fallback", "is missing: say what is sent past max_memoized_values")
         elif self.kind == "boolean":
             self._refuse("fallback", "has no use: a boolean has two values, both may be memoised")
-        elif self.kind == "category" and self.fallback not in self.categories:
+        elif self.kind == "category" and canonical(self.fallback) not in self.categories:
             self._refuse("fallback", "is not one of the categories")
         if self.kind == "boolean" and self.max_memoized_values != 2:
             self._refuse("max_memoized_values", "must be 2 for a boolean")
@@ -231,12 +233,13 @@ class Metric:
             return 1 << domain.get(value, domain[OTHER])
         if self.kind in ("string", "location"):
             return bloom_bits(normalise(value), cohort, self.params)
-        if value not in self.categories:
+        category = canonical(value)
+        if category not in self.categories:
             raise ValueRefusedError(
                 f"metric {self.name!r}: the value is not one of its {len(self.categories)} "
                 "categories; map it to one of them first"
             )
-        return 1 << self.categories.index(value)
+        return 1 << self.categories.index(category)
 
     def _wrong_type(self, value: object, wanted: str) -> ValueRefusedError:
         hint = ""
