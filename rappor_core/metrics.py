@@ -100,6 +100,8 @@ class Metric:
         for key in ("description", "owner"):
             if not isinstance(getattr(self, key), str) or not getattr(self, key).strip():
                 self._refuse(key, "is empty; say what is collected and who answers for it")
+        if self.fallback is not None and not isinstance(self.fallback, str):
+            self._refuse("fallback", "is not a string")
         if type(self.expires) is not date:
             self._refuse("expires", "is not a date such as 2027-06-30")
         if self.params.encoding not in _ENCODINGS[self.kind]:

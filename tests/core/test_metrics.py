@@ -186,6 +186,7 @@ BAD = [
     (edit(CATEGORY, "epsilon_one = 1.0", 'epsilon_one = "1"'), "epsilon_one = '1'"),
     (edit(CATEGORY, "epsilon_one = 1.0\n", ""), "epsilon_one is missing"),
     (BOOLEAN + 'mechanism = "l-osue"', "mechanism = 'l-osue' has no use"),
+    (edit(STRING, 'fallback = "other"', "fallback = 3"), "fallback = 3"),
     (BOOLEAN + "fallback = true", "fallback = True"),
     (BOOLEAN + "max_memoized_values = 3", "max_memoized_values = 3"),
 ]
