@@ -18,9 +18,10 @@ from client_sdk import Transport
 from client_sdk.randomness import Randomness, system_randomness
 from decoder import Candidates, DecodeOptions, Decoding, decode, write_outputs
 from decoder.candidates import metric_candidates
-from rappor_cli.collector_api import CollectorApi
-from rappor_cli.local_collector import local_collector
+from collector.server import running_collector
+from collector.settings import load_settings
 from rappor_cli.progress import progress_bar
+from rappor_cli.remote import ask, fetch_aggregate
 from rappor_core.errors import RapporError
 from simulations.demo import Plan, Question, plan_values, plan_words
 from simulations.fleet import Delivery, deliver, encode_fleet
@@ -100,16 +101,22 @@ def run_demo(
     database = output / "collector.sqlite"
     for leftover in output.glob(f"{database.name}*"):  # its WAL stands beside it
         leftover.unlink()
-    with local_collector(metrics_path, database) as url:
+    settings = load_settings(
+        metrics=metrics_path,
+        database=f"sqlite:///{database}",
+        port=0,
+        require_keys=False,
+        log_level="warning",
+    )
+    with running_collector(settings) as url:
         say(f"collector: {url}, counters in {database}")
         delivery = _send(plan, today, url, randomness)
         say(
             f"fleet: {plan.num_clients:,} devices sent {len(plan.readings):,} reports in "
             f"{delivery.batches:,} batches; {delivery.accepted:,} accepted"
         )
-        api = CollectorApi(url)
-        api.close_day(today)
-        return [_decode(question, api, output) for question in plan.questions]
+        ask(url, f"/v1/days/{today}/close", method="POST")
+        return [_decode(question, url, output) for question in plan.questions]
 
 
 def _send(plan: Plan, today: date, url: str, randomness: Randomness) -> Delivery:
@@ -124,8 +131,8 @@ def _send(plan: Plan, today: date, url: str, randomness: Randomness) -> Delivery
     return delivery
 
 
-def _decode(question: Question, api: CollectorApi, output: Path) -> Shown:
-    aggregate = api.aggregate(question.metric.name)
+def _decode(question: Question, url: str, output: Path) -> Shown:
+    aggregate = fetch_aggregate(url, question.metric.name)
     candidates = (
         metric_candidates(aggregate)
         if question.candidates is None
