@@ -16,7 +16,8 @@ from rappor_core.errors import RapporError
 COMMANDS: dict[str, tuple[str, str, str]] = {
     "demo": ("rappor_cli.demo", "demo", "The whole life of a report on this machine."),
     "serve": ("rappor_cli.serve", "serve", "Run the collector."),
-    "metrics": ("rappor_cli.metrics", "app", "Check, list and push metrics.toml."),
+    "metrics": ("rappor_cli.metrics", "app", "Check, list, push and retire metrics."),
+    "keys": ("rappor_cli.keys", "app", "Create, list and revoke keys of the collector."),
     "close": ("rappor_cli.close", "close", "Close a day for good, so that it can be served."),
     "aggregate": ("rappor_cli.aggregate", "aggregate", "Fetch the counts of closed days."),
     "decode": ("rappor_cli.decode", "decode", "Recover frequencies from an aggregate."),
