@@ -88,6 +88,8 @@ def test_values_become_bits(golden: MetricsFile) -> None:
     assert golden.metrics["theme"].value_bits("dark", 0) == 0b010
     assert golden.metrics["crashed"].value_bits(True, 0) == 1
     assert golden.metrics["crashed"].value_bits(False, 0) == 0
+    for same in ("caf\u00e9", "cafe\u0301"):
+        assert golden.metrics["theme"].value_bits(same, 0) == 0b100
     homepage = golden.metrics["homepage"]
     assert homepage.value_bits("cafe\u0301", 3) == homepage.value_bits("caf\u00e9", 3)
     assert homepage.value_bits("a", 3) != homepage.value_bits("a", 4)
@@ -184,6 +186,7 @@ BAD = [
     (edit(CATEGORY, "epsilon_one = 1.0", 'epsilon_one = "1"'), "epsilon_one = '1'"),
     (edit(CATEGORY, "epsilon_one = 1.0\n", ""), "epsilon_one is missing"),
     (BOOLEAN + 'mechanism = "l-osue"', "mechanism = 'l-osue' has no use"),
+    (edit(STRING, 'fallback = "other"', "fallback = 3"), "fallback = 3"),
     (BOOLEAN + "fallback = true", "fallback = True"),
     (BOOLEAN + "max_memoized_values = 3", "max_memoized_values = 3"),
 ]
