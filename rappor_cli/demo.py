@@ -16,10 +16,10 @@ from rich.table import Table
 
 from client_sdk import Transport
 from client_sdk.randomness import Randomness, system_randomness
-from decoder import Candidates, DecodeOptions, Decoding, decode, write_outputs
-from decoder.candidates import metric_candidates
 from collector.server import running_collector
 from collector.settings import load_settings
+from decoder import Candidates, DecodeOptions, Decoding, decode, write_outputs
+from decoder.candidates import metric_candidates
 from rappor_cli.progress import progress_bar
 from rappor_cli.remote import ask, fetch_aggregate
 from rappor_core.errors import RapporError
