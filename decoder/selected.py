@@ -40,7 +40,8 @@ def _cutoffs(
     """The smallest estimate with which each detected candidate would have been accepted, (D,)."""
     by_local_fdr = options.correction == "fdr-eb"
     largest_p = options.largest_p if by_local_fdr else min(decision.cutoff, options.largest_p)
-    limit = max(float(student.isf(largest_p, estimate.freedom)), -_FAR)
+    deviate = np.maximum(student.isf([largest_p], estimate.freedom), -_FAR)
+    limit = estimate.tail.score(deviate)
     cutoffs = limit * estimate.shares[found] / estimate.z[found]
     if by_local_fdr and estimate.prior is not None:
         errors = estimate.std_errors[found]
