@@ -38,7 +38,7 @@ def decode(
     options = options or DecodeOptions()
     with threadpool_limits(1):
         tensor = candidates.positions(aggregate.params)
-        group = same_positions(tensor)
+        group = same_positions(tensor, aggregate.params.num_bits)
         leaders, back = np.unique(group, return_inverse=True)
         distinct = tensor if len(leaders) == len(tensor) else tensor[leaders]
         observed = observe(aggregate, distinct, repetition(aggregate, options.repeats))
