@@ -19,6 +19,7 @@ from decoder.gls import Refit, centred_sums, dense_columns, missing_error, refit
 from decoder.intervals import plain_interval
 from decoder.mixture import SharePrior
 from decoder.noise import CohortNoise
+from decoder.null_scores import NORMAL_TAIL, NullTail, null_tail
 from decoder.selection import fit_lasso, noise_penalty
 from decoder.sites import Scores, refit_prior
 
@@ -57,6 +58,7 @@ class Estimate:
     prior: None where none was learnt.  fitted: bit shares that the shrunken shares explain.
     missing: tau, with its error; excess: kappa; freedom: of the t distribution of the scores;
     unfitted: part of the rows' freedom that the fit left over, in [0, 1].
+    tail: null distribution of the scores beyond their variance.
     """
 
     shares: Floats
@@ -69,6 +71,7 @@ class Estimate:
     prior: SharePrior | None
     fitted: Floats
     unfitted: float
+    tail: NullTail = NORMAL_TAIL
     missing: float = 0.0
     missing_error: float = 0.0
     excess: float = 1.0
@@ -85,12 +88,13 @@ def by_cavity(observed: Observed, level: float) -> Estimate:
     fit = fit_cavity(Question(observed.centred, observed.positions, random, observed.noise_of))
     posterior = fit.prior.posterior(*fit.scores)
     return Estimate(
-        *_described(fit.scores, level),
+        *_described(fit.scores, fit.freedom, level),
         shrunken=posterior.mean,
         local_fdr=posterior.local_fdr,
         prior=fit.prior,
         fitted=_fitted(observed, posterior.mean * (posterior.local_fdr < 0.5)),
         unfitted=_unfitted(observed, fit.freedom),
+        tail=null_tail(fit.balance.solution.residual, random.num_hashes),
         missing=fit.balance.missing,
         missing_error=missing_error(fit.balance, fit.freedom),
         excess=fit.balance.excess,
@@ -115,12 +119,13 @@ def by_lasso(observed: Observed, level: float, alpha: float) -> Estimate:
     prior = _prior_of(scores, chosen.selected)
     posterior = prior.posterior(*scores)
     return Estimate(
-        *_described(scores, level),
+        *_described(scores, freedom, level),
         shrunken=posterior.mean,
         local_fdr=posterior.local_fdr,
         prior=prior,
         fitted=_fitted(observed, posterior.mean * (posterior.local_fdr < 0.5)),
         unfitted=_unfitted(observed, freedom),
+        tail=null_tail(fitted.balance.solution.residual, random.num_hashes),
         missing=fitted.balance.missing,
         missing_error=missing_error(fitted.balance, freedom),
         excess=fitted.balance.excess,
@@ -186,9 +191,11 @@ def _prior_of(scores: Scores, selected: NDArray[np.intp]) -> SharePrior:
     return prior
 
 
-def _described(scores: Scores, level: float) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+def _described(
+    scores: Scores, freedom: float, level: float
+) -> tuple[Floats, Floats, Floats, Floats, Floats]:
     """Shares, errors, z-scores and intervals of all candidates."""
-    low, high = plain_interval(*scores, level)
+    low, high = plain_interval(*scores, freedom, level)
     return *scores, scores.z, low, high
 
 

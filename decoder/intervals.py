@@ -7,16 +7,18 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_ndtr
-from scipy.stats import norm
+from scipy.stats import t as student
 
 Floats = NDArray[np.float64]
 
 _BISECTIONS = 60
 
 
-def plain_interval(estimates: Floats, std_errors: Floats, level: float) -> tuple[Floats, Floats]:
-    """estimate +- z se, clipped to [0, 1]; (M,) each. `level` in (0, 1), e.g. .95."""
-    margin = float(norm.isf((1 - level) / 2)) * std_errors
+def plain_interval(
+    estimates: Floats, std_errors: Floats, freedom: float, level: float
+) -> tuple[Floats, Floats]:
+    """estimate +- t se, t with `freedom` > 0 at `level` in (0, 1); clipped to [0, 1], (M,) each."""
+    margin = float(student.isf((1 - level) / 2, freedom)) * std_errors
     return np.clip(estimates - margin, 0, 1), np.clip(estimates + margin, 0, 1)
 
 

@@ -20,7 +20,12 @@ _FAR = 40.0  # standard errors: beyond any threshold
 def selected_intervals(
     estimate: Estimate, decision: Decision, options: DecodeOptions
 ) -> tuple[Floats, Floats]:
-    """Intervals of the detected that account for their having been chosen; NaN elsewhere, (G,)."""
+    """Intervals of the detected that account for their having been chosen; NaN elsewhere, (G,).
+
+    Widened to hold the printed share: the exact interval of an estimate that just passed ends
+    below it, which is right on average over choices and useless to read. Widening only adds
+    coverage.
+    """
     low = np.full(len(estimate.shares), np.nan)
     high = low.copy()
     found = np.flatnonzero(decision.detected)
@@ -31,6 +36,8 @@ def selected_intervals(
             _cutoffs(estimate, decision, options, found),
             options.level,
         )
+        low = np.minimum(low, estimate.shrunken)
+        high = np.maximum(high, estimate.shrunken)
     return low, high
 
 
@@ -40,7 +47,8 @@ def _cutoffs(
     """The smallest estimate with which each detected candidate would have been accepted, (D,)."""
     by_local_fdr = options.correction == "fdr-eb"
     largest_p = options.largest_p if by_local_fdr else min(decision.cutoff, options.largest_p)
-    limit = max(float(student.isf(largest_p, estimate.freedom)), -_FAR)
+    deviate = np.maximum(student.isf([largest_p], estimate.freedom), -_FAR)
+    limit = estimate.tail.score(deviate)
     cutoffs = limit * estimate.shares[found] / estimate.z[found]
     if by_local_fdr and estimate.prior is not None:
         errors = estimate.std_errors[found]

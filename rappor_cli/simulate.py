@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from decoder.options import DecodeOptions
+from rappor_cli.calibration import decoder_calibration
 from rappor_cli.decode import CorrectionName, MethodName
 from simulations import paper
 from simulations.figures import draw_experiments
@@ -24,6 +25,8 @@ app = typer.Typer(
     no_args_is_help=True,
     help="Run a published or calibration experiment, from fresh draws.",
 )
+
+app.command("decoder-calibration")(decoder_calibration)
 
 Seed = Annotated[
     int | None, typer.Option(min=0, help="Repeat a run exactly; otherwise the draws are fresh.")
@@ -65,7 +68,9 @@ def normal(
 
 @app.command()
 def exponential(
-    reports: Annotated[int, typer.Option(min=1)] = paper.EXPONENTIAL_REPORTS,
+    reports: Annotated[
+        int, typer.Option(min=1, help="Number of reports.")
+    ] = paper.EXPONENTIAL_REPORTS,
     seed: Seed = None,
     output: Output = DEFAULT_OUTPUT,
     method: Method = MethodName.CAVITY,
