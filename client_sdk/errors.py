@@ -4,7 +4,8 @@ RapporError
 `-- ClientError
     |-- UnknownMetricError    a name that metrics.toml does not declare
     |-- StateError            the state on disk cannot be used: the device stays quiet
-    |   `-- StateVersionError it was written by a newer version
+    |   |-- StateVersionError it was written by a newer version
+    |   `-- StateChangedError another process replaced or wiped the secret meanwhile
     `-- TransportError        a batch was not delivered; says whether to try again, and when
 
 None of them reaches an app from `Client.record`, unless it runs in development mode.
@@ -35,11 +36,20 @@ class UnknownMetricError(ClientError, KeyError):
 
 
 class StateError(ClientError):
-    """The state on disk cannot be used as it is; nothing is recorded until `reset()`."""
+    """The state on disk cannot be used as it is. condition: one word, for `Client.status`."""
+
+    def __init__(self, message: str, condition: str = "state_unavailable") -> None:
+        """Keep the condition beside the sentence."""
+        super().__init__(message)
+        self.condition = condition
 
 
 class StateVersionError(StateError):
     """The state was written by a newer version of this SDK."""
+
+
+class StateChangedError(StateError):
+    """Another process has replaced or wiped the secret meanwhile: the state must be read again."""
 
 
 class TransportError(ClientError):

@@ -11,9 +11,9 @@ import time
 import zlib
 from typing import TYPE_CHECKING
 
+from client_sdk.address import check_key, split_url
 from client_sdk.answers import Answer, failure, read_answer
 from client_sdk.errors import TransportError
-from rappor_core.errors import ParameterError
 from rappor_core.report import (
     BINARY_CONTENT_TYPE,
     JSON_CONTENT_TYPE,
@@ -59,8 +59,9 @@ class Transport:
         self._path = prefix + REPORTS_PATH
         self._proxy = None if proxy is None else split_url(proxy)[1]
         self._headers = {"User-Agent": USER_AGENT}
+        check_key(key)
         if key is not None:
-            self._headers["Authorization"] = f"Bearer {_header_text('key', key)}"
+            self._headers["Authorization"] = f"Bearer {key}"
         self._timeout = timeout
         self._tls = tls
         self._connection: HTTPConnection | None = None
@@ -178,18 +179,6 @@ class Transport:
         return self._path
 
 
-def split_url(url: str) -> tuple[str, str, str]:
-    """Scheme, `host[:port]`, and path without a slash at its end. Raises ParameterError."""
-    scheme, _, rest = url.partition("://")
-    host, slash, path = rest.partition("/")
-    if scheme not in ("http", "https") or not host or set(url) & set("@?# \t\r\n"):
-        raise ParameterError(
-            f"{url!r} is not an address such as https://host:port/prefix "
-            "(no user, query or fragment)"
-        )
-    return scheme, host, (slash + path).rstrip("/")
-
-
 def _read(response: HTTPResponse, deadline: float) -> bytes:
     """The body, bounded in size and in time as a whole (a socket's time-out is for each read)."""
     parts: list[bytes] = []
@@ -203,9 +192,3 @@ def _read(response: HTTPResponse, deadline: float) -> bytes:
             raise TimeoutError
     response.close()  # read to its end: the connection is free for the next batch
     return b"".join(parts)
-
-
-def _header_text(what: str, text: str) -> str:
-    if not text or not text.isascii() or not text.isprintable():
-        raise ParameterError(f"{what} is empty or holds characters that a header cannot carry")
-    return text

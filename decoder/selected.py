@@ -20,7 +20,12 @@ _FAR = 40.0  # standard errors: beyond any threshold
 def selected_intervals(
     estimate: Estimate, decision: Decision, options: DecodeOptions
 ) -> tuple[Floats, Floats]:
-    """Intervals of the detected that account for their having been chosen; NaN elsewhere, (G,)."""
+    """Intervals of the detected that account for their having been chosen; NaN elsewhere, (G,).
+
+    Widened to hold the printed share: the exact interval of an estimate that just passed ends
+    below it, which is right on average over choices and useless to read. Widening only adds
+    coverage.
+    """
     low = np.full(len(estimate.shares), np.nan)
     high = low.copy()
     found = np.flatnonzero(decision.detected)
@@ -31,6 +36,8 @@ def selected_intervals(
             _cutoffs(estimate, decision, options, found),
             options.level,
         )
+        low = np.minimum(low, estimate.shrunken)
+        high = np.maximum(high, estimate.shrunken)
     return low, high
 
 

@@ -22,7 +22,7 @@ from decoder.google_files import read_counts, read_map, read_params, write_metri
 from decoder.outputs import results
 from decoder.report import p_text
 from decoder.tables import read_repetition, read_shares
-from rappor_cli.collector_http import fetch_aggregate
+from rappor_cli.remote import fetch_aggregate
 from rappor_core.aggregate import Aggregate
 from rappor_core.params import HashFamily
 
@@ -64,9 +64,6 @@ def decode(
     aggregate: Input = None,
     collector: Annotated[str | None, typer.Option(help="Address of a collector.")] = None,
     metric: Annotated[str | None, typer.Option(help="Metric to fetch from it.")] = None,
-    key: Annotated[
-        str | None, typer.Option(envvar="RAPPOR_KEY", help="Key for the collector.")
-    ] = None,
     first: Annotated[str | None, typer.Option("--from", help="First day, YYYY-MM-DD.")] = None,
     last: Annotated[str | None, typer.Option("--to", help="Last day, YYYY-MM-DD.")] = None,
     params: Annotated[
@@ -120,7 +117,7 @@ def decode(
     if params or counts:
         source = _google_aggregate(params, counts, hash_name.value)
     elif collector:
-        source = _fetch(collector, metric, key, first, last)
+        source = _fetch(collector, metric, first, last)
     else:
         source = _read_aggregates(aggregate)
     wanted = _candidates(source, candidates, column, numbers, dates, map_file)
@@ -145,12 +142,10 @@ def _read_aggregates(paths: list[Path] | None) -> Aggregate:
     return whole
 
 
-def _fetch(
-    collector: str, metric: str | None, key: str | None, first: str | None, last: str | None
-) -> Aggregate:
+def _fetch(collector: str, metric: str | None, first: str | None, last: str | None) -> Aggregate:
     if not metric:
         raise typer.BadParameter("--collector needs --metric NAME")
-    return fetch_aggregate(collector, metric, key, _day(first), _day(last))
+    return fetch_aggregate(collector, metric, first=_day(first), last=_day(last))
 
 
 def _day(text: str | None) -> date | None:

@@ -13,6 +13,7 @@ import numpy as np
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from client_sdk import Transport
 from client_sdk.randomness import Randomness, system_randomness
@@ -138,7 +139,9 @@ def _decode(question: Question, url: str, output: Path) -> Shown:
         if question.candidates is None
         else Candidates.from_strings(question.candidates)
     )
-    options = DecodeOptions(repeats=question.repeats, true_shares=question.true_shares)
+    options = DecodeOptions(
+        correction="holm", repeats=question.repeats, true_shares=question.true_shares
+    )
     decoding = decode(aggregate, candidates, options)
     folder = output / question.metric.name
     write_outputs(decoding, folder)
@@ -167,6 +170,7 @@ def _table(item: Shown) -> Table:
             cells += ["", "", "", "no"]
         else:
             interval = f"{100 * row.low:.2f} to {100 * row.high:.2f}"
-            cells += [f"{100 * row.share:.2f}", interval, f"{row.p_adjusted:.2g}", "yes"]
-        table.add_row(*cells)
+            cells += [f"{100 * row.share:.2f}", interval, f"{row.p_adjusted:.2g}"]
+            cells += ["yes" if value in truth else "yes, wrongly"]
+        table.add_row(*map(Text, cells))
     return table

@@ -68,7 +68,9 @@ def normal(
 
 @app.command()
 def exponential(
-    reports: Annotated[int, typer.Option(min=1)] = paper.EXPONENTIAL_REPORTS,
+    reports: Annotated[
+        int, typer.Option(min=1, help="Number of reports.")
+    ] = paper.EXPONENTIAL_REPORTS,
     seed: Seed = None,
     output: Output = DEFAULT_OUTPUT,
     method: Method = MethodName.CAVITY,

@@ -69,10 +69,7 @@ class Metric:
 
     def __post_init__(self) -> None:
         """Bring categories into the one form of strings; check each key alone, then together."""
-        if all(isinstance(category, str) for category in self.categories):
-            object.__setattr__(self, "categories", tuple(map(canonical, self.categories)))
-        else:
-            self._refuse("categories", "is not a list of strings")
+        object.__setattr__(self, "categories", tuple(map(canonical, self.categories)))
         self._check_name()
         self._check_choices()
         self._check_numbers()
@@ -100,7 +97,7 @@ class Metric:
         for key in ("description", "owner"):
             if not isinstance(getattr(self, key), str) or not getattr(self, key).strip():
                 self._refuse(key, "is empty; say what is collected and who answers for it")
-        if self.fallback is not None and not isinstance(self.fallback, str):
+        if type(self.fallback) not in (str, type(None)):
             self._refuse("fallback", "is not a string")
         if type(self.expires) is not date:
             self._refuse("expires", "is not a date such as 2027-06-30")

@@ -186,6 +186,9 @@ def _refuse_group(
     if entry.retired:
         detail = f"version {group.params_id} of metric {group.metric!a} is no longer collected"
         return Refusal(Reason.METRIC_RETIRED, detail)
+    if number(group.day) > day.latest:
+        detail = f"day {group.day} has not come yet; check the clock of the device"
+        return Refusal(Reason.DAY_IN_FUTURE, detail)
     if group.day > entry.metric.expires:
         detail = f"metric {group.metric!a} is collected until {entry.metric.expires}"
         return Refusal(Reason.METRIC_EXPIRED, detail)
@@ -200,9 +203,6 @@ def _refuse_group(
 
 def _refuse_day(group: ReportGroup, entry: Entry, day: Day) -> Refusal | None:
     stated = number(group.day)
-    if stated > day.latest:
-        detail = f"day {group.day} has not come yet; check the clock of the device"
-        return Refusal(Reason.DAY_IN_FUTURE, detail)
     closed = max(entry.closed_through, closed_by_time(entry, day.today))
     if stated <= closed:
         first = from_number(closed + 1)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, bindparam, insert, select, text, update
 
-from collector.errors import StorageError
+from collector.errors import StaleError, StorageError
 from collector.store.engine import SHARD_LOCKS
 from collector.store.lanes import LANE_BYTES, MAX_COUNT, pack, unpack
 from collector.store.models import counters
@@ -31,10 +31,6 @@ class Cell:
 
 Place = tuple[int, int]  # series, day
 Additions = Mapping[Place, Mapping[int, Cell]]  # by cohort
-
-
-class StaleCounterError(StorageError):
-    """Another process wrote the same rows; read them again and repeat."""
 
 
 class CounterCache:
@@ -93,7 +89,7 @@ def add_counts(
 ) -> None:
     """Add to the stored counts. `lanes_of`: number of lanes of each series.
 
-    Raises StaleCounterError, and StorageError where a count would pass 2**32; the caller must
+    Raises StaleError, and StorageError where a count would pass 2**32; the caller must
     then roll back and clear the cache.
     """
     old: list[dict[str, object]] = []
@@ -155,7 +151,7 @@ def _write(
 ) -> None:
     changed, fresh = _sorted(old), _sorted(new)
     if changed and connection.execute(_UPDATE, changed).rowcount != len(changed):
-        raise StaleCounterError("another process writes the same counters")
+        raise StaleError("another process writes the same counters")
     for row in fresh:
         del row["before"]
     if fresh:

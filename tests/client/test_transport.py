@@ -7,10 +7,11 @@ from datetime import date
 
 import pytest
 
+from client_sdk.address import split_url
 from client_sdk.encoder import Encoder
 from client_sdk.errors import TransportError
 from client_sdk.testing import FixedRandomness, MemoryCollector
-from client_sdk.transport import Transport, split_url
+from client_sdk.transport import Transport
 from rappor_core.errors import ParameterError
 from rappor_core.metrics_file import MetricsFile
 from rappor_core.report import Batch, Report, make_batch
