@@ -92,8 +92,11 @@ def _settled(
     The repetition is lowered to what the noise in the data shows, plus two standard errors.
     """
     estimate = _estimate(params, observed, options)
-    ratio = estimate.ratio * (1 + 2 * np.sqrt(2 / estimate.freedom))
-    if options.repeats is not None or observed.noise.repetition == 1 or ratio >= 1:
+    left = observed.centred.size * estimate.unfitted
+    if options.repeats is not None or observed.noise.repetition == 1 or left < 1:
+        return observed, estimate
+    ratio = estimate.ratio * (1 + 2 * np.sqrt(2 / left))
+    if ratio >= 1:
         return observed, estimate
     observed = observed.repeated(observed.noise.shown_repetition(ratio))
     return observed, _estimate(params, observed, options)
