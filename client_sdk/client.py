@@ -276,10 +276,12 @@ class Client:
 
     def _tell(self, worker: Worker) -> None:
         """Wake the sending thread when it has nothing to do, and now and then for housekeeping."""
-        self._since_housekeeping += 1
-        if worker.idle or self._since_housekeeping >= HOUSEKEEPING:
-            self._since_housekeeping = 0
+        if worker.idle:
             worker.notify()
+        self._since_housekeeping += 1
+        if self._since_housekeeping >= HOUSEKEEPING:
+            self._since_housekeeping = 0
+            worker.keep_house()
 
     def _not_recorded(self, reason: str) -> bool:
         """Count it: in memory first, in the state when it is next inspected or closed."""
