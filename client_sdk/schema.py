@@ -19,7 +19,7 @@ SCHEMA_VERSION = 1
 APPLICATION_ID = 0x52415050  # "RAPP"
 PAGE_BYTES = 1024  # small pages: a commit writes each page that it changed
 CHECKPOINT_PAGES = 16_384  # the worker checkpoints far earlier; this is for apps that never send
-BUSY_SECONDS = 5.0
+BUSY_SECONDS = 1.0  # longest wait for another process, which commits in microseconds if it runs
 
 # Each step takes a file one version further; the last is SCHEMA_VERSION.
 MIGRATIONS = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
@@ -16,6 +17,9 @@ from client_sdk.randomness import Randomness
 from client_sdk.recorder import Recorder
 from client_sdk.worker import Worker
 from rappor_core.metrics_file import MetricsFile
+
+
+DO_NOT_TRACK = "DO_NOT_TRACK"
 
 
 class Setup(NamedTuple):
@@ -94,3 +98,8 @@ def _trouble_is_a_state_error() -> Iterator[None]:
         yield
     except (sqlite3.Error, OSError) as error:
         raise StateError(f"the state cannot be used: {type(error).__name__}: {error}") from error
+
+
+def do_not_track() -> bool:
+    """Whether the person's environment says so (https://consoledonottrack.com)."""
+    return os.environ.get(DO_NOT_TRACK, "").strip().lower() not in ("", "0", "false")
