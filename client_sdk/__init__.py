@@ -1,1 +1,91 @@
-"""The device: randomise a value before it leaves, queue it, send it."""
+"""The device: randomise a value before it leaves, queue it, send it.
+
+    from client_sdk import Client
+
+    client = Client.open("metrics.toml", state_dir=..., collector=..., key=..., consent=True)
+    client.record("homepage", "example.org")
+
+`docs/client.md` is the guide. Names are loaded when they are first used, so that importing the
+package costs an app next to nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from client_sdk.answers import Answer, Result
+    from client_sdk.client import Client, Status
+    from client_sdk.delivery import Delivery
+    from client_sdk.encoder import Encoder
+    from client_sdk.errors import (
+        ClientError,
+        StateChangedError,
+        StateError,
+        StateVersionError,
+        TransportError,
+        UnknownMetricError,
+    )
+    from client_sdk.identity import new_secret
+    from client_sdk.memory_state import MemoryState
+    from client_sdk.privacy_level import PrivacyLevel
+    from client_sdk.randomness import system_randomness
+    from client_sdk.recorder import Recorder
+    from client_sdk.transport import Transport
+    from rappor_core.metrics_file import load_metrics, parse_metrics
+
+_HOMES = {
+    "Answer": "client_sdk.answers",
+    "Client": "client_sdk.client",
+    "ClientError": "client_sdk.errors",
+    "Delivery": "client_sdk.delivery",
+    "Encoder": "client_sdk.encoder",
+    "MemoryState": "client_sdk.memory_state",
+    "PrivacyLevel": "client_sdk.privacy_level",
+    "Recorder": "client_sdk.recorder",
+    "Result": "client_sdk.answers",
+    "StateChangedError": "client_sdk.errors",
+    "StateError": "client_sdk.errors",
+    "StateVersionError": "client_sdk.errors",
+    "Status": "client_sdk.client",
+    "Transport": "client_sdk.transport",
+    "TransportError": "client_sdk.errors",
+    "UnknownMetricError": "client_sdk.errors",
+    "load_metrics": "rappor_core.metrics_file",
+    "new_secret": "client_sdk.identity",
+    "parse_metrics": "rappor_core.metrics_file",
+    "system_randomness": "client_sdk.randomness",
+}
+
+__all__ = [
+    "Answer",
+    "Client",
+    "ClientError",
+    "Delivery",
+    "Encoder",
+    "MemoryState",
+    "PrivacyLevel",
+    "Recorder",
+    "Result",
+    "StateChangedError",
+    "StateError",
+    "StateVersionError",
+    "Status",
+    "Transport",
+    "TransportError",
+    "UnknownMetricError",
+    "load_metrics",
+    "new_secret",
+    "parse_metrics",
+    "system_randomness",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name when it is first used."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'client_sdk' has no attribute {name!r}")
+    value = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value

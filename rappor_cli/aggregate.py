@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from datetime import date
 from pathlib import Path
 from typing import Annotated
 
@@ -11,9 +10,8 @@ import typer
 
 from collector.service.collector import COMMAND_LINE
 from rappor_cli.close import parse_day
-from rappor_cli.remote import ask
+from rappor_cli.remote import fetch_aggregate
 from rappor_cli.store import CollectorOption, DatabaseOption, need_one, opened
-from rappor_core.aggregate import Aggregate
 
 
 def aggregate(
@@ -43,20 +41,3 @@ def aggregate(
     output.write_text(found.to_json(), encoding="utf-8")
     window = f"{found.first_day} to {found.last_day}"
     print(f"{output}: {found.num_reports} reports, {window}", file=sys.stderr)
-
-
-def fetch_aggregate(
-    collector: str,
-    metric: str,
-    *,
-    params_id: str | None = None,
-    first: date | None = None,
-    last: date | None = None,
-) -> Aggregate:
-    """An aggregate from a collector. Raises RemoteError, WireFormatError or AggregateError."""
-    query = {
-        "params_id": params_id,
-        "from": None if first is None else first.isoformat(),
-        "to": None if last is None else last.isoformat(),
-    }
-    return Aggregate.from_json(ask(collector, f"/v1/metrics/{metric}/aggregate", query=query))

@@ -6,9 +6,11 @@ import json
 import os
 import urllib.error
 import urllib.request
+from datetime import date
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
+from rappor_core.aggregate import Aggregate
 from rappor_core.errors import RapporError
 
 KEY_VARIABLE = "RAPPOR_KEY"
@@ -58,6 +60,23 @@ def ask(
 def ask_json(collector: str, path: str, **options: Any) -> Any:
     """As `ask`, and read the answer as JSON."""
     return json.loads(ask(collector, path, **options))
+
+
+def fetch_aggregate(
+    collector: str,
+    metric: str,
+    *,
+    params_id: str | None = None,
+    first: date | None = None,
+    last: date | None = None,
+) -> Aggregate:
+    """An aggregate from a collector. Raises RemoteError, WireFormatError or AggregateError."""
+    query = {
+        "params_id": params_id,
+        "from": None if first is None else first.isoformat(),
+        "to": None if last is None else last.isoformat(),
+    }
+    return Aggregate.from_json(ask(collector, f"/v1/metrics/{metric}/aggregate", query=query))
 
 
 def _told(error: urllib.error.HTTPError) -> str:

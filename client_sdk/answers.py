@@ -1,0 +1,105 @@
+"""What a collector answers to a batch, and what each answer means for the sender."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from client_sdk.errors import TransportError
+from rappor_core.errors import WireFormatError
+from rappor_core.report import WIRE_VERSION, parse_strict_json
+
+MAX_REASON_CHARS = 64
+TRANSIENT = frozenset({408, 425, 429})  # and every 5xx
+FINAL = frozenset({400, 409, 413, 415, 422})  # the same bytes will never be taken
+
+
+class Result(NamedTuple):
+    """The collector's word on one report. reason: one word, "" for an accepted one."""
+
+    status: str
+    reason: str = ""
+
+    @property
+    def accepted(self) -> bool:
+        """Whether the report was counted."""
+        return self.status == "accepted"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A collector's answer to a batch: one result for each report, in order.
+
+    duplicate: the batch had been counted before; the results are those of the first time.
+    """
+
+    results: tuple[Result, ...]
+    duplicate: bool
+
+
+def read_answer(body: bytes, batch_id: str, num_reports: int) -> Answer:
+    """Read the body of a 200. Raises TransportError (to be tried again) unless it is an answer.
+
+    A captive portal or a proxy may say 200 to anything: only an answer about this very batch, with
+    a result for each report, lets the device forget it.
+    """
+    try:
+        fields = parse_strict_json(body)
+        if fields["version"] != WIRE_VERSION or fields["batch_id"] != batch_id:
+            raise ValueError("version or batch id of another batch")
+        results = tuple(map(_result, fields["results"]))
+        if len(results) != num_reports:
+            raise ValueError(f"{len(results)} results for {num_reports} reports")
+    except (WireFormatError, ValueError, TypeError, KeyError) as error:
+        raise TransportError(
+            f"status 200, but not an answer to batch {batch_id}: {str(error)[:200]}",
+            reason="strange_answer",
+            retry=True,
+        ) from None
+    return Answer(results, fields.get("duplicate") is True)
+
+
+def failure(status: int, body: bytes, retry_after: str | None) -> TransportError:
+    """The error for a status other than 200.
+
+    Overload and time-outs are tried again; a body that will never be taken is not. All else (a
+    wrong key, a wrong address, a redirection) may be mended by the operator: tried again, slowly.
+    """
+    retry = status not in FINAL
+    message = f"the collector answered {status}: {_detail(body)}"
+    reason = f"http_{status}"
+    wait = _seconds(retry_after) if status in TRANSIENT or status >= 500 else None
+    return TransportError(message, reason=reason, retry=retry, retry_after=wait)
+
+
+def _result(fields: Any) -> Result:
+    status = fields["status"]
+    if status == "accepted":
+        return Result("accepted")
+    if status != "refused" or type(fields["reason"]) is not str:
+        raise ValueError("a result is neither accepted nor refused with a reason")
+    return Result("refused", fields["reason"][:MAX_REASON_CHARS])
+
+
+def _detail(body: bytes) -> str:
+    """The detail of a problem document (RFC 9457), or the start of whatever it is."""
+    try:
+        fields = parse_strict_json(body)
+        return ascii(fields.get("detail") or fields.get("title"))[:200]
+    except (WireFormatError, AttributeError):
+        return ascii(body[:80])
+
+
+def _seconds(retry_after: str | None) -> float | None:
+    """Seconds to wait of a Retry-After header: a number, or an HTTP date (RFC 9110, 10.2.3)."""
+    if retry_after is None:
+        return None
+    if retry_after.strip().isdecimal():
+        return float(retry_after.strip()[:9])
+    from email.utils import parsedate_to_datetime  # rarely needed, and slow to import
+    from time import time
+
+    try:
+        return max(0.0, parsedate_to_datetime(retry_after).timestamp() - time())
+    except (TypeError, ValueError):
+        return None

@@ -1,0 +1,301 @@
+"""`Client`: what an app embeds. Record a value in one call; the rest happens by itself.
+
+The main path is `record` -> `Recorder.record` -> `SqliteState.add_report`; a thread
+(`worker.Worker`) sends what is queued. Trouble with the state or the network never reaches the app:
+it shows in `status`, in `inspect`, and in counters.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from client_sdk import forks
+from client_sdk.address import check_key, split_url
+from client_sdk.custody import StateDirectory
+from client_sdk.delivery import Delivery
+from client_sdk.errors import StateChangedError, StateError, UnknownMetricError
+from client_sdk.privacy_level import PrivacyLevel
+from client_sdk.randomness import Randomness, system_randomness
+from client_sdk.recorder import SECONDS_A_DAY
+from client_sdk.session import Session, Setup
+from client_sdk.worker import Worker
+from rappor_core.errors import ParameterError, RapporError, ValueRefusedError
+from rappor_core.metrics_file import MetricsFile, load_metrics
+
+DO_NOT_TRACK = "DO_NOT_TRACK"
+HOUSEKEEPING = 1_000  # records between two looks at the bounds of the queue
+CLOSE_SECONDS = 0.1  # longest that `close` waits for the sending thread
+MAX_REASONS = 1_000  # counters kept in memory
+
+ACTIVE = "active"
+SENTENCES = {
+    ACTIVE: "Values are recorded and reports are sent.",
+    "no_consent": "The person has not consented: nothing is recorded, kept or sent.",
+    "do_not_track": f"{DO_NOT_TRACK} is set: nothing is recorded or sent.",
+    "closed": "The client is closed.",
+}
+
+
+class Status(NamedTuple):
+    """condition: one word, `active` when all is well.  sentence: for a person or a log."""
+
+    condition: str
+    sentence: str
+
+
+class Client:
+    """Records values of declared metrics, under the ledger, and delivers reports exactly once.
+
+    Made by `open`. Methods may be called from any thread, from a coroutine (`record` takes some
+    microseconds and never waits for the network), and after a fork.
+    """
+
+    def __init__(self, setup: Setup) -> None:
+        """Use `open`."""
+        self._setup = setup
+        self._lock = threading.RLock()
+        self._status = Status("closed", SENTENCES["closed"])
+        self._session: Session | None = None
+        self._forked = False
+        self._since_housekeeping = 0
+        self._counted: dict[str, int] = {}
+
+    @classmethod
+    def open(
+        cls,
+        metrics: MetricsFile | str | Path,
+        *,
+        state_dir: str | Path,
+        collector: str,
+        consent: bool,
+        key: str | None = None,
+        privacy_level: str | PrivacyLevel = "standard",
+        delivery: Delivery | None = None,
+        development: bool = False,
+        randomness: Randomness = system_randomness,
+        clock: Callable[[], float] = time.time,
+    ) -> Client:
+        """Open the state in `state_dir`, a directory of its own, and start the sending thread.
+
+        metrics: the app's `metrics.toml`, read or not.  collector: its address.  key: its key.
+        consent: what the person answered; there is no default.  privacy_level: the person's
+        choice, `standard`, `strict` or a `PrivacyLevel`.  development: programming errors in
+        `record` raise.  clock: seconds since 1970, UTC.
+
+        Raises MetricsFileError and ParameterError for mistakes of the app. Trouble with the state
+        does not raise: the client stays quiet, and `status` says why.
+        """
+        if type(consent) is not bool:
+            raise ParameterError(f"consent = {consent!r}: say True or False, as the person did")
+        split_url(collector)
+        check_key(key)
+        setup = Setup(
+            metrics if isinstance(metrics, MetricsFile) else load_metrics(metrics),
+            StateDirectory(state_dir),
+            collector,
+            key,
+            PrivacyLevel.of(privacy_level),
+            (delivery or Delivery()).checked(),
+            development,
+            randomness,
+            clock,
+        )
+        client = cls(setup)
+        client.set_consent(consent)
+        forks.watch(client)
+        return client
+
+    @property
+    def status(self) -> Status:
+        """Whether anything is recorded, and if not, why."""
+        return self._status
+
+    @property
+    def last_error(self) -> str:
+        """Why the last try to send failed; "" when it did not."""
+        session = self._session
+        return session.worker.last_error if session is not None else ""
+
+    def record(self, name: str, value: object) -> bool:
+        """Record a value of a metric. True when a report was queued, durably.
+
+        Never raises and never waits for the network; False when nothing was queued, which
+        `inspect` counts by reason. In development mode an unknown metric and a value that the
+        metric cannot encode raise UnknownMetricError and ValueRefusedError.
+        """
+        session = self._session or self._after_fork()
+        if session is None:
+            return self._not_recorded(f"not_recorded:{self._status.condition}")
+        try:
+            outcome = session.recorder.record(name, value, self._setup.clock())
+        except (UnknownMetricError, ValueRefusedError) as error:
+            if self._setup.development:
+                raise
+            return self._not_recorded(f"mistake:{type(error).__name__}")
+        except StateChangedError:
+            self._reopen()
+            return self._not_recorded("not_recorded:state_changed")
+        except (RapporError, sqlite3.Error, OSError) as error:
+            return self._not_recorded(f"trouble:{type(error).__name__}")
+        if outcome not in ("queued", "queued_fallback"):
+            return self._not_recorded(f"{outcome}:{name}")
+        self._tell(session.worker)
+        return True
+
+    def flush(self, timeout: float) -> bool:
+        """Send what waits now, without the random delay. True when all was delivered in time.
+
+        timeout: seconds to wait at most. For the end of a session or a test; a service that
+        flushes after every record tells the collector when it was used.
+        """
+        session = self._session or self._after_fork()
+        return session is None or session.worker.flush(timeout)
+
+    def close(self) -> None:
+        """Stop the sending thread and close the state, within a fraction of a second.
+
+        Nothing is lost: what was not delivered is sent after the next `open`.
+        """
+        self._shut("closed")
+        forks.forget(self)
+
+    def set_consent(self, consent: bool) -> None:
+        """What the person decided now. Withdrawn: queue, values and secret are wiped at once.
+
+        Only numbers stay (values memoised, epsilon spent), so that consenting again does not start
+        from zero. `DO_NOT_TRACK=1` in the environment wins over consent, and wipes nothing.
+        """
+        if not consent:
+            self._shut("no_consent")
+            self._wipe()
+        elif do_not_track():
+            self._shut("do_not_track")
+        elif self._session is None:
+            self._begin(may_create=True)
+
+    def reset(self) -> None:
+        """Start anew with a new secret, where `status` says that the state cannot be used.
+
+        Each new secret spends the privacy budget again: a tombstone in the ledger says so for
+        ever. Never call this automatically. Raises StateError without consent, and where a file
+        cannot be made.
+        """
+        if self._status.condition in ("no_consent", "do_not_track"):
+            raise StateError(f"reset() needs consent. {self._status.sentence}")
+        self._shut("closed")
+        setup = self._setup
+        day = int(setup.clock() // SECONDS_A_DAY)
+        setup.directory.reset(self._lock, setup.randomness, day).close()
+        self._begin(may_create=False)
+
+    def inspect(self) -> dict[str, Any]:
+        """What is queued, what was sent and what can be inferred, in plain values for JSON.
+
+        `inspection.render` makes text of it, as `python -m client_sdk inspect STATE_DIR` does.
+        """
+        from client_sdk.inspection import inspect_state  # rarely needed: keeps the import light
+
+        account: dict[str, Any] = {}
+        session = self._session or self._after_fork()
+        if session is not None:
+            self._save_counts(session)
+            account = inspect_state(session.state, self._setup.metrics.budget)
+        return {"status": self._status._asdict(), "last_error": self.last_error, **account}
+
+    def __enter__(self) -> Client:
+        """Use it in a `with` block."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close it."""
+        self.close()
+
+    def before_fork(self) -> None:
+        """See `forks`."""
+        self._lock.acquire()
+        if self._session is not None:
+            self._session.suspend()
+
+    def after_fork_in_parent(self) -> None:
+        """See `forks`."""
+        self._lock.release()
+
+    def after_fork_in_child(self) -> None:
+        """See `forks`: a new lock at once, a new session when it is first needed."""
+        self._lock = threading.RLock()
+        if self._session is not None:
+            self._session.worker.abandon()
+            self._session = None
+            self._forked = True
+
+    def _after_fork(self) -> Session | None:
+        """In a child process, the session of its own, made when first needed."""
+        with self._lock:
+            if self._forked:
+                self._forked = False
+                self._begin(may_create=False)
+            return self._session
+
+    def _begin(self, *, may_create: bool) -> None:
+        with self._lock:
+            try:
+                self._session = Session(self._setup, self._lock, may_create=may_create)
+                self._status = Status(ACTIVE, SENTENCES[ACTIVE])
+            except StateError as error:
+                self._status = Status(error.condition, str(error))
+
+    def _reopen(self) -> None:
+        """Another process changed the secret: read the state again, once."""
+        with self._lock:
+            if self._session is not None:
+                self._shut("closed")
+                self._begin(may_create=False)
+
+    def _shut(self, condition: str) -> None:
+        with self._lock:
+            session, self._session = self._session, None
+            self._forked = False
+            self._status = Status(condition, SENTENCES[condition])
+        if session is not None:
+            self._save_counts(session)
+            session.close(CLOSE_SECONDS)
+
+    def _wipe(self) -> None:
+        """Trouble is shown, not raised: the next `open` without consent tries again."""
+        try:
+            self._setup.directory.wipe(self._lock)
+        except (StateError, sqlite3.Error, OSError) as error:
+            sentence = f"Consent is withdrawn, but the state could not be wiped yet: {error}"
+            self._status = Status("no_consent", sentence)
+
+    def _tell(self, worker: Worker) -> None:
+        """Wake the sending thread when it has nothing to do, and now and then for housekeeping."""
+        self._since_housekeeping += 1
+        if worker.idle or self._since_housekeeping >= HOUSEKEEPING:
+            self._since_housekeeping = 0
+            worker.notify()
+
+    def _not_recorded(self, reason: str) -> bool:
+        """Count it: in memory first, in the state when it is next inspected or closed."""
+        if reason in self._counted or len(self._counted) < MAX_REASONS:
+            self._counted[reason] = self._counted.get(reason, 0) + 1
+        return False
+
+    def _save_counts(self, session: Session) -> None:
+        counted, self._counted = self._counted, {}
+        try:
+            for reason, number in counted.items():
+                session.state.count(reason, number)
+        except (StateError, sqlite3.Error, OSError):
+            self._counted = counted  # a full disk must not keep an app from closing
+
+
+def do_not_track() -> bool:
+    """Whether the person's environment says so (https://consoledonottrack.com)."""
+    return os.environ.get(DO_NOT_TRACK, "").strip().lower() not in ("", "0", "false")

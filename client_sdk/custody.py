@@ -1,0 +1,210 @@
+"""Custody of the secret: when it is made, when it is trusted, and how it ends.
+
+A secret lost or exchanged in silence would void the guarantee, because each new one draws new
+permanent responses and spends the whole budget again. So: made once; a state that is missing,
+damaged, rolled back or of a newer version is an error that only `reset` ends; and `reset` leaves a
+tombstone.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import threading
+from contextlib import suppress
+from pathlib import Path
+
+from client_sdk.errors import StateError
+from client_sdk.identity import new_secret, secret_check
+from client_sdk.ledger import committed, spent
+from client_sdk.randomness import Randomness
+from client_sdk.schema import check_integrity
+from client_sdk.sqlite_state import SqliteState
+from client_sdk.witness import Witness
+
+STATE_FILE = "state.sqlite"
+WITNESS_FILE = "witness.json"
+SENDER_LOCK_FILE = "sender.lock"
+UNKNOWN = "unknown"  # the ledger of a tombstone whose state could not be read
+
+
+class StateDirectory:
+    """The directory that holds one installation's state; nothing else should lie in it."""
+
+    def __init__(self, path: str | Path) -> None:
+        """Nothing is made or read yet."""
+        self.path = Path(path)
+        self.state_path = self.path / STATE_FILE
+        self.sender_lock_path = self.path / SENDER_LOCK_FILE
+        self._witness_path = self.path / WITNESS_FILE
+
+    def open(self, lock: threading.RLock) -> SqliteState:
+        """The state, made if this is the first time, and trusted. Raises StateError."""
+        self._prepare()
+        seen = Witness(self._witness_path).read()  # before the state: it is written after it
+        if seen is not None and not self.state_path.exists():
+            raise StateError(
+                f"{self.state_path} is missing, though it was there before; restore it, or call "
+                "reset(), which draws a new secret and spends the privacy budget again",
+                "state_missing",
+            )
+        state = self.connect(lock)
+        try:
+            check_integrity(state.database, self.state_path)
+            self._check(state)
+        except BaseException:
+            state.close()
+            raise
+        return state
+
+    def connect(self, lock: threading.RLock) -> SqliteState:
+        """A further connection to a state that is known to be right."""
+        return SqliteState(self.state_path, lock, Witness(self._witness_path))
+
+    def exists(self) -> bool:
+        """Whether there is anything of an earlier run."""
+        return self.state_path.exists() or self._witness_path.exists()
+
+    def reset(self, lock: threading.RLock, randomness: Randomness, day: int) -> SqliteState:
+        """Start anew with a new secret, on the word of the app alone; leaves a tombstone.
+
+        day: since 1970-01-01, for the tombstone. Raises StateError where a file cannot be made.
+        """
+        self._prepare()
+        seen = Witness(self._witness_path).read()
+        reason, state = self._salvage(lock)
+        with state.transaction(durable=True) as database:
+            ledger = UNKNOWN if reason in ("state_missing", "state_corrupt") else ledger_text(state)
+            if reason != "state_new":
+                row = day, reason, ledger
+                database.execute(
+                    "INSERT INTO tombstones (day, reason, ledger) VALUES (?, ?, ?)", row
+                )
+            _forget_values(database)
+            database.execute("DELETE FROM lines")
+            state.set_secret(new_secret(randomness), above=seen.generation if seen else 0)
+        scrub(state)
+        return state
+
+    def wipe(self, lock: threading.RLock) -> None:
+        """Forget all but numbers, at once: the person does not consent. Nothing is made.
+
+        A state that cannot be read is deleted whole; then only `reset` starts anew.
+        """
+        if not self.state_path.exists():
+            return
+        try:
+            state = self.open(lock)
+        except StateError:
+            self._delete()
+            return
+        try:
+            wipe(state)
+        finally:
+            state.close()
+
+    def _prepare(self) -> None:
+        try:
+            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if self.path.stat().st_mode & 0o077:
+                self.path.chmod(0o700)
+        except OSError as error:
+            raise StateError(f"{self.path} cannot be used: {error}") from error
+
+    def _check(self, state: SqliteState) -> None:
+        """Compare the state with itself and with the witness. Raises StateError."""
+        with state.lock:
+            seen = Witness(self._witness_path).read()  # again: both may have changed since
+            secret, generation = state.identity()
+            check = b"" if secret is None else secret_check(secret)
+            stored_check = state.get("secret_check") or b""
+        if check != stored_check:
+            raise StateError(
+                f"{self.state_path}: the secret does not fit its check; call reset() to start anew",
+                "state_corrupt",
+            )
+        if seen is None:
+            return
+        if generation < seen.generation or (
+            generation == seen.generation and check.hex() != seen.check
+        ):
+            raise StateError(_rolled_back(self.state_path), "state_rolled_back")
+
+    def _salvage(self, lock: threading.RLock) -> tuple[str, SqliteState]:
+        """Why a reset is due, and a state to do it in: the old one wherever it can be read."""
+        reason = "asked_for" if self.exists() else "state_new"
+        try:
+            return reason, self.open(lock)
+        except StateError as error:
+            reason = error.condition
+        if reason == "state_rolled_back":
+            return reason, self.connect(lock)
+        if reason in ("state_corrupt", "state_missing"):
+            self._delete()
+            return reason, self.connect(lock)
+        return reason, self.open(lock)  # raises again: nothing here can be mended by a reset
+
+    def _delete(self) -> None:
+        for suffix in ("", "-wal", "-shm"):
+            with suppress(FileNotFoundError):
+                self.state_path.with_name(STATE_FILE + suffix).unlink()
+
+
+def ensure_secret(state: SqliteState, randomness: Randomness) -> None:
+    """Make the secret if there is none: at the first start, or on consent after a withdrawal."""
+    with state.transaction(durable=True):
+        if state.identity().secret is None:
+            state.set_secret(new_secret(randomness))
+
+
+def wipe(state: SqliteState) -> None:
+    """Delete the queue, the values and the secret; keep the numbers spent in the ledger's lines."""
+    with state.transaction(durable=True) as database:
+        if state.identity().secret is None:
+            return
+        for line in state.lines():
+            entries = state.entries(line.name)
+            state.put_line(
+                line._replace(
+                    past_values=line.past_values + len(entries),
+                    past_cost=line.past_cost + sum(entry.cost for entry in entries),
+                    past_spent=spent(line, entries),
+                    past_reports=line.past_reports + sum(entry.reports for entry in entries),
+                )
+            )
+        _forget_values(database)
+        state.set_secret(None)
+    scrub(state)
+
+
+def scrub(state: SqliteState) -> None:
+    """Empty the write-ahead log, which holds old pages; deleted rows are overwritten as they go."""
+    with state.lock:
+        state.database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+
+def ledger_text(state: SqliteState) -> str:
+    """The ledger in numbers, for a tombstone: JSON, by line."""
+    lines = {}
+    for line in state.lines():
+        entries = state.entries(line.name)
+        lines[line.name] = {
+            "values": line.past_values + len(entries),
+            "epsilon_spent": spent(line, entries),
+            "epsilon_committed": committed(line, entries),
+        }
+    return json.dumps(lines)
+
+
+def _forget_values(database: sqlite3.Connection) -> None:
+    for table in ("queue", "batches", "entries", "sources"):
+        database.execute(f"DELETE FROM {table}")  # noqa: S608 (names from the line above)
+    database.execute("DELETE FROM meta WHERE name = 'send_at'")
+
+
+def _rolled_back(path: Path) -> str:
+    return (
+        f"{path} is older than its witness, or another installation's: permanent responses may "
+        "have been forgotten; restore the newest copy, or call reset(), which draws a new secret "
+        "and spends the privacy budget again"
+    )

@@ -1,0 +1,70 @@
+"""How reports leave: one set of choices, each with its default and its reason."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rappor_core.errors import ParameterError
+
+if TYPE_CHECKING:
+    import ssl
+
+
+class Delivery(NamedTuple):
+    """Choices of the app about delivery; nothing here changes what a report says.
+
+    mean_delay: seconds from the first waiting report to sending, on average; geometric, so that the
+        time of sending does not tell the time of use. 0 sends at once.
+    batch_reports: most reports in a batch, 1 to 10,000.
+    isolate_metrics: one metric in a batch, over a connection and after a delay of its own, so that
+        what arrives together does not link the metrics of a device.
+    pad_to: bodies are padded to a multiple of so many bytes, so that their size does not tell the
+        number of reports; 0 leaves them as they are.
+    json: send JSON instead of the binary form.
+    timeout: seconds for one exchange.
+    max_queued, max_queued_bytes, max_age_days: bounds of what waits; past them the oldest goes,
+        counted. Age counts only while the collector cannot be reached.
+    first_pause, longest_pause: bounds in seconds of the pause after failures (full jitter).
+    longest_retry_after: seconds for which a collector's Retry-After is followed at most.
+    proxy: `http://host:port`.  tls: an `ssl.SSLContext` of the app's own.
+    """
+
+    mean_delay: float = 600.0
+    batch_reports: int = 100
+    isolate_metrics: bool = False
+    pad_to: int = 256
+    json: bool = False
+    timeout: float = 10.0
+    max_queued: int = 20_000
+    max_queued_bytes: int = 4 << 20
+    max_age_days: int = 90
+    first_pause: float = 1.0
+    longest_pause: float = 600.0
+    longest_retry_after: float = 3600.0
+    proxy: str | None = None
+    tls: ssl.SSLContext | None = None
+
+    def checked(self) -> Delivery:
+        """Itself. Raises ParameterError for a choice outside its range."""
+        for name, (lowest, highest) in RANGES.items():
+            value: Any = getattr(self, name)
+            number = isinstance(value, int | float) and not isinstance(value, bool)
+            if not number or not lowest <= value <= highest:
+                raise ParameterError(
+                    f"delivery: {name} = {value!r} is not a number from {lowest} to {highest:,}"
+                )
+        return self
+
+
+RANGES = {
+    "mean_delay": (0, 7 * 86_400),
+    "batch_reports": (1, 10_000),
+    "pad_to": (0, 32_768),
+    "timeout": (0.01, 600),
+    "max_queued": (1, 10_000_000),
+    "max_queued_bytes": (1, 1 << 40),
+    "max_age_days": (1, 36_500),
+    "first_pause": (0.001, 3600),
+    "longest_pause": (0.001, 86_400),
+    "longest_retry_after": (0, 7 * 86_400),
+}

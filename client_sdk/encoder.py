@@ -1,0 +1,63 @@
+"""From a value to the report that may leave the device: the main path of the mechanism.
+
+An `Encoder` holds one device's secret and nothing else: no file, no thread, no clock. A fleet of
+many light devices in one process is a list of encoders and one `client_sdk.Transport`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import date
+
+from client_sdk.device import MetricDevice
+from client_sdk.errors import UnknownMetricError
+from client_sdk.identity import SECRET_BYTES
+from client_sdk.randomness import Randomness, system_randomness
+from rappor_core.errors import ParameterError
+from rappor_core.metrics import Metric
+from rappor_core.report import Report
+
+
+class Encoder:
+    """One device's way from values to reports.
+
+    metrics: the declared ones, by name.  secret: 32 bytes, private.
+    randomness: where the instantaneous responses come from.
+    """
+
+    __slots__ = ("_devices", "_metrics", "_randomness", "_secret")
+
+    def __init__(
+        self,
+        metrics: Mapping[str, Metric],
+        secret: bytes,
+        randomness: Randomness = system_randomness,
+    ) -> None:
+        """Raises ParameterError for a secret that has not 32 bytes."""
+        if len(secret) != SECRET_BYTES:
+            raise ParameterError(f"a secret has {SECRET_BYTES} bytes, not {len(secret)}")
+        self._metrics = metrics
+        self._secret = secret
+        self._randomness = randomness
+        self._devices: dict[str, MetricDevice] = {}
+
+    def encode(self, name: str, value: object, day: date) -> Report:
+        """A fresh report of a value: the whole mechanism.
+
+        Raises UnknownMetricError, and ValueRefusedError where the metric cannot encode the value.
+        No ledger stands here: whoever calls must bound the number of distinct values and reports
+        (`client_sdk.Recorder` does).
+        """
+        device = self.metric(name)
+        bloom_bits = device.value_bits(value)
+        return Report(name, device.params_id, device.cohort, day, device.report_bits(bloom_bits))
+
+    def metric(self, name: str) -> MetricDevice:
+        """This device's part in one metric. Raises UnknownMetricError."""
+        device = self._devices.get(name)
+        if device is None:
+            if name not in self._metrics:
+                raise UnknownMetricError(name, self._metrics)
+            device = MetricDevice(self._metrics[name], self._secret, self._randomness)
+            self._devices[name] = device
+        return device

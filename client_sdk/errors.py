@@ -1,0 +1,69 @@
+"""Errors of the device, in the one tree of `rappor_core.errors`.
+
+RapporError
+`-- ClientError
+    |-- UnknownMetricError    a name that metrics.toml does not declare
+    |-- StateError            the state on disk cannot be used: the device stays quiet
+    |   |-- StateVersionError it was written by a newer version
+    |   `-- StateChangedError another process replaced or wiped the secret meanwhile
+    `-- TransportError        a batch was not delivered; says whether to try again, and when
+
+None of them reaches an app from `Client.record`, unless it runs in development mode.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rappor_core.errors import RapporError
+
+
+class ClientError(RapporError):
+    """Base of the errors of the device."""
+
+
+class UnknownMetricError(ClientError, KeyError):
+    """A name that the metrics file does not declare."""
+
+    def __init__(self, name: str, known: Iterable[str]) -> None:
+        """Say which names there are."""
+        names = ", ".join(sorted(known)) or "none"
+        super().__init__(f"metric {name!r} is not declared; declared are {names}")
+
+    def __str__(self) -> str:
+        """The message alone (KeyError would quote it)."""
+        return str(self.args[0])
+
+
+class StateError(ClientError):
+    """The state on disk cannot be used as it is. condition: one word, for `Client.status`."""
+
+    def __init__(self, message: str, condition: str = "state_unavailable") -> None:
+        """Keep the condition beside the sentence."""
+        super().__init__(message)
+        self.condition = condition
+
+
+class StateVersionError(StateError):
+    """The state was written by a newer version of this SDK."""
+
+
+class StateChangedError(StateError):
+    """Another process has replaced or wiped the secret meanwhile: the state must be read again."""
+
+
+class TransportError(ClientError):
+    """A batch was not delivered.
+
+    reason: one word, for counters.  retry: whether the same bytes may be sent again later.
+    retry_after: seconds that the collector asked to wait, or None.
+    """
+
+    def __init__(
+        self, message: str, *, reason: str, retry: bool, retry_after: float | None = None
+    ) -> None:
+        """Keep what the sender needs to decide."""
+        super().__init__(message)
+        self.reason = reason
+        self.retry = retry
+        self.retry_after = retry_after

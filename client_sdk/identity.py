@@ -1,0 +1,48 @@
+"""What a device derives from its secret. The secret is created once, and never leaves.
+
+All derivations are one keyed pseudo-random function: SHAKE-256 (FIPS 202) over length-prefixed
+fields, the first of which names the purpose. A sponge keyed by a prefix is a pseudo-random
+function (Bertoni, Daemen, Peeters, Van Assche 2011, "Cryptographic sponge functions"), and prefixes
+of lengths keep two lists of fields from ever giving the same input.
+"""
+
+from __future__ import annotations
+
+from hashlib import shake_256
+
+from client_sdk.randomness import Randomness
+
+SECRET_BYTES = 32
+DIGEST_BYTES = 16
+DOMAIN = b"rappor-telemetry v1"
+
+
+def new_secret(randomness: Randomness) -> bytes:
+    """A new device secret of 32 bytes. Private; each new one spends the whole budget again."""
+    return randomness(SECRET_BYTES)
+
+
+def keyed_input(secret: bytes, purpose: bytes, *fields: bytes) -> bytes:
+    """The bytes that are hashed: each field after its length in 4 bytes, big-endian."""
+    parts = (DOMAIN, purpose, secret, *fields)
+    return b"".join([len(part).to_bytes(4, "big") + part for part in parts])
+
+
+def derive(secret: bytes, purpose: bytes, *fields: bytes, length: int) -> bytes:
+    """`length` pseudo-random bytes for a purpose and its fields. Private unless said otherwise."""
+    return shake_256(keyed_input(secret, purpose, *fields)).digest(length)
+
+
+def cohort_of(secret: bytes, metric: str, num_cohorts: int) -> int:
+    """The device's cohort for a metric, in [0, m). Public: it travels with every report.
+
+    Independent between metrics, so that stored counters of two metrics cannot be linked by it.
+    The bias of the multiplication is below num_cohorts / 2**64.
+    """
+    draw = int.from_bytes(derive(secret, b"cohort", metric.encode(), length=8), "big")
+    return (draw * num_cohorts) >> 64
+
+
+def secret_check(secret: bytes) -> bytes:
+    """8 bytes that tell a damaged or foreign secret; they do not help to find it."""
+    return derive(secret, b"check", length=8)

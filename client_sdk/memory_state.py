@@ -1,0 +1,101 @@
+"""A device's state in memory: for simulations, and for tests of an app. Nothing is kept.
+
+Fleets of many devices in one process take this instead of a file each; see `docs/client.md`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import date
+
+from client_sdk.state import Draft, Entry, Identity, Line, Source, Stored
+from rappor_core.report import EPOCH, Report
+
+
+class MemoryState:
+    """One device's state, for one thread. secret: 32 bytes, private."""
+
+    __slots__ = ("_counters", "_entries", "_identity", "_lines", "_periods", "_queue", "_sources")
+
+    def __init__(self, secret: bytes) -> None:
+        """Start with an empty ledger and an empty queue."""
+        self._identity = Identity(secret, 1)
+        self._lines: dict[str, Line] = {}
+        self._entries: dict[bytes, Entry] = {}
+        self._periods: dict[tuple[str, int], int] = {}
+        self._sources: dict[Source, int] = {}
+        self._queue: list[Draft] = []
+        self._counters: Counter[str] = Counter()
+
+    def take_reports(self) -> list[Report]:
+        """Empty the queue: its reports, in the order of recording."""
+        sources = list(self._sources)
+        queue, self._queue = self._queue, []
+        return [Report(*sources[d.source], _date(d.day), d.bits) for d in queue]
+
+    def identity(self) -> Identity:
+        """See `State`."""
+        return self._identity
+
+    @contextmanager
+    def transaction(self, *, durable: bool = False) -> Iterator[None]:  # noqa: ARG002 (no disk)
+        """See `State`; what an exception leaves half done is put back."""
+        before = dict(self._lines), dict(self._entries), self._identity
+        try:
+            yield
+        except BaseException:
+            self._lines, self._entries, self._identity = before
+            raise
+
+    def source(self, source: Source) -> int:
+        """See `State`."""
+        return self._sources.setdefault(source, len(self._sources))
+
+    def add_report(self, draft: Draft, metric: str, limits: tuple[tuple[int, int], ...]) -> Stored:
+        """See `State`."""
+        for period, limit in limits:
+            if self._periods.get((metric, period), 0) >= limit:
+                return "full"
+        entry = self._entries.get(draft.digest)
+        if entry is None:
+            return "not_memoised"
+        for period, _ in limits:
+            self._periods[metric, period] = self._periods.get((metric, period), 0) + 1
+        self._entries[draft.digest] = entry._replace(reports=entry.reports + 1)
+        self._queue.append(draft)
+        return "queued"
+
+    def line(self, name: str) -> Line | None:
+        """See `State`."""
+        return self._lines.get(name)
+
+    def lines(self) -> list[Line]:
+        """See `State`."""
+        return [self._lines[name] for name in sorted(self._lines)]
+
+    def put_line(self, line: Line) -> None:
+        """See `State`."""
+        self._lines[line.name] = line
+
+    def entries(self, line: str) -> list[Entry]:
+        """See `State`."""
+        return [entry for entry in self._entries.values() if entry.line == line]
+
+    def add_entry(self, entry: Entry) -> None:
+        """See `State`."""
+        self._entries[entry.digest] = entry
+        self._identity = self._identity._replace(generation=self._identity.generation + 1)
+
+    def count(self, name: str, number: int = 1) -> None:
+        """See `State`."""
+        self._counters[name] += number
+
+    def counters(self) -> dict[str, int]:
+        """What was counted, by name."""
+        return dict(self._counters)
+
+
+def _date(day: int) -> date:
+    return date.fromordinal(EPOCH.toordinal() + day)

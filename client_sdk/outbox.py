@@ -1,0 +1,179 @@
+"""What waits to be sent: queue -> fixed batches -> settled, each step one transaction."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import date
+from itertools import groupby
+from typing import NamedTuple
+
+from client_sdk.answers import Answer
+from client_sdk.batches import make_body, read_body, shuffled
+from client_sdk.delivery import Delivery
+from client_sdk.randomness import Randomness
+from client_sdk.recorder import EPOCH_ORDINAL
+from client_sdk.sqlite_state import SqliteState
+from rappor_core.report import Report
+
+BATCH_ID_BYTES = 16
+REPORT_OVERHEAD = 32  # bytes of a queued report in the file besides its bits, about
+
+
+MEMBERS = """
+    SELECT metric, params_id, cohort, day, bits FROM queue JOIN sources ON sources.id = source
+"""
+
+
+class StoredBatch(NamedTuple):
+    """A batch that is fixed: the same bytes are sent until the collector has answered."""
+
+    number: int
+    batch_id: str
+    reports: int
+    json: bool
+    body: bytes
+
+
+class Outbox:
+    """The sending side of a state. Used by one thread, under the sender's lock."""
+
+    def __init__(self, state: SqliteState, delivery: Delivery, randomness: Randomness) -> None:
+        """state: a connection of the sender's own."""
+        self._state = state
+        self._delivery = delivery
+        self._randomness = randomness
+
+    def compose(self) -> None:
+        """Turn all that is queued into batches: random members, each batch fixed and stored."""
+        for numbers in self._partition():
+            self._compose_one(numbers)
+
+    def batches(self) -> Iterator[StoredBatch]:
+        """Stored batches, oldest first; each is read when its turn comes."""
+        query = "SELECT id, batch_id, reports, json, body FROM batches WHERE id > ? ORDER BY id"
+        last = -1
+        while rows := self._state.rows(f"{query} LIMIT 1", (last,)):
+            last, batch_id, reports, json, body = rows[0]
+            yield StoredBatch(last, batch_id.hex(), reports, bool(json), body)
+
+    def settle(self, batch: StoredBatch, answer: Answer) -> None:
+        """Forget a batch that was answered; count what became of each report, by metric."""
+        reports = read_body(batch.body, json=batch.json).reports
+        outcomes = Counter(
+            f"accepted:{report.metric}"
+            if result.accepted
+            else f"refused:{report.metric}:{result.reason}"
+            for report, result in zip(reports, answer.results, strict=True)
+        )
+        self._forget(batch, outcomes)
+
+    def discard(self, batch: StoredBatch, reason: str) -> None:
+        """Forget a batch that the collector will never take."""
+        self._forget(batch, Counter({f"dropped:{reason}": batch.reports}))
+
+    def trim(self) -> None:
+        """Hold the bounds on count and size: the oldest goes, batches before the queue."""
+        most, most_bytes = self._delivery.max_queued, self._delivery.max_queued_bytes
+        with self._state.transaction():
+            while True:
+                number, size, batches = self._held()
+                if number <= most and size <= most_bytes:
+                    return
+                if batches:
+                    self._drop_oldest_batch()
+                else:
+                    fitting = min(most, number * most_bytes // size)
+                    self._drop_oldest_queued(number - fitting)
+
+    def _held(self) -> tuple[int, int, int]:
+        """Reports and bytes that wait, and how many batches are among them."""
+        query = "SELECT count(*), coalesce(sum(length(bits)), 0) FROM queue"
+        ((queued, bits),) = self._state.rows(query)
+        query = (
+            "SELECT count(*), coalesce(sum(reports), 0), coalesce(sum(length(body)), 0) "
+            "FROM batches"
+        )
+        ((batches, composed, size),) = self._state.rows(query)
+        return queued + composed, size + bits + REPORT_OVERHEAD * queued, batches
+
+    def drop_older_than(self, day: int) -> None:
+        """Drop reports of days before `day`, which no collector takes any more."""
+        with self._state.transaction() as database:
+            old = "SELECT coalesce(sum(reports), 0) FROM batches WHERE last_day < ?"
+            (composed,) = database.execute(old, (day,)).fetchone()
+            database.execute("DELETE FROM batches WHERE last_day < ?", (day,))
+            self._count_dropped("too_old", composed + self._take_out("day < ?", (day,)))
+
+    def _partition(self) -> Iterator[list[int]]:
+        """Numbers of the queued reports, shuffled and cut into batches (of one metric if asked)."""
+        rows = self._state.rows(
+            "SELECT metric, queue.id FROM queue JOIN sources ON sources.id = source"
+        )
+        if self._delivery.isolate_metrics:
+            groups = [[n for _, n in run] for _, run in groupby(sorted(rows), lambda row: row[0])]
+        else:
+            groups = [[number for _, number in rows]]
+        most = self._delivery.batch_reports
+        for group in groups:
+            order = shuffled(group, self._randomness)
+            yield from (order[start : start + most] for start in range(0, len(order), most))
+
+    def _compose_one(self, numbers: list[int]) -> None:
+        """Store one batch in place of its reports, encoded before the lock is taken."""
+        among = f"id IN ({','.join('?' * len(numbers))})"
+        rows = self._state.rows(f"{MEMBERS} WHERE queue.{among}", tuple(numbers))
+        if len(rows) != len(numbers):
+            return  # trimmed or wiped meanwhile: what is left has its turn in the next round
+        reports = [
+            Report(metric, params_id, cohort, date.fromordinal(day + EPOCH_ORDINAL), bits)
+            for metric, params_id, cohort, day, bits in rows
+        ]
+        batch_id = self._randomness(BATCH_ID_BYTES)
+        json, pad_to = self._delivery.json, self._delivery.pad_to
+        body = make_body(batch_id, reports, pad_to=pad_to, json=json)
+        row = batch_id, len(rows), max(row[3] for row in rows), json, body
+        with suppress(_MembersGoneError), self._state.transaction() as database:
+            if self._take_out(among, tuple(numbers)) != len(numbers):
+                raise _MembersGoneError  # as above, in the last moment: undo
+            database.execute(
+                "INSERT INTO batches (batch_id, reports, last_day, json, body) "
+                "VALUES (?, ?, ?, ?, ?)",
+                row,
+            )
+
+    def _take_out(self, where: str, values: tuple[object, ...]) -> int:
+        """Remove reports from the queue, and add them to the counts of what they were made from."""
+        with self._state.transaction() as database:
+            # `where` is one of this module's own texts; values are bound
+            made = f"SELECT count(*), entry FROM queue WHERE {where} GROUP BY entry"  # noqa: S608
+            counts = database.execute(made, values).fetchall()
+            database.executemany("UPDATE entries SET reports = reports + ? WHERE id = ?", counts)
+            delete = f"DELETE FROM queue WHERE {where}"  # noqa: S608
+            return database.execute(delete, values).rowcount
+
+    def _drop_oldest_batch(self) -> None:
+        with self._state.transaction() as database:
+            query = "DELETE FROM batches WHERE id = (SELECT min(id) FROM batches) RETURNING reports"
+            ((reports,),) = database.execute(query).fetchall()
+            self._count_dropped("queue_full", reports)
+
+    def _drop_oldest_queued(self, number: int) -> None:
+        where = "id IN (SELECT id FROM queue ORDER BY id LIMIT ?)"
+        self._count_dropped("queue_full", self._take_out(where, (number,)))
+
+    def _count_dropped(self, reason: str, number: int) -> None:
+        if number:
+            self._state.count(f"dropped:{reason}", number)
+
+    def _forget(self, batch: StoredBatch, outcomes: Counter[str]) -> None:
+        """Delete a batch and count its outcomes; nothing, if it was wiped or settled meanwhile."""
+        with self._state.transaction() as database:
+            gone = database.execute("DELETE FROM batches WHERE id = ?", (batch.number,)).rowcount
+            for name, number in outcomes.items() if gone else ():
+                self._state.count(name, number)
+
+
+class _MembersGoneError(Exception):
+    """Undoes a transaction; never leaves this module."""

@@ -1,0 +1,185 @@
+"""From a value to a queued report, under the ledger: what `Client.record` does.
+
+A `Recorder` over a `MemoryState` is a whole device without files or threads, for fleets; over a
+`SqliteState` it is the one in an app.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import date
+from typing import Literal
+
+from client_sdk.device import MetricDevice
+from client_sdk.errors import StateChangedError, UnknownMetricError
+from client_sdk.ledger import Ledger
+from client_sdk.privacy_level import PrivacyLevel
+from client_sdk.randomness import Randomness, system_randomness
+from client_sdk.state import LIFE, Draft, Source, State, Stored
+from rappor_core.metrics import Metric
+
+SECONDS_A_DAY = 86_400
+EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
+
+Outcome = Literal["queued", "queued_fallback", "full", "expired", "closed"]
+
+
+class Recorder:
+    """Records values of one device: encode, ask the ledger, queue.
+
+    metrics: the declared ones, by name.  budget: nats over all of them, or None.
+    Raises StateChangedError where the state holds no secret.
+    """
+
+    def __init__(
+        self,
+        metrics: Mapping[str, Metric],
+        state: State,
+        *,
+        budget: float | None = None,
+        level: PrivacyLevel | None = None,
+        randomness: Randomness = system_randomness,
+    ) -> None:
+        """Read the secret; the metrics are prepared when first used."""
+        secret = state.identity().secret
+        if secret is None:
+            raise StateChangedError("the state holds no secret: the person does not consent")
+        self._secret = secret
+        self._metrics = metrics
+        self._state = state
+        self._level = PrivacyLevel.of(level or "standard")
+        self._ledger = Ledger(state, budget, self._level)
+        self._randomness = randomness
+        self._ways: dict[str, Way] = {}
+
+    def record(self, name: str, value: object, now: float) -> Outcome:
+        """Queue a report of a value at a time (seconds since 1970, UTC), or say why not.
+
+        Raises UnknownMetricError, ValueRefusedError, and StateChangedError when another process
+        has replaced or wiped the secret. `full`: the metric's period or life has all its reports.
+        """
+        way = self._ways.get(name) or self._prepare(name)
+        return self._queue(way, way.device.value_bits(value), int(now // SECONDS_A_DAY))
+
+    def record_bits(self, name: str, bloom_bits: int, day: int) -> Outcome:
+        """As `record`, for a value that was encoded elsewhere; day: since 1970-01-01, UTC."""
+        return self._queue(self._ways.get(name) or self._prepare(name), bloom_bits, day)
+
+    def device(self, name: str) -> MetricDevice:
+        """This device's part in a metric. Raises UnknownMetricError."""
+        return (self._ways.get(name) or self._prepare(name)).device
+
+    def _queue(self, way: Way, bits: int, day: int) -> Outcome:
+        """One commit for a value that the ledger knows; the ledger decides on a new one."""
+        if day > way.last_day:
+            return "expired"
+        if way.closed:
+            return "closed"
+        sent = way.replaced(bits)
+        stored = self._store(way, sent, day)
+        if stored == "not_memoised":
+            admitted = self._admit(way, bits)
+            if admitted is None:
+                return "closed"
+            sent = admitted
+            stored = self._store(way, sent, day)
+        if stored == "not_memoised":
+            raise StateChangedError("the state was wiped while a value was recorded")
+        if stored == "full":
+            return "full"
+        return "queued" if sent == bits else "queued_fallback"
+
+    def _store(self, way: Way, bits: int, day: int) -> Stored:
+        report_bits, digest = way.device.report_and_digest(bits)
+        draft = Draft(way.source, digest, day, report_bits)
+        return self._state.add_report(draft, way.device.metric.name, way.limits(day))
+
+    def _admit(self, way: Way, bits: int) -> int | None:
+        """Ask the ledger about a value that it may not know; remember an answer that is final."""
+        if self._state.identity().secret != self._secret:
+            raise StateChangedError("another process has replaced or wiped the secret")
+        decision = self._ledger.admit(way.device, bits)
+        if decision.bits is None:
+            way.closed = decision.reason
+            self._state.count(f"closed:{way.device.metric.name}:{decision.reason}")
+        elif decision.reason:
+            entries = self._state.entries(way.device.line)
+            way.full_at = frozenset(entry.digest for entry in entries)
+            way.fallback = decision.bits
+        return decision.bits
+
+    def _prepare(self, name: str) -> Way:
+        """First use of a metric in this process."""
+        metric = self._metrics.get(name)
+        if metric is None:
+            raise UnknownMetricError(name, self._metrics)
+        device = MetricDevice(metric, self._secret, self._randomness)
+        reason = self._ledger.agree(metric, device.line)
+        source = self._state.source(Source(name, device.params_id, device.cohort))
+        per_period = int(min(metric.max_reports_per_period, self._level.max_reports_per_period))
+        way = Way(device, source, per_period, reason)
+        if reason:
+            self._state.count(f"closed:{name}:{reason}")
+        self._ways[name] = way
+        return way
+
+
+class Way:
+    """What the recorder keeps of one metric: its device, its limits, and decisions that are final.
+
+    closed: why nothing of this metric is recorded any more, or "".
+    full_at: digests that the ledger held when it had no more place, or None before that.
+    """
+
+    __slots__ = (
+        "_limits",
+        "_limits_day",
+        "_per_period",
+        "closed",
+        "device",
+        "fallback",
+        "full_at",
+        "last_day",
+        "source",
+    )
+
+    def __init__(self, device: MetricDevice, source: int, per_period: int, closed: str) -> None:
+        """Nothing is decided yet but `closed`."""
+        self.device = device
+        self.source = source
+        self.closed = closed
+        self.full_at: frozenset[bytes] | None = None
+        self.fallback = 0
+        self.last_day = device.metric.expires.toordinal() - EPOCH_ORDINAL
+        self._per_period = per_period
+        self._limits: tuple[tuple[int, int], ...] = ()
+        self._limits_day: int | None = None
+
+    def replaced(self, bits: int) -> int:
+        """The bits themselves, or the fallback's where the ledger is full without them."""
+        if self.full_at is None or self.device.digest(bits) in self.full_at:
+            return bits
+        return self.fallback
+
+    def limits(self, day: int) -> tuple[tuple[int, int], ...]:
+        """Limits on the number of reports, for a day: of its period, and for life."""
+        if day != self._limits_day:
+            metric = self.device.metric
+            period = period_number(metric.period, day), self._per_period
+            life = () if metric.max_reports is None else ((LIFE, metric.max_reports),)
+            self._limits, self._limits_day = (period, *life), day
+        return self._limits
+
+
+def period_number(period: str, day: int) -> int:
+    """Which period a day is in: days, weeks from Monday, or months, counted from a fixed start.
+
+    day: since 1970-01-01, UTC, 0 or more as every real clock says.
+    """
+    if period == "day":
+        return day
+    ordinal = day + EPOCH_ORDINAL
+    if period == "week":
+        return (ordinal - 1) // 7
+    date_ = date.fromordinal(ordinal)
+    return date_.year * 12 + date_.month - 1

@@ -1,0 +1,73 @@
+"""The two rounds of the randomised response (arXiv:1407.6981, section 2, steps 2 and 3).
+
+The permanent one is a pseudo-random function of (secret, metric, params_id, bits): the same for
+life, with nothing to store. The instantaneous one is fresh for every report. Both toss the coins
+of `randomness.CoinPair`; they differ in where the uniform bytes come from.
+"""
+
+from __future__ import annotations
+
+from hashlib import shake_256
+
+from client_sdk.identity import keyed_input
+from client_sdk.randomness import CoinPair, Randomness
+from rappor_core.mechanism import TwoRoundMechanism
+
+
+class PermanentRound:
+    """B -> B' for one device, one metric and one set of parameters. Private, all of it."""
+
+    __slots__ = ("_bits_bytes", "_coins", "_prefix")
+
+    def __init__(
+        self,
+        secret: bytes,
+        metric: str,
+        params_id: str,
+        mechanism: TwoRoundMechanism,
+        num_bits: int,
+    ) -> None:
+        """Prepare the keyed input up to the bits, which come last."""
+        self._coins = CoinPair(mechanism.p1, mechanism.q1, num_bits)
+        self._bits_bytes = (num_bits + 7) // 8
+        fields = keyed_input(secret, b"permanent", metric.encode(), bytes.fromhex(params_id))
+        self._prefix = fields + self._bits_bytes.to_bytes(4, "big")
+
+    def __call__(self, bits: int) -> int:
+        """B' of k bits, always the same for the same B."""
+        keyed = self._prefix + bits.to_bytes(self._bits_bytes, "little")
+        return self._coins.toss(bits, shake_256(keyed).digest(self._coins.num_bytes))
+
+
+class InstantaneousRound:
+    """B' -> S. S is public once sent; the bytes it was drawn with are not kept."""
+
+    __slots__ = ("_coins", "_randomness")
+
+    def __init__(self, mechanism: TwoRoundMechanism, num_bits: int, randomness: Randomness) -> None:
+        """Prepare the coins for p2 and q2."""
+        self._coins = CoinPair(mechanism.p2, mechanism.q2, num_bits)
+        self._randomness = randomness
+
+    def __call__(self, permanent_bits: int) -> int:
+        """S of k bits, drawn anew at each call."""
+        return self._coins.toss(permanent_bits, self._randomness(self._coins.num_bytes))
+
+
+def permanent_response(
+    secret: bytes,
+    metric: str,
+    params_id: str,
+    bits: int,
+    mechanism: TwoRoundMechanism,
+    num_bits: int,
+) -> int:
+    """B' of one B: `PermanentRound` for a single call."""
+    return PermanentRound(secret, metric, params_id, mechanism, num_bits)(bits)
+
+
+def instantaneous_response(
+    permanent_bits: int, mechanism: TwoRoundMechanism, num_bits: int, randomness: Randomness
+) -> int:
+    """S of one B': `InstantaneousRound` for a single call."""
+    return InstantaneousRound(mechanism, num_bits, randomness)(permanent_bits)

@@ -1,0 +1,150 @@
+"""The state file: its tables, its versions, and how a connection to it is made.
+
+WAL with synchronous=NORMAL: a commit survives the end of the process at any moment (it is in the
+system's page cache), but a loss of power may undo the last ones. What the guarantee hangs on (the
+secret, the ledger's lines and memoised values) is committed with synchronous=FULL.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from pathlib import Path
+
+from client_sdk.errors import StateError, StateVersionError
+
+SCHEMA_VERSION = 1
+APPLICATION_ID = 0x52415050  # "RAPP"
+PAGE_BYTES = 1024  # small pages: a commit writes each page that it changed
+CHECKPOINT_PAGES = 16_384  # the worker checkpoints far earlier; this is for apps that never send
+BUSY_SECONDS = 5.0
+
+# Each step takes a file one version further; the last is SCHEMA_VERSION.
+MIGRATIONS = (
+    """
+    CREATE TABLE meta (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
+    CREATE TABLE lines (
+        name TEXT PRIMARY KEY, agreed TEXT NOT NULL, past_values INTEGER NOT NULL,
+        past_cost REAL NOT NULL, past_spent REAL NOT NULL, past_reports INTEGER NOT NULL
+    ) WITHOUT ROWID;
+    CREATE TABLE entries (
+        id INTEGER PRIMARY KEY, line TEXT NOT NULL, digest BLOB NOT NULL UNIQUE,
+        params TEXT NOT NULL, cost REAL NOT NULL, reports INTEGER NOT NULL
+    );
+    CREATE TABLE periods (
+        metric TEXT, period INTEGER, reports INTEGER NOT NULL, PRIMARY KEY (metric, period)
+    ) WITHOUT ROWID;
+    CREATE TABLE sources (
+        id INTEGER PRIMARY KEY, metric TEXT NOT NULL, params_id TEXT NOT NULL,
+        cohort INTEGER NOT NULL, UNIQUE (metric, params_id, cohort)
+    );
+    CREATE TABLE queue (
+        id INTEGER PRIMARY KEY, source INTEGER NOT NULL, entry INTEGER NOT NULL,
+        day INTEGER NOT NULL, bits BLOB NOT NULL
+    );
+    CREATE TABLE batches (
+        id INTEGER PRIMARY KEY, batch_id BLOB NOT NULL UNIQUE, reports INTEGER NOT NULL,
+        last_day INTEGER NOT NULL, json INTEGER NOT NULL, body BLOB NOT NULL
+    );
+    CREATE TABLE counters (name TEXT PRIMARY KEY, number INTEGER NOT NULL) WITHOUT ROWID;
+    CREATE TABLE tombstones (
+        id INTEGER PRIMARY KEY, day INTEGER NOT NULL, reason TEXT NOT NULL, ledger TEXT NOT NULL
+    );
+    """,
+)
+
+
+def connect(path: Path) -> sqlite3.Connection:
+    """Open a state file, new or old, brought to this version.
+
+    Raises StateVersionError for a newer one, and StateError for one that cannot be used.
+    """
+    try:
+        _create_private(path)
+        database = _open(path)
+    except (sqlite3.Error, OSError) as error:
+        raise StateError(f"{path} cannot be opened: {error}", _condition(error)) from error
+    try:
+        _upgrade(database, path)
+    except sqlite3.Error as error:
+        database.close()
+        raise StateError(f"{path} cannot be read: {error}", _condition(error)) from error
+    except StateError:
+        database.close()
+        raise
+    return database
+
+
+def check_integrity(database: sqlite3.Connection, path: Path) -> None:
+    """Read every page once. Raises StateError for a damaged file."""
+    try:
+        found = database.execute("PRAGMA quick_check(1)").fetchone()[0]
+    except sqlite3.DatabaseError as error:
+        raise StateError(f"{path} is damaged: {error}", _condition(error)) from error
+    if found != "ok":
+        raise StateError(f"{path} is damaged: {found}; call reset() to start anew", "state_corrupt")
+
+
+def version_of(database: sqlite3.Connection) -> int:
+    """The schema version of a state file; 0 for one that was never used."""
+    (version,) = database.execute("PRAGMA user_version").fetchone()
+    return int(version)
+
+
+def _create_private(path: Path) -> None:
+    """Make the file readable by its owner alone; SQLite gives its companions the same mode."""
+    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    os.close(handle)
+
+
+def _open(path: Path) -> sqlite3.Connection:
+    database = sqlite3.connect(
+        path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
+    )
+    try:
+        for pragma in (
+            f"page_size = {PAGE_BYTES}",
+            "journal_mode = WAL",
+            "synchronous = NORMAL",
+            "secure_delete = ON",
+            f"wal_autocheckpoint = {CHECKPOINT_PAGES}",
+        ):
+            database.execute(f"PRAGMA {pragma}").fetchall()
+    except sqlite3.Error:
+        database.close()
+        raise
+    return database
+
+
+def _upgrade(database: sqlite3.Connection, path: Path) -> None:
+    version = version_of(database)
+    if version == SCHEMA_VERSION:
+        return
+    database.execute("PRAGMA synchronous = FULL")
+    database.execute("BEGIN IMMEDIATE")
+    try:
+        version = version_of(database)  # another process may have been first
+        if version > SCHEMA_VERSION:
+            raise StateVersionError(
+                f"{path} has schema version {version}; this SDK knows up to {SCHEMA_VERSION}: "
+                "update the app, or keep using the newer one",
+                "state_newer",
+            )
+        for script in MIGRATIONS[version:]:
+            for statement in script.split(";"):
+                database.execute(statement)
+        database.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        database.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+        database.execute("COMMIT")
+    except BaseException:
+        database.execute("ROLLBACK")
+        raise
+    database.execute("PRAGMA synchronous = NORMAL")
+
+
+def _condition(error: Exception) -> str:
+    """Whether the file itself is bad, or the place where it lies."""
+    damaged = isinstance(error, sqlite3.DatabaseError) and not isinstance(
+        error, sqlite3.OperationalError
+    )
+    return "state_corrupt" if damaged else "state_unavailable"

@@ -1,0 +1,158 @@
+"""When to send: the delay, the pauses after failures, and housekeeping. One step at a time.
+
+Times are the monotonic clock's, except for the one that is stored between runs, so that a wall
+clock which jumps neither hurries nor stops the sending.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from math import ceil, log
+
+from client_sdk.delivery import Delivery
+from client_sdk.errors import TransportError
+from client_sdk.file_lock import FileLock
+from client_sdk.outbox import Outbox
+from client_sdk.randomness import Randomness
+from client_sdk.sender import Sender
+from client_sdk.sqlite_state import SqliteState
+from client_sdk.transport import Transport
+
+SECONDS_A_DAY = 86_400
+BUSY_PAUSE = 0.1  # seconds to the next try while another process is sending and somebody waits
+BUSY_PAUSE_UNHURRIED = 5.0
+LATE_DELAY = 5.0  # mean seconds for what became due while the app was closed
+FLUSH_PAUSE = 2.0  # longest jitter in seconds while somebody waits
+LONGEST_DELAY = 10  # times the mean
+
+
+class SendLoop:
+    """Decides and sends. Used by one thread, except for `abort`."""
+
+    def __init__(
+        self,
+        state: SqliteState,
+        transport: Transport,
+        lock: FileLock,
+        delivery: Delivery,
+        randomness: Randomness,
+        clock: Callable[[], float],
+    ) -> None:
+        """state: a connection of the sending thread's own. clock: seconds since 1970."""
+        self._state = state
+        self._delivery = delivery
+        self._randomness = randomness
+        self._clock = clock
+        self._outbox = Outbox(state, delivery, randomness)
+        self._sender = Sender(self._outbox, transport, lock, isolate=delivery.isolate_metrics)
+        self._pauses = Pauses(delivery, randomness)
+        self._due: float | None = None
+        self.last_error = ""
+
+    def step(self, *, hurried: bool) -> float | None:
+        """Do what is due. Seconds until the next step, or None when nothing waits.
+
+        hurried: somebody waits in `flush`: no delay, short jitter; Retry-After still holds.
+        """
+        self._outbox.trim()
+        self._state.checkpoint()
+        if not self._state.has_waiting():
+            self._reschedule()
+            return None
+        wait = self._pauses.left(hurried=hurried)
+        if not hurried:
+            wait = max(wait, self._delay_left())
+        return wait if wait > 0 else self._send(hurried=hurried)
+
+    def abort(self) -> None:
+        """Break off an exchange; for other threads."""
+        self._sender.abort()
+
+    def _send(self, *, hurried: bool) -> float:
+        try:
+            done = self._sender.round(only_one=self._delivery.isolate_metrics and not hurried)
+        except TransportError as error:
+            self.last_error = str(error)
+            self._pauses.failed(error)
+            today = int(self._clock() // SECONDS_A_DAY)
+            self._outbox.drop_older_than(today - self._delivery.max_age_days)
+            return self._pauses.left(hurried=hurried)
+        if not done:
+            return BUSY_PAUSE if hurried else BUSY_PAUSE_UNHURRIED
+        self.last_error = ""
+        self._pauses.succeeded()
+        self._reschedule()
+        return 0.0
+
+    def _delay_left(self) -> float:
+        """Seconds until what waits may be sent; drawn once, and kept over restarts."""
+        mean = self._delivery.mean_delay
+        if mean == 0:
+            return 0.0
+        if self._due is None:
+            self._due = time.monotonic() + self._delay(mean)
+        return self._due - time.monotonic()
+
+    def _delay(self, mean: float) -> float:
+        now, stored = self._clock(), self._state.get("send_at")
+        if stored is not None and stored <= now:
+            return geometric_delay(min(mean, LATE_DELAY), self._randomness)
+        if stored is None or stored - now > LONGEST_DELAY * mean:  # the clock was put back
+            delay = geometric_delay(mean, self._randomness)
+            self._state.put("send_at", now + delay)
+            return delay
+        return float(stored - now)
+
+    def _reschedule(self) -> None:
+        if self._due is not None:
+            self._due = None
+            self._state.put("send_at", None)
+
+
+class Pauses:
+    """Pauses after failures: uniform in [0, first_pause * 2**failures], bounded ("full jitter").
+
+    (Brooker 2015, "Exponential backoff and jitter", AWS Architecture Blog.) A collector's own
+    Retry-After comes before the jitter, and is followed up to `longest_retry_after`.
+    """
+
+    def __init__(self, delivery: Delivery, randomness: Randomness) -> None:
+        """No failure yet."""
+        self._delivery = delivery
+        self._randomness = randomness
+        self._failures = 0
+        self._until = self._until_hurried = 0.0
+
+    def succeeded(self) -> None:
+        """Forget the failures."""
+        self._failures = 0
+        self._until = self._until_hurried = 0.0
+
+    def failed(self, error: TransportError) -> None:
+        """Draw the next pause."""
+        delivery = self._delivery
+        self._failures += 1
+        longest = delivery.first_pause * 2.0 ** min(self._failures, 40)
+        jitter = uniform(self._randomness) * min(delivery.longest_pause, longest)
+        asked = min(error.retry_after or 0.0, delivery.longest_retry_after)
+        start = time.monotonic() + asked
+        self._until, self._until_hurried = start + jitter, start + min(jitter, FLUSH_PAUSE)
+
+    def left(self, *, hurried: bool) -> float:
+        """Seconds that are left of the pause; 0 or less when it is over."""
+        return (self._until_hurried if hurried else self._until) - time.monotonic()
+
+
+def uniform(randomness: Randomness) -> float:
+    """A number in [0, 1), uniform over multiples of 2**-53."""
+    return (int.from_bytes(randomness(8), "big") >> 11) / (1 << 53)
+
+
+def geometric_delay(mean: float, randomness: Randomness) -> float:
+    """Seconds: ticks of mean / 100, their number geometric with mean 100; at most 10 means.
+
+    Memoryless: how long a report has waited says nothing about how long it will.
+    """
+    ticks = ceil(log(1 - uniform(randomness)) / log(1 - 1 / 100))
+    return min(max(1, ticks) * mean / 100, LONGEST_DELAY * mean)

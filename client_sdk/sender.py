@@ -1,0 +1,70 @@
+"""One round of sending: compose what waits, send each batch, settle what was answered."""
+
+from __future__ import annotations
+
+from client_sdk.batches import content_type
+from client_sdk.errors import TransportError
+from client_sdk.file_lock import FileLock
+from client_sdk.outbox import Outbox, StoredBatch
+from client_sdk.transport import Transport
+
+
+class Sender:
+    """Sends what waits in an outbox. Used by one thread, except for `abort`.
+
+    lock: at most one process sends at a time.  isolate: a connection for each batch.
+    """
+
+    def __init__(
+        self, outbox: Outbox, transport: Transport, lock: FileLock, *, isolate: bool
+    ) -> None:
+        """Nothing is connected yet."""
+        self._outbox = outbox
+        self._transport = transport
+        self._lock = lock
+        self._isolate = isolate
+        self._stopping = False
+
+    def round(self, *, only_one: bool = False) -> bool:
+        """Send all that waits, or one batch. False where another process is at it.
+
+        Raises TransportError for the failure that ended the round; what was answered is settled.
+        """
+        if not self._lock.try_acquire():
+            return False
+        try:
+            self._outbox.compose()
+            for batch in self._outbox.batches():
+                if self._stopping:
+                    break
+                self._send(batch)
+                if only_one:
+                    break
+        finally:
+            self._transport.close()
+            self._lock.release()
+        return True
+
+    def abort(self) -> None:
+        """End a round from another thread, in the middle of the exchange that it waits for."""
+        self._stopping = True
+        self._transport.abort()
+
+    def _send(self, batch: StoredBatch) -> None:
+        try:
+            answer = self._transport.post(
+                batch.body,
+                batch.batch_id,
+                batch.reports,
+                content_type=content_type(json=batch.json),
+                encoding="gzip",
+            )
+        except TransportError as error:
+            if error.retry:
+                raise
+            self._outbox.discard(batch, error.reason)
+            return
+        finally:
+            if self._isolate:
+                self._transport.close()
+        self._outbox.settle(batch, answer)

@@ -1,0 +1,266 @@
+"""The state in a file, safe over threads, processes and a killed process.
+
+Every write is one transaction that takes SQLite's write lock first (BEGIN IMMEDIATE), so that two
+processes on one file see each other's counts. Threads of one process wait for each other on a lock
+of their own, which is fair, instead of SQLite's, which sleeps.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from client_sdk.errors import StateError
+from client_sdk.identity import secret_check
+from client_sdk.schema import connect
+from client_sdk.state import Draft, Entry, Identity, Line, Source, Stored
+from client_sdk.witness import Seen, Witness
+
+COUNT_IN_PERIOD = """
+    INSERT INTO periods VALUES (?1, ?2, ?3)
+    ON CONFLICT DO UPDATE SET reports = reports + ?3 WHERE reports + ?3 <= ?4
+"""
+QUEUE_IF_MEMOISED = """
+    INSERT INTO queue (source, entry, day, bits) SELECT ?, id, ?, ? FROM entries WHERE digest = ?
+"""
+ENTRIES = """
+    SELECT line, digest, params, cost,
+           reports + (SELECT count(*) FROM queue WHERE queue.entry = entries.id)
+    FROM entries WHERE line = ? ORDER BY id
+"""
+KEPT_PERIODS = 64  # of each metric: far more than can still be reported on
+ADVANCE = 1_000  # where a limit is that large or larger, this part of it is counted in advance
+
+
+class SqliteState:
+    """One connection to a state file; implements `state.State`.
+
+    lock: shared by all connections of one process to this file.
+    witness: told of each change of the generation.
+    """
+
+    def __init__(self, path: Path, lock: threading.RLock, witness: Witness) -> None:
+        """Open or create the file. Raises StateError."""
+        self.path = path
+        self.lock = lock
+        self._witness = witness
+        self._checkpointing = threading.Lock()
+        self._closed = False
+        self._advance: dict[tuple[str, int], int] = {}
+        self._open: sqlite3.Connection | None = connect(path)
+
+    @property
+    def database(self) -> sqlite3.Connection:
+        """The connection; made anew after `suspend`. Take `lock` first."""
+        if self._open is None:
+            if self._closed:
+                raise StateError("the client is closed", "closed")
+            self._open = connect(self.path)
+        return self._open
+
+    def suspend(self) -> None:
+        """Close the connection until it is needed again: SQLite's must not be carried over a fork.
+
+        What was committed stays.
+        """
+        with self.lock, self._checkpointing:
+            database, self._open = self._open, None
+            if database is not None:
+                database.close()
+
+    def close(self) -> None:
+        """Close the connection for good; give back what was counted in advance."""
+        with self.lock:
+            if self._advance and self._open is not None:
+                self._give_back(self._open)
+            self._closed = True
+            self.suspend()
+
+    def _give_back(self, database: sqlite3.Connection) -> None:
+        with suppress(sqlite3.Error):  # a full disk: then the counts stay, on the strict side
+            database.executemany(
+                "UPDATE periods SET reports = reports - ?3 WHERE metric = ?1 AND period = ?2",
+                [(*key, left) for key, left in self._advance.items() if left],
+            )
+
+    def add_report(self, draft: Draft, metric: str, limits: tuple[tuple[int, int], ...]) -> Stored:
+        """See `State`. The one write of `Client.record`: three statements, one commit."""
+        with self.lock:
+            execute = (self._open or self.database).execute
+            execute("BEGIN IMMEDIATE")
+            try:
+                for period, limit in limits:
+                    if not self._count_in_period(execute, metric, period, limit):
+                        execute("ROLLBACK")
+                        self._advance.clear()
+                        return "full"
+                row = draft.source, draft.day, draft.bits, draft.digest
+                if execute(QUEUE_IF_MEMOISED, row).rowcount == 0:
+                    execute("ROLLBACK")
+                    self._advance.clear()
+                    return "not_memoised"
+                execute("COMMIT")
+            except BaseException:
+                self._advance.clear()  # what was counted in advance may have been undone
+                self._undo()
+                raise
+        return "queued"
+
+    def _count_in_period(
+        self, execute: Callable[..., sqlite3.Cursor], metric: str, period: int, limit: int
+    ) -> bool:
+        """Count one report against a limit; False when it is reached.
+
+        A large limit is counted some reports in advance, which saves most commits a page. A process
+        that is killed loses what it had in advance, at most a thousandth of the limit.
+        """
+        key = metric, period
+        left = self._advance.get(key, 0)
+        if left:
+            self._advance[key] = left - 1
+            return True
+        step = max(1, limit // ADVANCE)
+        if execute(COUNT_IN_PERIOD, (metric, period, step, limit)).rowcount:
+            if step > 1:
+                self._advance[key] = step - 1
+            return True
+        return step > 1 and execute(COUNT_IN_PERIOD, (metric, period, 1, limit)).rowcount > 0
+
+    @contextmanager
+    def transaction(self, *, durable: bool = False) -> Iterator[sqlite3.Connection]:
+        """See `State`. Within another one of the same thread, a part of it."""
+        with self.lock:
+            database = self.database
+            if database.in_transaction:
+                yield database
+                return
+            database.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
+            try:
+                database.execute("BEGIN IMMEDIATE")
+                yield database
+                database.execute("COMMIT")
+            except BaseException:
+                self._undo()
+                raise
+            finally:
+                database.execute("PRAGMA synchronous = NORMAL")
+            if durable:
+                self._tell_witness()
+
+    def rows(self, query: str, values: tuple[object, ...] = ()) -> list[tuple[Any, ...]]:
+        """All rows of a query."""
+        with self.lock:
+            return self.database.execute(query, values).fetchall()
+
+    def identity(self) -> Identity:
+        """See `State`."""
+        secret = self.get("secret")
+        return Identity(secret, self.get("generation") or 0)
+
+    def source(self, source: Source) -> int:
+        """See `State`."""
+        with self.transaction() as database:
+            database.execute(
+                "INSERT OR IGNORE INTO sources (metric, params_id, cohort) VALUES (?, ?, ?)", source
+            )
+            _forget_periods(database, source.metric)
+            query = "SELECT id FROM sources WHERE metric = ? AND params_id = ? AND cohort = ?"
+            (number,) = database.execute(query, source).fetchone()
+        return int(number)
+
+    def line(self, name: str) -> Line | None:
+        """See `State`."""
+        rows = self.rows("SELECT * FROM lines WHERE name = ?", (name,))
+        return Line(*rows[0]) if rows else None
+
+    def lines(self) -> list[Line]:
+        """See `State`."""
+        return [Line(*row) for row in self.rows("SELECT * FROM lines ORDER BY name")]
+
+    def put_line(self, line: Line) -> None:
+        """See `State`."""
+        with self.transaction() as database:
+            database.execute("REPLACE INTO lines VALUES (?, ?, ?, ?, ?, ?)", line)
+
+    def entries(self, line: str) -> list[Entry]:
+        """See `State`."""
+        return [Entry(*row) for row in self.rows(ENTRIES, (line,))]
+
+    def add_entry(self, entry: Entry) -> None:
+        """See `State`."""
+        with self.transaction(durable=True) as database:
+            database.execute(
+                "INSERT INTO entries (line, digest, params, cost, reports) VALUES (?, ?, ?, ?, ?)",
+                entry,
+            )
+            self.next_generation()
+
+    def count(self, name: str, number: int = 1) -> None:
+        """See `State`."""
+        with self.transaction() as database:
+            database.execute(
+                "INSERT INTO counters VALUES (?1, ?2) "
+                "ON CONFLICT DO UPDATE SET number = number + ?2",
+                (name, number),
+            )
+
+    def counters(self) -> dict[str, int]:
+        """What was counted, by name."""
+        return dict(self.rows("SELECT name, number FROM counters"))
+
+    def get(self, name: str) -> Any:
+        """A value of the meta table, or None."""
+        rows = self.rows("SELECT value FROM meta WHERE name = ?", (name,))
+        return rows[0][0] if rows else None
+
+    def put(self, name: str, value: object) -> None:
+        """Set or (None) remove a value of the meta table."""
+        with self.transaction() as database:
+            if value is None:
+                database.execute("DELETE FROM meta WHERE name = ?", (name,))
+            else:
+                database.execute("REPLACE INTO meta VALUES (?, ?)", (name, value))
+
+    def has_waiting(self) -> bool:
+        """Whether any report is queued or in a batch."""
+        query = "SELECT EXISTS (SELECT 1 FROM queue) OR EXISTS (SELECT 1 FROM batches)"
+        return bool(self.rows(query)[0][0])
+
+    def checkpoint(self) -> None:
+        """Move the write-ahead log into the file; recording goes on meanwhile."""
+        with self._checkpointing:  # not `lock`: it may wait for the disk
+            if self._open is not None:
+                self._open.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+
+    def next_generation(self, above: int = 0) -> None:
+        """Say that what the guarantee hangs on has changed; never less than `above` + 1."""
+        self.put("generation", max(self.identity().generation, above) + 1)
+
+    def set_secret(self, secret: bytes | None, above: int = 0) -> None:
+        """Store a new secret with its check, or none; the generation grows."""
+        with self.transaction(durable=True):
+            self.put("secret", secret)
+            self.put("secret_check", None if secret is None else secret_check(secret))
+            self.next_generation(above)
+
+    def _tell_witness(self) -> None:
+        secret, generation = self.identity()
+        check = "" if secret is None else secret_check(secret).hex()
+        self._witness.note(Seen(generation, check))
+
+    def _undo(self) -> None:
+        if self._open is not None and self._open.in_transaction:
+            self._open.execute("ROLLBACK")
+
+
+def _forget_periods(database: sqlite3.Connection, metric: str) -> None:
+    """Bound the counts of past periods; the latest stay, and the one for life."""
+    database.execute(
+        "DELETE FROM periods WHERE metric = ?1 AND period >= 0 AND period NOT IN "
+        "(SELECT period FROM periods WHERE metric = ?1 ORDER BY period DESC LIMIT ?2)",
+        (metric, KEPT_PERIODS),
+    )

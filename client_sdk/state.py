@@ -1,0 +1,119 @@
+"""What a device must remember, as one protocol with two stores behind it.
+
+`SqliteState` keeps it in a file for years; `MemoryState` for as long as a simulation or a test
+runs. The ledger and the recorder know only this protocol. Everything in it is private, except
+reports, whose bits have been through both rounds.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import Literal, NamedTuple, Protocol
+
+LIFE = -1  # the period that never ends, for a limit on reports for life
+
+Stored = Literal["queued", "full", "not_memoised"]
+
+
+class Identity(NamedTuple):
+    """The secret, and how many times what it protects has changed.
+
+    secret: 32 bytes, or None while the person does not consent.
+    generation: grows with each new secret and each memoised value; never falls.
+    """
+
+    secret: bytes | None
+    generation: int
+
+
+class Line(NamedTuple):
+    """One line of the ledger: a metric by its base name, over parameters, slots and levels.
+
+    agreed: what was promised when the metric was first used (`ledger.Promise` as JSON).
+    past_values, past_cost, past_spent, past_reports: numbers kept from secrets that were wiped when
+        consent was withdrawn: values memoised, epsilon they cost at most, epsilon really spent, and
+        reports made.
+    """
+
+    name: str
+    agreed: str
+    past_values: int = 0
+    past_cost: float = 0.0
+    past_spent: float = 0.0
+    past_reports: int = 0
+
+
+class Entry(NamedTuple):
+    """One memoised permanent response: a keyed digest, never the value.
+
+    params: `RapporParams.to_dict` as JSON.  cost: epsilon_infinity, nats, charged once.
+    reports: how many reports were made from it.
+    """
+
+    line: str
+    digest: bytes
+    params: str
+    cost: float
+    reports: int = 0
+
+
+class Source(NamedTuple):
+    """Where a queued report comes from: everything it has in common with others of its metric."""
+
+    metric: str
+    params_id: str
+    cohort: int
+
+
+class Draft(NamedTuple):
+    """A report about to be queued.
+
+    source: number from `State.source`.  digest: of the memoised response that it was made from.
+    day: days since 1970-01-01, UTC.  bits: as on the wire.
+    """
+
+    source: int
+    digest: bytes
+    day: int
+    bits: bytes
+
+
+class State(Protocol):
+    """What the ledger and the recorder ask of a store."""
+
+    def identity(self) -> Identity:
+        """The identity as stored now (another process may have changed it)."""
+
+    def transaction(self, *, durable: bool = False) -> AbstractContextManager[object]:
+        """Exclusive over threads and processes; undone by an exception.
+
+        durable: what is committed survives a loss of power, too, not only of the process.
+        """
+
+    def source(self, source: Source) -> int:
+        """The number of a source, remembered from the first call on."""
+
+    def add_report(self, draft: Draft, metric: str, limits: tuple[tuple[int, int], ...]) -> Stored:
+        """Queue one report, in one commit, or nothing at all.
+
+        limits: pairs of a period's number and the most reports of `metric` in it.
+        `full` when a limit is reached; `not_memoised` when the ledger does not hold the digest.
+        """
+
+    def line(self, name: str) -> Line | None:
+        """A line of the ledger, or None."""
+
+    def lines(self) -> list[Line]:
+        """All lines, by name."""
+
+    def put_line(self, line: Line) -> None:
+        """Add or replace a line."""
+
+    def entries(self, line: str) -> list[Entry]:
+        """The memoised responses of a line, with the reports made from each, queued ones too."""
+
+    def add_entry(self, entry: Entry) -> None:
+        """Memoise one more response; the generation grows."""
+
+    def count(self, name: str, number: int = 1) -> None:
+        """Add to a counter that `inspect` shows."""

@@ -1,0 +1,177 @@
+"""For the tests of an app: a collector in memory behind real HTTP, and a fixed source of bits.
+
+Never used by production code: nothing else in `client_sdk` imports this module.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import zlib
+from collections import Counter
+from collections.abc import Callable, Mapping
+from hashlib import sha256, shake_256
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from client_sdk.transport import GZIP, REPORTS_PATH
+from rappor_core.errors import WireFormatError
+from rappor_core.metrics import Metric
+from rappor_core.report import Batch, Report, decode_batch
+
+MAX_BODY_BYTES = 4 << 20
+
+
+class FixedRandomness:
+    """Bytes that are the same in every run: SHAKE-256 of a seed and a counter. For tests only."""
+
+    def __init__(self, seed: int = 0) -> None:
+        """seed: any integer of up to 64 bits."""
+        self._seed = seed
+        self._calls = 0
+
+    def __call__(self, num_bytes: int) -> bytes:
+        """The next bytes of the sequence."""
+        self._calls += 1
+        key = self._seed.to_bytes(8, "big") + self._calls.to_bytes(8, "big")
+        return shake_256(key).digest(num_bytes)
+
+
+class MemoryCollector:
+    """A collector on a free loopback port that keeps every report it counted.
+
+    metrics: when given, reports of other metrics or parameters are refused by name.
+    answer: when given, called with the batch before anything is counted; what it returns
+        (status, headers, body) is answered instead. It may sleep, or raise ConnectionError to
+        close the connection without a word.
+    lose_answers: how many batches are counted without the device hearing of it.
+
+    Use it in a `with` block; `url` is its address.
+    """
+
+    def __init__(self, metrics: Mapping[str, Metric] | None = None) -> None:
+        """Listen; requests are served once the `with` block is entered."""
+        self.metrics = metrics
+        self.answer: Callable[[Batch], tuple[int, dict[str, str], bytes] | None] | None = None
+        self.lose_answers = 0
+        self.reports: list[Report] = []
+        self.requests: list[tuple[Mapping[str, str], bytes]] = []
+        self.duplicates = 0
+        self._seen: dict[str, tuple[bytes, list[dict[str, str]]]] = {}
+        self._lock = threading.Lock()
+        self._server = _Server(self)
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,))
+
+    @property
+    def url(self) -> str:
+        """`http://127.0.0.1:port`."""
+        return f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    def counted(self) -> Counter[str]:
+        """How many reports of each metric were counted."""
+        with self._lock:
+            return Counter(report.metric for report in self.reports)
+
+    def __enter__(self) -> MemoryCollector:
+        """Start serving."""
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stop serving and free the port."""
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+    def take(self, batch: Batch, body: bytes) -> tuple[int, dict[str, Any]]:
+        """Count a batch once however often it comes; refuse its id with another body."""
+        digest = sha256(body).digest()
+        with self._lock:
+            seen = self._seen.get(batch.batch_id)
+            if seen is not None and seen[0] != digest:
+                return 409, {"title": "batch id used before with another body"}
+            if seen is None:
+                results = [self._result(report) for report in batch.reports]
+                self._seen[batch.batch_id] = digest, results
+            else:
+                self.duplicates += 1
+                results = seen[1]
+        answer = {"version": 1, "batch_id": batch.batch_id, "results": results}
+        return 200, {**answer, "duplicate": seen is not None}
+
+    def _result(self, report: Report) -> dict[str, str]:
+        if self.metrics is not None:
+            metric = self.metrics.get(report.metric)
+            if metric is None:
+                return {"status": "refused", "reason": "unknown_metric"}
+            if metric.params_id != report.params_id:
+                return {"status": "refused", "reason": "wrong_params_id"}
+        self.reports.append(report)
+        return {"status": "accepted"}
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 128
+
+    def __init__(self, collector: MemoryCollector) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.collector = collector
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A device that hangs up is no news."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    server: _Server
+
+    def do_POST(self) -> None:
+        """Answer one batch as the collector does."""
+        collector = self.server.collector
+        raw = self.rfile.read(min(int(self.headers["Content-Length"]), MAX_BODY_BYTES))
+        collector.requests.append((dict(self.headers), raw))
+        try:
+            body = _inflate(raw) if self.headers["Content-Encoding"] == "gzip" else raw
+            batch = decode_batch(body, self.headers["Content-Type"])
+            if self.path != REPORTS_PATH:
+                self._reply(404, {"title": "not found"})
+                return
+            instead = collector.answer(batch) if collector.answer is not None else None
+        except WireFormatError as error:
+            self._reply(400, {"title": "not a batch", "detail": str(error)})
+            return
+        except ConnectionError:
+            self.close_connection = True
+            return
+        if instead is not None:
+            self._write(*instead)
+            return
+        status, document = collector.take(batch, body)
+        if collector.lose_answers > 0:
+            collector.lose_answers -= 1
+            self.close_connection = True
+            return
+        self._reply(status, document)
+
+    def _reply(self, status: int, document: dict[str, Any]) -> None:
+        kind = "application/json" if status == 200 else "application/problem+json"
+        self._write(status, {"Content-Type": kind}, json.dumps(document).encode())
+
+    def _write(self, status: int, headers: dict[str, str], body: bytes) -> None:
+        self.send_response_only(status)
+        for name, value in {**headers, "Content-Length": str(len(body))}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Keep the tests' output to the tests."""
+
+
+def _inflate(raw: bytes) -> bytes:
+    try:
+        return zlib.decompress(raw, GZIP)
+    except zlib.error as error:
+        raise WireFormatError(f"not gzip: {error}") from None

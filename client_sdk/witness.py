@@ -1,0 +1,58 @@
+"""A second, small file beside the state, by which a missing or rolled-back state is noticed.
+
+It holds how often the state has changed in what the guarantee hangs on, and a check of the secret.
+It is written after each such change was committed, so the state is never behind it, unless somebody
+put an older one in its place. A restored copy of the whole directory looks right to both, and
+cannot be noticed; `docs/privacy.md` says so.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+WITNESS_VERSION = 1
+
+
+class Seen(NamedTuple):
+    """What the witness saw last. check: hex of `identity.secret_check`, "" without a secret."""
+
+    generation: int
+    check: str
+
+
+class Witness:
+    """The file. path: in the state directory."""
+
+    def __init__(self, path: Path) -> None:
+        """Nothing is read yet."""
+        self._path = path
+        self._last: Seen | None = None
+
+    def read(self) -> Seen | None:
+        """What was seen last; None where there is no witness, or nothing legible in it."""
+        try:
+            fields = json.loads(self._path.read_bytes())
+            if fields["version"] != WITNESS_VERSION:
+                return None
+            self._last = Seen(int(fields["generation"]), str(fields["check"]))
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+        return self._last
+
+    def note(self, seen: Seen) -> None:
+        """Replace the file, so that it is whole at every moment. Raises OSError."""
+        if seen == self._last:
+            return
+        text = json.dumps({"version": WITNESS_VERSION, **seen._asdict()})
+        draft = self._path.with_name(f"{self._path.name}.{os.getpid()}")
+        handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        try:
+            os.write(handle, text.encode())
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+        draft.replace(self._path)
+        self._last = seen

@@ -1,0 +1,161 @@
+"""The thread that sends, so that recording never waits for the network.
+
+It is a daemon: an app that ends does not wait for it, and what it had not finished is in the state.
+What it needs to send is imported when there is something to send.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from client_sdk.custody import StateDirectory
+from client_sdk.delivery import Delivery
+from client_sdk.errors import ClientError
+from client_sdk.file_lock import FileLock
+from client_sdk.randomness import Randomness
+from client_sdk.sqlite_state import SqliteState
+
+if TYPE_CHECKING:
+    from client_sdk.send_loop import SendLoop
+
+TROUBLE_PAUSE = 5.0  # seconds until the next try when the state cannot be used (a full disk)
+
+
+class Worker:
+    """One sending thread of one client. All methods may be called from any thread."""
+
+    def __init__(
+        self,
+        directory: StateDirectory,
+        lock: threading.RLock,
+        collector: str,
+        key: str | None,
+        delivery: Delivery,
+        randomness: Randomness,
+        clock: Callable[[], float],
+    ) -> None:
+        """lock: of the process, for the state. clock: seconds since 1970."""
+        self._collector = collector
+        self._key = key
+        self._delivery = delivery
+        self._randomness = randomness
+        self._clock = clock
+        self._state: SqliteState = directory.connect(lock)
+        self._file_lock = FileLock(directory.sender_lock_path)
+        self._loop: SendLoop | None = None
+        self._changed = threading.Condition()
+        self._wanted = self._done = 0  # tickets of flush: given out, and settled
+        self._stopping = False
+        self._news = False
+        self.idle = False  # nothing waits, and the thread sleeps until `notify`
+        self._trouble = ""
+        self._thread = threading.Thread(target=self._run, name="rappor-sender", daemon=True)
+
+    @property
+    def last_error(self) -> str:
+        """Why the last try failed, or "" after one that did not."""
+        return self._trouble or (self._loop.last_error if self._loop is not None else "")
+
+    def start(self) -> None:
+        """Begin; what an earlier run left is sent without waiting for a record."""
+        self._thread.start()
+
+    def notify(self) -> None:
+        """Something was queued, or there is housekeeping to do."""
+        with self._changed:
+            self._news = True
+            self.idle = False
+            self._changed.notify_all()
+
+    def flush(self, timeout: float) -> bool:
+        """Send now; True when nothing waits any more, False when `timeout` seconds were too few."""
+        with self._changed:
+            self._wanted += 1
+            ticket = self._wanted
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: self._done >= ticket or self._stopping, timeout)
+            drained = self._done >= ticket
+            self._done = max(self._done, ticket)  # nobody waits for it any more
+        return drained
+
+    def stop(self, timeout: float) -> None:
+        """End the thread, breaking off what it waits for; wait for that at most `timeout`."""
+        with self._changed:
+            self._stopping = True
+            self._changed.notify_all()
+        if self._loop is not None:
+            self._loop.abort()
+        self._thread.join(timeout)
+
+    def suspend(self) -> None:
+        """Before a fork: close the connection to the state until it is needed again."""
+        self._state.suspend()
+
+    def abandon(self) -> None:
+        """After a fork, in the child: the thread is the parent's, and so is the sender's lock."""
+        self._file_lock.release()
+
+    def _run(self) -> None:
+        try:
+            while not self._stopping:
+                self._sleep(self._try_step())
+        finally:
+            self._state.close()
+
+    def _try_step(self) -> float | None:
+        with self._changed:
+            self._news = False
+            ticket = self._wanted
+            hurried = ticket > self._done
+        try:
+            wait = self._step(hurried=hurried)
+            self._trouble = ""
+        except (ClientError, sqlite3.Error, OSError) as error:
+            self._trouble = f"{type(error).__name__}: {error}"
+            return TROUBLE_PAUSE
+        if wait is None:
+            with self._changed:
+                self._done = max(self._done, ticket)
+                self._changed.notify_all()
+        return wait
+
+    def _step(self, *, hurried: bool) -> float | None:
+        if self._loop is None:
+            if not self._state.has_waiting():
+                return None
+            self._loop = self._make_loop()
+        return self._loop.step(hurried=hurried)
+
+    def _make_loop(self) -> SendLoop:
+        from client_sdk.send_loop import SendLoop
+        from client_sdk.transport import Transport
+
+        delivery = self._delivery
+        transport = Transport(
+            self._collector,
+            self._key,
+            timeout=delivery.timeout,
+            proxy=delivery.proxy,
+            tls=delivery.tls,
+        )
+        return SendLoop(
+            self._state, transport, self._file_lock, delivery, self._randomness, self._clock
+        )
+
+    def _sleep(self, wait: float | None) -> None:
+        """Until something is queued, if nothing waits; otherwise for a time, or until a flush."""
+        with self._changed:
+            if wait is None:
+                self.idle = not self._news
+                self._changed.wait_for(
+                    lambda: self._news or self._stopping or self._wanted > self._done
+                )
+                self.idle = False
+            elif wait > 0:
+                hurried = self._wanted > self._done
+                self._changed.wait_for(
+                    lambda: self._stopping or (self._wanted > self._done) > hurried, wait
+                )

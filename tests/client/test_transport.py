@@ -1,0 +1,196 @@
+"""One batch, one answer, over real HTTP on loopback."""
+
+from __future__ import annotations
+
+import json
+from datetime import date
+
+import pytest
+
+from client_sdk.address import split_url
+from client_sdk.encoder import Encoder
+from client_sdk.errors import TransportError
+from client_sdk.testing import FixedRandomness, MemoryCollector
+from client_sdk.transport import Transport
+from rappor_core.errors import ParameterError
+from rappor_core.metrics_file import MetricsFile
+from rappor_core.report import Batch, Report, make_batch
+
+DAY = date(2026, 11, 21)
+
+
+@pytest.fixture
+def batch(metrics: MetricsFile) -> Batch:
+    encoder = Encoder(metrics.metrics, bytes(32), FixedRandomness())
+    reports = [encoder.encode("homepage", "example.org", DAY) for _ in range(3)]
+    return make_batch(b"0123456789abcdef", reports)
+
+
+@pytest.mark.parametrize("binary", [True, False])
+@pytest.mark.parametrize("compress", [True, False])
+def test_reports_arrive_as_they_were_sent(
+    collector: MemoryCollector, batch: Batch, binary: bool, compress: bool
+) -> None:
+    with Transport(collector.url) as transport:
+        answer = transport.send(batch, binary=binary, compress=compress)
+    assert [result.accepted for result in answer.results] == [True] * 3
+    assert tuple(collector.reports) == batch.reports
+
+
+def test_a_fleet_of_light_devices_shares_one_connection(
+    collector: MemoryCollector, metrics: MetricsFile
+) -> None:
+    with Transport(collector.url) as transport:
+        for device in range(50):
+            encoder = Encoder(metrics.metrics, device.to_bytes(32, "big"))
+            report = encoder.encode("theme", "dark", DAY)
+            transport.send(make_batch(device.to_bytes(16, "big"), [report]))
+    assert collector.counted() == {"theme": 50}
+
+
+def test_nothing_that_identifies_is_in_the_headers(
+    collector: MemoryCollector, batch: Batch
+) -> None:
+    with Transport(collector.url, "abc") as transport:
+        transport.send(batch)
+    headers, _ = collector.requests[0]
+    assert headers["Authorization"] == "Bearer abc"
+    assert headers["User-Agent"] == "rappor/1"
+    assert set(headers) == {
+        "Host",
+        "Accept-Encoding",
+        "Content-Length",
+        "User-Agent",
+        "Authorization",
+        "Content-Type",
+        "Content-Encoding",
+    }
+
+
+def test_a_batch_seen_before_gives_its_results_again(
+    collector: MemoryCollector, batch: Batch
+) -> None:
+    with Transport(collector.url) as transport:
+        first = transport.send(batch)
+        second = transport.send(batch)
+    assert (first.duplicate, second.duplicate) == (False, True)
+    assert first.results == second.results
+    assert len(collector.reports) == 3
+
+
+def test_refusals_are_named_report_by_report(collector: MemoryCollector, batch: Batch) -> None:
+    odd = Report("nosuch", "00" * 16, 0, DAY, b"\0")
+    mixed = Batch(batch.batch_id, (batch.reports[0], odd))
+    with Transport(collector.url) as transport:
+        answer = transport.send(mixed)
+    assert [tuple(result) for result in answer.results] == [
+        ("accepted", ""),
+        ("refused", "unknown_metric"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "retry", "wait"),
+    [
+        (503, {"Retry-After": "6"}, True, 6.0),
+        (429, {"Retry-After": "soon"}, True, None),
+        (429, {"Retry-After": "Thu, 01 Jan 1970 00:00:00 GMT"}, True, 0.0),
+        (500, {}, True, None),
+        (408, {}, True, None),
+        (425, {}, True, None),
+        (401, {"Retry-After": "6"}, True, None),
+        (302, {"Location": "/"}, True, None),
+        (400, {}, False, None),
+        (409, {}, False, None),
+        (413, {}, False, None),
+    ],
+)
+def test_each_status_says_whether_to_try_again(
+    collector: MemoryCollector,
+    batch: Batch,
+    status: int,
+    headers: dict[str, str],
+    retry: bool,
+    wait: float | None,
+) -> None:
+    collector.answer = lambda _: (status, headers, b'{"title": "no"}')
+    with Transport(collector.url) as transport, pytest.raises(TransportError) as failed:
+        transport.send(batch)
+    assert (failed.value.reason, failed.value.retry) == (f"http_{status}", retry)
+    assert failed.value.retry_after == wait
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"batch_id": "0" * 32},
+        {"version": 2},
+        {"results": [{"status": "accepted"}]},
+        {"results": [{"status": "maybe"}] * 3},
+        {"results": [{"status": "refused"}] * 3},
+        {"results": None},
+        {"results": [3, 4, 5]},
+    ],
+)
+def test_a_200_that_is_not_the_answer_keeps_the_batch(
+    collector: MemoryCollector, batch: Batch, change: dict[str, object]
+) -> None:
+    answer = {"version": 1, "batch_id": batch.batch_id, "results": [{"status": "accepted"}] * 3}
+    body = json.dumps(answer | change).encode()
+    collector.answer = lambda _: (200, {}, body)
+    with Transport(collector.url) as transport, pytest.raises(TransportError) as failed:
+        transport.send(batch)
+    assert (failed.value.reason, failed.value.retry) == ("strange_answer", True)
+
+
+def test_a_captive_portal_keeps_the_batch(collector: MemoryCollector, batch: Batch) -> None:
+    collector.answer = lambda _: (200, {"Content-Type": "text/html"}, b"<html>Log in</html>")
+    with Transport(collector.url) as transport, pytest.raises(TransportError, match="200"):
+        transport.send(batch)
+
+
+def test_a_server_that_hangs_up_or_is_not_there_is_tried_again(
+    collector: MemoryCollector, batch: Batch
+) -> None:
+    collector.lose_answers = 1
+    with Transport(collector.url) as transport:
+        with pytest.raises(TransportError) as lost:
+            transport.send(batch)
+        assert lost.value.retry
+        assert transport.send(batch).duplicate
+    with Transport("http://127.0.0.1:1") as transport, pytest.raises(TransportError) as gone:
+        transport.send(batch)
+    assert gone.value.retry
+
+
+def test_a_kept_connection_that_the_server_closed_is_replaced(
+    collector: MemoryCollector, batch: Batch
+) -> None:
+    with Transport(collector.url) as transport:
+        transport.send(batch)
+        collector.lose_answers = 1  # processed, then hung up: the second try hears "duplicate"
+        assert transport.send(Batch("ab" * 16, batch.reports)).duplicate
+    assert len(collector.reports) == 6
+
+
+@pytest.mark.parametrize(
+    ("url", "parts"),
+    [
+        ("http://h", ("http", "h", "")),
+        ("https://h:8443/a/b/", ("https", "h:8443", "/a/b")),
+        ("http://[::1]:80/", ("http", "[::1]:80", "")),
+    ],
+)
+def test_addresses(url: str, parts: tuple[str, str, str]) -> None:
+    assert split_url(url) == parts
+
+
+@pytest.mark.parametrize("url", ["", "h:80", "ftp://h", "http://", "http://u@h", "http://h/?a=1"])
+def test_what_is_not_an_address_is_refused_at_once(url: str) -> None:
+    with pytest.raises(ParameterError, match="is not an address"):
+        Transport(url)
+
+
+def test_a_key_that_would_break_the_header_is_refused() -> None:
+    with pytest.raises(ParameterError, match="key"):
+        Transport("http://h", "a\r\nX: y")
