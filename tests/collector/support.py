@@ -17,7 +17,6 @@ from collector.service.collector import Collector
 from collector.service.writing import Outcome, ReportWriter, Submission
 from collector.settings import Settings
 from collector.store.engine import Database, make_engine
-from collector.store.lanes import LaneAdder
 from collector.store.schema import prepare
 from rappor_core.metrics import Metric
 from rappor_core.params import RapporParams
@@ -107,7 +106,7 @@ def make_bench(url: str, clock: Clock | None = None) -> Bench:
     clock = clock or Clock()
     database = Database(make_engine(url))
     prepare(database)
-    judge = Judge(LaneAdder(), refuse_implausible=False)
+    judge = Judge(refuse_implausible=False)
     writer = ReportWriter(database, judge, clock, timedelta(minutes=10))
     return Bench(database, clock, Sender(), Collector(database, clock=clock), writer)
 
