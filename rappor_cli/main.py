@@ -16,11 +16,14 @@ from rappor_core.errors import RapporError
 COMMANDS: dict[str, tuple[str, str, str]] = {
     "demo": ("rappor_cli.demo", "demo", "The whole life of a report on this machine."),
     "serve": ("rappor_cli.serve", "serve", "Run the collector."),
-    "metrics": ("rappor_cli.metrics", "app", "Check, list and push metrics.toml."),
+    "metrics": ("rappor_cli.metrics", "app", "Check, list, push and retire metrics."),
+    "keys": ("rappor_cli.keys", "app", "Create, list and revoke keys of the collector."),
     "close": ("rappor_cli.close", "close", "Close a day for good, so that it can be served."),
+    "migrate": ("rappor_cli.migrate", "migrate", "Bring the database to this version."),
+    "backup": ("rappor_cli.backup", "app", "Copy the database while it is in use; restore it."),
     "aggregate": ("rappor_cli.aggregate", "aggregate", "Fetch the counts of closed days."),
     "decode": ("rappor_cli.decode", "decode", "Recover frequencies from an aggregate."),
-    "simulate": ("rappor_cli.simulate", "simulate", "Run a published or calibration experiment."),
+    "simulate": ("rappor_cli.simulate", "app", "Run a published or calibration experiment."),
     "bench": ("rappor_cli.bench", "bench", "Measure speed and memory as ratios."),
 }
 
@@ -41,9 +44,8 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _run(name: str, arguments: list[str]) -> int:
-    module, attribute, _ = COMMANDS[name]
     try:
-        command = _as_command(getattr(import_module(module), attribute))
+        command = load(name)
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
         if package in ("rappor_core", "rappor_cli", "client_sdk", "collector", "decoder"):
@@ -55,6 +57,12 @@ def _run(name: str, arguments: list[str]) -> int:
         )
         return 1
     return _invoke(command, name, arguments)
+
+
+def load(name: str) -> Any:
+    """The click command behind a name of COMMANDS; imports what it needs."""
+    module, attribute, _ = COMMANDS[name]
+    return _as_command(getattr(import_module(module), attribute))
 
 
 def _invoke(command: Any, name: str, arguments: list[str]) -> int:

@@ -22,13 +22,18 @@ MIX_1 = 0xBF58476D1CE4E5B9  # the finaliser of SplitMix64 (Steele, Lea, Flood 20
 MIX_2 = 0x94D049BB133111EB
 
 
+def canonical(text: str) -> str:
+    """Unicode NFC: composed and decomposed letters are one string."""
+    return text if text.isascii() else unicodedata.normalize("NFC", text)
+
+
 def normalise(text: str) -> bytes:
     """Unicode NFC, then UTF-8: the one form in which strings are hashed and compared.
 
     Raises ValueRefusedError for text that UTF-8 cannot hold (a lone surrogate).
     """
     try:
-        return unicodedata.normalize("NFC", text).encode("utf-8")
+        return canonical(text).encode("utf-8")
     except UnicodeEncodeError as error:
         raise ValueRefusedError(
             "the string holds a lone surrogate, which UTF-8 cannot express; clean it first"
@@ -37,7 +42,7 @@ def normalise(text: str) -> bytes:
 
 def value_hash(data: bytes) -> tuple[int, int]:
     """The 128-bit MurmurHash3 (x64 variant, seed 0) of a value, as two unsigned 64-bit halves."""
-    low, high = mmh3.hash64(data, 0, True, False)
+    low, high = mmh3.hash64(data, seed=0, x64arch=True, signed=False)
     return low, high
 
 

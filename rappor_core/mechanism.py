@@ -8,7 +8,10 @@ what is promised is what is done.
 RAPPOR (Erlingsson, Pihur, Korolova 2014, arXiv:1407.6981, sections 2 and 3) is the case
 p1 = 1 - f/2, q1 = f/2, p2 = q, q2 = p. L-SUE and L-OSUE are two other choices of the same four
 (Arcolezi et al. 2022, "Improving the utility of locally differentially private protocols for
-longitudinal and multidimensional frequency estimates").
+longitudinal and multidimensional frequency estimates"). LOLOHA (Arcolezi, Pinzon, Palamidessi,
+Gambs 2023, "Frequency estimation of evolving data under local differential privacy") answers with
+one of g symbols; each symbol, looked at alone, is a bit in the same frame. One-shot OUE (Wang et
+al. 2017, "Locally differentially private protocols for frequency estimation") has no first round.
 """
 
 from __future__ import annotations
@@ -106,6 +109,42 @@ class TwoRoundMechanism:
         target = PROBABILITY_SCALE * _sigmoid(epsilon_one)
         spread = PROBABILITY_SCALE - 2 * q1
         return cls._solved(PROBABILITY_SCALE // 2, q1, (target - q1) / spread if spread else 0.5)
+
+    @classmethod
+    def symbols(
+        cls, num_symbols: int, epsilon_infinity: float, epsilon_one: float
+    ) -> TwoRoundMechanism:
+        """Make LOLOHA over g >= 2 symbols: keep one with p, else any of the others alike.
+
+        The lies are whole numbers over 2**16 and what is kept is the rest, so that the chances of
+        the g symbols add up exactly. Rounded towards privacy; the second round is solved for
+        P(S = x | x) = e^epsilon_one / (e^epsilon_one + g - 1), given the rounded first one.
+        """
+        _check_epsilons(epsilon_infinity, epsilon_one)
+        if type(num_symbols) is not int or not 2 <= num_symbols <= 256:
+            raise ParameterError(f"num_symbols = {num_symbols!r} is not a whole number, 2 to 256")
+        others = num_symbols - 1
+        q1 = math.ceil(PROBABILITY_SCALE / (math.exp(epsilon_infinity) + others))
+        target = math.exp(epsilon_one) / (math.exp(epsilon_one) + others)
+        p1 = PROBABILITY_SCALE - others * q1
+        if p1 <= q1:
+            raise InformationLostError(f"epsilon_infinity = {epsilon_infinity!r} keeps nothing")
+        kept = (target * PROBABILITY_SCALE - q1) / (p1 - q1)
+        q2 = math.ceil(PROBABILITY_SCALE * (1 - kept) / others)
+        if q2 < 0:
+            raise ParameterError(
+                f"epsilon_one = {epsilon_one!r} is too close to epsilon_infinity = "
+                f"{epsilon_infinity!r}; lower epsilon_one"
+            )
+        return cls(p1=p1, q1=q1, p2=PROBABILITY_SCALE - others * q2, q2=q2)
+
+    @classmethod
+    def one_shot(cls, epsilon: float) -> TwoRoundMechanism:
+        """Make OUE: no permanent round, p2 = 1/2, q2 = 1 / (e^epsilon + 1), rounded up."""
+        if not 0 < epsilon < 11:
+            raise ParameterError(f"epsilon = {epsilon!r} is not above 0 and below 11 nats")
+        q2 = math.ceil(PROBABILITY_SCALE * _sigmoid(-epsilon))
+        return cls(p1=PROBABILITY_SCALE, q1=0, p2=PROBABILITY_SCALE // 2, q2=q2)
 
     @classmethod
     def _solved(cls, p1: int, q1: int, p2: float, /) -> TwoRoundMechanism:

@@ -12,10 +12,12 @@ from hashlib import sha256
 from typing import Any, Literal, get_args
 
 from rappor_core.errors import MetricsFileError, ParameterError, ValueRefusedError
-from rappor_core.hashing import bloom_bits, normalise
+from rappor_core.grid import OTHER
+from rappor_core.hashing import bloom_bits, canonical, normalise
+from rappor_core.metrics_location import Location
 from rappor_core.params import Encoding, RapporParams
 
-Kind = Literal["string", "category", "boolean"]
+Kind = Literal["string", "category", "boolean", "location"]
 Period = Literal["day", "week", "month"]
 
 DEFAULT_MIN_REPORTS = 1_000
@@ -23,7 +25,12 @@ DEFAULT_ACCEPT_DAYS = 7
 MAX_ACCEPT_DAYS = 90
 MEANING_VERSION = 1
 
-_ENCODINGS: dict[str, Encoding] = {"string": "bloom", "category": "one_hot", "boolean": "boolean"}
+_ENCODINGS: dict[str, tuple[Encoding, ...]] = {
+    "string": ("bloom",),
+    "category": ("one_hot",),
+    "boolean": ("boolean",),
+    "location": ("bloom", "one_hot", "symbol"),
+}
 _NAME = re.compile(r"[a-z][a-z0-9_.-]{0,63}", re.ASCII)
 
 
@@ -31,7 +38,8 @@ _NAME = re.compile(r"[a-z][a-z0-9_.-]{0,63}", re.ASCII)
 class Metric:
     """A declared metric.
 
-    kind: `string` (Bloom filter), `category` (one bit each of `categories`) or `boolean` (one bit).
+    kind: `string` (Bloom filter), `category` (one bit each of `categories`), `boolean` (one bit) or
+        `location` (a cell of a grid; one slot and level of a declared metric, `name/slot/level`).
     expires: the last day on which it is collected.
     fallback: what is encoded past the cap on memoised values; it has its own place in the cap.
     max_memoized_values: distinct values for life.  max_reports: reports for life, None = no cap.
@@ -57,17 +65,30 @@ class Metric:
     min_reports: int = DEFAULT_MIN_REPORTS
     accept_days: int = DEFAULT_ACCEPT_DAYS
     keep_raw_days: int = 0
+    location: Location | None = None
 
     def __post_init__(self) -> None:
-        """Check each key alone, then together."""
-        if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
-            raise MetricsFileError(
-                f"metric name {self.name!r}: use a lower-case letter, then up to 63 of a-z 0-9 _.-"
-            )
+        """Bring categories into the one form of strings; check each key alone, then together."""
+        object.__setattr__(self, "categories", tuple(map(canonical, self.categories)))
+        self._check_name()
         self._check_choices()
         self._check_numbers()
         self._check_categories()
+        self._check_location()
         self._check_lifetime()
+
+    def _check_name(self) -> None:
+        location = self.location
+        place = "" if location is None else f"/{location.slot}/{location.level}"
+        if (
+            not isinstance(self.name, str)
+            or not self.name.endswith(place)
+            or not _NAME.fullmatch(self.name.removesuffix(place))
+        ):
+            raise MetricsFileError(
+                f"metric name {self.name!r}: use a lower-case letter, then up to 63 of a-z 0-9 _.-"
+                + (f", then {place!r}" if place else "")
+            )
 
     def _check_choices(self) -> None:
         for key, choices in (("kind", get_args(Kind)), ("period", get_args(Period))):
@@ -76,9 +97,11 @@ class Metric:
         for key in ("description", "owner"):
             if not isinstance(getattr(self, key), str) or not getattr(self, key).strip():
                 self._refuse(key, "is empty; say what is collected and who answers for it")
+        if type(self.fallback) not in (str, type(None)):
+            self._refuse("fallback", "is not a string")
         if type(self.expires) is not date:
             self._refuse("expires", "is not a date such as 2027-06-30")
-        if self.params.encoding != _ENCODINGS[self.kind]:
+        if self.params.encoding not in _ENCODINGS[self.kind]:
             self._refuse("kind", f"does not go with encoding {self.params.encoding!r}")
 
     def _check_numbers(self) -> None:
@@ -102,12 +125,24 @@ class Metric:
             if self.categories:
                 self._refuse("categories", "goes with kind = 'category' only")
             return
-        if len(self.categories) < 2 or len(set(map(normalise, self.categories))) != len(
-            self.categories
-        ):
+        if len(self.categories) < 2 or len(set(self.categories)) != len(self.categories):
             self._refuse("categories", "needs two or more different strings")
         if len(self.categories) != self.params.num_bits:
             self._refuse("categories", f"does not fit num_bits = {self.params.num_bits}")
+
+    def _check_location(self) -> None:
+        if (self.location is None) != (self.kind != "location"):
+            self._refuse("location", "goes with kind = 'location', which needs it")
+        if self.location is None:
+            return
+        if self.fallback != OTHER:
+            self._refuse("fallback", f"is not {OTHER!r}, the one reserved value of a location")
+        if self.max_reports_per_period != 1:
+            self._refuse("max_reports_per_period", "is not 1: one report a slot and period")
+        if (self.location.mode == "memo") != self.params.mechanism.has_permanent_round:
+            self._refuse("params", "do not go with its mode: only 'memo' has a permanent response")
+        if self.params.encoding == "one_hot" and self.params.num_bits != self.num_values:
+            self._refuse("params", f"need one bit for each of the {self.num_values} values")
 
     def _check_lifetime(self) -> None:
         if not self.params.mechanism.has_permanent_round and self.max_reports is None:
@@ -121,7 +156,7 @@ class Metric:
                 self._refuse("fallback", "is missing: say what is sent past max_memoized_values")
         elif self.kind == "boolean":
             self._refuse("fallback", "has no use: a boolean has two values, both may be memoised")
-        elif self.kind == "category" and self.fallback not in self.categories:
+        elif self.kind == "category" and canonical(self.fallback) not in self.categories:
             self._refuse("fallback", "is not one of the categories")
         if self.kind == "boolean" and self.max_memoized_values != 2:
             self._refuse("max_memoized_values", "must be 2 for a boolean")
@@ -132,13 +167,27 @@ class Metric:
     @property
     def num_values(self) -> int | None:
         """How many values it can take; None where there is no list of them."""
+        if self.kind == "location" and self.params.encoding == "one_hot" and self.location:
+            return len(self.location.domain)
         return {"boolean": 2, "category": len(self.categories)}.get(self.kind)
+
+    @property
+    def base_name(self) -> str:
+        """The declared name: of the ledger, the cohort and the permanent response of its parts."""
+        return self.name.partition("/")[0]
+
+    @property
+    def max_permanent_responses(self) -> int:
+        """How many permanent responses a device can come to hold: with g symbols, at most g."""
+        if self.params.encoding == "symbol":
+            return min(self.max_memoized_values, self.params.num_bits)
+        return self.max_memoized_values
 
     @property
     def lifetime_epsilon(self) -> float:
         """Nats: the bound for all reports that a device ever sends about this metric."""
         by_reports = math.inf if self.max_reports is None else self.max_reports * self.epsilon_one
-        return min(self.max_memoized_values * self.params.epsilon_infinity, by_reports)
+        return min(self.max_permanent_responses * self.params.epsilon_infinity, by_reports)
 
     @property
     def epsilon_one(self) -> float:
@@ -148,12 +197,15 @@ class Metric:
     @property
     def meaning(self) -> dict[str, Any]:
         """Exactly the fields that change what a report means; `params_id` is their digest."""
-        return {
+        meaning = {
             "meaning_version": MEANING_VERSION,
             "kind": self.kind,
             "categories": list(self.categories),
             **self.params.to_dict(),
         }
+        if self.location is not None:
+            meaning |= {"location": self.location.meaning, "period": self.period}
+        return meaning
 
     @property
     def params_id(self) -> str:
@@ -175,14 +227,18 @@ class Metric:
             return int(value)
         if not isinstance(value, str):
             raise self._wrong_type(value, "a string")
-        if self.kind == "string":
+        if self.location is not None and self.params.encoding == "one_hot":
+            domain = self.location.domain
+            return 1 << domain.get(value, domain[OTHER])
+        if self.kind in ("string", "location"):
             return bloom_bits(normalise(value), cohort, self.params)
-        if value not in self.categories:
+        category = canonical(value)
+        if category not in self.categories:
             raise ValueRefusedError(
                 f"metric {self.name!r}: the value is not one of its {len(self.categories)} "
                 "categories; map it to one of them first"
             )
-        return 1 << self.categories.index(value)
+        return 1 << self.categories.index(category)
 
     def _wrong_type(self, value: object, wanted: str) -> ValueRefusedError:
         hint = ""
@@ -197,12 +253,18 @@ class Metric:
         definition["expires"] = self.expires.isoformat()
         definition["categories"] = list(self.categories)
         definition["params"] = self.params.to_dict()
+        if self.location is None:
+            del definition["location"]
+        else:
+            definition["location"] = self.location.to_dict()
         return definition
 
     @classmethod
     def from_dict(cls, definition: Mapping[str, Any]) -> Metric:
         """Read `to_dict`'s form. Raises MetricsFileError that names what is wrong."""
         expected = {field.name for field in fields(cls)}
+        if definition.get("kind") != "location":
+            expected.remove("location")
         if definition.keys() != expected:
             wrong = sorted(map(ascii, definition.keys() ^ expected))
             raise MetricsFileError(f"a definition lacks or has unknown keys: {', '.join(wrong)}")
@@ -211,13 +273,18 @@ class Metric:
             known["params"] = RapporParams.from_dict(definition["params"])
             known["expires"] = date.fromisoformat(definition["expires"])
             known["categories"] = tuple(definition["categories"])
+            if "location" in known:
+                known["location"] = Location.from_dict(definition["location"])
         except (TypeError, ValueError, AttributeError) as error:
             raise MetricsFileError(f"metric {definition['name']!a}: {error}") from error
         return cls(**known)
 
 
-def encoding_of(kind: str) -> Encoding:
-    """The encoding that goes with a kind of metric. Raises ParameterError for an unknown kind."""
+def encodings_of(kind: str) -> tuple[Encoding, ...]:
+    """The encodings that go with a kind of metric, the usual one first.
+
+    Raises ParameterError for an unknown kind.
+    """
     if kind not in _ENCODINGS:
         raise ParameterError(f"kind = {kind!r} is not one of {', '.join(get_args(Kind))}")
     return _ENCODINGS[kind]

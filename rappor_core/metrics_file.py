@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import math
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal
 
 from rappor_core.errors import MetricsFileError, ParameterError
-from rappor_core.mechanism import TwoRoundMechanism
-from rappor_core.metrics import Metric, encoding_of
+from rappor_core.metrics import Metric, encodings_of
+from rappor_core.metrics_file_location import location_metrics
+from rappor_core.metrics_tables import (
+    NOISE_KEYS,
+    SHAPE_KEYS,
+    needed,
+    read_mechanism,
+    refuse,
+    refuse_unknown,
+)
 from rappor_core.params import RapporParams
 
 _TOP_KEYS = {"budget", "metrics"}
@@ -31,16 +39,14 @@ _METRIC_KEYS = {
     "accept_days",
     "keep_raw_days",
 }
-_SHAPE_KEYS = {"num_bits", "num_hashes", "num_cohorts", "hash"}
-_NOISE_KEYS = {"mechanism", "prob_f", "prob_p", "prob_q", "epsilon_infinity", "epsilon_one"}
 _REQUIRED = ("kind", "description", "owner", "expires")
-_MECHANISMS = ("rappor", "l-sue", "l-osue")
 
 
 @dataclass(frozen=True, slots=True)
 class MetricsFile:
     """All metrics of an app, by name, and the device-wide budget.
 
+    metrics: a metric of kind `location` stands as its sub-metrics, `name/slot/level`.
     budget: nats for one device, over all metrics and for life; None = no bound declared.
     """
 
@@ -49,8 +55,27 @@ class MetricsFile:
 
     @property
     def lifetime_epsilon(self) -> float:
-        """Nats: the sum of what all metrics may cost a device."""
-        return sum(metric.lifetime_epsilon for metric in self.metrics.values())
+        """Nats: the sum of what all declared metrics may cost a device."""
+        return sum(metric.lifetime_epsilon for metric in self.declared)
+
+    @property
+    def declared(self) -> tuple[Metric, ...]:
+        """One metric for each declared name: of a location, the first of its sub-metrics."""
+        first: dict[str, Metric] = {}
+        for metric in self.metrics.values():
+            first.setdefault(metric.base_name, metric)
+        return tuple(first.values())
+
+    def parts(self, name: str) -> tuple[Metric, ...]:
+        """The sub-metrics of a declared name, in order; the metric itself if it has none.
+
+        Raises MetricsFileError for a name that is not declared.
+        """
+        found = tuple(m for m in self.metrics.values() if m.base_name == name)
+        if not found:
+            names = ", ".join(metric.base_name for metric in self.declared)
+            raise MetricsFileError(f"metric {name!r} is not declared; declared are {names}")
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +105,12 @@ def parse_metrics(text: str) -> MetricsFile:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise MetricsFileError(f"not TOML: {error}") from error
-    _refuse_unknown("the file", document, _TOP_KEYS)
+    refuse_unknown("the file", document, _TOP_KEYS)
     tables = document.get("metrics")
     if not isinstance(tables, dict) or not tables:
         raise MetricsFileError("there is no [metrics.NAME] table")
     budget = _budget(document.get("budget"))
-    metrics = {name: _metric(name, table) for name, table in tables.items()}
+    metrics = {m.name: m for name, table in tables.items() for m in _metrics(name, table)}
     file = MetricsFile(metrics, budget)
     _check_budget(file)
     return file
@@ -102,7 +127,7 @@ def check_metrics(
         yield Finding(
             "warning", "", "no `budget` at the top: no bound over all metrics of a device"
         )
-    for metric in file.metrics.values():
+    for metric in file.declared:
         if metric.expires < today:
             yield Finding("error", metric.name, f"expired on {metric.expires}")
         if math.isinf(metric.params.epsilon_infinity):
@@ -144,10 +169,16 @@ def _tracking(metric: Metric, population: int) -> Iterator[Finding]:
         )
 
 
-def _metric(name: str, table: Any) -> Metric:
+def _metrics(name: str, table: Any) -> Iterable[Metric]:
     if not isinstance(table, dict):
         raise MetricsFileError(f"metric {name!r}: {table!r} is not a table")
-    _refuse_unknown(f"metric {name!r}", table, _METRIC_KEYS | _SHAPE_KEYS | _NOISE_KEYS)
+    if table.get("kind") == "location":
+        return location_metrics(name, table)
+    return (_metric(name, table),)
+
+
+def _metric(name: str, table: Mapping[str, Any]) -> Metric:
+    refuse_unknown(f"metric {name!r}", table, _METRIC_KEYS | SHAPE_KEYS | NOISE_KEYS)
     for key in _REQUIRED:
         if key not in table:
             raise MetricsFileError(f"metric {name!r}: {key} is missing")
@@ -174,11 +205,9 @@ def _categories(name: str, table: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _params(name: str, table: Mapping[str, Any]) -> RapporParams:
-    encoding = encoding_of(table["kind"])
+    (encoding,) = encodings_of(table["kind"])
     if encoding == "bloom":
-        shape = {
-            key: _needed(name, table, key) for key in ("num_bits", "num_hashes", "num_cohorts")
-        }
+        shape = {key: needed(name, table, key) for key in ("num_bits", "num_hashes", "num_cohorts")}
         shape["hash"] = table.get("hash", "mmh3")
     else:
         _refuse_fixed(name, table)
@@ -187,47 +216,20 @@ def _params(name: str, table: Mapping[str, Any]) -> RapporParams:
             raise MetricsFileError(f"metric {name!r}: categories is missing")
         shape = {"num_bits": num_bits, "num_hashes": 1, "num_cohorts": table.get("num_cohorts", 1)}
     hashes = shape["num_hashes"]
-    mechanism = _mechanism(name, table, hashes, single_bit=encoding == "boolean")
+    mechanism = read_mechanism(name, table, hashes, single_bit=encoding == "boolean")
     return RapporParams(mechanism=mechanism, encoding=encoding, **shape)
-
-
-def _mechanism(
-    name: str, table: Mapping[str, Any], num_hashes: Any, *, single_bit: bool
-) -> TwoRoundMechanism:
-    """From probabilities, or solved from two epsilons; one or the other, never both."""
-    epsilons = {key: table[key] for key in ("epsilon_infinity", "epsilon_one") if key in table}
-    probabilities = {key for key in ("prob_f", "prob_p", "prob_q") if key in table}
-    choice = table.get("mechanism", "rappor")
-    if choice not in _MECHANISMS:
-        _refuse(name, "mechanism", choice, f"is not one of {', '.join(_MECHANISMS)}")
-    if epsilons and probabilities:
-        both = sorted(probabilities | epsilons.keys())
-        raise MetricsFileError(f"metric {name!r}: give probabilities or epsilons, not {both}")
-    if not epsilons:
-        if choice != "rappor":
-            _refuse(name, "mechanism", choice, "needs epsilon_infinity and epsilon_one")
-        needed = [_needed(name, table, key) for key in ("prob_f", "prob_p", "prob_q")]
-        return TwoRoundMechanism.rappor(*needed)
-    pair = [_positive(name, table, key) for key in ("epsilon_infinity", "epsilon_one")]
-    if type(num_hashes) is not int or num_hashes < 1:
-        _refuse(name, "num_hashes", num_hashes, "is not a whole number of 1 or more")
-    if choice == "l-osue":
-        if single_bit:
-            _refuse(name, "mechanism", choice, "has no use for a boolean; use 'l-sue'")
-        return TwoRoundMechanism.optimised(*(value / num_hashes for value in pair))
-    share = 2.0 if single_bit else 1 / num_hashes
-    return TwoRoundMechanism.symmetric(*(value * share for value in pair))
 
 
 def _check_budget(file: MetricsFile) -> None:
     if file.budget is None or file.lifetime_epsilon <= file.budget:
         return
-    worst = max(file.metrics.values(), key=lambda metric: metric.lifetime_epsilon)
+    worst = max(file.declared, key=lambda metric: metric.lifetime_epsilon)
     raise MetricsFileError(
         f"budget = {file.budget:g} is below the {file.lifetime_epsilon:.3f} that the metrics may "
-        f"cost a device in its life; {worst.name!r} alone may cost {worst.lifetime_epsilon:.3f} "
-        f"(max_memoized_values = {worst.max_memoized_values}, epsilon_infinity = "
-        f"{worst.params.epsilon_infinity:.3f}): lower its cap or its epsilon, or raise the budget"
+        f"cost a device in its life; {worst.base_name!r} alone may cost "
+        f"{worst.lifetime_epsilon:.3f} (max_memoized_values = {worst.max_memoized_values}, "
+        f"epsilon_infinity = {worst.params.epsilon_infinity:.3f}): "
+        "lower its cap or its epsilon, or raise the budget"
     )
 
 
@@ -239,31 +241,7 @@ def _budget(value: Any) -> float | None:
     return float(value)
 
 
-def _positive(name: str, table: Mapping[str, Any], key: str) -> float:
-    value = _needed(name, table, key)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
-        _refuse(name, key, value, "is not a positive number of nats")
-    return float(value)
-
-
-def _needed(name: str, table: Mapping[str, Any], key: str) -> Any:
-    if key not in table:
-        raise MetricsFileError(f"metric {name!r}: {key} is missing")
-    return table[key]
-
-
 def _refuse_fixed(name: str, table: Mapping[str, Any]) -> None:
     for key in ("num_bits", "num_hashes", "hash"):
         if key in table:
-            _refuse(name, key, table[key], f"is fixed by kind = {table['kind']!r}; leave it out")
-
-
-def _refuse_unknown(where: str, table: Mapping[str, Any], known: set[str]) -> None:
-    for key in sorted(table.keys() - known):
-        raise MetricsFileError(
-            f"{where}: unknown key {key} = {table[key]!r}; known are {', '.join(sorted(known))}"
-        )
-
-
-def _refuse(name: str, key: str, value: Any, why: str) -> NoReturn:
-    raise MetricsFileError(f"metric {name!r}: {key} = {value!r} {why}")
+            refuse(name, key, table[key], f"is fixed by kind = {table['kind']!r}; leave it out")

@@ -10,7 +10,7 @@ from rappor_core import privacy
 from rappor_core.errors import ParameterError
 from rappor_core.mechanism import PROBABILITY_SCALE, TwoRoundMechanism
 
-Encoding = Literal["bloom", "one_hot", "boolean"]
+Encoding = Literal["bloom", "one_hot", "boolean", "symbol"]
 HashFamily = Literal["mmh3", "md5"]
 
 MAX_BITS = 1 << 16
@@ -24,11 +24,13 @@ MD5_MAX_HASHES = 16  # a digest has 16 bytes
 class RapporParams:
     """Parameters of one kind of report.
 
-    encoding: `bloom` (k bits, h hashes, by cohort), `one_hot` (basic RAPPOR: one bit a category)
-        or `boolean` (a single bit). The last two have h = 1 and no hash.
+    encoding: `bloom` (k bits, h hashes, by cohort), `one_hot` (basic RAPPOR: one bit a category),
+        `boolean` (a single bit) or `symbol` (one hash into k symbols, of which exactly one is
+        reported: LOLOHA, with the cohort's hash). All but `bloom` have h = 1; `one_hot` and
+        `boolean` have no hash.
     num_bits: k, 1 to 65,536.  num_hashes: h, 1 to 64.  num_cohorts: m, 1 to 65,536.
     mechanism: the two rounds, with probabilities over 2**16.
-    hash: `mmh3` or `md5` (google/rappor's; k <= 256, h <= 16); only `bloom` uses it.
+    hash: `mmh3` or `md5` (google/rappor's; k <= 256, h <= 16); for `bloom` and `symbol`.
 
     Raises ParameterError, with the bad value, for a set that cannot work.
     """
@@ -68,6 +70,24 @@ class RapporParams:
             )
         if self.encoding == "boolean" and self.num_bits != 1:
             raise ParameterError(f"num_bits = {self.num_bits}: a boolean is one bit, use 1")
+        if self.encoding == "symbol":
+            self._check_symbols()
+
+    def _check_symbols(self) -> None:
+        """A round over symbols lies with the same chance to each of the others: p + (g-1) q = 1."""
+        others = self.num_bits - 1
+        mechanism = self.mechanism
+        if self.num_bits < 2 or self.hash != "mmh3":
+            raise ParameterError(
+                f"num_bits = {self.num_bits}, hash = {self.hash!r}: a symbol needs 2 or more, mmh3"
+            )
+        for kept, lie in ((mechanism.p1, mechanism.q1), (mechanism.p2, mechanism.q2)):
+            if kept + others * lie != PROBABILITY_SCALE:
+                raise ParameterError(
+                    f"{kept} + {others} * {lie} is not {PROBABILITY_SCALE}: the chances of the "
+                    f"{self.num_bits} symbols must add up to 1; make them with "
+                    "TwoRoundMechanism.symbols"
+                )
 
     @classmethod
     def rappor(
@@ -117,7 +137,10 @@ class RapporParams:
     def epsilon_infinity(self) -> float:
         """Nats, for all reports of one memoised value, for life."""
         return privacy.epsilon_infinity(
-            self.mechanism, self.num_hashes, single_bit=self.encoding == "boolean"
+            self.mechanism,
+            self.num_hashes,
+            single_bit=self.encoding == "boolean",
+            symbol=self.encoding == "symbol",
         )
 
     @property
@@ -128,7 +151,11 @@ class RapporParams:
     def epsilon_n(self, num_reports: int) -> float:
         """Nats, for `num_reports` reports of one memoised value."""
         return privacy.epsilon_n(
-            self.mechanism, self.num_hashes, num_reports, single_bit=self.encoding == "boolean"
+            self.mechanism,
+            self.num_hashes,
+            num_reports,
+            single_bit=self.encoding == "boolean",
+            symbol=self.encoding == "symbol",
         )
 
     @property

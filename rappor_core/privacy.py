@@ -17,15 +17,20 @@ from rappor_core.errors import ParameterError
 from rappor_core.mechanism import PROBABILITY_SCALE, TwoRoundMechanism
 
 
-def epsilon_infinity(mechanism: TwoRoundMechanism, num_hashes: int, *, single_bit: bool) -> float:
+def epsilon_infinity(
+    mechanism: TwoRoundMechanism, num_hashes: int, *, single_bit: bool, symbol: bool = False
+) -> float:
     """Bound for all reports of one memoised value, for life; `inf` without a permanent round.
 
     `single_bit`: the metric is one bit (a boolean), so that two values differ in one bit, not two.
+    `symbol`: one of g symbols is reported; the chance of a symbol is p1 for its holder, q1 for all
+    others, and their ratio is the whole evidence.
     """
     p1, q1 = mechanism.p1 / PROBABILITY_SCALE, mechanism.q1 / PROBABILITY_SCALE
     if q1 == 0 or p1 == 1:
         return math.inf
-    return _combine(math.log(p1 / q1), math.log((1 - q1) / (1 - p1)), num_hashes, single_bit)
+    ones, zeros = math.log(p1 / q1), math.log((1 - q1) / (1 - p1))
+    return ones if symbol else _combine(ones, zeros, num_hashes, single_bit)
 
 
 def epsilon_one(mechanism: TwoRoundMechanism, num_hashes: int, *, single_bit: bool) -> float:
@@ -34,11 +39,17 @@ def epsilon_one(mechanism: TwoRoundMechanism, num_hashes: int, *, single_bit: bo
 
 
 def epsilon_n(
-    mechanism: TwoRoundMechanism, num_hashes: int, num_reports: int, *, single_bit: bool
+    mechanism: TwoRoundMechanism,
+    num_hashes: int,
+    num_reports: int,
+    *,
+    single_bit: bool,
+    symbol: bool = False,
 ) -> float:
     """Bound for `num_reports` >= 0 reports of one memoised value, exactly.
 
-    Runs from `epsilon_one` (n = 1) up to `epsilon_infinity`; 0 for n = 0.
+    Runs from `epsilon_one` (n = 1) up to `epsilon_infinity`; 0 for n = 0. For `symbol` the worst
+    series shows one symbol n times: any other symbol in it speaks for both values alike or against.
     """
     if type(num_reports) is not int or num_reports < 0:
         raise ParameterError(f"num_reports = {num_reports!r} is not a whole number of 0 or more")
@@ -47,6 +58,8 @@ def epsilon_n(
     scale = PROBABILITY_SCALE
     p1, q1, p2, q2 = (getattr(mechanism, name) / scale for name in ("p1", "q1", "p2", "q2"))
     ones = _log_mixture(p1, p2, q2, num_reports) - _log_mixture(q1, p2, q2, num_reports)
+    if symbol:
+        return ones
     zeros = _log_mixture(q1, 1 - p2, 1 - q2, num_reports) - _log_mixture(
         p1, 1 - p2, 1 - q2, num_reports
     )

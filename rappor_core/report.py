@@ -14,7 +14,7 @@ import json
 import re
 import struct
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from itertools import groupby
@@ -62,6 +62,29 @@ class Batch:
     reports: tuple[Report, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class ReportGroup:
+    """A run of reports alike in all but cohort and bits, as a collector counts them.
+
+    num_bytes: length of the bits of each.  rows: (cohort, bits), in the order of the batch.
+    """
+
+    metric: str
+    params_id: str
+    day: date
+    num_bytes: int
+    rows: Sequence[tuple[int, bytes]]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupedBatch:
+    """A batch read into groups. `num_reports`: over all groups, 1 or more."""
+
+    batch_id: str
+    groups: tuple[ReportGroup, ...]
+    num_reports: int
+
+
 def encode_json(batch: Batch) -> bytes:
     """Write a batch as compact JSON, UTF-8."""
     reports = [
@@ -80,6 +103,11 @@ def encode_json(batch: Batch) -> bytes:
 
 def decode_json(body: bytes, *, max_reports: int = MAX_REPORTS) -> Batch:
     """Read a batch. Raises WireFormatError for anything that is not exactly one."""
+    return _ungrouped(decode_json_groups(body, max_reports=max_reports))
+
+
+def decode_json_groups(body: bytes, *, max_reports: int = MAX_REPORTS) -> GroupedBatch:
+    """Read a batch, group by group: what a run of reports shares is checked once."""
     document = parse_strict_json(body)
     _check_fields("the batch", document, _BATCH_FIELDS)
     _check_version(document["version"])
@@ -88,7 +116,22 @@ def decode_json(body: bytes, *, max_reports: int = MAX_REPORTS) -> Batch:
     if type(reports) is not list:
         raise WireFormatError("reports is not a list")
     _check_count(len(reports), max_reports)
-    return Batch(batch_id, tuple(map(_report_from_json, range(len(reports)), reports)))
+    groups: list[ReportGroup] = []
+    shared: tuple[Any, ...] = ()
+    rows: list[tuple[int, bytes]] = []
+    for index, fields in enumerate(reports):
+        if type(fields) is not dict or fields.keys() != _REPORT_FIELDS:
+            _check_fields(f"report {index}", fields, _REPORT_FIELDS)
+        cohort, bits = fields["cohort"], _bits_from_text(index, fields["bits"])
+        if type(cohort) is not int or not 0 <= cohort < 1 << 16:
+            where = f"report {index}: cohort {_shown(cohort)}"
+            raise WireFormatError(f"{where} is not an integer in [0, 65535]")
+        key = (fields["metric"], fields["params_id"], fields["day"], len(bits))
+        if key != shared:
+            shared, rows = key, []
+            groups.append(_group_from_json(index, fields, len(bits), rows))
+        rows.append((cohort, bits))
+    return GroupedBatch(batch_id, tuple(groups), len(reports))
 
 
 def encode_binary(batch: Batch) -> bytes:
@@ -106,30 +149,44 @@ def encode_binary(batch: Batch) -> bytes:
 
 def decode_binary(body: bytes, *, max_reports: int = MAX_REPORTS) -> Batch:
     """Read a binary batch. Raises WireFormatError for anything that is not exactly one."""
+    return _ungrouped(decode_binary_groups(body, max_reports=max_reports))
+
+
+def decode_binary_groups(body: bytes, *, max_reports: int = MAX_REPORTS) -> GroupedBatch:
+    """Read a binary batch, group by group; a report costs no object of its own."""
     magic, version, batch_id, num_groups = _unpack(_HEADER, body, 0)
     if magic != BINARY_MAGIC:
         raise WireFormatError(f"the body starts with {magic!r}, not {BINARY_MAGIC!r}")
     _check_version(version)
-    reports: list[Report] = []
-    offset = _HEADER.size
+    groups: list[ReportGroup] = []
+    offset, total = _HEADER.size, 0
     for _ in range(num_groups):
-        offset = _read_group(body, offset, reports, max_reports)
+        group, offset = _read_group(body, offset, max_reports - total)
+        groups.append(group)
+        total += len(group.rows)
     if offset != len(body):
         raise WireFormatError(f"{len(body) - offset} bytes follow the last group")
-    _check_count(len(reports), max_reports)
-    return Batch(batch_id.hex(), tuple(reports))
+    _check_count(total, max_reports)
+    return GroupedBatch(batch_id.hex(), tuple(groups), total)
 
 
-def decode_batch(body: bytes, content_type: str, *, max_reports: int = MAX_REPORTS) -> Batch:
-    """Read a batch in the form that its content type names (JSON or binary)."""
+def decode_groups(
+    body: bytes, content_type: str, *, max_reports: int = MAX_REPORTS
+) -> GroupedBatch:
+    """Read a batch in the form that its content type names (JSON or binary), group by group."""
     if content_type == BINARY_CONTENT_TYPE:
-        return decode_binary(body, max_reports=max_reports)
+        return decode_binary_groups(body, max_reports=max_reports)
     if content_type == JSON_CONTENT_TYPE:
-        return decode_json(body, max_reports=max_reports)
+        return decode_json_groups(body, max_reports=max_reports)
     raise WireFormatError(
         f"content type {content_type[:80]!r} is neither {JSON_CONTENT_TYPE} "
         f"nor {BINARY_CONTENT_TYPE}"
     )
+
+
+def decode_batch(body: bytes, content_type: str, *, max_reports: int = MAX_REPORTS) -> Batch:
+    """Read a batch in the form that its content type names (JSON or binary)."""
+    return _ungrouped(decode_groups(body, content_type, max_reports=max_reports))
 
 
 def parse_strict_json(body: bytes) -> Any:
@@ -153,51 +210,56 @@ def parse_strict_json(body: bytes) -> Any:
     return document
 
 
-def _read_group(body: bytes, offset: int, reports: list[Report], max_reports: int) -> int:
-    """Append the reports of the group at `offset`; return where the next one starts."""
+def _read_group(body: bytes, offset: int, max_reports: int) -> tuple[ReportGroup, int]:
+    """The group at `offset`, and where the next one starts."""
     name_end = offset + 1 + _byte_at(body, offset)
     metric = _metric_name(_utf8(body[offset + 1 : name_end]))
     params_id, days, num_bytes, count = _unpack(_GROUP, body, name_end)
     start = name_end + _GROUP.size
-    size = _COHORT.size + num_bytes
-    end = start + size * count
+    end = start + (_COHORT.size + num_bytes) * count
     if count == 0 or num_bytes == 0:
         raise WireFormatError(f"a group of {count} reports of {num_bytes} bytes of bits")
-    _check_count(len(reports) + count, max_reports)
+    _check_count(count, max_reports)
     if end > len(body):
         raise WireFormatError(f"the body ends {end - len(body)} bytes early")
-    identifier, day = params_id.hex(), _day_from_number(days)
-    for at in range(start, end, size):
-        (cohort,) = _COHORT.unpack_from(body, at)
-        bits = body[at + _COHORT.size : at + size]
-        reports.append(Report(metric, identifier, cohort, day, bits))
-    return int(end)
+    rows = list(struct.iter_unpack(f">H{num_bytes}s", body[start:end]))
+    return ReportGroup(metric, params_id.hex(), _day_from_number(days), num_bytes, rows), end
 
 
-def _report_from_json(index: int, fields: Any) -> Report:
+def _group_from_json(
+    index: int, fields: dict[str, Any], num_bytes: int, rows: list[tuple[int, bytes]]
+) -> ReportGroup:
+    """A new group, filled by the caller, from the report that begins it."""
     where = f"report {index}"
-    _check_fields(where, fields, _REPORT_FIELDS)
-    cohort = fields["cohort"]
-    if type(cohort) is not int or not 0 <= cohort < 1 << 16:
-        raise WireFormatError(f"{where}: cohort {_shown(cohort)} is not an integer in [0, 65535]")
-    return Report(
+    return ReportGroup(
         metric=_metric_name(fields["metric"]),
         params_id=_hex_128(f"{where}: params_id", fields["params_id"]),
-        cohort=cohort,
         day=_day_from_text(where, fields["day"]),
-        bits=_bits_from_text(where, fields["bits"]),
+        num_bytes=num_bytes,
+        rows=rows,
     )
 
 
-def _bits_from_text(where: str, text: Any) -> bytes:
+def _ungrouped(batch: GroupedBatch) -> Batch:
+    return Batch(
+        batch.batch_id,
+        tuple(
+            Report(group.metric, group.params_id, cohort, group.day, bits)
+            for group in batch.groups
+            for cohort, bits in group.rows
+        ),
+    )
+
+
+def _bits_from_text(index: int, text: Any) -> bytes:
     try:
         if type(text) is not str or not text:
             raise ValueError
-        bits = base64.b64decode(text, validate=True)
-        if base64.b64encode(bits).decode("ascii") != text:  # spare bits that are not zero
-            raise ValueError
+        bits = binascii.a2b_base64(text, strict_mode=True)
+        if binascii.b2a_base64(bits, newline=False) != text.encode("ascii"):
+            raise ValueError  # spare bits that are not zero
     except (ValueError, binascii.Error):
-        raise WireFormatError(f"{where}: bits {_shown(text)} is not base64") from None
+        raise WireFormatError(f"report {index}: bits {_shown(text)} is not base64") from None
     return bits
 
 

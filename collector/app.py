@@ -1,0 +1,167 @@
+"""`create_app`: the collector as an ASGI application. All is made here, nothing at import."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import cast
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+from starlette.routing import Route
+
+from collector.body import Buffers
+from collector.errors import RequestError, StorageError
+from collector.logs import Log, make_log
+from collector.problems import problem, problem_of
+from collector.routes import admin, aggregates, health
+from collector.routes.parts import Parts
+from collector.routes.reports import ReportsEndpoint
+from collector.service.acceptance import Judge
+from collector.service.collector import COMMAND_LINE, Collector
+from collector.service.days import Clock, utc_now
+from collector.service.intake import Bounds, Intake
+from collector.service.keeper import KeyKeeper
+from collector.service.writing import ReportWriter
+from collector.settings import Settings
+from collector.store.engine import Database, make_engine
+from collector.store.schema import prepare
+from collector.telemetry import Telemetry
+from rappor_core.errors import RapporError
+from rappor_core.metrics_file import load_metrics
+
+API_VERSION = "1"
+
+
+def create_app(settings: Settings, *, clock: Clock = utc_now) -> FastAPI:
+    """The collector for these settings. The database is opened when the app starts.
+
+    clock: the current time, UTC.
+    """
+    log = make_log(settings.log_level)
+    parts = _make_parts(settings, clock, log)
+    app = FastAPI(
+        title="rappor-telemetry collector",
+        version=API_VERSION,
+        lifespan=_lifespan(parts, log),
+        docs_url=None,
+        redoc_url=None,
+    )
+    app.state.parts = parts
+    _add_routes(app, parts)
+    _add_error_handlers(app, settings, log)
+    return app
+
+
+def _make_parts(settings: Settings, clock: Clock, log: Log) -> Parts:
+    engine = make_engine(settings.database, timeout=settings.database_seconds)
+    collector = Collector(Database(engine), clock=clock)
+    judge = Judge(refuse_implausible=settings.refuse_implausible)
+    writer = ReportWriter(collector.database, judge, clock, settings.clock_skew)
+    telemetry = Telemetry()
+    intake = Intake(
+        writer.write,
+        Bounds(settings.max_queued_bytes, settings.max_group_reports),
+        on_commit=telemetry.on_commit,
+        on_crash=log.crash,
+    )
+    return Parts(
+        settings=settings,
+        collector=collector,
+        intake=intake,
+        keys=KeyKeeper(collector.key_ring),
+        telemetry=telemetry,
+        buffers=Buffers(settings.max_buffered_bytes),
+    )
+
+
+def start(parts: Parts) -> None:
+    """Open the database, declare the metrics of the file, read the keys."""
+    prepare(parts.collector.database)
+    if parts.settings.metrics is not None:
+        file = load_metrics(parts.settings.metrics)
+        parts.collector.push_metrics(file.metrics.values(), COMMAND_LINE)
+    parts.keys.refresh()
+    parts.collector.close_due()
+
+
+def _lifespan(parts: Parts, log: Log) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
+    @asynccontextmanager
+    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        await run_in_threadpool(start, parts)
+        parts.intake.start()
+        chores = asyncio.create_task(_keep_house(parts, log))
+        log.info("started", database=parts.collector.database.engine.dialect.name)
+        try:
+            yield
+        finally:
+            chores.cancel()
+            await run_in_threadpool(parts.intake.stop)
+            parts.collector.database.close()
+            log.info("stopped")
+
+    return lifespan
+
+
+async def _keep_house(parts: Parts, log: Log) -> None:
+    """Close the days whose time is over, now and then."""
+    while True:
+        await asyncio.sleep(parts.settings.housekeeping_seconds)
+        try:
+            closed = await run_in_threadpool(parts.collector.close_due)
+        except StorageError as error:
+            log.warning("housekeeping_failed", reason=str(error))
+            continue
+        if closed is not None:
+            log.info("days_closed", metrics=len(closed.metrics), days_with_reports=closed.folded)
+
+
+def _add_routes(app: FastAPI, parts: Parts) -> None:
+    app.router.routes.append(Route("/v1/reports", ReportsEndpoint(parts), methods=["POST"]))
+    for path, method, endpoint in (
+        ("/v1/metrics", "GET", aggregates.get_metrics),
+        ("/v1/metrics", "POST", admin.push_metrics),
+        ("/v1/metrics/{name:path}/aggregate", "GET", aggregates.get_aggregate),
+        ("/v1/metrics/{name:path}/retire", "POST", admin.retire_metric),
+        ("/v1/days/{day}/close", "POST", admin.close_day),
+        ("/v1/keys", "GET", admin.get_keys),
+        ("/v1/keys", "POST", admin.create_key),
+        ("/v1/keys/{key_id}/revoke", "POST", admin.revoke_key),
+        ("/v1/audit", "GET", admin.get_audit),
+        ("/healthz", "GET", health.get_health),
+        ("/readyz", "GET", health.get_ready),
+        ("/metrics", "GET", health.get_prometheus),
+    ):
+        app.add_api_route(path, endpoint, methods=[method], response_model=None)
+
+
+def _add_error_handlers(app: FastAPI, settings: Settings, log: Log) -> None:
+    parts: Parts = app.state.parts
+
+    async def ours(request: Request, error: Exception) -> Response:
+        response = problem_of(cast(RapporError, error), settings.retry_after_seconds)
+        if request.url.path == "/v1/reports":
+            parts.telemetry.requests.labels(str(response.status_code)).inc()
+        if isinstance(error, StorageError) or response.status_code >= 500:
+            log.warning("request_failed", status=response.status_code, reason=str(error))
+        return response
+
+    async def http(_request: Request, error: Exception) -> Response:
+        known = cast(HTTPException, error)
+        return problem(known.status_code, "http", known.detail, headers=known.headers)
+
+    async def invalid(_request: Request, _error: Exception) -> Response:
+        return problem_of(RequestError("the request does not fit"), settings.retry_after_seconds)
+
+    async def defect(_request: Request, error: Exception) -> Response:
+        log.crash(error)
+        return problem(500, "internal", "the collector failed; nothing was counted")
+
+    app.add_exception_handler(RapporError, ours)
+    app.add_exception_handler(HTTPException, http)
+    app.add_exception_handler(RequestValidationError, invalid)
+    app.add_exception_handler(Exception, defect)

@@ -1,0 +1,106 @@
+"""Reading a request's body: bounded before and after inflation, and in time."""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+
+from starlette.requests import ClientDisconnect, Request
+
+from collector.errors import (
+    BodyTimeoutError,
+    BodyTooLargeError,
+    OverloadedError,
+    RequestError,
+    UnsupportedMediaError,
+)
+from rappor_core.report import BINARY_CONTENT_TYPE, JSON_CONTENT_TYPE
+
+_GZIP = 31  # zlib's wbits for a gzip header and trailer
+
+
+class Buffers:
+    """Bytes of all bodies that are arriving now, bounded together.
+
+    Bytes and not requests are counted, so that many slow senders hold nobody else up.
+    """
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._held = 0
+
+    def take(self, size: int) -> None:
+        """Hold `size` more bytes. Raises OverloadedError over the bound."""
+        if self._held + size > self._max_bytes:
+            raise OverloadedError("too many bodies are arriving at once; send again later")
+        self._held += size
+
+    def give(self, size: int) -> None:
+        """Hold them no longer."""
+        self._held -= size
+
+
+async def read_body(
+    request: Request, buffers: Buffers, *, max_bytes: int, max_inflated: int, seconds: float
+) -> bytes:
+    """The body, inflated. Raises RequestError and its kinds, OverloadedError."""
+    encoding = request.headers.get("content-encoding", "identity").strip().lower()
+    if encoding not in ("identity", "gzip"):
+        raise UnsupportedMediaError(f"content encoding {encoding[:40]!a} is not gzip or identity")
+    _check_length(request.headers.get("content-length"), max_bytes)
+    try:
+        async with asyncio.timeout(seconds):
+            body = await _receive(request, buffers, max_bytes)
+    except TimeoutError:
+        raise BodyTimeoutError(f"the body did not arrive within {seconds:g} seconds") from None
+    except ClientDisconnect:
+        raise RequestError("the body ended early") from None
+    return inflate(body, max_inflated) if encoding == "gzip" else body
+
+
+def media_type(content_type: str | None) -> str:
+    """JSON's or our binary form's media type. Raises UnsupportedMediaError for any other."""
+    name, _, parameters = (content_type or "").partition(";")
+    name = name.strip().lower()
+    if name not in (JSON_CONTENT_TYPE, BINARY_CONTENT_TYPE):
+        raise UnsupportedMediaError(
+            f"content type {name[:80]!a} is neither {JSON_CONTENT_TYPE} nor {BINARY_CONTENT_TYPE}"
+        )
+    parameters = parameters.strip().lower().replace('"', "")
+    if parameters not in ("", "charset=utf-8"):
+        raise UnsupportedMediaError(f"content type parameter {parameters[:40]!a} is not taken")
+    return name
+
+
+def inflate(body: bytes, max_bytes: int) -> bytes:
+    """One gzip member, bounded while it is inflated: a bomb costs no more than the bound."""
+    inflater = zlib.decompressobj(_GZIP)
+    try:
+        plain = inflater.decompress(body, max_bytes + 1)
+    except zlib.error:
+        raise RequestError("the body is not gzip, as its content encoding says") from None
+    if len(plain) > max_bytes:
+        raise BodyTooLargeError(f"the body inflates to more than {max_bytes} bytes")
+    if not inflater.eof or inflater.unused_data:
+        raise RequestError("the gzip body ends early, or something follows it")
+    return plain
+
+
+def _check_length(stated: str | None, max_bytes: int) -> None:
+    if stated is not None and stated.isascii() and stated.isdigit() and int(stated) > max_bytes:
+        raise BodyTooLargeError(f"the body has {stated[:20]} bytes; {max_bytes} are taken")
+
+
+async def _receive(request: Request, buffers: Buffers, max_bytes: int) -> bytes:
+    chunks: list[bytes] = []
+    size = 0
+    try:
+        async for chunk in request.stream():
+            buffers.take(len(chunk))
+            size += len(chunk)
+            if size > max_bytes:
+                raise BodyTooLargeError(f"the body has more than {max_bytes} bytes")
+            chunks.append(chunk)
+    finally:
+        buffers.give(size)
+    return b"".join(chunks)

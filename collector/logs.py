@@ -1,0 +1,46 @@
+"""Structured logs, one JSON object a line, to stderr. No address, header, body or key is logged."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from typing import Any, TextIO
+
+import structlog
+
+LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
+
+
+class Log:
+    """What the collector says about itself."""
+
+    def __init__(self, logger: Any) -> None:
+        self._logger = logger
+
+    def info(self, event: str, **fields: str | int | float) -> None:
+        """Something that happened as it should."""
+        self._logger.info(event, **fields)
+
+    def warning(self, event: str, **fields: str | int | float) -> None:
+        """Something that an operator may have to look at."""
+        self._logger.warning(event, **fields)
+
+    def crash(self, error: BaseException) -> None:
+        """A defect: its kind and where it was raised; its message could hold a request's data."""
+        frames = traceback.extract_tb(error.__traceback__)
+        where = [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames[-8:]]
+        self._logger.error("defect", kind=type(error).__name__, where=where)
+
+
+def make_log(level: str, stream: TextIO | None = None) -> Log:
+    """A log of one app; nothing global is configured. stream: stderr if None."""
+    logger = structlog.wrap_logger(
+        structlog.WriteLogger(stream or sys.stderr),
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="%Y-%m-%dT%H:%M:%SZ", utc=True),
+            structlog.processors.JSONRenderer(sort_keys=True),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
+    )
+    return Log(logger)

@@ -1,0 +1,86 @@
+"""Errors as problem documents (RFC 9457): one table from errors to status codes."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any
+
+from starlette.responses import Response
+
+from collector import errors
+from rappor_core.errors import (
+    AggregateError,
+    MetricsFileError,
+    RapporError,
+    WireFormatError,
+)
+
+PROBLEM_JSON = "application/problem+json"
+URN = "urn:rappor-telemetry:problem:"
+
+# The first class that an error is an instance of decides.
+STATUS: tuple[tuple[type[RapporError], int, str], ...] = (
+    (errors.BodyTooLargeError, 413, "body-too-large"),
+    (errors.BodyTimeoutError, 408, "body-timeout"),
+    (errors.UnsupportedMediaError, 415, "unsupported-media"),
+    (errors.RateLimitedError, 429, "rate-limited"),
+    (errors.RequestError, 422, "bad-request"),
+    (errors.AuthenticationError, 401, "no-valid-key"),
+    (errors.ScopeError, 403, "wrong-scope"),
+    (errors.BatchConflictError, 409, "batch-conflict"),
+    (errors.NotFoundError, 404, "not-found"),
+    (errors.NotServedError, 409, "not-served"),
+    (errors.MetricChangeError, 409, "weakens-privacy"),
+    (errors.OverloadedError, 503, "overloaded"),
+    (errors.StorageError, 503, "storage-unavailable"),
+    (WireFormatError, 400, "not-a-batch"),
+    (MetricsFileError, 422, "bad-metrics"),
+    (AggregateError, 422, "bad-aggregate"),
+)
+RETRY_LATER = frozenset({408, 429, 503})
+
+
+def problem_of(error: RapporError, retry_after: int) -> Response:
+    """The answer to an error of ours. 503, 429 and 408 say when to come back, with jitter."""
+    status, slug = next(
+        ((status, slug) for kind, status, slug in STATUS if isinstance(error, kind)),
+        (500, "internal"),
+    )
+    details = error.details if isinstance(error, errors.CollectorError) else {}
+    if status == 500:
+        return problem(500, "internal", "the collector failed; nothing was counted")
+    if isinstance(error, errors.StorageError):
+        return problem(
+            503, slug, "the database is not available; send again later", headers=later(retry_after)
+        )
+    headers = later(retry_after) if status in RETRY_LATER else {}
+    if status == 401:
+        headers = {"WWW-Authenticate": "Bearer"}
+    return problem(status, slug, str(error), details, headers)
+
+
+def problem(
+    status: int,
+    slug: str,
+    detail: str,
+    details: Mapping[str, Any] | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> Response:
+    """A problem document."""
+    document = {
+        "type": URN + slug,
+        "title": HTTPStatus(status).phrase,
+        "status": status,
+        "detail": detail,
+        **(details or {}),
+    }
+    body = json.dumps(document).encode("ascii")
+    return Response(body, status, dict(headers or {}), media_type=PROBLEM_JSON)
+
+
+def later(seconds: int) -> dict[str, str]:
+    """A Retry-After of `seconds` to three times as many, so that devices do not return at once."""
+    return {"Retry-After": str(random.randint(seconds, 3 * seconds))}

@@ -1,0 +1,1 @@
+"""HTTP in, HTTP out: reading requests, calling the service, writing answers."""

@@ -1,0 +1,127 @@
+"""What admins do: close days, declare and retire metrics, make and revoke keys."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from fastapi import Request
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import JSONResponse, Response
+
+from collector.body import read_body
+from collector.errors import RequestError
+from collector.routes.parts import actor, parse_day, parts_of
+from collector.service.access import Scope
+from collector.service.days import from_number
+from collector.store.access import KeyRow
+from rappor_core.metrics_file import parse_metrics
+from rappor_core.report import parse_strict_json
+
+MAX_AUDIT = 1_000
+
+
+def close_day(request: Request, day: str) -> Response:
+    """Close a day and all before it, of all metrics or of `metric`, for good."""
+    who = actor(request, Scope.ADMIN)
+    parsed = parse_day("day", day)
+    closed = parts_of(request).collector.close_day(parsed, who, _query(request, "metric"))
+    return JSONResponse(
+        {"closed_through": day, "metrics": list(closed.metrics), "days_with_reports": closed.folded}
+    )
+
+
+async def push_metrics(request: Request) -> Response:
+    """Declare the metrics of a metrics.toml, sent as the body."""
+    who = await run_in_threadpool(actor, request, Scope.ADMIN)
+    weaken = _flag(request, "weaken")
+    file = parse_metrics(_text(await _body(request)))
+    push = await run_in_threadpool(
+        parts_of(request).collector.push_metrics, file.metrics.values(), who, weaken=weaken
+    )
+    return JSONResponse(asdict(push))
+
+
+def retire_metric(request: Request, name: str) -> Response:
+    """Take no more reports of a metric, or of the version `params_id`."""
+    who = actor(request, Scope.ADMIN)
+    retired = parts_of(request).collector.retire_metric(name, who, _query(request, "params_id"))
+    return JSONResponse({"name": name, "retired": retired})
+
+
+def get_keys(request: Request) -> Response:
+    """All keys, without their secrets."""
+    actor(request, Scope.ADMIN)
+    return JSONResponse({"keys": [shown(row) for row in parts_of(request).collector.list_keys()]})
+
+
+async def create_key(request: Request) -> Response:
+    """Make a key: `{"scope": ..., "label": ...}`. Its text is in this answer and nowhere else."""
+    who = await run_in_threadpool(actor, request, Scope.ADMIN)
+    fields = parse_strict_json(await _body(request))
+    if not isinstance(fields, dict) or fields.keys() != {"scope", "label"}:
+        raise RequestError('a key is asked for with {"scope": ..., "label": ...}')
+    scope, label = fields["scope"], fields["label"]
+    if scope not in list(Scope) or not isinstance(label, str):
+        raise RequestError(f"scope is one of {', '.join(Scope)}, label is text")
+    key = await run_in_threadpool(parts_of(request).collector.create_key, Scope(scope), label, who)
+    return JSONResponse(
+        {"key_id": key.key_id, "scope": key.scope, "label": key.label, "key": key.text}, 201
+    )
+
+
+def revoke_key(request: Request, key_id: str) -> Response:
+    """Make a key worthless."""
+    who = actor(request, Scope.ADMIN)
+    parts_of(request).collector.revoke_key(key_id, who)
+    return JSONResponse({"key_id": key_id, "revoked": True})
+
+
+def get_audit(request: Request) -> Response:
+    """The latest acts of admins and analysts, newest first; `limit` up to 1,000."""
+    actor(request, Scope.ADMIN)
+    limit = _query(request, "limit") or "100"
+    if not (limit.isascii() and limit.isdigit() and 1 <= int(limit[:6]) <= MAX_AUDIT):
+        raise RequestError(f"limit = {limit[:40]!a} is not a number from 1 to {MAX_AUDIT}")
+    rows = parts_of(request).collector.read_audit(int(limit))
+    return JSONResponse({"entries": [asdict(row) for row in rows]})
+
+
+def shown(row: KeyRow) -> dict[str, Any]:
+    """A key as it may be listed."""
+    return {
+        "key_id": row.key_id,
+        "scope": row.scope,
+        "label": row.label,
+        "created": from_number(row.created).isoformat(),
+        "revoked": None if row.revoked is None else from_number(row.revoked).isoformat(),
+    }
+
+
+async def _body(request: Request) -> bytes:
+    parts = parts_of(request)
+    return await read_body(
+        request,
+        parts.buffers,
+        max_bytes=parts.settings.max_body_bytes,
+        max_inflated=parts.settings.max_inflated_bytes,
+        seconds=parts.settings.body_seconds,
+    )
+
+
+def _text(body: bytes) -> str:
+    try:
+        return body.decode("utf-8")
+    except UnicodeDecodeError:
+        raise RequestError("the body is not UTF-8 text") from None
+
+
+def _query(request: Request, name: str) -> str | None:
+    return request.query_params.get(name)
+
+
+def _flag(request: Request, name: str) -> bool:
+    text = _query(request, name) or "false"
+    if text not in ("true", "false"):
+        raise RequestError(f"{name} = {text[:40]!a} is not true or false")
+    return text == "true"

@@ -1,0 +1,35 @@
+"""What analysts read: metrics with their totals, and aggregates of closed days."""
+
+from __future__ import annotations
+
+from datetime import date
+
+from fastapi import Request
+from starlette.responses import JSONResponse, Response
+
+from collector.routes.parts import actor, parse_day, parts_of
+from collector.service.access import Scope
+
+
+def get_metrics(request: Request) -> Response:
+    """Every version of every metric: definition, state, total accepted, days served."""
+    actor(request, Scope.AGGREGATE, Scope.ADMIN)
+    return JSONResponse({"version": 1, "metrics": parts_of(request).collector.list_metrics()})
+
+
+def get_aggregate(request: Request, name: str) -> Response:
+    """The counts of a window of closed days, as an aggregate file."""
+    who = actor(request, Scope.AGGREGATE)
+    aggregate = parts_of(request).collector.read_aggregate(
+        who,
+        name,
+        params_id=request.query_params.get("params_id"),
+        first=_day(request, "from"),
+        last=_day(request, "to"),
+    )
+    return Response(aggregate.to_json(), media_type="application/json")
+
+
+def _day(request: Request, name: str) -> date | None:
+    text = request.query_params.get(name)
+    return None if text is None else parse_day(name, text)

@@ -1,0 +1,30 @@
+"""Whether the process lives, whether it can take reports, and its counts for Prometheus."""
+
+from __future__ import annotations
+
+from fastapi import Request
+from starlette.responses import JSONResponse, Response
+
+from collector.routes.parts import actor, parts_of
+from collector.service.access import Scope
+
+
+async def get_health() -> Response:
+    """The process answers. Nothing else is looked at."""
+    return JSONResponse({"status": "ok"})
+
+
+def get_ready(request: Request) -> Response:
+    """The database answers, and at the schema of this code; else 503 (raises StorageError)."""
+    parts = parts_of(request)
+    parts.collector.registry()
+    return JSONResponse({"status": "ready"})
+
+
+def get_prometheus(request: Request) -> Response:
+    """Counts as text for Prometheus; with `protect_metrics` for admins only."""
+    parts = parts_of(request)
+    if parts.settings.protect_metrics:
+        actor(request, Scope.ADMIN)
+    parts.telemetry.queued.set(parts.intake.queued_reports)
+    return Response(parts.telemetry.render(), media_type=parts.telemetry.content_type)

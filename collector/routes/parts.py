@@ -1,0 +1,61 @@
+"""What every route needs: the running parts of the collector, and who is asking."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import date
+from typing import cast
+
+from fastapi import Request
+
+from collector.body import Buffers
+from collector.errors import RequestError
+from collector.service.access import Scope
+from collector.service.collector import Collector
+from collector.service.intake import Intake
+from collector.service.keeper import KeyKeeper
+from collector.settings import Settings
+from collector.telemetry import Telemetry
+
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Made once for an app, in `create_app`."""
+
+    settings: Settings
+    collector: Collector
+    intake: Intake
+    keys: KeyKeeper
+    telemetry: Telemetry
+    buffers: Buffers
+
+
+def parts_of(request: Request) -> Parts:
+    """The parts of the app that this request came to."""
+    return cast(Parts, request.app.state.parts)
+
+
+def actor(request: Request, *scopes: Scope) -> str:
+    """Who asks: the id of a key of one of the scopes, or `open` where keys are not required.
+
+    For analysts and admins, on a worker thread: the keys are read afresh, so that a revoked one
+    is refused at once. Raises AuthenticationError or ScopeError.
+    """
+    parts = parts_of(request)
+    if not parts.settings.require_keys:
+        return "open"
+    parts.keys.refresh()
+    return parts.keys.check(request.headers.get("authorization"), *scopes)
+
+
+def parse_day(name: str, text: str) -> date:
+    """A date YYYY-MM-DD and nothing else. Raises RequestError."""
+    try:
+        if not _DAY.fullmatch(text):
+            raise ValueError
+        return date.fromisoformat(text)
+    except ValueError:
+        raise RequestError(f"{name} = {text[:40]!a} is not a date YYYY-MM-DD") from None

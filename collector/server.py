@@ -1,0 +1,96 @@
+"""Running the app under uvicorn: in the foreground, or on a thread for a demo or a test."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from time import monotonic, sleep
+
+import uvicorn
+
+from collector.app import create_app
+from collector.errors import CollectorError, SettingsError
+from collector.service.days import Clock, utc_now
+from collector.settings import Settings
+
+_START_SECONDS = 30.0
+
+
+def serve(settings: Settings) -> None:
+    """Serve until a signal comes; then take nothing new, finish what has begun, and return."""
+    server = uvicorn.Server(_config(settings, utc_now))
+    server.run()
+    if not server.started:
+        raise CollectorError("the collector did not start; the reason is in the log above")
+
+
+@contextmanager
+def running_collector(settings: Settings, *, clock: Clock = utc_now) -> Iterator[str]:
+    """A collector on a thread, on `settings.host` and a free port if port is 0; yields its URL.
+
+    Shut down cleanly on leaving: what was begun is answered. Raises CollectorError when it does
+    not start, with the reason that it gave.
+    """
+    listener = _listen(settings)
+    server = uvicorn.Server(_config(settings, clock))
+    failures: list[BaseException] = []
+    thread = threading.Thread(target=_run, args=(server, listener, failures), daemon=True)
+    thread.start()
+    try:
+        _await_start(server, thread, failures)
+        host = f"[{settings.host}]" if ":" in settings.host else settings.host
+        yield f"http://{host}:{listener.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join()
+        listener.close()
+
+
+def _config(settings: Settings, clock: Clock) -> uvicorn.Config:
+    logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
+    return uvicorn.Config(
+        create_app(settings, clock=clock),
+        host=settings.host,
+        port=settings.port,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=30,
+        timeout_graceful_shutdown=settings.drain_seconds,
+        lifespan="on",
+    )
+
+
+def _listen(settings: Settings) -> socket.socket:
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    # asyncio sets TCP_NODELAY only where the protocol is named; without it an answer waits 40 ms
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((settings.host, settings.port))
+    except OSError as error:
+        listener.close()
+        raise SettingsError(f"cannot listen on {settings.host}:{settings.port}: {error}") from error
+    return listener
+
+
+def _run(server: uvicorn.Server, listener: socket.socket, failures: list[BaseException]) -> None:
+    try:
+        server.run(sockets=[listener])
+    except BaseException as error:  # handed to the thread that waits for the start
+        failures.append(error)
+
+
+def _await_start(
+    server: uvicorn.Server, thread: threading.Thread, failures: list[BaseException]
+) -> None:
+    deadline = monotonic() + _START_SECONDS
+    while not server.started:
+        if not thread.is_alive() or monotonic() > deadline:
+            reason = failures[0] if failures else "see the log"
+            raise CollectorError(f"the collector did not start: {reason}")
+        sleep(0.01)

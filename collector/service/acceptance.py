@@ -1,0 +1,233 @@
+"""Judging the reports of a batch, and adding up those that are accepted. No database here."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from collector.service.days import from_number, number
+from collector.service.registry import Entry, Registry
+from collector.store.counters import Place
+from rappor_core.report import GroupedBatch, ReportGroup
+
+RESULTS_ALL_ACCEPTED = b""
+
+
+class Reason(StrEnum):
+    """Why a report is refused. The order is stored: add new ones at the end only."""
+
+    UNKNOWN_METRIC = "unknown_metric"
+    WRONG_PARAMS_ID = "wrong_params_id"
+    WRONG_LENGTH = "wrong_length"
+    COHORT_OUT_OF_RANGE = "cohort_out_of_range"
+    DAY_CLOSED = "day_closed"
+    DAY_IN_FUTURE = "day_in_future"
+    METRIC_EXPIRED = "metric_expired"
+    METRIC_RETIRED = "metric_retired"
+    SPARE_BITS_SET = "spare_bits_set"
+    IMPLAUSIBLE_WEIGHT = "implausible_weight"
+
+
+REASONS = tuple(Reason)
+
+# What is said when the particulars are not known any more (a batch sent again).
+GENERAL_DETAIL = {
+    Reason.UNKNOWN_METRIC: "no such metric was declared here",
+    Reason.WRONG_PARAMS_ID: "the metric has no version with this params_id",
+    Reason.WRONG_LENGTH: "the bits do not have the length that the metric's num_bits needs",
+    Reason.COHORT_OUT_OF_RANGE: "the cohort is not below the metric's num_cohorts",
+    Reason.DAY_CLOSED: "the day takes no more reports",
+    Reason.DAY_IN_FUTURE: "the day has not come yet; check the clock of the device",
+    Reason.METRIC_EXPIRED: "the day is after the metric's last day",
+    Reason.METRIC_RETIRED: "this version of the metric is no longer collected",
+    Reason.SPARE_BITS_SET: "bits beyond the metric's num_bits are set",
+    Reason.IMPLAUSIBLE_WEIGHT: "no honest report has so many, or so few, bits set",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a report was refused: the reason for machines, the detail for people."""
+
+    reason: Reason
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Day:
+    """What the clock allows. today: for closing.  latest: with the allowance for fast clocks."""
+
+    today: int
+    latest: int
+
+
+@dataclass(slots=True)
+class Tally:
+    """What a group of batches adds to the counters."""
+
+    additions: dict[Place, dict[int, list[bytes]]] = field(default_factory=dict)
+    lanes_of: dict[int, int] = field(default_factory=dict)
+    raw: list[dict[str, Any]] = field(default_factory=list)
+    implausible: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Results in the order of the reports, None for accepted; `expires`: see BatchRow."""
+
+    results: Sequence[Refusal | None]
+    expires: int
+    accepted: int
+
+
+class Judge:
+    """Decides on reports. `refuse_implausible`: refuse, not only count, impossible weights."""
+
+    def __init__(
+        self,
+        *,
+        refuse_implausible: bool,
+        random_bytes: Callable[[int], bytes] = os.urandom,
+    ) -> None:
+        self._refuse_implausible = refuse_implausible
+        self._random_bytes = random_bytes
+
+    def judge(self, batch: GroupedBatch, registry: Registry, day: Day, tally: Tally) -> Verdict:
+        """Judge each report of a batch; add those that are accepted to the tally."""
+        results: list[Refusal | None] = []
+        expires, accepted = day.today, 0
+        for group in batch.groups:
+            entry = registry.find(group.metric, group.params_id)
+            refusal = _refuse_group(group, entry, registry, day)
+            if refusal is not None or entry is None:
+                results.extend([refusal] * len(group.rows))
+                continue
+            judged = self._judge_rows(group, entry, tally)
+            results.extend(judged)
+            counted = judged.count(None)
+            accepted += counted
+            if counted:
+                expires = max(expires, number(group.day) + entry.metric.accept_days)
+        return Verdict(results, expires, accepted)
+
+    def _judge_rows(self, group: ReportGroup, entry: Entry, tally: Tally) -> list[Refusal | None]:
+        results: list[Refusal | None] = []
+        params, weights = entry.metric.params, entry.weights
+        padding = 8 - (entry.num_lanes - params.num_bits)
+        cells: dict[int, list[bytes]] = {}
+        for cohort, bits in group.rows:
+            if (
+                cohort < params.num_cohorts
+                and weights.lowest <= int.from_bytes(bits, "little").bit_count() <= weights.highest
+                and not bits[-1] >> padding
+            ):
+                refusal = None
+            else:
+                refusal = self._refuse_row(cohort, bits, entry, tally)
+            results.append(refusal)
+            if refusal is None:
+                cells.setdefault(cohort, []).append(bits)
+        if cells:
+            self._add(cells, (entry.series_id, number(group.day)), entry, tally)
+        return results
+
+    def _refuse_row(self, cohort: int, bits: bytes, entry: Entry, tally: Tally) -> Refusal | None:
+        """What is wrong with a report that is not as expected; a strange weight may be let by."""
+        params, weights = entry.metric.params, entry.weights
+        if cohort >= params.num_cohorts:
+            detail = f"cohort {cohort} is not below num_cohorts = {params.num_cohorts}"
+            return Refusal(Reason.COHORT_OUT_OF_RANGE, detail)
+        weight = int.from_bytes(bits, "little")
+        if weight >> params.num_bits:
+            detail = f"bits beyond num_bits = {params.num_bits} are set"
+            return Refusal(Reason.SPARE_BITS_SET, detail)
+        tally.implausible += 1
+        if not self._refuse_implausible:
+            return None
+        detail = (
+            f"{weight.bit_count()} bits set; an honest report has {weights.lowest} to "
+            f"{weights.highest}"
+        )
+        return Refusal(Reason.IMPLAUSIBLE_WEIGHT, detail)
+
+    def _add(self, cells: dict[int, list[bytes]], place: Place, entry: Entry, tally: Tally) -> None:
+        tally.lanes_of[entry.series_id] = entry.num_lanes
+        known = tally.additions.setdefault(place, {})
+        for cohort, reports in cells.items():
+            known.setdefault(cohort, []).extend(reports)
+            if entry.metric.keep_raw_days:
+                tally.raw.extend(
+                    {
+                        "series_id": place[0],
+                        "day": place[1],
+                        "cohort": cohort,
+                        "mark": self._random_bytes(8),
+                        "bits": bits,
+                    }
+                    for bits in reports
+                )
+
+
+def _refuse_group(
+    group: ReportGroup, entry: Entry | None, registry: Registry, day: Day
+) -> Refusal | None:
+    """What is wrong with every report of a group, or None."""
+    if entry is None:
+        if not registry.knows(group.metric):
+            return Refusal(Reason.UNKNOWN_METRIC, f"no metric {group.metric!a} was declared here")
+        detail = f"metric {group.metric!a} has no version with params_id {group.params_id}"
+        return Refusal(Reason.WRONG_PARAMS_ID, detail)
+    if entry.retired:
+        detail = f"version {group.params_id} of metric {group.metric!a} is no longer collected"
+        return Refusal(Reason.METRIC_RETIRED, detail)
+    if number(group.day) > day.latest:
+        detail = f"day {group.day} has not come yet; check the clock of the device"
+        return Refusal(Reason.DAY_IN_FUTURE, detail)
+    if group.day > entry.metric.expires:
+        detail = f"metric {group.metric!a} is collected until {entry.metric.expires}"
+        return Refusal(Reason.METRIC_EXPIRED, detail)
+    if group.num_bytes != entry.metric.params.report_bytes:
+        detail = (
+            f"{group.num_bytes} bytes of bits; num_bits = {entry.metric.params.num_bits} "
+            f"needs {entry.metric.params.report_bytes}"
+        )
+        return Refusal(Reason.WRONG_LENGTH, detail)
+    return _refuse_day(group, entry, day)
+
+
+def _refuse_day(group: ReportGroup, entry: Entry, day: Day) -> Refusal | None:
+    stated = number(group.day)
+    closed = max(entry.closed_through, closed_by_time(entry, day.today))
+    if stated <= closed:
+        first = from_number(closed + 1)
+        return Refusal(Reason.DAY_CLOSED, f"day {group.day} is closed; days from {first} are open")
+    return None
+
+
+def closed_by_time(entry: Entry, today: int) -> int:
+    """The last day that the clock has closed: a day takes reports until day + accept_days."""
+    return today - entry.metric.accept_days - 1
+
+
+def encode_results(results: Sequence[Refusal | None]) -> bytes:
+    """A byte a report, or nothing where all were accepted."""
+    if not any(results):
+        return RESULTS_ALL_ACCEPTED
+    return bytes(0 if refusal is None else 1 + REASONS.index(refusal.reason) for refusal in results)
+
+
+def decode_results(stored: bytes, num_reports: int) -> list[Refusal | None]:
+    """The inverse of `encode_results`, with general details."""
+    if stored == RESULTS_ALL_ACCEPTED:
+        return [None] * num_reports
+    return [_stored_refusal(code) for code in stored]
+
+
+def _stored_refusal(code: int) -> Refusal | None:
+    if code == 0:
+        return None
+    reason = REASONS[code - 1]
+    return Refusal(reason, GENERAL_DETAIL[reason])

@@ -1,0 +1,100 @@
+"""Keys: one scope each, stored as a hash, revocable.
+
+A key is `rk_` + scope + `_` + 16 hexadecimal digits (its id) + `_` + 43 characters of secret. The
+secret has 256 random bits, so a plain SHA-256 of it cannot be searched.
+"""
+
+from __future__ import annotations
+
+import base64
+import hmac
+import re
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from hashlib import sha256
+
+from sqlalchemy import Connection
+
+from collector.errors import AuthenticationError, NotFoundError, RequestError, ScopeError
+from collector.store.access import KeyRow, load_keys, revoke_key, save_key
+from collector.store.registry import touch_state
+
+MAX_LABEL = 200
+_KEY = re.compile(r"rk_(report|aggregate|admin)_([0-9a-f]{16})_([A-Za-z0-9_-]{43})", re.ASCII)
+
+
+class Scope(StrEnum):
+    """What a key is good for."""
+
+    REPORT = "report"  # send reports; in apps, so as good as public
+    AGGREGATE = "aggregate"  # read aggregates and totals
+    ADMIN = "admin"  # metrics, keys, closing days, the audit log
+
+
+@dataclass(frozen=True, slots=True)
+class NewKey:
+    """A key as it is shown, once. `text` is secret; everything else is not."""
+
+    key_id: str
+    scope: Scope
+    label: str
+    text: str
+
+
+KeyRing = Mapping[str, KeyRow]  # the keys that hold, by id
+
+
+def check_key(ring: KeyRing, authorization: str | None, allowed: Collection[Scope]) -> str:
+    """The id of the key in an `Authorization` header. The key itself is in no message.
+
+    Raises AuthenticationError without a key that holds, ScopeError for one of another scope.
+    """
+    scopes = " or ".join(scope.value for scope in allowed)
+    if authorization is None:
+        raise AuthenticationError(f"send a key of scope {scopes} as Authorization: Bearer KEY")
+    scheme, _, text = authorization.partition(" ")
+    match = _KEY.fullmatch(text.strip()) if scheme.lower() == "bearer" else None
+    row = ring.get(match[2]) if match else None
+    if match is None or row is None or not _same(match[3], row.secret_hash):
+        raise AuthenticationError("the key is unknown or revoked")
+    if row.scope not in allowed:
+        raise ScopeError(f"the key has scope {row.scope}; this needs {scopes}")
+    return row.key_id
+
+
+def create_key(
+    connection: Connection,
+    scope: Scope,
+    label: str,
+    today: int,
+    random_bytes: Callable[[int], bytes],
+) -> NewKey:
+    """Make a key; only here is it seen whole."""
+    if len(label) > MAX_LABEL or not label.isprintable():
+        raise RequestError(f"label {label[:60]!a}: up to {MAX_LABEL} printable characters")
+    key_id = random_bytes(8).hex()
+    secret = base64.urlsafe_b64encode(random_bytes(32)).decode("ascii").rstrip("=")
+    save_key(connection, KeyRow(key_id, scope.value, label, _hash(secret), today))
+    touch_state(connection)
+    return NewKey(key_id, scope, label, f"rk_{scope.value}_{key_id}_{secret}")
+
+
+def revoke(connection: Connection, key_id: str, today: int) -> None:
+    """Make a key worthless. Raises NotFoundError where there is none that holds."""
+    if not re.fullmatch("[0-9a-f]{16}", key_id) or not revoke_key(connection, key_id, today):
+        raise NotFoundError(f"there is no key {key_id[:40]!a} that is not revoked already")
+    touch_state(connection)
+
+
+def load_ring(connection: Connection) -> KeyRing:
+    """The keys that hold."""
+    return {row.key_id: row for row in load_keys(connection) if row.revoked is None}
+
+
+def _hash(secret: str) -> bytes:
+    return sha256(secret.encode("ascii")).digest()
+
+
+def _same(secret: str, stored: bytes) -> bool:
+    return hmac.compare_digest(_hash(secret), stored)

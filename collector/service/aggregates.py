@@ -1,0 +1,83 @@
+"""Reading aggregates and totals."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import Any
+
+from sqlalchemy import Connection
+
+from collector.service.days import from_number
+from collector.service.disclosure import blocks_of_window
+from collector.service.registry import Entry, Registry, load_registry
+from collector.store.blocks import accepted_totals, load_blocks, sum_blocks
+from collector.store.lanes import counts
+from rappor_core.aggregate import Aggregate
+
+
+def read_aggregate(
+    connection: Connection,
+    name: str,
+    *,
+    params_id: str | None = None,
+    first: date | None = None,
+    last: date | None = None,
+) -> Aggregate:
+    """The counts of a window of closed days, whole blocks only.
+
+    Raises NotFoundError for an unknown metric or version, NotServedError for a window that is not
+    served. The caller has closed what is due.
+    """
+    entry = load_registry(connection).current(name, params_id)
+    blocks = blocks_of_window(entry, load_blocks(connection, entry.series_id), first, last)
+    sums = sum_blocks(connection, [block.id for block in blocks])
+    params = entry.metric.params
+    none = (0,) * params.num_bits
+    cohorts = range(params.num_cohorts)
+    return Aggregate(
+        metric=entry.metric.name,
+        params=params,
+        params_id=entry.params_id,
+        definition=entry.metric.to_dict(),
+        first_day=from_number(blocks[0].first_day),
+        last_day=from_number(blocks[-1].last_day),
+        reports_per_cohort=tuple(sums[c].num_reports if c in sums else 0 for c in cohorts),
+        bit_counts=tuple(
+            counts(sums[c].lanes, params.num_bits) if c in sums else none for c in cohorts
+        ),
+    )
+
+
+def list_metrics(connection: Connection, today: date) -> list[dict[str, Any]]:
+    """Every version of every metric, with its state, totals, and the days that are served."""
+    registry = load_registry(connection)
+    totals = accepted_totals(connection)
+    served: dict[int, dict[str, str]] = {}
+    for block in load_blocks(connection):
+        if block.sealed:
+            span = served.setdefault(block.series_id, {"first_day": _iso(block.first_day)})
+            span["last_day"] = _iso(block.last_day)
+    return [
+        {
+            "name": entry.metric.name,
+            "params_id": entry.params_id,
+            "state": _state(entry, registry, today),
+            "accepted": totals.get(entry.series_id, 0),
+            "closed_through": _iso(entry.closed_through),
+            "served": served.get(entry.series_id),
+            "definition": entry.metric.to_dict(),
+        }
+        for entry in registry
+    ]
+
+
+def _state(entry: Entry, registry: Registry, today: date) -> str:
+    if entry.retired:
+        return "retired"
+    if entry.metric.expires < today:
+        return "expired"
+    return "current" if registry.current(entry.metric.name) is entry else "older"
+
+
+def _iso(day: int) -> str:
+    return from_number(day).isoformat()

@@ -1,0 +1,158 @@
+"""Declaring, changing and retiring metrics. What weakens privacy must be asked for by name."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from sqlalchemy import Connection
+
+from collector.errors import MetricChangeError, NotFoundError
+from collector.service.registry import reported_metrics
+from collector.store.batches import prolong_batches
+from collector.store.registry import (
+    VersionRow,
+    add_series,
+    advance_frontier,
+    load_frontiers,
+    load_versions,
+    save_version,
+    touch_state,
+)
+from rappor_core.metrics import Metric
+
+MAX_COUNTERS = 1 << 24  # num_bits * num_cohorts of one series: 64 MB of counters a day
+
+
+@dataclass(frozen=True, slots=True)
+class Push:
+    """What a push did, by name of metric; weakened: `name: what` for each change asked for."""
+
+    added: tuple[str, ...]
+    changed: tuple[str, ...]
+    weakened: tuple[str, ...]
+
+
+def push_metrics(
+    connection: Connection, metrics: Iterable[Metric], today: int, *, weaken: bool = False
+) -> Push:
+    """Declare metrics, or new versions of them. Needs the database alone.
+
+    A metric that is there already as it is stays as it is; a version pushed again becomes the
+    current one. Raises MetricChangeError for a change that weakens privacy without `weaken`.
+    """
+    known: dict[str, list[VersionRow]] = {}
+    for row in load_versions(connection):
+        known.setdefault(row.name, []).append(row)
+    added: list[str] = []
+    changed: list[str] = []
+    weakened: list[str] = []
+    for metric in metrics:
+        versions = known.get(metric.name, [])
+        row = _version(metric, versions)
+        if versions and versions[-1] == row:
+            continue
+        weakened += [f"{metric.name}: {what}" for what in _weakenings(metric, versions)]
+        (changed if versions else added).append(metric.name)
+        _check_size(metric)
+        _prolong(connection, metric, versions)
+        _save(connection, metric, row, today)
+    if weakened and not weaken:
+        raise MetricChangeError(
+            f"this weakens privacy: {'; '.join(weakened)}; push with --weaken if it is meant",
+            weakened=weakened,
+        )
+    if added or changed:
+        touch_state(connection)
+    return Push(tuple(added), tuple(changed), tuple(weakened))
+
+
+def retire_metric(connection: Connection, name: str, params_id: str | None = None) -> list[str]:
+    """Take no more reports of a metric, or of one version; return the params_ids concerned.
+
+    What was collected is served as before. Raises NotFoundError.
+    """
+    rows = [
+        row
+        for row in load_versions(connection)
+        if row.name == name and params_id in (None, row.params_id)
+    ]
+    if not rows:
+        version = "" if params_id is None else f" with params_id {params_id!a}"
+        raise NotFoundError(f"there is no metric {name!a}{version} to retire")
+    for row in rows:
+        save_version(connection, replace(row, retired=True))
+    touch_state(connection)
+    return [row.params_id for row in rows]
+
+
+def _version(metric: Metric, versions: list[VersionRow]) -> VersionRow:
+    """The row that would make this metric the current version of its name."""
+    top = versions[-1].position if versions else 0
+    is_top = bool(versions) and versions[-1].params_id == metric.params_id
+    return VersionRow(
+        name=metric.name,
+        params_id=metric.params_id,
+        position=top if is_top else top + 1,
+        definition=json.dumps(metric.to_dict(), sort_keys=True),
+        retired=False,
+    )
+
+
+def _save(connection: Connection, metric: Metric, row: VersionRow, today: int) -> None:
+    save_version(connection, row)
+    for reported in reported_metrics(metric):
+        add_series(connection, reported.name, reported.params_id, metric.name)
+    if metric.name not in load_frontiers(connection):
+        advance_frontier(connection, metric.name, today - metric.accept_days - 1)
+
+
+def _prolong(connection: Connection, metric: Metric, versions: list[VersionRow]) -> None:
+    """A longer accept_days keeps days open for longer, so batches are remembered for longer."""
+    for row in versions:
+        if row.params_id == metric.params_id:
+            longer = metric.accept_days - int(json.loads(row.definition)["accept_days"])
+            if longer > 0:
+                prolong_batches(connection, longer)
+
+
+def _weakenings(metric: Metric, versions: list[VersionRow]) -> Iterator[str]:
+    """What would tell more about a device, or let answers differ by fewer reports."""
+    if not versions:
+        return
+    old = Metric.from_dict(json.loads(versions[-1].definition))
+    growing = (
+        ("epsilon_one", old.params.epsilon_one, metric.params.epsilon_one),
+        ("epsilon_infinity", old.params.epsilon_infinity, metric.params.epsilon_infinity),
+        ("epsilon for life", old.lifetime_epsilon, metric.lifetime_epsilon),
+        ("max_memoized_values", old.max_memoized_values, metric.max_memoized_values),
+        ("max_reports", _cap(old), _cap(metric)),
+        ("num_cohorts", old.params.num_cohorts, metric.params.num_cohorts),
+        ("keep_raw_days", old.keep_raw_days, metric.keep_raw_days),
+        ("reports a day", _rate(old), _rate(metric)),
+    )
+    for name, before, after in growing:
+        if after > before * (1 + 1e-9):
+            yield f"{name} grows from {before:g} to {after:g}"
+    if metric.min_reports < old.min_reports:
+        yield f"min_reports falls from {old.min_reports} to {metric.min_reports}"
+
+
+def _cap(metric: Metric) -> float:
+    return math.inf if metric.max_reports is None else metric.max_reports
+
+
+def _rate(metric: Metric) -> float:
+    return metric.max_reports_per_period / {"day": 1, "week": 7, "month": 28}[metric.period]
+
+
+def _check_size(metric: Metric) -> None:
+    for reported in reported_metrics(metric):
+        size = reported.params.num_bits * reported.params.num_cohorts
+        if size > MAX_COUNTERS:
+            raise MetricChangeError(
+                f"metric {reported.name!a}: num_bits * num_cohorts = {size} counters for each "
+                f"day; {MAX_COUNTERS} are taken"
+            )

@@ -1,0 +1,165 @@
+"""`Collector`: everything that a route or a command can ask for, over one database."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, date
+from typing import Any
+
+from sqlalchemy import Connection
+
+from collector.errors import CollectorError
+from collector.service import access, aggregates, changes, closing
+from collector.service.access import KeyRing, NewKey, Scope
+from collector.service.days import Clock, from_number, number, today, utc_now
+from collector.service.registry import Registry, load_registry
+from collector.store.access import AuditRow, KeyRow, load_keys, read_audit, write_audit
+from collector.store.engine import Database
+from rappor_core.aggregate import Aggregate
+from rappor_core.metrics import Metric
+
+COMMAND_LINE = "command-line"
+
+
+class Collector:
+    """Acts of analysts and admins. Each act is one transaction, with its line in the audit log.
+
+    `actor` is the id of a key, or `command-line` for who works on the database itself.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        clock: Clock = utc_now,
+        random_bytes: Callable[[int], bytes] = os.urandom,
+    ) -> None:
+        self.database = database
+        self.clock = clock
+        self._random_bytes = random_bytes
+
+    @property
+    def today(self) -> int:
+        """The current day, UTC, as a number."""
+        return today(self.clock)
+
+    def close_day(self, day: date, actor: str, metric: str | None = None) -> closing.Closed:
+        """Close a day and all before it, for good."""
+        with self.database.change() as connection:
+            closed = closing.close_day(connection, number(day), self.today, metric)
+            self._note(connection, actor, "close", day=day.isoformat(), metrics=closed.metrics)
+        return closed
+
+    def close_due(self) -> closing.Closed | None:
+        """Close what the clock has closed, and delete what is no longer needed; None if nothing."""
+        if not closing.anything_due(self.registry(), self.today):
+            return None
+        with self.database.change() as connection:
+            closed = closing.close_due(connection, self.today)
+            closing.clean_up(connection, self.today)
+        return closed
+
+    def read_aggregate(
+        self,
+        actor: str,
+        name: str,
+        *,
+        params_id: str | None = None,
+        first: date | None = None,
+        last: date | None = None,
+    ) -> Aggregate:
+        """The counts of a window of closed days. Audited before it is given away."""
+        self.close_due()
+        window = {"metric": name, "params_id": params_id, "from": _text(first), "to": _text(last)}
+        with self._refusals_noted(actor, "aggregate", window), self.database.read() as connection:
+            aggregate = aggregates.read_aggregate(
+                connection, name, params_id=params_id, first=first, last=last
+            )
+        self._note_alone(actor, "aggregate", **window, reports=aggregate.num_reports)
+        return aggregate
+
+    def list_metrics(self) -> list[dict[str, Any]]:
+        """Every version of every metric, with totals."""
+        self.close_due()
+        with self.database.read() as connection:
+            return aggregates.list_metrics(connection, from_number(self.today))
+
+    def push_metrics(
+        self, metrics: Iterable[Metric], actor: str, *, weaken: bool = False
+    ) -> changes.Push:
+        """Declare metrics, or new versions of them."""
+        with self.database.change() as connection:
+            push = changes.push_metrics(connection, metrics, self.today, weaken=weaken)
+            if push.added or push.changed:
+                self._note(
+                    connection,
+                    actor,
+                    "push",
+                    added=push.added,
+                    changed=push.changed,
+                    weakened=push.weakened,
+                )
+        return push
+
+    def retire_metric(self, name: str, actor: str, params_id: str | None = None) -> list[str]:
+        """Take no more reports of a metric, or of one version of it."""
+        with self.database.change() as connection:
+            retired = changes.retire_metric(connection, name, params_id)
+            self._note(connection, actor, "retire", metric=name, params_ids=retired)
+        return retired
+
+    def create_key(self, scope: Scope, label: str, actor: str) -> NewKey:
+        """Make a key. The audit log holds its id, scope and label."""
+        with self.database.change() as connection:
+            key = access.create_key(connection, scope, label, self.today, self._random_bytes)
+            self._note(connection, actor, "create-key", key=key.key_id, scope=scope, label=label)
+        return key
+
+    def revoke_key(self, key_id: str, actor: str) -> None:
+        """Make a key worthless."""
+        with self.database.change() as connection:
+            access.revoke(connection, key_id, self.today)
+            self._note(connection, actor, "revoke-key", key=key_id)
+
+    def list_keys(self) -> list[KeyRow]:
+        """All keys, without their secrets."""
+        with self.database.read() as connection:
+            return load_keys(connection)
+
+    def read_audit(self, limit: int) -> list[AuditRow]:
+        """The latest acts, newest first."""
+        with self.database.read() as connection:
+            return read_audit(connection, limit)
+
+    def registry(self) -> Registry:
+        """The metrics as they stand."""
+        with self.database.read() as connection:
+            return load_registry(connection)
+
+    def key_ring(self) -> KeyRing:
+        """The keys that hold."""
+        with self.database.read() as connection:
+            return access.load_ring(connection)
+
+    @contextmanager
+    def _refusals_noted(self, actor: str, act: str, detail: dict[str, Any]) -> Iterator[None]:
+        try:
+            yield
+        except CollectorError as error:
+            self._note_alone(actor, act, **detail, refused=error.details.get("reason", "refused"))
+            raise
+
+    def _note_alone(self, actor: str, act: str, **detail: Any) -> None:
+        with self.database.add() as connection:
+            self._note(connection, actor, act, **detail)
+
+    def _note(self, connection: Connection, actor: str, act: str, **detail: Any) -> None:
+        at = self.clock().astimezone(UTC).isoformat(timespec="seconds")
+        write_audit(connection, AuditRow(at, actor, act, json.dumps(detail, sort_keys=True)))
+
+
+def _text(day: date | None) -> str | None:
+    return None if day is None else day.isoformat()

@@ -1,0 +1,127 @@
+"""Which windows are served. Pure: blocks in, blocks or a refusal out.
+
+Every answer is the sum of whole sealed blocks of one series, and a sealed block never changes
+and holds at least `min_reports`. So two answers of a series differ by nothing or by whole blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date
+
+from collector.errors import NotServedError
+from collector.service.days import from_number, number
+from collector.service.registry import Entry
+from collector.store.blocks import BlockRow
+
+
+def blocks_of_window(
+    entry: Entry, blocks: Sequence[BlockRow], first: date | None, last: date | None
+) -> list[BlockRow]:
+    """The sealed blocks in a window, oldest first; without bounds, all of them.
+
+    blocks: those of the series, oldest first. Raises NotServedError: why, and what is served.
+    """
+    sealed = [block for block in blocks if block.sealed]
+    if not sealed:
+        raise _nothing_yet(entry, blocks)
+    if first is not None and last is not None and first > last:
+        raise NotServedError(
+            f"the window {first} to {last} runs backwards", reason="window_backwards"
+        )
+    start = sealed[0].first_day if first is None else number(first)
+    end = sealed[-1].last_day if last is None else number(last)
+    if end > sealed[-1].last_day:
+        raise _not_yet(entry, blocks, sealed, end)
+    cut = [block for block in sealed if _cuts(block, start, end)]
+    if cut:
+        raise _cut(entry, cut, sealed)
+    inside = [block for block in sealed if start <= block.first_day and block.last_day <= end]
+    if not inside:
+        raise NotServedError(
+            f"metric {entry.metric.name!a} has no reports from {from_number(start)} to "
+            f"{from_number(end)}; served are {_span(sealed)}",
+            reason="no_reports",
+            **_served(sealed),
+        )
+    return inside
+
+
+def _cuts(block: BlockRow, start: int, end: int) -> bool:
+    touches = block.first_day <= end and start <= block.last_day
+    return touches and not (start <= block.first_day and block.last_day <= end)
+
+
+def _nothing_yet(entry: Entry, blocks: Sequence[BlockRow]) -> NotServedError:
+    if blocks:
+        return NotServedError(
+            f"metric {entry.metric.name!a}: {_too_few(entry, blocks[-1])}",
+            reason="too_few_reports",
+        )
+    return NotServedError(
+        f"metric {entry.metric.name!a} has no closed day with reports; {_next_closing(entry)}",
+        reason="no_closed_days",
+        closes=_closes(entry),
+    )
+
+
+def _not_yet(
+    entry: Entry, blocks: Sequence[BlockRow], sealed: Sequence[BlockRow], end: int
+) -> NotServedError:
+    """The window reaches beyond what is served: into open days, or into days with too few."""
+    served = f"served are {_span(sealed)}"
+    if end > entry.closed_through:
+        return NotServedError(
+            f"day {from_number(end)} is not closed; {served}; {_next_closing(entry)}",
+            reason="day_open",
+            closes=from_number(end + entry.metric.accept_days + 1).isoformat(),
+            **_served(sealed),
+        )
+    pending = blocks[-1] if not blocks[-1].sealed else None
+    why = _too_few(entry, pending) if pending else f"days after {_last(sealed)} have no reports"
+    return NotServedError(f"{why}; {served}", reason="too_few_reports", **_served(sealed))
+
+
+def _cut(entry: Entry, cut: Sequence[BlockRow], sealed: Sequence[BlockRow]) -> NotServedError:
+    spans = [[_first(block), _last([block])] for block in cut]
+    words = " and ".join(f"{first} to {last}" for first, last in spans)
+    return NotServedError(
+        f"metric {entry.metric.name!a}: days {words} were merged, because a day had fewer than "
+        f"{entry.metric.min_reports} reports; a window takes all of them or none",
+        reason="window_cuts_block",
+        blocks=spans,
+        **_served(sealed),
+    )
+
+
+def _too_few(entry: Entry, pending: BlockRow) -> str:
+    return (
+        f"closed days from {_first(pending)} have fewer than min_reports = "
+        f"{entry.metric.min_reports} together, and are served with the days that follow"
+    )
+
+
+def _next_closing(entry: Entry) -> str:
+    first_open = entry.closed_through + 1
+    until = from_number(first_open + entry.metric.accept_days)
+    return f"day {from_number(first_open)} takes reports through {until}"
+
+
+def _closes(entry: Entry) -> str:
+    return from_number(entry.closed_through + 1 + entry.metric.accept_days + 1).isoformat()
+
+
+def _served(sealed: Sequence[BlockRow]) -> dict[str, object]:
+    return {"served": {"first_day": _first(sealed[0]), "last_day": _last(sealed)}}
+
+
+def _span(sealed: Sequence[BlockRow]) -> str:
+    return f"{_first(sealed[0])} to {_last(sealed)}"
+
+
+def _first(block: BlockRow) -> str:
+    return from_number(block.first_day).isoformat()
+
+
+def _last(blocks: Sequence[BlockRow]) -> str:
+    return from_number(blocks[-1].last_day).isoformat()

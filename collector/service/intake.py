@@ -1,0 +1,148 @@
+"""The bounded queue between requests and the one thread that writes.
+
+Group commit without a timed window: the writer takes whatever has queued while the last commit
+ran. A request is answered when the commit that holds its batch has returned.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+
+from collector.errors import CollectorError, OverloadedError, StorageError
+from collector.service.writing import Outcome, Receipt, Submission
+
+Answer = Receipt | CollectorError
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """max_queued_bytes: of batches that may wait.  max_group: reports in one commit."""
+
+    max_queued_bytes: int
+    max_group: int
+
+
+@dataclass(slots=True)
+class _Waiting:
+    submission: Submission
+    loop: asyncio.AbstractEventLoop
+    future: asyncio.Future[Answer]
+
+
+class Intake:
+    """Hands batches to `write` in groups, on a thread of its own.
+
+    on_commit: called with (seconds, failed) after each group.
+    on_crash: called with an error that is not of ours; the group is answered with it.
+    """
+
+    def __init__(
+        self,
+        write: Callable[[Sequence[Submission]], list[Outcome]],
+        bounds: Bounds,
+        *,
+        on_commit: Callable[[float, bool], None],
+        on_crash: Callable[[Exception], None],
+    ) -> None:
+        self._write = write
+        self._bounds = bounds
+        self._on_commit = on_commit
+        self._on_crash = on_crash
+        self._queue: deque[_Waiting] = deque()
+        self._queued = self._queued_bytes = 0
+        self._closing = False
+        self._wake = threading.Condition()
+        self._thread = threading.Thread(target=self._run, name="report-writer", daemon=True)
+
+    @property
+    def queued_reports(self) -> int:
+        """Reports that wait for a commit now."""
+        return self._queued
+
+    def start(self) -> None:
+        """Start the writing thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Take nothing more, write what has queued, and wait for the thread to end."""
+        with self._wake:
+            self._closing = True
+            self._wake.notify()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    async def submit(self, submission: Submission) -> Receipt:
+        """Queue a batch and wait for its commit. Raises what the writer answered.
+
+        A caller that is cancelled (its device hung up) leaves the batch in the queue: it is
+        counted, and found by its id when it is sent again.
+        """
+        loop = asyncio.get_running_loop()
+        waiting = _Waiting(submission, loop, loop.create_future())
+        self._push(waiting)
+        answer = await waiting.future
+        if isinstance(answer, CollectorError):
+            raise answer
+        return answer
+
+    def _push(self, waiting: _Waiting) -> None:
+        size = waiting.submission.num_bytes
+        with self._wake:
+            if self._closing:
+                raise OverloadedError("the collector is shutting down; send again later")
+            if self._queue and self._queued_bytes + size > self._bounds.max_queued_bytes:
+                raise OverloadedError(f"{self._queued} reports are waiting; send again later")
+            self._queue.append(waiting)
+            self._queued += waiting.submission.batch.num_reports
+            self._queued_bytes += size
+            self._wake.notify()
+
+    def _run(self) -> None:
+        while group := self._take():
+            answers = self._answers(group)
+            by_loop: dict[asyncio.AbstractEventLoop, list[tuple[_Waiting, Answer]]] = {}
+            for waiting, answer in zip(group, answers, strict=True):
+                by_loop.setdefault(waiting.loop, []).append((waiting, answer))
+            for loop, pairs in by_loop.items():
+                loop.call_soon_threadsafe(_deliver, pairs)
+
+    def _take(self) -> list[_Waiting]:
+        """What has queued, up to the bound of a group; empty when it is time to end."""
+        with self._wake:
+            while not self._queue and not self._closing:
+                self._wake.wait()
+            group: list[_Waiting] = []
+            size = 0
+            while self._queue:
+                reports = self._queue[0].submission.batch.num_reports
+                if group and size + reports > self._bounds.max_group:
+                    break
+                group.append(self._queue.popleft())
+                size += reports
+            self._queued -= size
+            self._queued_bytes -= sum(waiting.submission.num_bytes for waiting in group)
+            return group
+
+    def _answers(self, group: list[_Waiting]) -> Sequence[Answer]:
+        started = perf_counter()
+        try:
+            answers: Sequence[Answer] = self._write([waiting.submission for waiting in group])
+        except CollectorError as error:
+            answers = [error] * len(group)
+        except Exception as error:  # a defect of ours must not leave requests waiting for ever
+            self._on_crash(error)
+            answers = [StorageError("the writer failed; send again later")] * len(group)
+        failed = isinstance(answers[0], StorageError)
+        self._on_commit(perf_counter() - started, failed)
+        return answers
+
+
+def _deliver(pairs: list[tuple[_Waiting, Answer]]) -> None:
+    for waiting, answer in pairs:
+        if not waiting.future.done():
+            waiting.future.set_result(answer)

@@ -1,0 +1,127 @@
+"""The metrics as one process sees them: immutable, and read again when the store has changed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from sqlalchemy import Connection
+
+from collector.errors import NotFoundError
+from collector.service.plausibility import WeightRange, weight_range
+from collector.store.lanes import LANE_BYTES
+from collector.store.registry import (
+    SeriesRow,
+    load_frontiers,
+    load_series,
+    load_versions,
+    state_version,
+)
+from rappor_core.metrics import Metric
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One series as reports meet it: a name and version, and which of its days are closed.
+
+    metric: as declared (of a sub-metric: its own parameters under its own name).
+    root: name of the declared metric.  closed_through: last day closed for good.
+    position: grows with each version of the name; the highest is the current one.
+    """
+
+    metric: Metric
+    root: str
+    series_id: int
+    position: int
+    retired: bool
+    closed_through: int
+    weights: WeightRange
+
+    @property
+    def params_id(self) -> str:
+        """Digest of what gives its reports their meaning."""
+        return self.metric.params_id
+
+    @property
+    def num_lanes(self) -> int:
+        """Lanes of a stored counter: the bits of a report, padded to whole bytes."""
+        return 8 * self.metric.params.report_bytes
+
+    @property
+    def stored_bytes(self) -> int:
+        """Bytes of one stored counter."""
+        return LANE_BYTES * self.num_lanes
+
+
+class Registry:
+    """Every series by (name, params_id), and by name. Built once, then only read."""
+
+    def __init__(self, entries: Mapping[tuple[str, str], Entry], version: int) -> None:
+        self.version = version
+        self.entries = entries
+        self.by_id = {entry.series_id: entry for entry in entries.values()}
+        self._names: dict[str, list[Entry]] = {}
+        for entry in sorted(entries.values(), key=lambda entry: entry.position):
+            self._names.setdefault(entry.metric.name, []).append(entry)
+
+    def find(self, name: str, params_id: str) -> Entry | None:
+        """The series that a report is for, or None."""
+        return self.entries.get((name, params_id))
+
+    def knows(self, name: str) -> bool:
+        """Whether any version of the name was ever declared."""
+        return name in self._names
+
+    def current(self, name: str, params_id: str | None = None) -> Entry:
+        """The version asked for, or the latest one. Raises NotFoundError that names what is."""
+        versions = self._names.get(name)
+        if not versions:
+            raise NotFoundError(f"there is no metric {name!a}; see GET /v1/metrics")
+        if params_id is None:
+            return versions[-1]
+        for entry in versions:
+            if entry.params_id == params_id:
+                return entry
+        known = ", ".join(entry.params_id for entry in versions)
+        raise NotFoundError(f"metric {name!a} has no params_id {params_id!a}; known are {known}")
+
+    def __iter__(self) -> Iterator[Entry]:
+        """All series, by name and version."""
+        for name in sorted(self._names):
+            yield from self._names[name]
+
+
+def load_registry(connection: Connection) -> Registry:
+    """Read it in a transaction."""
+    version = state_version(connection)
+    closed = load_frontiers(connection)
+    series = {(row.name, row.params_id): row for row in load_series(connection)}
+    entries: dict[tuple[str, str], Entry] = {}
+    for row in load_versions(connection):
+        declared = Metric.from_dict(json.loads(row.definition))
+        for metric in reported_metrics(declared):
+            key = (metric.name, metric.params_id)
+            entries[key] = _entry(
+                metric, series[key], row.position, row.retired, closed[declared.name]
+            )
+    return Registry(entries, version)
+
+
+def _entry(
+    metric: Metric, series: SeriesRow, position: int, retired: bool, closed_through: int
+) -> Entry:
+    return Entry(
+        metric=metric,
+        root=series.metric,
+        series_id=series.id,
+        position=position,
+        retired=retired,
+        closed_through=closed_through,
+        weights=weight_range(metric.params),
+    )
+
+
+def reported_metrics(declared: Metric) -> Iterator[Metric]:
+    """What reports may be about: the metric itself, or each of its public sub-metrics."""
+    yield declared

@@ -1,0 +1,144 @@
+"""The transaction that counts reports: everything that waited, in one commit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import timedelta
+
+from sqlalchemy import Connection
+
+from collector.errors import BatchConflictError, StaleError
+from collector.service.acceptance import (
+    Day,
+    Judge,
+    Refusal,
+    Tally,
+    Verdict,
+    decode_results,
+    encode_results,
+)
+from collector.service.days import Clock, latest_day, today
+from collector.service.registry import Registry, load_registry
+from collector.store.batches import BatchRow, find_batches, keep_raw, remember_batches
+from collector.store.counters import (
+    CounterCache,
+    add_counts,
+    take_shard,
+)
+from collector.store.engine import Database
+from collector.store.registry import state_version
+from rappor_core.report import GroupedBatch
+
+_ATTEMPTS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """A batch as it came. digest: 16 bytes over the body as inflated.  num_bytes: in memory."""
+
+    batch: GroupedBatch
+    digest: bytes
+    num_bytes: int
+
+    @property
+    def batch_id(self) -> bytes:
+        """16 bytes."""
+        return bytes.fromhex(self.batch.batch_id)
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What is answered. duplicate: the batch was counted before; this is its old result."""
+
+    batch_id: str
+    duplicate: bool
+    results: Sequence[Refusal | None]
+    implausible: int = 0
+
+
+Outcome = Receipt | BatchConflictError
+
+
+class ReportWriter:
+    """Counts batches, one transaction for all that it is given. For one thread."""
+
+    def __init__(self, database: Database, judge: Judge, clock: Clock, skew: timedelta) -> None:
+        self._database = database
+        self._judge = judge
+        self._clock = clock
+        self._skew = skew
+        self._cache = CounterCache()
+        self._registry: Registry | None = None
+
+    def write(self, submissions: Sequence[Submission]) -> list[Outcome]:
+        """Count the batches and return what to answer, in order, once it is on the disk.
+
+        Raises StorageError when nothing of it was counted, or when that cannot be known (the
+        connection broke in the commit); the batch ids make it safe to send again either way.
+        """
+        for _ in range(_ATTEMPTS - 1):
+            with suppress(StaleError):
+                return self._write_once(submissions)
+        return self._write_once(submissions)
+
+    def _write_once(self, submissions: Sequence[Submission]) -> list[Outcome]:
+        day = Day(today(self._clock), latest_day(self._clock, self._skew))
+        tally = Tally()
+        fresh: dict[bytes, BatchRow] = {}
+        with self._forgetting_on_failure(), self._database.add() as connection:
+            take_shard(connection, self._cache, is_postgresql=self._database.is_postgresql)
+            registry = self._current_registry(connection)
+            known = find_batches(connection, [one.batch_id for one in submissions])
+            outcomes: list[Outcome] = []
+            for one in submissions:
+                before = known.get(one.batch_id) or fresh.get(one.batch_id)
+                if before is not None:
+                    outcomes.append(_answer_again(one, before))
+                    continue
+                seen = tally.implausible
+                verdict = self._judge.judge(one.batch, registry, day, tally)
+                if verdict.accepted:
+                    fresh[one.batch_id] = _row(one, verdict)
+                outcomes.append(
+                    Receipt(one.batch.batch_id, False, verdict.results, tally.implausible - seen)
+                )
+            add_counts(connection, self._cache, tally.additions, tally.lanes_of)
+            keep_raw(connection, tally.raw)
+            remember_batches(connection, fresh.values())
+        return outcomes
+
+    @contextmanager
+    def _forgetting_on_failure(self) -> Iterator[None]:
+        """What is remembered holds only while every transaction ends well."""
+        try:
+            yield
+        except BaseException:
+            self._cache.clear()
+            raise
+
+    def _current_registry(self, connection: Connection) -> Registry:
+        if self._registry is None or self._registry.version != state_version(connection):
+            self._registry = load_registry(connection)
+        return self._registry
+
+
+def _row(one: Submission, verdict: Verdict) -> BatchRow:
+    return BatchRow(
+        batch_id=one.batch_id,
+        digest=one.digest,
+        expires=verdict.expires,
+        num_reports=one.batch.num_reports,
+        results=encode_results(verdict.results),
+    )
+
+
+def _answer_again(one: Submission, before: BatchRow) -> Outcome:
+    if bytes(before.digest) != one.digest:
+        return BatchConflictError(
+            f"batch {one.batch.batch_id} came before with another body; a batch that is changed "
+            "needs a new random id"
+        )
+    results = decode_results(bytes(before.results), before.num_reports)
+    return Receipt(one.batch.batch_id, True, results)

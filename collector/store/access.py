@@ -1,0 +1,62 @@
+"""Rows about who may do what, and about what admins and analysts did."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, insert, select, update
+
+from collector.store.models import audit, keys
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRow:
+    """A key without its secret. `created`, `revoked`: days; `secret_hash`: SHA-256."""
+
+    key_id: str
+    scope: str
+    label: str
+    secret_hash: bytes
+    created: int
+    revoked: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AuditRow:
+    """`at`: UTC, to the second.  `actor`: a key id, or `command-line`.  `detail`: JSON."""
+
+    at: str
+    actor: str
+    act: str
+    detail: str
+
+
+def load_keys(connection: Connection) -> list[KeyRow]:
+    """All keys, revoked ones too, oldest first."""
+    columns = [keys.c[name] for name in KeyRow.__slots__]
+    rows = connection.execute(select(*columns).order_by(keys.c.created, keys.c.key_id))
+    return [KeyRow(row[0], row[1], row[2], bytes(row[3]), row[4], row[5]) for row in rows]
+
+
+def save_key(connection: Connection, row: KeyRow) -> None:
+    """Insert a key."""
+    connection.execute(insert(keys).values({name: getattr(row, name) for name in row.__slots__}))
+
+
+def revoke_key(connection: Connection, key_id: str, day: int) -> bool:
+    """Revoke a key; False when there is no such key that still holds."""
+    live = (keys.c.key_id == key_id, keys.c.revoked.is_(None))
+    return connection.execute(update(keys).where(*live).values(revoked=day)).rowcount == 1
+
+
+def write_audit(connection: Connection, row: AuditRow) -> None:
+    """Append to the audit log."""
+    values = {name: getattr(row, name) for name in row.__slots__}
+    connection.execute(insert(audit).values(values))
+
+
+def read_audit(connection: Connection, limit: int) -> list[AuditRow]:
+    """The latest entries, newest first."""
+    columns = [audit.c[name] for name in AuditRow.__slots__]
+    rows = connection.execute(select(*columns).order_by(audit.c.id.desc()).limit(limit))
+    return [AuditRow(*row) for row in rows]

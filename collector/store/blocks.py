@@ -1,0 +1,145 @@
+"""Closed days, merged for good into blocks.
+
+Folding a day moves its counters into the series' one unsealed block and deletes the day's own
+rows, so that a merged day cannot be told apart again, not even by who holds the database.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+from sqlalchemy import Connection, delete, func, insert, select, update
+
+from collector.errors import StorageError
+from collector.store.lanes import LANE_BYTES, MAX_COUNT, pack, unpack
+from collector.store.models import block_counts, blocks, counters
+
+
+@dataclass(frozen=True, slots=True)
+class BlockRow:
+    """first_day, last_day: inclusive.  sealed: it holds enough reports, and is served."""
+
+    id: int
+    series_id: int
+    first_day: int
+    last_day: int
+    num_reports: int
+    sealed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CohortSum:
+    """Reports of one cohort, and the counts of their bits as stored lanes."""
+
+    num_reports: int
+    lanes: bytes
+
+    def plus(self, other: CohortSum) -> CohortSum:
+        """Both together. Raises StorageError where a lane could overflow."""
+        total = self.num_reports + other.num_reports
+        if total > MAX_COUNT:
+            raise StorageError(f"a counter is full: {total} reports of one cohort in one block")
+        lanes = pack(unpack(self.lanes) + unpack(other.lanes), len(self.lanes) // LANE_BYTES)
+        return CohortSum(total, lanes)
+
+
+Sums = dict[int, CohortSum]  # by cohort
+
+
+def days_with_reports(connection: Connection) -> list[tuple[int, int]]:
+    """(series, day) of every day that is not folded yet, earlier days first."""
+    statement = (
+        select(counters.c.series_id, counters.c.day)
+        .distinct()
+        .order_by(counters.c.day, counters.c.series_id)
+    )
+    return [(series_id, day) for series_id, day in connection.execute(statement)]
+
+
+def load_blocks(connection: Connection, series_id: int | None = None) -> list[BlockRow]:
+    """Blocks of one series or of all, oldest first within a series."""
+    columns = [blocks.c[name] for name in BlockRow.__slots__]
+    statement = select(*columns).order_by(blocks.c.series_id, blocks.c.first_day)
+    if series_id is not None:
+        statement = statement.where(blocks.c.series_id == series_id)
+    return [BlockRow(*row) for row in connection.execute(statement)]
+
+
+def fold_day(connection: Connection, series_id: int, day: int, min_reports: int) -> None:
+    """Move the counters of a day into the series' unsealed block, and seal it if it is enough.
+
+    The caller holds the database alone, has closed the day, and folds days in their order.
+    """
+    added = _take_counters(connection, series_id, day)
+    block = _open_block(connection, series_id, day)
+    _add_to_block(connection, block.id, added)
+    total = block.num_reports + sum(cohort.num_reports for cohort in added.values())
+    values = {"last_day": day, "num_reports": total, "sealed": total >= min_reports}
+    connection.execute(update(blocks).where(blocks.c.id == block.id).values(values))
+
+
+def sum_blocks(connection: Connection, block_ids: Sequence[int]) -> Sums:
+    """The counts of several blocks of one series, by cohort."""
+    columns = (block_counts.c.cohort, block_counts.c.num_reports, block_counts.c.counts)
+    where = block_counts.c.block_id.in_(block_ids)
+    return _summed(connection.execute(select(*columns).where(where)))
+
+
+def accepted_totals(connection: Connection) -> dict[int, int]:
+    """Reports accepted so far, by series: open days and closed ones together."""
+    totals: dict[int, int] = {}
+    for table in (counters, blocks):
+        count = func.sum(table.c.num_reports)
+        statement = select(table.c.series_id, count).group_by(table.c.series_id)
+        for series_id, reports in connection.execute(statement):
+            totals[series_id] = totals.get(series_id, 0) + int(reports)
+    return totals
+
+
+def _take_counters(connection: Connection, series_id: int, day: int) -> Sums:
+    where = (counters.c.series_id == series_id, counters.c.day == day)
+    columns = (counters.c.cohort, counters.c.num_reports, counters.c.counts)
+    sums = _summed(connection.execute(select(*columns).where(*where)))
+    connection.execute(delete(counters).where(*where))
+    return sums
+
+
+def _open_block(connection: Connection, series_id: int, day: int) -> BlockRow:
+    """The unsealed block, or a new one that starts right after the last sealed one."""
+    known = load_blocks(connection, series_id)
+    if known and not known[-1].sealed:
+        return known[-1]
+    first_day = known[-1].last_day + 1 if known else day
+    statement = (
+        insert(blocks)
+        .values(series_id=series_id, first_day=first_day, last_day=day, num_reports=0, sealed=False)
+        .returning(blocks.c.id)
+    )
+    block_id = connection.execute(statement).scalar_one()
+    return BlockRow(block_id, series_id, first_day, day, num_reports=0, sealed=False)
+
+
+def _add_to_block(connection: Connection, block_id: int, added: Sums) -> None:
+    before = sum_blocks(connection, [block_id])
+    connection.execute(delete(block_counts).where(block_counts.c.block_id == block_id))
+    rows = []
+    for cohort in sorted(before.keys() | added.keys()):
+        parts = [sums[cohort] for sums in (before, added) if cohort in sums]
+        total = reduce(CohortSum.plus, parts)
+        rows.append((block_id, cohort, total.num_reports, total.lanes))
+    names = [column.name for column in block_counts.columns]
+    if rows:
+        connection.execute(
+            insert(block_counts), [dict(zip(names, row, strict=True)) for row in rows]
+        )
+
+
+def _summed(rows: Iterable[Sequence[Any]]) -> Sums:
+    sums: Sums = {}
+    for cohort, num_reports, lanes in rows:
+        one = CohortSum(num_reports, bytes(lanes))
+        sums[cohort] = sums[cohort].plus(one) if cohort in sums else one
+    return sums

@@ -1,0 +1,149 @@
+"""Connections and transactions, for SQLite and PostgreSQL alike."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Engine, create_engine, event, text
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, NoSuchModuleError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+
+from collector.errors import SettingsError, StaleError, StorageError
+
+# Advisory locks of PostgreSQL, any fixed numbers of our own. The gate is held shared by whoever
+# adds reports and alone by whoever closes days or changes metrics.
+GATE_LOCK = 0x7261_7070_6F72
+MIGRATION_LOCK = GATE_LOCK + 1
+SHARD_LOCKS = GATE_LOCK + 1_000
+
+
+def parse_url(database: str) -> URL:
+    """Check a database URL. Raises SettingsError that shows it without its password."""
+    try:
+        url = make_url(database)
+    except ArgumentError:
+        raise SettingsError(
+            f"database {database.partition('@')[0].partition('://')[0]!r}...: not a URL such as "
+            "sqlite:///rappor.sqlite or postgresql+psycopg://user@host/name"
+        ) from None
+    if url.get_backend_name() == "postgresql" and url.drivername != "postgresql+psycopg":
+        url = url.set(drivername="postgresql+psycopg")
+    if url.get_backend_name() not in ("sqlite", "postgresql"):
+        raise SettingsError(f"database {url.drivername!r}: use sqlite or postgresql+psycopg")
+    return url
+
+
+def make_engine(database: str, *, pool_size: int = 5, timeout: float = 5.0) -> Engine:
+    """An engine; no connection is made yet. `timeout`: seconds to wait for a lock or connection."""
+    url = parse_url(database)
+    try:
+        if url.get_backend_name() == "sqlite":
+            return _sqlite(url, timeout)
+        return _postgresql(url, pool_size, timeout)
+    except NoSuchModuleError as error:
+        raise SettingsError(f"database {url.drivername!r}: {error}") from error
+
+
+def _sqlite(url: URL, timeout: float) -> Engine:
+    if url.database in (None, "", ":memory:"):
+        raise SettingsError("database sqlite:// in memory would be lost; name a file")
+    parent = Path(str(url.database)).expanduser().parent
+    if not parent.is_dir():
+        raise SettingsError(f"database {url.database!r}: there is no directory {parent}")
+    engine = create_engine(url, connect_args={"timeout": timeout, "check_same_thread": False})
+    event.listen(engine, "connect", _prepare_sqlite)
+    event.listen(engine, "begin", _begin_sqlite)
+    return engine
+
+
+def _prepare_sqlite(connection: sqlite3.Connection, _record: object) -> None:
+    """WAL with FULL sync: a commit that returned is on the disk. The driver must not begin."""
+    connection.isolation_level = None
+    for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "secure_delete=ON"):
+        connection.execute(f"PRAGMA {pragma}")
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    """Writers take the one write lock at once, so that they wait instead of failing later."""
+    write = connection.get_execution_options().get("collector_write", False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
+
+
+def _postgresql(url: URL, pool_size: int, timeout: float) -> Engine:
+    options = f"-c lock_timeout={int(timeout * 1000)} -c idle_in_transaction_session_timeout=60000"
+    return create_engine(
+        url,
+        pool_size=pool_size,
+        max_overflow=0,
+        pool_timeout=timeout,
+        pool_pre_ping=True,
+        connect_args={"connect_timeout": max(2, int(timeout)), "options": options},
+    )
+
+
+class Database:
+    """Transactions on one engine. Every failure of the database itself is a StorageError."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.is_postgresql = engine.dialect.name == "postgresql"
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """One consistent view of the tables."""
+        level: Any = {"isolation_level": "REPEATABLE READ"} if self.is_postgresql else {}
+        with self._transaction(**level) as connection:
+            yield connection
+
+    @contextmanager
+    def add(self) -> Iterator[Connection]:
+        """A transaction that adds reports: many at once on PostgreSQL, never beside `change`."""
+        with self._transaction(collector_write=True) as connection:
+            if self.is_postgresql:
+                connection.execute(text(f"SELECT pg_advisory_xact_lock_shared({GATE_LOCK})"))
+            yield connection
+
+    @contextmanager
+    def change(self) -> Iterator[Connection]:
+        """A transaction that closes days or changes metrics and keys: alone."""
+        with self._transaction(collector_write=True) as connection:
+            if self.is_postgresql:
+                connection.execute(text(f"SELECT pg_advisory_xact_lock({GATE_LOCK})"))
+            yield connection
+
+    @contextmanager
+    def _transaction(self, **options: Any) -> Iterator[Connection]:
+        try:
+            with (
+                self.engine.connect().execution_options(**options) as connection,
+                connection.begin(),
+            ):
+                yield connection
+        except (DBAPIError, PoolTimeoutError) as error:
+            if _is_conflict(error):
+                raise StaleError(f"another process was first: {describe(error)}") from error
+            raise StorageError(f"the database failed: {describe(error)}") from error
+
+    def close(self) -> None:
+        """Give back every connection."""
+        self.engine.dispose()
+
+
+def _is_conflict(error: Exception) -> bool:
+    """A row that another process inserted first, or a deadlock with it that PostgreSQL broke."""
+    if isinstance(error, IntegrityError):
+        return True
+    cause = error.orig if isinstance(error, DBAPIError) else None
+    return getattr(cause, "sqlstate", None) in ("40P01", "40001")
+
+
+def describe(error: Exception) -> str:
+    """A database error in one short line, without the statement and its values."""
+    cause = error.orig if isinstance(error, DBAPIError) and error.orig else error
+    first = str(cause).strip().partition("\n")[0]
+    return f"{type(cause).__name__}: {first[:200]}"

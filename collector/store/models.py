@@ -1,0 +1,146 @@
+"""The tables. Days are whole days since 1970-01-01 (UTC).
+
+No table has a column for an address, a header, a time of arrival or an order of arrival. In
+SQLite the tables are stored by their key (`WITHOUT ROWID`), so that not even the order of rows
+tells the order of reports.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+)
+
+metadata = MetaData()
+
+# One row; `version` grows with every change of metrics, keys or closed days, so that a worker
+# knows with one small query whether what it remembers still holds.
+state = Table(
+    "state",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("version", BigInteger, nullable=False),
+)
+
+metrics = Table(
+    "metrics",
+    metadata,
+    Column("name", String(128), primary_key=True),
+    Column("params_id", String(32), primary_key=True),
+    Column("position", Integer, nullable=False),  # the highest of a name is its current version
+    Column("definition", Text, nullable=False),
+    Column("retired", Boolean, nullable=False),
+)
+
+# A day at or before `closed_through` takes no reports of the metric, whatever the clock says.
+frontiers = Table(
+    "frontiers",
+    metadata,
+    Column("metric", String(128), primary_key=True),
+    Column("closed_through", Integer, nullable=False),
+)
+
+# A series is what may be added up: one name (a sub-metric has its own), one params_id.
+series = Table(
+    "series",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("name", String(128), nullable=False),
+    Column("params_id", String(32), nullable=False),
+    Column("metric", String(128), nullable=False),
+    UniqueConstraint("name", "params_id"),
+)
+
+# Days that still take reports. `counts` holds 32-bit little-endian lanes, one a bit.
+counters = Table(
+    "counters",
+    metadata,
+    Column("series_id", Integer, ForeignKey("series.id"), primary_key=True),
+    Column("day", Integer, primary_key=True),
+    Column("shard", Integer, primary_key=True),
+    Column("cohort", Integer, primary_key=True),
+    Column("num_reports", BigInteger, nullable=False),
+    Column("counts", LargeBinary, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+# Closed days, merged for good. An unsealed block is still under `min_reports` and not served.
+blocks = Table(
+    "blocks",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("series_id", Integer, ForeignKey("series.id"), nullable=False),
+    Column("first_day", Integer, nullable=False),
+    Column("last_day", Integer, nullable=False),
+    Column("num_reports", BigInteger, nullable=False),
+    Column("sealed", Boolean, nullable=False),
+    UniqueConstraint("series_id", "first_day"),
+)
+
+block_counts = Table(
+    "block_counts",
+    metadata,
+    Column("block_id", Integer, ForeignKey("blocks.id"), primary_key=True),
+    Column("cohort", Integer, primary_key=True),
+    Column("num_reports", BigInteger, nullable=False),
+    Column("counts", LargeBinary, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+# Batches already counted. `results` is empty where every report was accepted.
+batches = Table(
+    "batches",
+    metadata,
+    Column("batch_id", LargeBinary(16), primary_key=True),
+    Column("digest", LargeBinary(16), nullable=False),
+    Column("expires", Integer, nullable=False),
+    Column("num_reports", Integer, nullable=False),
+    Column("results", LargeBinary, nullable=False),
+    Index("batches_expires", "expires"),
+    sqlite_with_rowid=False,
+)
+
+# Only for metrics with keep_raw_days > 0. The random `mark` keeps equal reports apart.
+raw_reports = Table(
+    "raw_reports",
+    metadata,
+    Column("series_id", Integer, ForeignKey("series.id"), primary_key=True),
+    Column("day", Integer, primary_key=True),
+    Column("cohort", Integer, primary_key=True),
+    Column("mark", LargeBinary(8), primary_key=True),
+    Column("bits", LargeBinary, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+keys = Table(
+    "keys",
+    metadata,
+    Column("key_id", String(16), primary_key=True),
+    Column("scope", String(16), nullable=False),
+    Column("label", String(200), nullable=False),
+    Column("secret_hash", LargeBinary(32), nullable=False),
+    Column("created", Integer, nullable=False),
+    Column("revoked", Integer),
+)
+
+# Acts of admins and analysts, never of devices; so a time is kept.
+audit = Table(
+    "audit",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("at", String(32), nullable=False),
+    Column("actor", String(64), nullable=False),
+    Column("act", String(64), nullable=False),
+    Column("detail", Text, nullable=False),
+)

@@ -1,0 +1,102 @@
+"""Counts for Prometheus. Numbers only: no address, key, metric or device is a label."""
+
+from __future__ import annotations
+
+import os
+
+from prometheus_client import (
+    CONTENT_TYPE_LATEST,
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    generate_latest,
+)
+from prometheus_client.multiprocess import MultiProcessCollector
+
+from collector.service.acceptance import REASONS
+from collector.service.writing import Receipt
+
+MULTIPROCESS_DIR = "PROMETHEUS_MULTIPROC_DIR"  # set for several workers, before they start
+_COMMIT_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
+
+
+class Telemetry:
+    """The counters of one app. Several workers share theirs by files (MULTIPROCESS_DIR)."""
+
+    content_type = CONTENT_TYPE_LATEST
+
+    def __init__(self) -> None:
+        self._registry = CollectorRegistry()
+        registry = self._registry
+        self.accepted = Counter("rappor_reports_accepted", "Reports counted", registry=registry)
+        self.refused = Counter(
+            "rappor_reports_refused", "Reports refused", ["reason"], registry=registry
+        )
+        self.implausible = Counter(
+            "rappor_reports_implausible",
+            "Reports whose number of set bits is beyond 6 sigma",
+            registry=registry,
+        )
+        self.duplicates = Counter(
+            "rappor_batches_duplicate", "Batches sent again, not counted again", registry=registry
+        )
+        self.requests = Counter(
+            "rappor_requests", "Requests for reports, by status", ["status"], registry=registry
+        )
+        self.commit_seconds = Histogram(
+            "rappor_commit_seconds",
+            "Time to judge, count and commit one group of batches",
+            buckets=_COMMIT_BUCKETS,
+            registry=registry,
+        )
+        self.commit_failures = Counter(
+            "rappor_commit_failures", "Groups that could not be written", registry=registry
+        )
+        self.queued = Gauge(
+            "rappor_queued_reports",
+            "Reports waiting for a commit",
+            registry=registry,
+            multiprocess_mode="livesum",
+        )
+        self.open_days = Gauge(
+            "rappor_open_days",
+            "Days that take reports, of the most patient metric",
+            registry=registry,
+            multiprocess_mode="livemax",
+        )
+        self.metrics_current = Gauge(
+            "rappor_metrics_current",
+            "Metrics that take reports",
+            registry=registry,
+            multiprocess_mode="livemax",
+        )
+        for reason in REASONS:
+            self.refused.labels(reason.value)
+
+    def count(self, receipt: Receipt) -> None:
+        """Count the reports of an answered batch; one sent again counts as that only."""
+        self.requests.labels("200").inc()
+        if receipt.duplicate:
+            self.duplicates.inc()
+            return
+        refused = [refusal for refusal in receipt.results if refusal is not None]
+        self.accepted.inc(len(receipt.results) - len(refused))
+        for refusal in refused:
+            self.refused.labels(refusal.reason.value).inc()
+        if receipt.implausible:
+            self.implausible.inc(receipt.implausible)
+
+    def on_commit(self, seconds: float, failed: bool) -> None:
+        """Count one group of the writer."""
+        self.commit_seconds.observe(seconds)
+        if failed:
+            self.commit_failures.inc()
+
+    def render(self) -> bytes:
+        """The text that Prometheus reads; of all workers where there are several."""
+        registry = self._registry
+        if os.environ.get(MULTIPROCESS_DIR):
+            registry = CollectorRegistry()
+            MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
+        return generate_latest(registry)

@@ -1,0 +1,174 @@
+"""Warnings in plain words: what an analyst must know before trusting a decoding."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import norm
+
+from decoder.diagnostics import balance_p_value
+from decoder.results import Diagnostics, Summary, join_group
+
+Floats = NDArray[np.float64]
+
+FEW_COHORTS = 32
+MUCH_UNLISTED = 0.05  # share of one value that would explain tau alone
+LARGE_EXCESS = 1.2
+COHORT_ALARM = 1e-3  # chance of a false alarm about any cohort
+UNBALANCED = 0.25  # relative distance from the mean
+SUM_TOO_LARGE = 1.1
+_GROUPS_SHOWN = 5
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the warnings are made from.
+
+    reports: N_j of all cohorts, (m,).  groups: candidates that set the same bits, as lists of
+    values, larger than one.  bound_used: repeated reports were bounded by the definition.
+    hashed: the encoding is a Bloom filter, so that values share bits.
+    """
+
+    summary: Summary
+    diagnostics: Diagnostics
+    reports: Floats
+    groups: list[list[str]]
+    bound_used: bool
+    hashed: bool
+
+
+def plain_warnings(facts: Facts) -> tuple[str, ...]:
+    """Every warning that applies, most important first."""
+    checks = (_sum, _cohorts, _excess, _unlisted, _same, _small, _few, _balance, _empty)
+    found = [check(facts) for check in (*checks, _repeats, _settled)]
+    return tuple(text for text in found if text is not None)
+
+
+def why_nothing(summary: Summary) -> str:
+    """One line for a decoding without detected values."""
+    return (
+        f"No value was found: {summary.num_reports:,} reports cannot show shares below "
+        f"{percent(summary.visible_share)} among {summary.num_candidates:,} candidates. "
+        "Collect more reports, shorten the list, or allow a larger epsilon."
+    )
+
+
+def percent(share: float) -> str:
+    """A share as people write it: three significant digits at most, 12.3 %, 0.045 %."""
+    digits = 0 if share >= 0.995 else 1 if share >= 0.095 else 2 if share >= 0.0095 else 3
+    return f"{100 * share:.{digits}f} %"
+
+
+def _small(facts: Facts) -> str | None:
+    summary = facts.summary
+    if summary.visible_share < MUCH_UNLISTED:
+        return None
+    return (
+        f"{summary.num_reports:,} reports cannot show shares below "
+        f"{percent(summary.visible_share)}: a smaller share is more often missed than found."
+    )
+
+
+def _sum(facts: Facts) -> str | None:
+    total = facts.summary.allocated_share
+    if total <= SUM_TOO_LARGE:
+        return None
+    return (
+        f"The shares found sum to {percent(total)}, more than all reports: the counts, the "
+        "parameters or the candidates do not belong together."
+    )
+
+
+def _cohorts(facts: Facts) -> str | None:
+    z = facts.diagnostics.cohort_z
+    limit = float(norm.isf(COHORT_ALARM / max(len(z), 1)))
+    odd = np.flatnonzero(np.nan_to_num(z) > limit)
+    if not len(odd):
+        return None
+    named = ", ".join(str(cohort) for cohort in odd[:10])
+    return (
+        f"{len(odd)} of {len(z)} cohorts do not follow the others (cohort {named}): their counts "
+        "may be damaged or made up. Decode again without them to see what changes."
+    )
+
+
+def _excess(facts: Facts) -> str | None:
+    excess = facts.diagnostics.excess
+    if excess < LARGE_EXCESS:
+        return None
+    return (
+        f"The data vary {excess:.1f} times more than the model says, and the intervals were "
+        "widened for it. Check that the counts were made with these parameters."
+    )
+
+
+def _unlisted(facts: Facts) -> str | None:
+    largest = float(np.sqrt(facts.diagnostics.unlisted_squared))
+    certain = facts.diagnostics.unlisted_squared > 3 * facts.diagnostics.unlisted_error
+    if largest < MUCH_UNLISTED or not certain:
+        return None
+    return (
+        "Values that are not on the list weigh as much as one value with "
+        f"{percent(largest)} of the reports: the list of candidates misses something large."
+    )
+
+
+def _same(facts: Facts) -> str | None:
+    if not facts.groups:
+        return None
+    named = "; ".join(join_group(group) for group in facts.groups[:_GROUPS_SHOWN])
+    return (
+        f"{len(facts.groups):,} groups of candidates set the same bits in every cohort and cannot "
+        f"be told apart; each is shown as one: {named}."
+    )
+
+
+def _few(facts: Facts) -> str | None:
+    cohorts = facts.summary.num_cohorts
+    if not facts.hashed or cohorts >= FEW_COHORTS:
+        return None
+    few = "a single cohort" if cohorts == 1 else f"{cohorts} cohorts (fewer than {FEW_COHORTS})"
+    return (
+        f"With {few} a string may share all its bits with a frequent one: "
+        "treat values with few reports beside very frequent ones with care."
+    )
+
+
+def _balance(facts: Facts) -> str | None:
+    mean = float(facts.reports.mean())
+    worst = float(np.abs(facts.reports / mean - 1).max())
+    if worst < UNBALANCED or balance_p_value(facts.reports) > COHORT_ALARM:
+        return None
+    return (
+        f"The cohorts are not equally large (from {facts.reports.min():,.0f} to "
+        f"{facts.reports.max():,.0f} reports, {mean:,.0f} expected): devices may not choose "
+        "their cohort at random, or reports of some were lost."
+    )
+
+
+def _empty(facts: Facts) -> str | None:
+    empty = facts.summary.empty_cohorts
+    if not empty:
+        return None
+    return f"{empty} of {facts.summary.num_cohorts} cohorts have no reports and were left out."
+
+
+def _repeats(facts: Facts) -> str | None:
+    if not facts.bound_used:
+        return None
+    return (
+        f"A device may send up to {facts.summary.repetition:g} reports in this window, and repeats "
+        "its permanent noise: the intervals allow for all devices doing so. If you know the "
+        "number of reports by device, give it (--repeats) and they narrow."
+    )
+
+
+def _settled(facts: Facts) -> str | None:
+    if facts.diagnostics.converged:
+        return None
+    return (
+        f"The fit was still moving a little after {facts.diagnostics.iterations} rounds: values "
+        "close to the threshold may change with small changes of the list."
+    )

@@ -1,0 +1,172 @@
+"""From the numbers of a decoding to the analyst's terms: table, summary, diagnostics, warnings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import norm
+
+from decoder.advice import Facts, plain_warnings, why_nothing
+from decoder.candidates import Candidates
+from decoder.diagnostics import cohort_residuals, variance_parts, visible_share
+from decoder.estimators import Estimate, Observed
+from decoder.inference import Decision
+from decoder.options import DecodeOptions
+from decoder.results import CandidateTable, Decoding, Diagnostics, Summary
+from rappor_core.aggregate import Aggregate
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the steps of `decode` gave, for candidates that can be told apart, (G,)."""
+
+    observed: Observed
+    estimate: Estimate
+    p: Floats
+    decision: Decision
+    selected_low: Floats
+    selected_high: Floats
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """Candidates that set the same bits in every cohort.
+
+    group: the first such candidate, (M,).  back: its index among the distinct ones, (M,).
+    """
+
+    group: Indices
+    back: Indices
+
+    def larger_than_one(self, values: Sequence[str]) -> list[list[str]]:
+        """The values of each group that has more than one."""
+        sizes = np.bincount(self.back)
+        order = np.argsort(self.back, kind="stable")
+        ends = np.cumsum(sizes)
+        return [
+            [values[i] for i in order[end - size : end]]
+            for size, end in zip(sizes, ends, strict=True)
+            if size > 1
+        ]
+
+
+def assemble(
+    aggregate: Aggregate,
+    candidates: Candidates,
+    options: DecodeOptions,
+    answer: Answer,
+    grouping: Grouping,
+) -> Decoding:
+    """Put the answer in the analyst's terms."""
+    table = _table(candidates, answer, grouping)
+    diagnostics = _diagnostics(aggregate, answer)
+    summary = _summary(aggregate, options, answer, grouping)
+    facts = Facts(
+        summary,
+        diagnostics,
+        np.array(aggregate.reports_per_cohort, dtype=np.float64),
+        grouping.larger_than_one(table.values),
+        options.repeats is None and summary.repetition > 1,
+        aggregate.params.encoding == "bloom",
+    )
+    return Decoding(
+        metric=aggregate.metric,
+        params=aggregate.params,
+        params_id=aggregate.params_id,
+        first_day=aggregate.first_day,
+        last_day=aggregate.last_day,
+        options=options,
+        candidates=table,
+        summary=summary,
+        diagnostics=diagnostics,
+        warnings=plain_warnings(facts),
+        reason=None if summary.num_detected else why_nothing(summary),
+        notes=str(candidates.notes),
+    )
+
+
+def _table(candidates: Candidates, answer: Answer, grouping: Grouping) -> CandidateTable:
+    estimate, back = answer.estimate, grouping.back
+    decision = answer.decision
+    columns = {
+        "estimate": estimate.shares,
+        "std_error": estimate.std_errors,
+        "low": estimate.low,
+        "high": estimate.high,
+        "shrunken": estimate.shrunken,
+        "z": estimate.z,
+        "p_value": answer.p,
+        "p_adjusted": decision.adjusted,
+        "local_fdr": estimate.local_fdr,
+        "selected_low": answer.selected_low,
+        "selected_high": answer.selected_high,
+    }
+    values = [value.decode() for value in candidates.values]
+    expanded = {name: column[back] for name, column in columns.items()}
+    return CandidateTable(
+        values=values, group=grouping.group, detected=decision.detected[back], **expanded
+    )
+
+
+def _diagnostics(aggregate: Aggregate, answer: Answer) -> Diagnostics:
+    observed, estimate = answer.observed, answer.estimate
+    random = observed.noise.random
+    covariance = observed.noise_of(estimate.shrunken)
+    covariance = covariance + estimate.missing * random.covariance_matrix
+    residual = observed.bit_shares - estimate.fitted
+    cohort_z = np.full(len(aggregate.reports_per_cohort), np.nan)
+    present = np.array(aggregate.reports_per_cohort) > 0
+    cohort_z[present] = cohort_residuals(residual, covariance, estimate.excess * estimate.unfitted)
+    return Diagnostics(
+        cohort_z=cohort_z,
+        unlisted_squared=estimate.missing,
+        unlisted_error=estimate.missing_error,
+        excess=estimate.excess,
+        freedom=estimate.freedom,
+        iterations=estimate.iterations,
+        converged=estimate.converged,
+        full_fit=estimate.full,
+        penalty=estimate.penalty,
+    )
+
+
+def _summary(
+    aggregate: Aggregate, options: DecodeOptions, answer: Answer, grouping: Grouping
+) -> Summary:
+    params, observed, estimate = aggregate.params, answer.observed, answer.estimate
+    detected = answer.decision.detected
+    mean = observed.noise.random.mean
+    parts = variance_parts(
+        observed.centred, estimate.fitted - mean, observed.noise_of(estimate.shrunken)
+    )
+    return Summary(
+        num_candidates=len(grouping.back),
+        num_groups=len(estimate.shares),
+        num_detected=int(detected.sum()),
+        num_reports=aggregate.num_reports,
+        num_cohorts=params.num_cohorts,
+        empty_cohorts=params.num_cohorts - len(observed.bit_shares),
+        allocated_share=float(estimate.shrunken[detected].sum()),
+        explained=parts.explained,
+        missing=parts.missing,
+        noise=parts.noise,
+        visible_share=_visible(estimate, answer.decision, options),
+        epsilon_infinity=params.epsilon_infinity,
+        epsilon_one=params.epsilon_one,
+        repetition=observed.noise.repetition,
+    )
+
+
+def _visible(estimate: Estimate, decision: Decision, options: DecodeOptions) -> float:
+    """The smallest share found 8 times in 10, under the rule as it came out."""
+    threshold = options.alpha / len(estimate.shares)
+    if options.correction not in ("bonferroni", "fdr-eb"):
+        threshold = max(decision.cutoff, threshold)
+    null_errors = estimate.std_errors
+    return visible_share(float(norm.isf(min(threshold, 0.5))), null_errors)

@@ -1,0 +1,224 @@
+"""`density`: from the aggregates of one time slot to a map with error bars.
+
+Two things are told apart. The *estimates* of the finest level are unbiased, each with its standard
+error, interval and test: what can be said of one cell. The *map* is one guess at all shares
+together, positive and of sum 1: closer to the truth as a whole, without a promise for one cell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from decoder.candidates import Candidates
+from decoder.errors import DecodeError
+from decoder.field import Belief, fit_field
+from decoder.hierarchy import LevelEstimate, reconcile
+from decoder.options import DecodeOptions, repetition
+from decoder.pipeline import decode
+from decoder.places import Places, location_of, places_of, value_positions
+from decoder.readings import Reading, read_aggregate
+from decoder.results import Decoding
+from rappor_core.aggregate import Aggregate
+from rappor_core.hashing import normalise
+from rappor_core.metrics import Metric
+
+Floats = NDArray[np.float64]
+MapMethod = Literal["field", "hierarchy", "simplex"]
+
+
+@dataclass(frozen=True)
+class DensityOptions:
+    """Choices of a map.
+
+    method: `field` (smooth where the data are), `hierarchy` (families of cells, pruned) or
+    `simplex` (the nearest positive shares).  belief: of the field, None to choose it by the data.
+    level: of the intervals.  alpha: false share among the cells called visible.
+    repeats: as in DecodeOptions; None: what the definition allows.
+    """
+
+    method: MapMethod = "field"
+    belief: Belief | None = None
+    level: float = 0.95
+    alpha: float = 0.05
+    repeats: float | None = None
+
+    def __post_init__(self) -> None:
+        """Check the choice; the others are checked where they are used."""
+        if self.method not in get_args(MapMethod):
+            raise DecodeError(f"method = {self.method!r} is not one of {get_args(MapMethod)}")
+
+
+@dataclass(frozen=True)
+class Density:
+    """A map of one slot and window. Arrays are (n,), one entry a cell, `other` the last.
+
+    shares: the map, positive, of sum 1.  estimate, std_error, low, high: unbiased, of each cell
+    alone.  visible: told apart from zero.  floor: the smallest share found 8 times in 10.
+    """
+
+    metric: Metric
+    first_day: date | None
+    last_day: date | None
+    num_reports: int
+    places: Places
+    shares: Floats
+    estimate: Floats
+    std_error: Floats
+    low: Floats
+    high: Floats
+    visible: NDArray[np.bool_]
+    floor: float
+    repetition: float
+    options: DensityOptions
+    belief: Belief | None
+    warnings: tuple[str, ...]
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """The values of the rows, `other` the last."""
+        return self.places.finest
+
+
+def density(
+    aggregates: Sequence[Aggregate],
+    options: DensityOptions | None = None,
+    places: Places | None = None,
+) -> Density:
+    """Map one slot. aggregates: one for each level that has reports, all of one slot.
+
+    places: `slot_places` of the same metric, to list the cells once for many maps.
+    Deterministic. Raises DecodeError where they do not belong together or hold no reports.
+    """
+    options = options or DensityOptions()
+    ordered = in_order(aggregates)
+    places = places or slot_places(ordered)
+    with threadpool_limits(1):
+        decodings = _decode_levels(ordered, places, options)
+        shares, belief = _map(ordered, places, options, decodings)
+    return _assemble(ordered, places, options, decodings[-1], shares, belief)
+
+
+def map_shares(
+    aggregates: Sequence[Aggregate], places: Places, belief: Belief, repeats: float | None = None
+) -> Floats:
+    """Only the map (n,) of a field with a known belief: fast, for a series of periods."""
+    with threadpool_limits(1):
+        readings = slot_readings(in_order(aggregates), places, repeats)
+        return fit_field(readings, places.laplacian, belief).shares
+
+
+def in_order(aggregates: Sequence[Aggregate]) -> list[Aggregate]:
+    """Sort one slot's aggregates from coarse to fine.
+
+    Raises DecodeError for none, for two of one level, and for two metrics or slots.
+    """
+    if not aggregates:
+        raise DecodeError("no aggregates: give those of one slot, one for each level")
+    found = {location_of(a)[1].level: a for a in aggregates}
+    slots = {(m.base_name, place.slot) for m, place in map(location_of, aggregates)}
+    if len(slots) > 1 or len(found) < len(aggregates):
+        names = ", ".join(a.metric for a in aggregates)
+        raise DecodeError(f"{names}: a map takes one slot of one metric, and each level once")
+    return [found[level] for level in sorted(found)]
+
+
+def slot_places(aggregates: Sequence[Aggregate]) -> Places:
+    """List the cells that the aggregates of a slot are about."""
+    return places_of([location_of(aggregate)[1] for aggregate in in_order(aggregates)])
+
+
+def repeats_of(aggregate: Aggregate, repeats: float | None) -> float:
+    """rho = sum r^2 / sum r over devices: as told, or the most that the definition allows.
+
+    In mode `window` a device reports once in `window` periods.
+    """
+    most = repetition(aggregate, repeats)
+    location = location_of(aggregate)[1]
+    if repeats is None and location.mode == "window":
+        return float(-(-most // location.window))
+    return most
+
+
+def slot_readings(
+    aggregates: Sequence[Aggregate], places: Places, repeats: float | None
+) -> list[Reading]:
+    """Write the equations of each level."""
+    return [
+        read_aggregate(
+            aggregate,
+            value_positions(values, aggregate.params),
+            places.ancestors(index),
+            repeats_of(aggregate, repeats),
+            len(places.finest),
+        )
+        for index, (aggregate, values) in enumerate(zip(aggregates, places.values, strict=True))
+    ]
+
+
+def _decode_levels(
+    aggregates: Sequence[Aggregate], places: Places, options: DensityOptions
+) -> list[Decoding]:
+    """The decoder's regression: of every level for a hierarchy, otherwise of the finest."""
+    found = []
+    for aggregate, values in zip(aggregates, places.values, strict=True):
+        if options.method != "hierarchy" and values is not places.finest:
+            continue
+        positions = value_positions(values, aggregate.params)
+        candidates = Candidates([normalise(value) for value in values], tensor=positions)
+        repeats = repeats_of(aggregate, options.repeats)
+        choices = DecodeOptions(level=options.level, alpha=options.alpha, repeats=repeats)
+        found.append(decode(aggregate, candidates, choices))
+    return found
+
+
+def _map(
+    aggregates: Sequence[Aggregate],
+    places: Places,
+    options: DensityOptions,
+    decodings: Sequence[Decoding],
+) -> tuple[Floats, Belief | None]:
+    if options.method == "field":
+        readings = slot_readings(aggregates, places, options.repeats)
+        field = fit_field(readings, places.laplacian, options.belief)
+        return field.shares, field.belief
+    tables = [decoding.candidates for decoding in decodings]
+    levels = [LevelEstimate(table.estimate, table.std_error) for table in tables]
+    if options.method == "simplex":
+        return reconcile(levels[-1:], ())[0], None
+    return reconcile(levels, places.parents)[-1], None
+
+
+def _assemble(
+    aggregates: Sequence[Aggregate],
+    places: Places,
+    options: DensityOptions,
+    decoding: Decoding,
+    shares: Floats,
+    belief: Belief | None,
+) -> Density:
+    finest, table = aggregates[-1], decoding.candidates
+    return Density(
+        metric=location_of(finest)[0],
+        first_day=finest.first_day,
+        last_day=finest.last_day,
+        num_reports=sum(aggregate.num_reports for aggregate in aggregates),
+        places=places,
+        shares=shares,
+        estimate=table.estimate,
+        std_error=table.std_error,
+        low=table.low,
+        high=table.high,
+        visible=table.detected,
+        floor=decoding.summary.visible_share,
+        repetition=decoding.summary.repetition,
+        options=options,
+        belief=belief,
+        warnings=decoding.warnings,
+    )

@@ -1,0 +1,45 @@
+"""The design matrix of the candidates, explicitly.
+
+Erlingsson, Pihur, Korolova 2014 (arXiv:1407.6981), section 4: X is (m*k, M), X[j*k + b, i] = 1
+where candidate i sets bit b in cohort j. The fits use the index tensor (`bit_tensor`); the matrix
+itself serves readers, tests and other libraries.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from decoder.bit_tensor import Positions, gather_sums
+
+
+def design_matrix(positions: Positions, num_bits: int) -> sparse.csc_array:
+    """X (m*k, M), 0/1, from the index tensor (M, m, h)."""
+    num_candidates, num_cohorts, _ = positions.shape
+    offsets = (np.arange(num_cohorts) * num_bits)[:, None]
+    set_bits = positions < num_bits
+    rows = (positions + offsets)[set_bits]
+    columns = np.repeat(np.arange(num_candidates), set_bits.sum(axis=(1, 2)))
+    shape = (num_cohorts * num_bits, num_candidates)
+    return sparse.csc_array((np.ones(len(rows)), (rows, columns)), shape=shape)
+
+
+def same_positions(positions: Positions, num_bits: int) -> NDArray[np.intp]:
+    """For each candidate the first one that sets the same bits in every cohort, (M,).
+
+    Such candidates cannot be told apart by any estimator. Most lists have none: then the answer
+    is 0, 1, 2, ... Candidates are first compared by a sum of codes of their bits, which is exact
+    in a double whatever the order of the bits; only those of equal sum are compared bit by bit.
+    """
+    group = np.arange(len(positions))
+    codes = np.random.default_rng(0).integers(0, 2**38, (positions.shape[1], num_bits))
+    sums = gather_sums(positions, codes.astype(np.float64))
+    order = np.argsort(sums, kind="stable")
+    equal = np.diff(sums[order]) == 0
+    doubtful = np.sort(order[np.append(equal, False) | np.append(False, equal)])
+    if len(doubtful):
+        rows = np.sort(positions[doubtful], axis=2).reshape(len(doubtful), -1)
+        _, first, member = np.unique(rows, axis=0, return_index=True, return_inverse=True)
+        group[doubtful] = doubtful[first[member.ravel()]]
+    return group

@@ -1,0 +1,61 @@
+"""Does the model fit? Residuals by cohort, parts of the variance, the smallest visible share."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import chi2, norm
+
+Floats = NDArray[np.float64]
+
+POWER = 0.8  # of a test to find a share of the size that we call visible
+
+
+class VarianceParts(NamedTuple):
+    """Fractions of the variance of the bit shares over all rows; they sum to 1."""
+
+    explained: float
+    missing: float
+    noise: float
+
+
+def cohort_residuals(residual: Floats, covariance: Floats, scale: float) -> Floats:
+    """Size of each cohort's residual as a standard normal score, (m,).
+
+    residual: y - fitted, (m, k).  covariance: of y, (m, k, k).  scale: by how much the fit and
+    kappa change the variance; 0 where the fit leaves nothing over (then NaN). The quadratic form
+    is about chi-squared with k degrees of freedom; made normal by Wilson and Hilferty (1931).
+    """
+    if scale <= 0:
+        return np.full(len(residual), np.nan)
+    solved = np.linalg.solve(covariance, residual[:, :, None])[:, :, 0]
+    size = (residual * solved).sum(axis=1) / scale
+    k = residual.shape[1]
+    spread = 2 / (9 * k)
+    return np.asarray(((size / k) ** (1 / 3) - (1 - spread)) / np.sqrt(spread))
+
+
+def variance_parts(centred: Floats, fitted: Floats, covariance: Floats) -> VarianceParts:
+    """Split sum (y - a)^2 into noise (its expectation), what the fit explains, and the rest.
+
+    centred: y - a, (m, k).  fitted: the same of the fit.  covariance: of the noise, (m, k, k).
+    """
+    total = float((centred**2).sum())
+    noise = min(float(np.trace(covariance, axis1=1, axis2=2).sum()) / total, 1.0)
+    explained = min(float((fitted**2).sum()) / total, 1.0 - noise)
+    return VarianceParts(explained, 1.0 - noise - explained, noise)
+
+
+def visible_share(cutoff: float, std_errors: Floats) -> float:
+    """The share that passes a `cutoff` (in standard errors) 8 times in 10, at the median error."""
+    return min(1.0, (cutoff + float(norm.ppf(POWER))) * float(np.median(std_errors)))
+
+
+def balance_p_value(reports: Floats) -> float:
+    """P-value of equal cohorts (chi-squared over the m cohorts); 1 for a single one."""
+    if len(reports) < 2:
+        return 1.0
+    mean = float(reports.mean())
+    return float(chi2.sf(((reports - mean) ** 2).sum() / mean, len(reports) - 1))

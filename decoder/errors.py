@@ -1,0 +1,26 @@
+"""Errors of the decoder, in the product's one tree (`rappor_core.errors`).
+
+RapporError
+`-- DecodeError              the question cannot be answered from what was given
+    |-- CandidatesError      a list of candidates that cannot be read or used
+    |-- CountsError          files of counts that do not fit together (google/rappor's)
+    `-- ConvergenceError     an iteration did not reach its tolerance: no zeros are returned
+"""
+
+from rappor_core.errors import RapporError
+
+
+class DecodeError(RapporError, ValueError):
+    """The question cannot be answered from what was given."""
+
+
+class CandidatesError(DecodeError):
+    """A list of candidates that cannot be read or used."""
+
+
+class CountsError(DecodeError):
+    """Files of counts, maps or parameters that cannot be read or do not fit together."""
+
+
+class ConvergenceError(DecodeError):
+    """An iteration did not reach its tolerance; a failed fit raises, it never returns zeros."""

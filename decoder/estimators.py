@@ -1,0 +1,213 @@
+"""The three estimators behind one interface: cavity, LASSO and refit, and direct (one bit a value).
+
+Each takes what was seen and gives, for every candidate, an unbiased share, a standard error and a
+score whose distribution is known when nobody holds the candidate.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from decoder.bit_tensor import Positions, scatter_sums
+from decoder.cavity import Question, fit_cavity
+from decoder.direct import DirectFit, fit_direct
+from decoder.gls import Refit, centred_sums, dense_columns, missing_error, refit
+from decoder.intervals import plain_interval
+from decoder.mixture import SharePrior
+from decoder.noise import CohortNoise
+from decoder.null_scores import NORMAL_TAIL, NullTail, null_tail
+from decoder.selection import fit_lasso, noise_penalty
+from decoder.sites import Scores, refit_prior
+
+Floats = NDArray[np.float64]
+
+_PRIOR_ROUNDS = 3  # of expectation maximisation, where the fit itself has no prior
+_FEW = 20  # values below which a prior cannot be learnt from their own estimates
+
+
+@dataclass(frozen=True)
+class Observed:
+    """What was seen, without the empty cohorts.
+
+    bit_shares: debiased, (m, k).  positions: (M, m, h).  noise: covariance of the cohorts.
+    """
+
+    bit_shares: Floats
+    positions: Positions
+    noise: CohortNoise
+
+    @property
+    def centred(self) -> Floats:
+        """y - a, (m, k)."""
+        return self.bit_shares - self.noise.random.mean
+
+    def noise_of(self, shares: Floats) -> Floats:
+        """Covariance of each cohort when the candidates hold `shares` (M,): (m, k, k)."""
+        return self.noise.covariance(self.positions, shares)
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What an estimator says of M candidates; every array is (M,) but `fitted` (m, k).
+
+    shares: unbiased.  shrunken: posterior means.  low, high: of every candidate, not selected.
+    prior: None where none was learnt.  fitted: bit shares that the fit explains.
+    missing: tau, with its error; excess: kappa; freedom: of the t distribution of the scores;
+    unfitted: part of the rows' freedom that the fit left over, in [0, 1].
+    tail: null distribution of the scores beyond their variance.
+    """
+
+    shares: Floats
+    std_errors: Floats
+    z: Floats
+    low: Floats
+    high: Floats
+    shrunken: Floats
+    local_fdr: Floats
+    prior: SharePrior | None
+    fitted: Floats
+    unfitted: float
+    tail: NullTail = NORMAL_TAIL
+    missing: float = 0.0
+    missing_error: float = 0.0
+    excess: float = 1.0
+    freedom: float = np.inf
+    iterations: int = 1
+    converged: bool = True
+    full: bool = True
+    penalty: float | None = None
+
+
+def by_cavity(observed: Observed, level: float) -> Estimate:
+    """Leave-one-out scores over a sparse, positive, empirical-Bayes fit (`cavity`)."""
+    random = observed.noise.random
+    fit = fit_cavity(Question(observed.centred, observed.positions, random, observed.noise_of))
+    posterior = fit.prior.posterior(*fit.scores)
+    return Estimate(
+        *_described(fit.scores, fit.freedom, level),
+        shrunken=posterior.mean,
+        local_fdr=posterior.local_fdr,
+        prior=fit.prior,
+        fitted=_fitted(observed, fit.taking_part),
+        unfitted=_unfitted(observed, fit.freedom),
+        tail=null_tail(fit.balance.solution.residual, random.num_hashes),
+        missing=fit.balance.missing,
+        missing_error=missing_error(fit.balance, fit.freedom),
+        excess=fit.balance.excess,
+        freedom=fit.freedom,
+        iterations=fit.iterations,
+        converged=fit.converged,
+        full=fit.full,
+    )
+
+
+def by_lasso(observed: Observed, level: float, alpha: float) -> Estimate:
+    """LASSO at a penalty set by the noise, then weighted least squares on what it selects."""
+    random, shares = observed.noise.random, np.zeros(len(observed.positions))
+    weights = 1 / np.einsum("jbb->jb", observed.noise_of(shares))
+    penalty = noise_penalty(weights, random, len(shares), alpha)
+    chosen = fit_lasso(observed.centred, observed.positions, weights, random, penalty)
+    shares[chosen.selected] = chosen.shares
+    columns = dense_columns(observed.positions[chosen.selected], random.num_bits) - random.mean
+    fitted = refit(observed.noise_of(shares), observed.centred, columns, random)
+    freedom = max(observed.centred.size - len(observed.centred) - len(chosen.selected), 1.0)
+    shares[chosen.selected] = fitted.shares
+    scores = _refit_scores(observed, fitted, chosen.selected)
+    prior = _prior_of(scores, chosen.selected)
+    posterior = prior.posterior(*scores)
+    return Estimate(
+        *_described(scores, freedom, level),
+        shrunken=posterior.mean,
+        local_fdr=posterior.local_fdr,
+        prior=prior,
+        fitted=_fitted(observed, shares),
+        unfitted=_unfitted(observed, freedom),
+        tail=null_tail(fitted.balance.solution.residual, random.num_hashes),
+        missing=fitted.balance.missing,
+        missing_error=missing_error(fitted.balance, freedom),
+        excess=fitted.balance.excess,
+        freedom=freedom,
+        penalty=chosen.penalty,
+    )
+
+
+def by_bit(observed: Observed, level: float) -> Estimate:
+    """Each value has a bit of its own (`direct`); positions[:, j, 0] says which."""
+    bits = observed.positions[:, :, 0].T
+    own = np.take_along_axis(observed.bit_shares, bits, axis=1)
+    noise = observed.noise
+    fit = fit_direct(own, noise.reports, noise.bits, noise.repetition, level)
+    shares = np.clip(fit.estimates, 0, 1)
+    fitted = scatter_sums(observed.positions, shares, noise.random.num_bits)
+    return _direct_estimate(fit, fitted)
+
+
+def by_boolean(observed: Observed, level: float) -> Estimate:
+    """One bit, two values: the first is the bit, the second its complement."""
+    noise, bit = observed.noise, observed.bit_shares
+    true = fit_direct(bit, noise.reports, noise.bits, noise.repetition, level)
+    false = fit_direct(1 - bit, noise.reports, noise.bits.mirrored(), noise.repetition, level)
+    both = DirectFit(*(np.concatenate(pair) for pair in zip(true, false, strict=True)))
+    return _direct_estimate(both, np.full(bit.shape, np.clip(true.estimates[0], 0, 1)))
+
+
+def _direct_estimate(fit: DirectFit, fitted: Floats) -> Estimate:
+    """Where the values are few, their own shares are the best guess: no prior is learnt."""
+    scores = Scores(fit.estimates, fit.std_errors)
+    shrunken, local_fdr, prior = np.clip(fit.estimates, 0, 1), _evidence(fit.z), None
+    if len(fit.z) >= _FEW:
+        prior = _prior_of(scores, np.empty(0, dtype=np.intp))
+        shrunken, _, local_fdr = prior.posterior(*scores)
+    unfitted = 1 - 1 / len(fitted)
+    return Estimate(*scores, fit.z, fit.low, fit.high, shrunken, local_fdr, prior, fitted, unfitted)
+
+
+def _evidence(z: Floats) -> Floats:
+    """Local fdr without a prior: the bound 1 / (1 + exp(z^2 / 2)) of even odds, for z > 0."""
+    return np.asarray(expit(-(np.maximum(z, 0.0) ** 2) / 2))
+
+
+def _refit_scores(observed: Observed, fitted: Refit, selected: NDArray[np.intp]) -> Scores:
+    """Selected: the refit. Others: what they would add to it, with the variance of a null score."""
+    balance = fitted.balance
+    information = np.full(len(observed.positions), balance.solution.expected)
+    information[selected] = balance.solution.information
+    sums = centred_sums(observed.positions, balance.solution.residual, observed.noise.random)
+    shares = sums / information
+    shares[selected] = fitted.shares
+    return Scores(shares, np.sqrt(balance.excess / information))
+
+
+def _prior_of(scores: Scores, selected: NDArray[np.intp]) -> SharePrior:
+    """A prior learnt from finished scores."""
+    active = np.zeros(len(scores.estimates), dtype=bool)
+    active[selected] = True
+    prior = refit_prior(None, scores, active, may_rebuild=True)
+    for _ in range(_PRIOR_ROUNDS):
+        prior = refit_prior(prior, scores, active, may_rebuild=False)
+    return prior
+
+
+def _described(
+    scores: Scores, freedom: float, level: float
+) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+    """Shares, errors, z-scores and intervals of all candidates."""
+    low, high = plain_interval(*scores, freedom, level)
+    return *scores, scores.z, low, high
+
+
+def _fitted(observed: Observed, shares: Floats) -> Floats:
+    """Bit shares that `shares` (M,) explain, random strings holding the rest: (m, k)."""
+    random = observed.noise.random
+    listed = scatter_sums(observed.positions, shares, random.num_bits)
+    return listed + random.mean * (1 - float(shares.sum()))
+
+
+def _unfitted(observed: Observed, freedom: float) -> float:
+    """Freedom left over, as a part of the m (k - 1) that centred rows have."""
+    cohorts, num_bits = observed.centred.shape
+    return float(freedom / (cohorts * (num_bits - 1)))

@@ -1,0 +1,264 @@
+"""Generalised least squares with the covariance of everything that is not a parameter.
+
+V = blockdiag(S_j + tau C) + Z_A diag(s_A^2) Z_A', Z = X - a: noise, unlisted strings, and a
+Gaussian belief about the active candidates. Two routes to the same numbers: in the space of the
+rows (n x n, n = m*k) or, when few candidates are active, in theirs (Woodbury). A refit without
+any belief is the limit of s -> infinity.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cho_factor, cho_solve, lapack
+
+from decoder.bit_tensor import (
+    Positions,
+    gather_sums,
+    pair_sums,
+    quadratic_sums,
+    scatter_sums,
+)
+from decoder.errors import ConvergenceError
+from decoder.noise import RandomString
+
+Floats = NDArray[np.float64]
+
+_CLOSE = 0.005  # of the ratio of observed to expected score variance to 1
+
+
+class Solution(NamedTuple):
+    """u = V^-1 (y - Z m), (m, k); d_i = z_i' V^-1 z_i of the active, (A,); sum tr(C [V^-1]_jj)."""
+
+    residual: Floats
+    information: Floats
+    expected: float
+
+
+class Balance(NamedTuple):
+    """A solution, the variance tau of unlisted strings in it, and what they leave unexplained.
+
+    ratio: observed over expected variance of the score of an absent string, > 0; 1 where tau
+    could settle it, below 1 where the noise is less than the model says.
+    """
+
+    solution: Solution
+    missing: float
+    ratio: float
+
+    @property
+    def excess(self) -> float:
+        """kappa >= 1, by which every variance is inflated."""
+        return max(1.0, self.ratio)
+
+
+class Solver(Protocol):
+    """Solves with V for one value of tau."""
+
+    @property
+    def random(self) -> RandomString:
+        """Moments of the bits of a string that nobody holds."""
+
+    @property
+    def rows(self) -> int:
+        """n = m*k."""
+
+    def __call__(self, missing: float) -> Solution:
+        """Solve with tau = `missing` >= 0."""
+
+
+def centred_sums(positions: Positions, values: Floats, random: RandomString) -> Floats:
+    """Z' v for `values` v (m, k): (M,)."""
+    return gather_sums(positions, values) - random.mean * float(values.sum())
+
+
+def null_variance(residual: Floats, random: RandomString) -> float:
+    """Variance of z_i' u over the random positions of a string nobody holds: sum u_j' C u_j."""
+    off = random.covariance * float((residual.sum(axis=1) ** 2).sum())
+    return off + (random.variance - random.covariance) * float((residual**2).sum())
+
+
+def balance(solve: Solver, start: float, steps: int) -> Balance:
+    """Find tau >= 0 at which scores of absent strings vary as much as V says (secant steps).
+
+    The equation is sum u_j' C u_j = sum tr(C [V^-1]_jj). What `steps` leave open, or a tau of 0
+    cannot give, goes into kappa, so that the null variance is right in any case.
+    """
+    tau, history = start, []
+    for step in range(steps + 1):
+        solution = solve(tau)
+        ratio = null_variance(solution.residual, solve.random) / solution.expected
+        history.append((tau, ratio - 1.0))
+        settled = abs(ratio - 1) < _CLOSE or (tau == 0 and ratio <= 1)
+        if settled or step == steps:
+            break
+        tau = _next_tau(history, solve.rows / solution.expected)
+    return Balance(solution, tau, ratio)
+
+
+def missing_error(balanced: Balance, freedom: float) -> float:
+    """Standard error of tau: the score variance is about chi-squared with `freedom`."""
+    return float(np.sqrt(2 * freedom) / balanced.solution.expected)
+
+
+def _next_tau(history: list[tuple[float, float]], newton: float) -> float:
+    """Secant step where the last two points allow it, otherwise a Newton step of scale `newton`."""
+    tau, error = history[-1]
+    step = newton * error
+    if len(history) > 1:
+        before, error_before = history[-2]
+        if (error_before - error) * (tau - before) > 0:
+            step = error * (tau - before) / (error_before - error)
+    return max(0.0, tau + step)
+
+
+@dataclass(frozen=True)
+class RowSolver:
+    """Cost n^3 + A (m h)^2: for many active candidates."""
+
+    base: Floats
+    target: Floats
+    positions: Positions
+    random: RandomString
+
+    @property
+    def rows(self) -> int:
+        """n = m*k."""
+        return len(self.base)
+
+    def __call__(self, missing: float) -> Solution:
+        """Solve with tau = `missing`."""
+        shape = self.target.shape
+        inverse = _inverse(self.base + missing * _block_diagonal(self.random, shape[0]))
+        residual = (inverse @ self.target.ravel()).reshape(shape)
+        return Solution(residual, self._information(inverse), self._expected(inverse))
+
+    def _information(self, inverse: Floats) -> Floats:
+        """x'Wx - 2a x'W1 + a^2 1'W1 for each candidate."""
+        ones = inverse.sum(axis=1).reshape(self.target.shape)
+        a = self.random.mean
+        cross = gather_sums(self.positions, ones)
+        square = quadratic_sums(self.positions, inverse, self.random.num_bits)
+        return np.asarray(square - 2 * a * cross + a * a * float(ones.sum()))
+
+    def _expected(self, inverse: Floats) -> float:
+        m, k = self.target.shape
+        blocks = np.einsum("jajb->jab", inverse.reshape(m, k, m, k))
+        return float(np.tensordot(blocks.sum(axis=0), self.random.covariance_matrix))
+
+
+def row_solver(
+    noise: Floats, target: Floats, positions: Positions, variances: Floats, random: RandomString
+) -> RowSolver:
+    """Assemble V at tau = 0. noise: (m, k, k); target y - Z m: (m, k); variances s^2: (A,)."""
+    m, k, _ = noise.shape
+    a, sums = random.mean, scatter_sums(positions, variances, random.num_bits).ravel()
+    base = pair_sums(positions, variances, random.num_bits)
+    base += a * a * float(variances.sum()) - a * sums[:, None] - a * sums[None, :]
+    blocks = base.reshape(m, k, m, k)
+    cohort = np.arange(m)
+    blocks[cohort, :, cohort, :] += noise
+    return RowSolver(base, target, positions, random)
+
+
+@dataclass(frozen=True)
+class CandidateSolver:
+    """Woodbury: cost m k^3 + n A^2 + A^3, for few active candidates.
+
+    scales: s, (A,), or None for no belief at all about them (s = infinity).
+    """
+
+    noise: Floats
+    target: Floats
+    centred: Floats
+    scales: Floats | None
+    random: RandomString
+
+    @property
+    def rows(self) -> int:
+        """n = m*k."""
+        return int(self.target.size)
+
+    def __call__(self, missing: float) -> Solution:
+        """Solve with tau = `missing`: V^-1 = D^-1 - F H F', H = s (I + s G s)^-1 s."""
+        m, k = self.target.shape
+        C = self.random.covariance_matrix
+        blocks, F, G, H = self.factors(missing)
+        direct = (blocks @ self.target[:, :, None]).ravel()
+        residual = (direct - F @ (H @ (F.T @ self.target.ravel()))).reshape(m, k)
+        K = F.T @ (C @ F.reshape(m, k, -1)).reshape(m * k, -1)
+        expected = float((blocks * C).sum()) - float((H * K).sum())
+        left = np.diag(G) - np.einsum("ab,ab->a", G @ H, G)
+        return Solution(residual, left if self.scales is not None else 1 / np.diag(H), expected)
+
+    def factors(self, missing: float) -> tuple[Floats, Floats, Floats, Floats]:
+        """D^-1 (m, k, k), F = D^-1 Z_A (n, A), G = Z_A' F and H, (A, A)."""
+        m, k = self.target.shape
+        blocks = np.asarray(
+            np.linalg.inv(self.noise + missing * self.random.covariance_matrix), float
+        )
+        F = (blocks @ self.centred.reshape(m, k, -1)).reshape(m * k, -1)
+        G = self.centred.T @ F
+        return blocks, F, G, self._inner_inverse(G)
+
+    def _inner_inverse(self, G: Floats) -> Floats:
+        """s (I + s G s)^-1 s, or G^-1 for s = infinity."""
+        if self.scales is None:
+            return _inverse(G)
+        s = self.scales
+        inner = s[:, None] * G * s + np.eye(len(s))
+        return np.asarray(s[:, None] * cho_solve(cho_factor(inner), np.diag(s)), dtype=np.float64)
+
+
+def candidate_solver(
+    noise: Floats, target: Floats, positions: Positions, variances: Floats, random: RandomString
+) -> CandidateSolver:
+    """Prepare Woodbury. noise: (m, k, k); target y - Z m: (m, k); variances s^2: (A,)."""
+    centred = dense_columns(positions, random.num_bits) - random.mean
+    return CandidateSolver(noise, target, centred, np.sqrt(variances), random)
+
+
+class Refit(NamedTuple):
+    """Shares (A,) of a refit, their covariance (A, A) before kappa, and the balance found."""
+
+    shares: Floats
+    covariance: Floats
+    balance: Balance
+
+
+def refit(noise: Floats, target: Floats, centred: Floats, random: RandomString) -> Refit:
+    """Weighted least squares on given columns Z_A (n, A), with tau settled. No positivity."""
+    solver = CandidateSolver(noise, target, centred, None, random)
+    balanced = balance(solver, 0.0, 6)
+    _, F, _, H = solver.factors(balanced.missing)
+    return Refit(H @ (F.T @ target.ravel()), H, balanced)
+
+
+def dense_columns(positions: Positions, num_bits: int) -> Floats:
+    """X of a few candidates as a dense matrix, (m*k, A)."""
+    num_candidates, num_cohorts, _ = positions.shape
+    padded = np.zeros((num_cohorts, num_bits + 1, num_candidates))
+    cohort = np.arange(num_cohorts)[None, :, None]
+    padded[cohort, positions, np.arange(num_candidates)[:, None, None]] = 1.0
+    return padded[:, :num_bits, :].reshape(num_cohorts * num_bits, num_candidates)
+
+
+def _block_diagonal(random: RandomString, num_cohorts: int) -> Floats:
+    return np.asarray(np.kron(np.eye(num_cohorts), random.covariance_matrix), dtype=np.float64)
+
+
+def _inverse(matrix: Floats) -> Floats:
+    """Inverse of a symmetric positive definite matrix, symmetric to the last bit."""
+    if not len(matrix):
+        return matrix
+    factor, failed = lapack.dpotrf(matrix, lower=1)
+    lower, failed_inverse = lapack.dpotri(factor, lower=1)
+    if failed or failed_inverse:
+        raise ConvergenceError(
+            f"the {len(matrix)} x {len(matrix)} covariance is not positive definite; "
+            "check that the counts, the parameters and the candidates belong together"
+        )
+    return np.asarray(np.tril(lower) + np.tril(lower, -1).T, dtype=np.float64)

@@ -1,0 +1,107 @@
+"""From scores to decisions: p-values, corrections for many candidates, what a rule accepts.
+
+Benjamini and Hochberg 1995 (bh), Storey 2002 with lambda = .9 (fdr), Holm 1979, Efron 2010,
+chapter 5 (local false discovery rates, fdr-eb). All tests are one-sided: a share is 0 or above.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from decoder.errors import DecodeError
+
+Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+Correction = Literal["bonferroni", "holm", "bh", "fdr", "fdr-eb", "none"]
+
+CORRECTIONS: tuple[str, ...] = get_args(Correction)
+STOREY_LAMBDA = 0.9
+
+
+class Decision(NamedTuple):
+    """What a rule accepts.
+
+    detected: (M,).  adjusted: corrected p-values (M,); for `fdr-eb`, the mean local fdr of the
+    list that ends with the candidate.  cutoff: the rule's own threshold, on the p-value or, for
+    `fdr-eb`, on the local fdr; 0 where nothing is accepted.
+    """
+
+    detected: Flags
+    adjusted: Floats
+    cutoff: float
+
+
+def p_values(z: Floats, freedom: float) -> Floats:
+    """P(t_nu > z): the chance that a string that nobody holds scores as high, (M,)."""
+    return np.asarray(stats.t.sf(z, freedom))
+
+
+def decide(
+    p: Floats, local_fdr: Floats, correction: Correction, alpha: float, largest_p: float = 1.0
+) -> Decision:
+    """Apply a rule at level `alpha` in (0, 1) to the p-values or local fdrs of all candidates.
+
+    largest_p: never accept a candidate whose own p-value is above it.
+    """
+    if correction not in CORRECTIONS:
+        raise DecodeError(f"correction = {correction!r} is not one of {', '.join(CORRECTIONS)}")
+    if not 0 < alpha < 1:
+        raise DecodeError(f"alpha = {alpha!r} is not between 0 and 1")
+    statistic = local_fdr if correction == "fdr-eb" else p
+    order = np.argsort(statistic, kind="stable")
+    adjusted = np.empty_like(p)
+    adjusted[order] = np.minimum(_adjust(statistic[order], p, correction), 1.0)
+    detected = adjusted <= alpha
+    cutoff = _cutoff(statistic, detected, correction, alpha, null_share(p))
+    return Decision(detected & (p <= largest_p), adjusted, cutoff)
+
+
+def null_share(p: Floats) -> float:
+    """Storey's estimate of the share of candidates that nobody holds, in (0, 1]."""
+    tail = 1 - STOREY_LAMBDA
+    return float(min(1.0, ((p > STOREY_LAMBDA).sum() + 1) / (tail * max(len(p), 1))))
+
+
+def _adjust(ranked: Floats, p: Floats, correction: Correction) -> Floats:
+    """Adjusted values of statistics sorted from best to worst."""
+    total, rank = len(ranked), np.arange(1, len(ranked) + 1)
+    if correction == "bonferroni":
+        return ranked * total
+    if correction == "holm":
+        return np.maximum.accumulate(ranked * (total - rank + 1))
+    if correction == "fdr-eb":
+        return np.asarray(np.cumsum(ranked) / rank)
+    if correction == "none":
+        return ranked
+    share = null_share(p) if correction == "fdr" else 1.0
+    return np.asarray(np.minimum.accumulate((share * ranked * total / rank)[::-1])[::-1])
+
+
+def _cutoff(
+    statistic: Floats, detected: Flags, correction: Correction, alpha: float, share: float
+) -> float:
+    """The threshold that the rule itself sets, given how many it accepts."""
+    total, accepted = len(statistic), int(detected.sum())
+    if not accepted:
+        return 0.0
+    if correction == "fdr-eb":
+        return float(_between(statistic, detected))
+    thresholds = {
+        "bonferroni": alpha / total,
+        "holm": alpha / (total - accepted + 1),
+        "bh": alpha * accepted / total,
+        "fdr": alpha * accepted / (total * share),
+        "none": alpha,
+    }
+    return float(min(thresholds[correction], 1.0))
+
+
+def _between(statistic: Floats, detected: Flags) -> float:
+    """Half-way between the worst accepted and the best refused."""
+    worst = statistic[detected].max()
+    best_refused = statistic[~detected].min() if (~detected).any() else worst
+    return float((worst + best_refused) / 2)

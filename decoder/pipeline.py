@@ -1,0 +1,103 @@
+"""`decode`: from an aggregate and a list of candidates to a decoding. Reads like the paper."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from decoder.assemble import Answer, Grouping, assemble
+from decoder.bit_tensor import Positions
+from decoder.candidates import Candidates
+from decoder.debias import debias
+from decoder.design_matrix import same_positions
+from decoder.errors import DecodeError
+from decoder.estimators import Estimate, Observed, by_bit, by_boolean, by_cavity, by_lasso
+from decoder.inference import decide, p_values
+from decoder.noise import BitNoise, CohortNoise, RandomString
+from decoder.options import DecodeOptions, repetition
+from decoder.results import Decoding
+from decoder.selected import selected_intervals
+from rappor_core.aggregate import Aggregate
+from rappor_core.mechanism import PROBABILITY_SCALE, TwoRoundMechanism
+from rappor_core.params import RapporParams
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+
+def decode(
+    aggregate: Aggregate, candidates: Candidates, options: DecodeOptions | None = None
+) -> Decoding:
+    """Estimate the share of each candidate among the reports, and say which are really there.
+
+    Deterministic: the same input gives the same output to the last bit, whatever the number of
+    threads. Raises DecodeError where the counts cannot answer (no reports, shapes that do not
+    fit); finding nothing is a result, not an error.
+    """
+    options = options or DecodeOptions()
+    with threadpool_limits(1):
+        tensor = candidates.positions(aggregate.params)
+        group = same_positions(tensor, aggregate.params.num_bits)
+        leaders, back = np.unique(group, return_inverse=True)
+        distinct = tensor if len(leaders) == len(tensor) else tensor[leaders]
+        observed = observe(aggregate, distinct, repetition(aggregate, options.repeats))
+        estimate = _estimate(aggregate.params, observed, options)
+        p = p_values(estimate.tail.deviate(estimate.z), estimate.freedom)
+        decision = decide(
+            p, estimate.local_fdr, options.correction, options.alpha, options.largest_p
+        )
+        selected = selected_intervals(estimate, decision, options)
+        answer = Answer(observed, estimate, p, decision, *selected)
+        return assemble(aggregate, candidates, options, answer, Grouping(group, back))
+
+
+def observe(
+    aggregate: Aggregate,
+    positions: Positions,
+    repeats: float,
+    cohorts: NDArray[np.bool_] | None = None,
+) -> Observed:
+    """Debias the cohorts that have reports, or those of them in `cohorts` (m,).
+
+    Raises DecodeError if none has.
+    """
+    params = aggregate.params
+    reports = np.array(aggregate.reports_per_cohort, dtype=np.float64)
+    counts = np.array(aggregate.bit_counts, dtype=np.float64)
+    present = reports > 0 if cohorts is None else (reports > 0) & cohorts
+    if not present.any():
+        raise DecodeError(
+            f"metric {aggregate.metric!r} has no reports in this window; "
+            "choose a window with reports, or wait until its days are closed"
+        )
+    noise = bit_noise(params.mechanism)
+    shares = debias(counts[present], reports[present], noise)
+    random = RandomString(params.num_bits, params.num_hashes)
+    covariance = CohortNoise(noise, random, reports[present], repeats)
+    return Observed(shares, positions[:, present], covariance)
+
+
+def bit_noise(mechanism: TwoRoundMechanism) -> BitNoise:
+    """The mechanism's integers over 2**16 as probabilities."""
+    rounds = (mechanism.p1, mechanism.q1, mechanism.p2, mechanism.q2)
+    return BitNoise(*(value / PROBABILITY_SCALE for value in rounds))
+
+
+def _estimate(params: RapporParams, observed: Observed, options: DecodeOptions) -> Estimate:
+    """The estimator that fits the encoding and the choice of method."""
+    if params.encoding == "boolean":
+        return by_boolean(observed, options.level)
+    if params.encoding == "one_hot" or _own_bits(observed.positions, params):
+        return by_bit(observed, options.level)
+    if options.method == "lasso":
+        return by_lasso(observed, options.level, options.alpha)
+    return by_cavity(observed, options.level)
+
+
+def _own_bits(positions: Positions, params: RapporParams) -> bool:
+    """Whether a map gives each candidate one bit of its own (basic RAPPOR in google's files)."""
+    if params.num_hashes != 1 or len(positions) > params.num_bits:
+        return False
+    ranked = np.sort(positions[:, :, 0], axis=0)
+    return bool((np.diff(ranked, axis=0) > 0).all())

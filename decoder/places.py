@@ -1,0 +1,115 @@
+"""What the aggregates of a location metric are about: cells, levels, the values of each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from decoder.bit_tensor import Positions
+from decoder.candidates import one_bit_positions
+from decoder.errors import DecodeError
+from decoder.hashing import bit_positions
+from decoder.neighbours import cell_laplacian
+from rappor_core.aggregate import Aggregate
+from rappor_core.grid import OTHER, PAIR_SEPARATOR, Grid, join_pair
+from rappor_core.hashing import normalise
+from rappor_core.metrics import Metric
+from rappor_core.metrics_location import Location
+from rappor_core.params import RapporParams
+
+Indices = NDArray[np.intp]
+
+MOST_VALUES = 40_000
+
+
+@dataclass(frozen=True)
+class Places:
+    """The values of one slot, by level, coarse to fine; `other` is the last of each.
+
+    parents: for each level but the first, the index of each value's parent in the level above.
+    laplacian: of the neighbours at the finest level, None for pairs.
+    """
+
+    grid: Grid
+    levels: tuple[int, ...]
+    values: tuple[tuple[str, ...], ...]
+    parents: tuple[Indices, ...]
+    laplacian: Any | None
+
+    @property
+    def finest(self) -> tuple[str, ...]:
+        """The values of the finest level."""
+        return self.values[-1]
+
+    def ancestors(self, index: int) -> Indices:
+        """For each finest value, the index of the value of level `index` that holds it."""
+        found = np.arange(len(self.finest), dtype=np.intp)
+        for parent in reversed(self.parents[index:]):
+            found = parent[found]
+        return found
+
+
+def location_of(aggregate: Aggregate) -> tuple[Metric, Location]:
+    """The definition that an aggregate carries. Raises DecodeError if it is not of a location."""
+    if not aggregate.definition:
+        raise DecodeError(
+            f"the aggregate of {aggregate.metric!r} does not carry its definition; "
+            "fetch it from a collector that knows the metric"
+        )
+    metric = Metric.from_dict(aggregate.definition)
+    if metric.location is None:
+        raise DecodeError(
+            f"metric {metric.name!r} is of kind {metric.kind!r}; densities are for kind 'location'"
+        )
+    return metric, metric.location
+
+
+def places_of(locations: Sequence[Location]) -> Places:
+    """List the values of each level. locations: one for each level of a slot, coarse to fine.
+
+    Raises DecodeError where there are too many pairs to list.
+    """
+    grid, pairs = locations[0].grid, locations[0].pairs
+    levels = tuple(location.level for location in locations)
+    values = tuple((*_cells(grid, level, pairs), OTHER) for level in levels)
+    parents = tuple(
+        _parents(grid, below, above, level)
+        for above, below, level in zip(values, values[1:], levels, strict=False)
+    )
+    laplacian = None if pairs else cell_laplacian(grid, values[-1])
+    return Places(grid, levels, values, parents, laplacian)
+
+
+def value_positions(values: Sequence[str], params: RapporParams) -> Positions:
+    """Index tensor (M, m, h) of the values of a level."""
+    if params.encoding == "one_hot":
+        return one_bit_positions(len(values), params)
+    return bit_positions([normalise(value) for value in values], params)
+
+
+def _cells(grid: Grid, level: int, pairs: bool) -> Sequence[str]:
+    cells = grid.cells(level)
+    if not pairs:
+        return cells
+    if len(cells) ** 2 > MOST_VALUES:
+        raise DecodeError(
+            f"{len(cells):,} cells make {len(cells) ** 2:,} pairs; at most {MOST_VALUES:,} can be "
+            "listed: declare pairs over a coarser level or a smaller box"
+        )
+    return [join_pair(origin, destination) for origin in cells for destination in cells]
+
+
+def _parents(grid: Grid, below: Sequence[str], above: Sequence[str], level: int) -> Indices:
+    index = {value: position for position, value in enumerate(above)}
+    return np.array([index[_parent(grid, value, level)] for value in below], dtype=np.intp)
+
+
+def _parent(grid: Grid, value: str, level: int) -> str:
+    if value == OTHER:
+        return OTHER
+    ends = [grid.parent(cell, level) for cell in value.split(PAIR_SEPARATOR)]
+    return PAIR_SEPARATOR.join(ends)

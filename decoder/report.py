@@ -1,0 +1,109 @@
+"""`report.html`: one page, self-contained, that can be shown to a customer."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from decoder.advice import percent
+from decoder.plots import forest
+from decoder.results import Decoding
+
+SHOWN = 60  # rows of the picture and of the table; the files have all
+
+
+def render_report(decoding: Decoding) -> str:
+    """The page as text."""
+    environment = Environment(
+        loader=PackageLoader("decoder"), autoescape=True, undefined=StrictUndefined
+    )
+    environment.filters |= {"percent": percent, "p_text": p_text, "count": "{:,}".format}
+    environment.trim_blocks = environment.lstrip_blocks = True
+    return environment.get_template("report.html.j2").render(_context(decoding))
+
+
+def _context(decoding: Decoding) -> dict[str, Any]:
+    detected = decoding.detected
+    shown = detected[:SHOWN]
+    return {
+        "decoding": decoding,
+        "summary": decoding.summary,
+        "diagnostics": decoding.diagnostics,
+        "detected": detected,
+        "shown": shown,
+        "forest": forest(shown),
+        "known": decoding.options.true_shares is not None,
+        "covered": _covered(decoding),
+        "false_found": sum(1 for row in detected if row.true_share == 0.0),
+        "window": _window(decoding),
+        "guarantee": guarantee(decoding),
+        "promise": promise(decoding),
+        "odd_cohorts": [
+            (cohort, round(float(z), 1))
+            for cohort, z in enumerate(decoding.diagnostics.cohort_z)
+            if not math.isnan(z) and z > 4
+        ],
+    }
+
+
+def _covered(decoding: Decoding) -> int:
+    return sum(
+        1
+        for row in decoding.detected
+        if row.true_share is not None and row.low <= row.true_share <= row.high
+    )
+
+
+def _window(decoding: Decoding) -> str | None:
+    first, last = decoding.first_day, decoding.last_day
+    if first is None or last is None:
+        return None
+    return f"{first}" if first == last else f"{first} to {last}"
+
+
+def guarantee(decoding: Decoding) -> str:
+    """What each device was promised, in words and in numbers."""
+    one, life = decoding.summary.epsilon_one, decoding.summary.epsilon_infinity
+    by_report = (
+        f"one report changes the odds of any guess about a device's value at most "
+        f"{factor(one)} times (epsilon = {one:.2f})"
+    )
+    if math.isinf(life):
+        return (
+            f"{by_report[0].upper()}{by_report[1:]}. There is no permanent response: the bound for "
+            "a device's life is this one times its number of reports."
+        )
+    return (
+        f"Each device randomised its own data before sending. To whoever sees everything that a "
+        f"device ever sends about one value, the odds of any guess about that value change at most "
+        f"{factor(life)} times (epsilon = {life:.2f}), for life; {by_report}."
+    )
+
+
+def factor(epsilon: float) -> str:
+    """e^epsilon as people write it."""
+    if epsilon > 13.8:
+        return "over a million"
+    value = math.exp(epsilon)
+    return f"{value:,.0f}" if value >= 10 else f"{value:.1f}"
+
+
+def promise(decoding: Decoding) -> str:
+    """What the correction promises about the list of values found."""
+    level = percent(decoding.options.alpha)
+    return {
+        "bonferroni": f"the chance that any of them is wrong is at most {level} (Bonferroni)",
+        "holm": f"the chance that any of them is wrong is at most {level} (Holm)",
+        "bh": f"on average at most {level} of them are wrong (Benjamini-Hochberg)",
+        "fdr": f"on average at most {level} of them are wrong (Benjamini-Hochberg-Storey)",
+        "fdr-eb": f"on average at most {level} of them are wrong, by the fitted prior (local fdr)",
+        "none": f"each of them had a chance of {level} to be listed by mistake: nothing corrects "
+        "for the number of candidates",
+    }[decoding.options.correction]
+
+
+def p_text(p: float) -> str:
+    """A p-value as people write it."""
+    return f"{p:.3f}" if p >= 0.001 else "< 1e-300" if p < 1e-300 else f"{p:.0e}"

@@ -1,0 +1,169 @@
+"""`Decoding`: what the decoder found, with everything needed to trust it or not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+
+import numpy as np
+from numpy.typing import NDArray
+
+from decoder.options import DecodeOptions
+from rappor_core.params import RapporParams
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class CandidateTable:
+    """One entry for each candidate, (M,) each, in the order of the list.
+
+    values: as text.  group: index of the first candidate that sets the same bits in every cohort
+    (its own, if it is the only one).  estimate: unbiased share of the reports.  std_error: its
+    standard error.  low, high: 95 % interval (or the level asked for).  shrunken: posterior mean
+    share, the best single guess.  z, p_value, p_adjusted, local_fdr, detected: of the test that
+    nobody holds the value (docs/decoding.md).
+    selected_low, selected_high: interval that accounts for the choice; NaN if not detected.
+    """
+
+    values: Sequence[str]
+    group: NDArray[np.intp]
+    estimate: Floats
+    std_error: Floats
+    low: Floats
+    high: Floats
+    shrunken: Floats
+    z: Floats
+    p_value: Floats
+    p_adjusted: Floats
+    local_fdr: Floats
+    detected: NDArray[np.bool_]
+    selected_low: Floats
+    selected_high: Floats
+
+
+@dataclass(frozen=True)
+class Detected:
+    """One value found: shares in [0, 1], interval after selection, corrected p-value.
+
+    value: the candidates that set the same bits, joined by " | ".
+    """
+
+    value: str
+    share: float
+    std_error: float
+    low: float
+    high: float
+    p_value: float
+    p_adjusted: float
+    local_fdr: float
+    true_share: float | None
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The decoding in numbers. Shares and variances are fractions of 1.
+
+    explained, missing, noise: parts of the variance of the bit shares over rows.
+    visible_share: the smallest share that is found 8 times in 10.
+    repetition: rho = sum r^2 / sum r over devices, as used.
+    """
+
+    num_candidates: int
+    num_groups: int
+    num_detected: int
+    num_reports: int
+    num_cohorts: int
+    empty_cohorts: int
+    allocated_share: float
+    explained: float
+    missing: float
+    noise: float
+    visible_share: float
+    epsilon_infinity: float
+    epsilon_one: float
+    repetition: float
+
+
+@dataclass(frozen=True)
+class Diagnostics:
+    """What tells whether the model fits.
+
+    cohort_z: (m,), standardised size of each cohort's residual, NaN for an empty one; about
+    normal when the cohort follows the model.  unlisted_squared: tau, the sum of squared shares of
+    values that are not on the list, and its standard error.  excess: kappa, 1 when the variance is
+    as modelled.  freedom: of the t distribution of the scores.
+    iterations, converged, full_fit: of the cavity method (1, True, True otherwise).
+    penalty: of the LASSO, None otherwise.
+    """
+
+    cohort_z: Floats
+    unlisted_squared: float
+    unlisted_error: float
+    excess: float
+    freedom: float
+    iterations: int
+    converged: bool
+    full_fit: bool
+    penalty: float | None
+
+
+@dataclass(frozen=True)
+class Decoding:
+    """Result of `decode`. `warnings` are in plain words, most important first.
+
+    reason: why nothing was found, or None.  notes: what was met while the candidates were read.
+    """
+
+    metric: str
+    params: RapporParams
+    params_id: str
+    first_day: date | None
+    last_day: date | None
+    options: DecodeOptions
+    candidates: CandidateTable
+    summary: Summary
+    diagnostics: Diagnostics
+    warnings: tuple[str, ...]
+    reason: str | None
+    notes: str
+
+    @property
+    def detected(self) -> tuple[Detected, ...]:
+        """What was found, largest share first; candidates with the same bits are one entry."""
+        table = self.candidates
+        leaders = np.flatnonzero(table.detected & (table.group == np.arange(len(table.group))))
+        order = np.lexsort((leaders, -table.shrunken[leaders]))
+        return tuple(self._detected(int(i)) for i in leaders[order])
+
+    def _detected(self, i: int) -> Detected:
+        table = self.candidates
+        members = [table.values[j] for j in self._members(i)]
+        return Detected(
+            value=join_group(members),
+            share=float(table.shrunken[i]),
+            std_error=float(table.std_error[i]),
+            low=float(table.selected_low[i]),
+            high=float(table.selected_high[i]),
+            p_value=float(table.p_value[i]),
+            p_adjusted=float(table.p_adjusted[i]),
+            local_fdr=float(table.local_fdr[i]),
+            true_share=self._true_share(members),
+        )
+
+    def _members(self, leader: int) -> Sequence[int]:
+        if self.summary.num_groups == self.summary.num_candidates:
+            return [leader]
+        return [int(j) for j in np.flatnonzero(self.candidates.group == leader)]
+
+    def _true_share(self, members: Sequence[str]) -> float | None:
+        known = self.options.true_shares
+        return None if known is None else float(sum(known.get(value, 0.0) for value in members))
+
+
+def join_group(members: Sequence[str], most: int = 5) -> str:
+    """Name a group of candidates that cannot be told apart."""
+    if len(members) <= most:
+        return " | ".join(members)
+    return " | ".join(members[:most]) + f" | ... ({len(members)} values)"

@@ -1,0 +1,229 @@
+"""`rappor decode`: recover frequencies from counts, and write table, files and report."""
+
+from __future__ import annotations
+
+import json
+import time
+from datetime import date
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, cast
+
+import typer
+from rich.console import Console
+from rich.status import Status
+from rich.table import Table
+from rich.text import Text
+
+from decoder import Candidates, DecodeOptions, Decoding, metric_candidates, write_outputs
+from decoder import decode as run_decoder
+from decoder.advice import percent
+from decoder.google_files import read_counts, read_map, read_params, write_metrics_json
+from decoder.outputs import results
+from decoder.report import p_text
+from decoder.tables import read_repetition, read_shares
+from rappor_cli.remote import fetch_aggregate
+from rappor_core.aggregate import Aggregate
+from rappor_core.params import HashFamily
+
+_SHOWN = 25
+
+
+class MethodName(StrEnum):
+    """How shares are estimated."""
+
+    CAVITY = "cavity"
+    LASSO = "lasso"
+
+
+class CorrectionName(StrEnum):
+    """How many candidates are allowed for."""
+
+    BONFERRONI = "bonferroni"
+    HOLM = "holm"
+    BH = "bh"
+    FDR = "fdr"
+    FDR_EB = "fdr-eb"
+    NONE = "none"
+
+
+class HashName(StrEnum):
+    """Hash families."""
+
+    MMH3 = "mmh3"
+    MD5 = "md5"
+
+
+Input = Annotated[
+    list[Path] | None,
+    typer.Option("--aggregate", help="Aggregate file; several are added.", exists=True),
+]
+
+
+def decode(
+    aggregate: Input = None,
+    collector: Annotated[str | None, typer.Option(help="Address of a collector.")] = None,
+    metric: Annotated[str | None, typer.Option(help="Metric to fetch from it.")] = None,
+    first: Annotated[str | None, typer.Option("--from", help="First day, YYYY-MM-DD.")] = None,
+    last: Annotated[str | None, typer.Option("--to", help="Last day, YYYY-MM-DD.")] = None,
+    params: Annotated[
+        Path | None, typer.Option(help="google/rappor's params.csv.", exists=True)
+    ] = None,
+    counts: Annotated[
+        Path | None, typer.Option(help="google/rappor's counts.csv.", exists=True)
+    ] = None,
+    map_file: Annotated[
+        Path | None, typer.Option("--map", help="google/rappor's map.csv.", exists=True)
+    ] = None,
+    hash_name: Annotated[
+        HashName, typer.Option("--hash", help="Hash of the reports behind --counts.")
+    ] = HashName.MD5,
+    candidates: Annotated[
+        Path | None, typer.Option(help="Values to look for: txt, csv, Parquet, or gz.", exists=True)
+    ] = None,
+    column: Annotated[str | None, typer.Option(help="Column of a table of candidates.")] = None,
+    numbers: Annotated[str | None, typer.Option(help="Numbers FIRST:LAST[:STEP].")] = None,
+    dates: Annotated[str | None, typer.Option(help="Days FIRST:LAST.")] = None,
+    method: Annotated[MethodName, typer.Option(help="Estimator.")] = MethodName.CAVITY,
+    correction: Annotated[
+        CorrectionName, typer.Option(help="What is promised about the list.")
+    ] = CorrectionName.FDR,
+    alpha: Annotated[float, typer.Option(help="Level of the correction.")] = 0.05,
+    level: Annotated[float, typer.Option(help="Level of the intervals.")] = 0.95,
+    max_p: Annotated[float, typer.Option(help="Never accept a p-value above this.")] = 1.0,
+    repeats: Annotated[
+        float | None, typer.Option(help="Reports by device: sum r^2 / sum r, 1 for one each.")
+    ] = None,
+    reports_by_device: Annotated[
+        Path | None, typer.Option(help="File of the number of reports of each device.", exists=True)
+    ] = None,
+    true_shares: Annotated[
+        Path | None, typer.Option(help="CSV of value,share, shown beside estimates.", exists=True)
+    ] = None,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="Folder for files.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print results as JSON.")] = False,
+) -> None:
+    """Recover frequencies from an aggregate, with a report that can be shown."""
+    started = time.monotonic()
+    options = DecodeOptions(
+        method=method.value,
+        correction=correction.value,
+        alpha=alpha,
+        level=level,
+        repeats=read_repetition(reports_by_device) if reports_by_device else repeats,
+        largest_p=max_p,
+        true_shares=read_shares(true_shares) if true_shares else None,
+    )
+    if params or counts:
+        source = _google_aggregate(params, counts, hash_name.value)
+    elif collector:
+        source = _fetch(collector, metric, first, last)
+    else:
+        source = _read_aggregates(aggregate)
+    wanted = _candidates(source, candidates, column, numbers, dates, map_file)
+    with _status(f"decoding {len(wanted):,} candidates"):
+        decoding = run_decoder(source, wanted, options)
+    if output:
+        with _status("writing files"):
+            write_outputs(decoding, output)
+        if counts:
+            write_metrics_json(decoding, time.monotonic() - started, output / "metrics.json")
+    _print(decoding, output, as_json)
+
+
+def _read_aggregates(paths: list[Path] | None) -> Aggregate:
+    if not paths:
+        raise typer.BadParameter(
+            "give --aggregate FILE, or --collector URL --metric NAME, or --params with --counts"
+        )
+    whole, *others = (Aggregate.from_json(path.read_bytes()) for path in paths)
+    for other in others:
+        whole = whole.merge(other)
+    return whole
+
+
+def _fetch(collector: str, metric: str | None, first: str | None, last: str | None) -> Aggregate:
+    if not metric:
+        raise typer.BadParameter("--collector needs --metric NAME")
+    return fetch_aggregate(collector, metric, first=_day(first), last=_day(last))
+
+
+def _day(text: str | None) -> date | None:
+    if text is None:
+        return None
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is not a day YYYY-MM-DD") from None
+
+
+def _google_aggregate(params: Path | None, counts: Path | None, hash_name: str) -> Aggregate:
+    if not (params and counts):
+        raise typer.BadParameter("--params and --counts go together")
+    return read_counts(counts, read_params(params, cast(HashFamily, hash_name)))
+
+
+def _candidates(
+    source: Aggregate,
+    path: Path | None,
+    column: str | None,
+    numbers: str | None,
+    dates: str | None,
+    map_file: Path | None,
+) -> Candidates:
+    """The one list that was given, or the metric's own categories."""
+    given = [name for name in (path, numbers, dates, map_file) if name]
+    if len(given) > 1:
+        raise typer.BadParameter("give one of --candidates, --numbers, --dates and --map")
+    if map_file:
+        return read_map(map_file, source.params)
+    if path:
+        return Candidates.from_file(path, column)
+    if numbers:
+        return Candidates.numbers(*_whole_numbers(numbers))
+    if dates:
+        first, _, last = dates.partition(":")
+        return Candidates.dates(*(day for day in (_day(first), _day(last)) if day))
+    return metric_candidates(source)
+
+
+def _whole_numbers(text: str) -> list[int]:
+    parts = text.split(":")
+    if len(parts) not in (2, 3) or not all(part.lstrip("-").isdecimal() for part in parts):
+        raise typer.BadParameter(f"{text!r} is not FIRST:LAST or FIRST:LAST:STEP")
+    return [int(part) for part in parts]
+
+
+def _status(text: str) -> Status:
+    """A spinner on stderr, silent when that is not a terminal."""
+    return Console(stderr=True).status(text)
+
+
+def _print(decoding: Decoding, output: Path | None, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(results(decoding), default=str))
+        return
+    console = Console()
+    for warning in decoding.warnings:
+        console.print(Text.assemble(("note ", "yellow"), warning))
+    if decoding.detected:
+        console.print(_table(decoding))
+    else:
+        console.print(Text(decoding.reason or ""))
+    if output:
+        console.print(Text(f"files in {output}: results.csv, candidates.csv, report.html and more"))
+
+
+def _table(decoding: Decoding) -> Table:
+    known = decoding.options.true_shares is not None
+    table = Table(title=Text(f"{decoding.metric}: {decoding.summary.num_detected:,} values found"))
+    table.add_column("value")
+    for name in (*(["true"] if known else []), "share", "interval", "corrected p"):
+        table.add_column(name, justify="right")
+    for row in decoding.detected[:_SHOWN]:
+        truth = [percent(row.true_share or 0.0)] if known else []
+        interval = f"{percent(row.low)} to {percent(row.high)}"
+        table.add_row(Text(row.value), *truth, percent(row.share), interval, p_text(row.p_adjusted))
+    if len(decoding.detected) > _SHOWN:
+        table.caption = f"the {_SHOWN} largest; results.csv has all"
+    return table

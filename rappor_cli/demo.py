@@ -1,0 +1,176 @@
+"""`rappor demo`: the whole life of a report on this machine."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from client_sdk import Transport
+from client_sdk.randomness import Randomness, system_randomness
+from collector.server import running_collector
+from collector.settings import load_settings
+from decoder import Candidates, DecodeOptions, Decoding, decode, write_outputs
+from decoder.candidates import metric_candidates
+from rappor_cli.progress import progress_bar
+from rappor_cli.remote import ask, fetch_aggregate
+from rappor_core.errors import RapporError
+from simulations.demo import Plan, Question, plan_values, plan_words
+from simulations.fleet import Delivery, deliver, encode_fleet
+
+DEFAULT_CLIENTS = 200_000
+DEFAULT_OUTPUT = Path("demo-output")
+ROWS_SHOWN = 24
+
+
+class DemoError(RapporError):
+    """The demo could not do what it shows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """One decoded metric and where its report stands."""
+
+    question: Question
+    decoding: Decoding
+    report: Path
+
+
+def demo(
+    clients: Annotated[
+        int, typer.Option(min=1, help="Devices in the fleet; with --input the file says.")
+    ] = DEFAULT_CLIENTS,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="Repeat a run exactly. Never for real devices.")
+    ] = None,
+    output: Annotated[
+        Path, typer.Option("-o", "--output", help="Folder for the reports; made if missing.")
+    ] = DEFAULT_OUTPUT,
+    input_: Annotated[
+        Path | None, typer.Option("--input", help="CSV file of true values, gzip or not.")
+    ] = None,
+    column: Annotated[str | None, typer.Option(help="Column of --input with the values.")] = None,
+    client_column: Annotated[
+        str | None, typer.Option(help="Column of --input that names the client of a row.")
+    ] = None,
+    epsilon_infinity: Annotated[
+        float, typer.Option(help="Nats for a memoised value, for life.")
+    ] = 4.0,
+    epsilon_one: Annotated[float, typer.Option(help="Nats for one report.")] = 2.0,
+) -> None:
+    """Run a fleet of devices, a collector and the decoder on this machine, and show the result."""
+    if (input_ is None) != (column is None):
+        raise typer.BadParameter("--input and --column go together", param_hint="--input")
+    console = Console()
+    rng, today = np.random.default_rng(seed), datetime.now(UTC).date()
+    epsilons = (epsilon_infinity, epsilon_one)
+    if input_ is not None and column is not None:
+        plan = plan_values(input_, column, client_column, epsilons, today, rng)
+    else:
+        plan = plan_words(clients, epsilons, today, rng)
+    randomness = system_randomness if seed is None else random.Random(seed).randbytes
+    shown = run_demo(plan, today, output, randomness, console.print)
+    for item in shown:
+        console.print(_table(item))
+        for warning in item.decoding.warnings:
+            console.print(f"  note: {warning}", soft_wrap=True)
+    console.print(f"\n[bold]What a device spends[/bold] (nats): {plan.cost}", soft_wrap=True)
+    for item in shown:
+        console.print(f"report: {item.report}", soft_wrap=True)
+
+
+def run_demo(
+    plan: Plan,
+    today: date,
+    output: Path,
+    randomness: Randomness,
+    say: Callable[[str], None],
+) -> list[Shown]:
+    """Collector up, fleet through HTTP, day closed, aggregates fetched, decoded; collector down."""
+    output.mkdir(parents=True, exist_ok=True)
+    metrics_path = output / "metrics.toml"
+    metrics_path.write_text(plan.toml, encoding="utf-8")
+    database = output / "collector.sqlite"
+    for leftover in output.glob(f"{database.name}*"):  # its WAL stands beside it
+        leftover.unlink()
+    settings = load_settings(
+        metrics=metrics_path,
+        database=f"sqlite:///{database}",
+        port=0,
+        require_keys=False,
+        log_level="warning",
+    )
+    with running_collector(settings) as url:
+        say(f"collector: {url}, counters in {database}")
+        delivery = _send(plan, today, url, randomness)
+        say(
+            f"fleet: {plan.num_clients:,} devices sent {len(plan.readings):,} reports in "
+            f"{delivery.batches:,} batches; {delivery.accepted:,} accepted"
+        )
+        ask(url, f"/v1/days/{today}/close", method="POST")
+        return [_decode(question, url, output) for question in plan.questions]
+
+
+def _send(plan: Plan, today: date, url: str, randomness: Randomness) -> Delivery:
+    reports = encode_fleet(plan.readings, plan.file.metrics, today, randomness)
+    with (
+        Transport(url) as transport,
+        progress_bar("reports", len(plan.readings)) as advance,
+    ):
+        delivery = deliver(reports, transport, randomness=randomness, progress=advance)
+    if delivery.refused:
+        raise DemoError(f"the collector refused reports: {dict(delivery.refused)}")
+    return delivery
+
+
+def _decode(question: Question, url: str, output: Path) -> Shown:
+    aggregate = fetch_aggregate(url, question.metric.name)
+    candidates = (
+        metric_candidates(aggregate)
+        if question.candidates is None
+        else Candidates.from_strings(question.candidates)
+    )
+    options = DecodeOptions(
+        correction="holm", repeats=question.repeats, true_shares=question.true_shares
+    )
+    decoding = decode(aggregate, candidates, options)
+    folder = output / question.metric.name
+    write_outputs(decoding, folder)
+    return Shown(question, decoding, folder / "report.html")
+
+
+def _table(item: Shown) -> Table:
+    """The most frequent true values, and whatever was found that nobody holds."""
+    name, truth = item.question.metric.name, item.question.true_shares
+    found = {row.value: row for row in item.decoding.detected}
+    ranked = sorted(truth, key=lambda value: -truth[value])
+    rows = ranked[:ROWS_SHOWN] + [value for value in found if value not in truth]
+    summary = item.decoding.summary
+    table = Table(
+        title=f"{name}: {summary.num_detected} found of {len(truth):,} held, "
+        f"{summary.num_candidates:,} candidates, {summary.num_reports:,} reports; shares of about "
+        f"{100 * summary.visible_share:.2g} % and more are visible",
+        title_justify="left",
+    )
+    for heading in ("value", "true %", "estimate %", "95 % interval", "corrected p", "found"):
+        table.add_column(heading, justify="left" if heading == "value" else "right")
+    for value in rows:
+        row = found.get(value)
+        cells = [value, f"{100 * truth.get(value, 0):.2f}"]
+        if row is None:
+            cells += ["", "", "", "no"]
+        else:
+            interval = f"{100 * row.low:.2f} to {100 * row.high:.2f}"
+            cells += [f"{100 * row.share:.2f}", interval, f"{row.p_adjusted:.2g}"]
+            cells += ["yes" if value in truth else "yes, wrongly"]
+        table.add_row(*map(Text, cells))
+    return table

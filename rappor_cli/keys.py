@@ -1,0 +1,69 @@
+"""`rappor keys`: create, list and revoke the keys of a collector."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+import typer
+
+from collector.routes.admin import shown
+from collector.service.access import Scope
+from collector.service.collector import COMMAND_LINE
+from rappor_cli.remote import ask_json
+from rappor_cli.store import CollectorOption, DatabaseOption, JsonOption, need_one, opened
+
+app = typer.Typer(help="Create, list and revoke keys.", no_args_is_help=True)
+
+
+@app.command()
+def create(
+    scope: Annotated[Scope, typer.Option(help="What it is good for.")],
+    label: Annotated[str, typer.Option(help="For whom or what.")] = "",
+    collector: CollectorOption = None,
+    database: DatabaseOption = None,
+) -> None:
+    """Make a key and print it. It is stored as a hash and cannot be shown again."""
+    need_one(collector, database)
+    if collector is not None:
+        body = json.dumps({"scope": scope.value, "label": label}).encode()
+        text = ask_json(collector, "/v1/keys", method="POST", body=body)["key"]
+    else:
+        with opened(str(database)) as service:
+            text = service.create_key(scope, label, COMMAND_LINE).text
+    print(text)
+
+
+@app.command("list")
+def list_(
+    collector: CollectorOption = None, database: DatabaseOption = None, as_json: JsonOption = False
+) -> None:
+    """List keys: id, scope, label, when made, when revoked."""
+    need_one(collector, database)
+    if collector is not None:
+        keys: list[dict[str, Any]] = ask_json(collector, "/v1/keys")["keys"]
+    else:
+        with opened(str(database)) as service:
+            keys = [shown(row) for row in service.list_keys()]
+    if as_json:
+        print(json.dumps(keys))
+        return
+    for key in keys:
+        state = f"revoked {key['revoked']}" if key["revoked"] else "holds"
+        print(f"{key['key_id']}  {key['scope']:<9}  {key['created']}  {state}  {key['label']}")
+
+
+@app.command()
+def revoke(
+    key_id: Annotated[str, typer.Argument(help="The 16 digits in the middle of the key.")],
+    collector: CollectorOption = None,
+    database: DatabaseOption = None,
+) -> None:
+    """Make a key worthless, for good."""
+    need_one(collector, database)
+    if collector is not None:
+        ask_json(collector, f"/v1/keys/{key_id}/revoke", method="POST")
+    else:
+        with opened(str(database)) as service:
+            service.revoke_key(key_id, COMMAND_LINE)
+    print(f"revoked {key_id}")

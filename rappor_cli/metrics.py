@@ -1,0 +1,122 @@
+"""`rappor metrics`: check, list, push and retire what devices report."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from collector.service.collector import COMMAND_LINE
+from rappor_cli.remote import ask_json
+from rappor_cli.store import CollectorOption, DatabaseOption, JsonOption, need_one, opened
+from rappor_core.metrics_file import check_metrics, load_metrics
+
+app = typer.Typer(help="Check, list, push and retire metrics.", no_args_is_help=True)
+
+FileArgument = Annotated[Path, typer.Argument(help="A metrics.toml.")]
+
+
+@app.command()
+def check(
+    file: FileArgument,
+    population: Annotated[
+        int | None, typer.Option(help="Devices expected, to warn of tracking.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Say what a reviewer should know of FILE. Exit code 1 for errors, 0 for warnings alone."""
+    metrics = load_metrics(file)
+    today = datetime.now(UTC).date()
+    findings = list(check_metrics(metrics, today=today, population=population))
+    if as_json:
+        print(json.dumps([asdict(finding) for finding in findings]))
+    else:
+        for finding in findings:
+            print(f"{finding.level}: {finding.metric or file}: {finding.message}")
+        print(
+            f"{len(metrics.metrics)} metrics, {len(findings)} findings; all metrics may cost a "
+            f"device up to epsilon {metrics.lifetime_epsilon:.3f} in its life"
+        )
+    if any(finding.level == "error" for finding in findings):
+        raise typer.Exit(1)
+
+
+@app.command("list")
+def list_(
+    collector: CollectorOption = None, database: DatabaseOption = None, as_json: JsonOption = False
+) -> None:
+    """List what a collector collects: versions, totals accepted, days served."""
+    need_one(collector, database)
+    if collector is not None:
+        metrics: list[dict[str, Any]] = ask_json(collector, "/v1/metrics")["metrics"]
+    else:
+        with opened(str(database)) as service:
+            metrics = service.list_metrics()
+    if as_json:
+        print(json.dumps(metrics))
+        return
+    for metric in metrics:
+        served = metric["served"]
+        window = f"served {served['first_day']} to {served['last_day']}" if served else "not served"
+        print(
+            f"{metric['name']}  {metric['params_id']}  {metric['state']}  "
+            f"{metric['accepted']} accepted  {window}"
+        )
+
+
+@app.command()
+def push(
+    file: FileArgument,
+    weaken: Annotated[
+        bool, typer.Option("--weaken", help="Allow changes that weaken privacy; audited.")
+    ] = False,
+    collector: CollectorOption = None,
+    database: DatabaseOption = None,
+) -> None:
+    """Declare the metrics of FILE at a collector, or new versions of them."""
+    need_one(collector, database)
+    metrics = load_metrics(file)
+    if collector is not None:
+        done = ask_json(
+            collector,
+            "/v1/metrics",
+            method="POST",
+            query={"weaken": "true" if weaken else None},
+            body=file.read_bytes(),
+            content_type="application/toml",
+        )
+    else:
+        with opened(str(database)) as service:
+            pushed = service.push_metrics(metrics.metrics.values(), COMMAND_LINE, weaken=weaken)
+            done = asdict(pushed)
+    print(f"added: {_names(done['added'])}; changed: {_names(done['changed'])}")
+    for what in done["weakened"]:
+        print(f"weakened: {what}")
+
+
+@app.command()
+def retire(
+    metric: Annotated[str, typer.Argument(help="Its name.")],
+    params_id: Annotated[str | None, typer.Option(help="Only this version.")] = None,
+    collector: CollectorOption = None,
+    database: DatabaseOption = None,
+) -> None:
+    """Take no more reports of METRIC. What was collected is served as before."""
+    need_one(collector, database)
+    if collector is not None:
+        path = f"/v1/metrics/{metric}/retire"
+        retired = ask_json(collector, path, method="POST", query={"params_id": params_id})[
+            "retired"
+        ]
+    else:
+        with opened(str(database)) as service:
+            retired = service.retire_metric(metric, COMMAND_LINE, params_id)
+    print(f"retired {metric}: {_names(retired)}")
+
+
+def _names(names: list[str]) -> str:
+    return ", ".join(names) or "none"

@@ -1,0 +1,90 @@
+"""Asking a collector over HTTP. Its problem documents become one line."""
+
+from __future__ import annotations
+
+import json
+import os
+import urllib.error
+import urllib.request
+from datetime import date
+from typing import Any
+from urllib.parse import quote, urlencode, urlsplit
+
+from rappor_core.aggregate import Aggregate
+from rappor_core.errors import RapporError
+
+KEY_VARIABLE = "RAPPOR_KEY"
+_SECONDS = 60.0
+
+
+class RemoteError(RapporError):
+    """A collector that refuses, fails or cannot be reached."""
+
+
+def ask(
+    collector: str,
+    path: str,
+    *,
+    method: str = "GET",
+    query: dict[str, str | None] | None = None,
+    body: bytes | None = None,
+    content_type: str = "application/json",
+) -> bytes:
+    """Send a request with the key of RAPPOR_KEY; return the body of the answer.
+
+    Raises RemoteError, with what the collector said.
+    """
+    url = collector.rstrip("/") + quote(path)
+    if urlsplit(url).scheme not in ("http", "https"):
+        raise RemoteError(f"collector {collector!r} is not an http:// or https:// URL")
+    given = {name: value for name, value in (query or {}).items() if value is not None}
+    if given:
+        url += "?" + urlencode(given)
+    request = urllib.request.Request(url, body, method=method)  # noqa: S310 (checked above)
+    if body is not None:
+        request.add_header("Content-Type", content_type)
+    key = os.environ.get(KEY_VARIABLE)
+    if key:
+        request.add_header("Authorization", f"Bearer {key.strip()}")
+    try:
+        with urllib.request.urlopen(request, timeout=_SECONDS) as answer:  # noqa: S310
+            content: bytes = answer.read()
+            return content
+    except urllib.error.HTTPError as error:
+        raise RemoteError(_told(error)) from error
+    except (urllib.error.URLError, TimeoutError, ConnectionError) as error:
+        reason = getattr(error, "reason", error)
+        raise RemoteError(f"no collector answers at {collector}: {reason}") from error
+
+
+def ask_json(collector: str, path: str, **options: Any) -> Any:
+    """As `ask`, and read the answer as JSON."""
+    return json.loads(ask(collector, path, **options))
+
+
+def fetch_aggregate(
+    collector: str,
+    metric: str,
+    *,
+    params_id: str | None = None,
+    first: date | None = None,
+    last: date | None = None,
+) -> Aggregate:
+    """An aggregate from a collector. Raises RemoteError, WireFormatError or AggregateError."""
+    query = {
+        "params_id": params_id,
+        "from": None if first is None else first.isoformat(),
+        "to": None if last is None else last.isoformat(),
+    }
+    return Aggregate.from_json(ask(collector, f"/v1/metrics/{metric}/aggregate", query=query))
+
+
+def _told(error: urllib.error.HTTPError) -> str:
+    """The detail of a problem document, and how to send a key where one is missing."""
+    try:
+        detail = str(json.loads(error.read())["detail"])
+    except (ValueError, KeyError, TypeError):
+        detail = error.reason
+    if error.code == 401 and not os.environ.get(KEY_VARIABLE):
+        detail += f" (set {KEY_VARIABLE})"
+    return f"the collector answered {error.code}: {detail}"

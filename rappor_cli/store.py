@@ -1,0 +1,43 @@
+"""Working on a collector's database directly, for who may read and write it anyway."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated
+
+import typer
+
+from collector.errors import SettingsError
+from collector.service.collector import Collector
+from collector.store.engine import Database, make_engine
+from collector.store.schema import prepare
+
+CollectorOption = Annotated[
+    str | None,
+    typer.Option("--collector", help="URL of a collector; the key comes from RAPPOR_KEY."),
+]
+DatabaseOption = Annotated[
+    str | None,
+    typer.Option(
+        "--database", envvar="RAPPOR_DATABASE", help="Its database, e.g. sqlite:///rappor.sqlite."
+    ),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+@contextmanager
+def opened(database: str) -> Iterator[Collector]:
+    """The collector of a database, for one command."""
+    store = Database(make_engine(database))
+    try:
+        prepare(store)
+        yield Collector(store)
+    finally:
+        store.close()
+
+
+def need_one(collector: str | None, database: str | None) -> None:
+    """Raises SettingsError unless a collector or a database was named. --collector wins."""
+    if collector is None and database is None:
+        raise SettingsError("name --collector URL or --database URL")

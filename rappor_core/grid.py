@@ -1,0 +1,220 @@
+"""Places as values: a public, fixed grid over a box, and the cells of a point, box or region.
+
+The grid and its box are part of the metric's definition and never taken from data. A point outside
+the box is a value like any other, `OTHER`, which also stands for "no data" and for whatever comes
+after a device has spent its cap: three reasons that no report tells apart.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any, Literal, get_args
+
+from rappor_core.errors import ParameterError, ValueRefusedError
+from rappor_core.grid_codes import (
+    MERCATOR_LATITUDE,
+    Box,
+    CellSystem,
+    Geohash,
+    Point,
+    Quadkey,
+    Square,
+)
+
+GridKind = Literal["quadkey", "geohash", "square", "h3"]
+
+OTHER = "other"
+PAIR_SEPARATOR = ">"
+MAX_CELLS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """A system of cells over a box, used at one or more levels, coarse to fine.
+
+    kind: `quadkey`, `geohash`, `square` or `h3` (an extra: pip install 'rappor-telemetry[h3]').
+    box: what is covered.  levels: increasing; the last is the one that a point is first put into.
+    rows, columns: of `square` at its level 0; 0 for the others.
+
+    Raises ParameterError with the bad value.
+    """
+
+    kind: GridKind
+    box: Box
+    levels: tuple[int, ...]
+    rows: int = 0
+    columns: int = 0
+    system: CellSystem = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Check, and make the system of cells."""
+        if self.kind not in get_args(GridKind):
+            raise ParameterError(f"grid = {self.kind!r} is not one of {get_args(GridKind)}")
+        if self.kind != "square" and (self.rows or self.columns):
+            raise ParameterError(f"rows and columns go with grid = 'square', not {self.kind!r}")
+        if self.kind == "quadkey" and max(-self.box.south, self.box.north) > MERCATOR_LATITUDE:
+            raise ParameterError(
+                f"{self.box}: quadkeys end at latitude {MERCATOR_LATITUDE:.4f}; "
+                "use a smaller box, or grid = 'geohash' or 'h3'"
+            )
+        object.__setattr__(self, "system", _system(self))
+        self._check_levels()
+
+    def _check_levels(self) -> None:
+        known = self.system.levels
+        for level in self.levels:
+            if type(level) is not int or level not in known:
+                raise ParameterError(
+                    f"level {level!r}: grid {self.kind!r} has levels {known[0]} to {known[-1]}"
+                )
+        if not self.levels or list(self.levels) != sorted(set(self.levels)):
+            raise ParameterError(f"levels = {list(self.levels)} must increase; give one or more")
+
+    @property
+    def finest(self) -> int:
+        """The level that a point is first put into."""
+        return self.levels[-1]
+
+    def locate(self, latitude: float, longitude: float) -> int | None:
+        """Find the finest cell of a point in degrees, or None outside the box. Private.
+
+        Longitudes are taken modulo 360. Raises ValueRefusedError for what is not a point on the
+        globe, and for a point that lies in the box only when its two numbers are swapped; the
+        message never holds the numbers.
+        """
+        box = self.box
+        try:
+            inside = box.south <= latitude <= box.north and box.west <= longitude <= box.east
+        except TypeError:
+            raise _not_a_point(latitude, longitude) from None
+        if not inside:
+            longitude = self._wrapped(latitude, longitude)
+            if not box.holds(latitude, longitude):
+                return None
+        return self.system.cell(latitude, longitude, self.finest)
+
+    def _wrapped(self, latitude: float, longitude: float) -> float:
+        """The longitude in [-180, 180], on the side of the antimeridian where the box is."""
+        if not (math.isfinite(latitude) and math.isfinite(longitude)):
+            raise ValueRefusedError("a latitude or longitude is not a finite number")
+        if not -360 <= longitude <= 360:
+            raise ValueRefusedError("a longitude is not between -360 and 360 degrees")
+        wrapped = (longitude + 180) % 360 - 180
+        if wrapped == -180 and not self.box.holds(latitude, wrapped):
+            wrapped = 180.0
+        if abs(longitude) <= 90 and self.box.holds(longitude, latitude):
+            raise ValueRefusedError(
+                "the point lies in the metric's box only with latitude and longitude swapped; "
+                "pass the latitude first"
+            )
+        if not -90 <= latitude <= 90:
+            raise ValueRefusedError("a latitude is not between -90 and 90 degrees")
+        return wrapped
+
+    def value(self, cell: int | None, level: int) -> str:
+        """Write a finest cell as the value reported at `level`; `OTHER` for None. Private."""
+        if cell is None:
+            return OTHER
+        return self.system.name(self.system.parent(cell, self.finest, level), level)
+
+    def place(self, latitude: float, longitude: float, level: int) -> str:
+        """Find the value of a point at a level. Private. Raises as `locate`."""
+        return self.value(self.locate(latitude, longitude), level)
+
+    def cells(self, level: int) -> tuple[str, ...]:
+        """List every value of a level but `OTHER`, sorted by code: the public domain of a metric.
+
+        Coarser levels hold the parents of the finest cells, so that a hierarchy is complete.
+        Raises ParameterError above a million finest cells.
+        """
+        finest = self.finest if self.kind == "h3" else level
+        found = self._codes(self.box, finest)
+        codes = sorted({self.system.parent(cell, finest, level) for cell in found})
+        return tuple(self.system.name(cell, level) for cell in codes)
+
+    def cells_in(self, box: Box, level: int) -> tuple[str, ...]:
+        """List cells that share a point with a box, sorted by code; some may be outside ours."""
+        return tuple(self.system.name(cell, level) for cell in sorted(self._codes(box, level)))
+
+    def parent(self, name: str, level: int) -> str:
+        """Find the cell of a coarser level that holds a cell."""
+        cell, own = self.system.parse(name)
+        if level > own:
+            raise ParameterError(f"level {level} is finer than cell {name!r} of level {own}")
+        return self.system.name(self.system.parent(cell, own, level), level)
+
+    def outline(self, name: str) -> tuple[Point, ...]:
+        """List the corners (latitude, longitude) of a cell, counter-clockwise."""
+        return self.system.outline(*self.system.parse(name))
+
+    def centre(self, name: str) -> Point:
+        """Find the mean of a cell's corners: its centre, for a map."""
+        corners = self.outline(name)
+        latitude = sum(corner[0] for corner in corners) / len(corners)
+        return latitude, sum(corner[1] for corner in corners) / len(corners)
+
+    def _codes(self, box: Box, level: int) -> Iterable[int]:
+        count = self.system.count_in_box(box, level)
+        if count > MAX_CELLS:
+            raise ParameterError(
+                f"{box} holds about {count:,} cells of level {level}; "
+                f"at most {MAX_CELLS:,} are listed: use a smaller box or a coarser level"
+            )
+        return self.system.in_box(box, level)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values; `from_dict` is the inverse."""
+        box = self.box
+        return {
+            "kind": self.kind,
+            "box": [float(edge) for edge in (box.south, box.west, box.north, box.east)],
+            "levels": list(self.levels),
+            "rows": self.rows,
+            "columns": self.columns,
+        }
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> Grid:
+        """Read `to_dict`'s form. Raises ParameterError."""
+        if set(fields) != {"kind", "box", "levels", "rows", "columns"}:
+            raise ParameterError(f"a grid has unknown or missing keys: {sorted(fields)}")
+        return cls(
+            fields["kind"],
+            Box(*fields["box"]),
+            tuple(fields["levels"]),
+            fields["rows"],
+            fields["columns"],
+        )
+
+
+def join_pair(origin: str, destination: str) -> str:
+    """Write the value of a trip from one cell to another; `OTHER` if either end is."""
+    if OTHER in (origin, destination):
+        return OTHER
+    return f"{origin}{PAIR_SEPARATOR}{destination}"
+
+
+def _system(grid: Grid) -> CellSystem:
+    if grid.kind == "quadkey":
+        return Quadkey()
+    if grid.kind == "geohash":
+        return Geohash()
+    if grid.kind == "square":
+        return Square(grid.box, grid.rows, grid.columns)
+    try:  # an extra, so it is imported only where a metric asks for it
+        module = import_module("rappor_core.grid_h3")
+    except ModuleNotFoundError as error:
+        raise ParameterError(
+            "grid = 'h3' needs the h3 library: pip install 'rappor-telemetry[h3]', "
+            "or use grid = 'quadkey', which needs nothing"
+        ) from error
+    system: CellSystem = module.H3()
+    return system
+
+
+def _not_a_point(latitude: object, longitude: object) -> ValueRefusedError:
+    kinds = f"{type(latitude).__name__} and {type(longitude).__name__}"
+    return ValueRefusedError(f"a point is two numbers of degrees, not {kinds}")

@@ -1,0 +1,70 @@
+"""H3 cells: the adapter to the `h3` library, an extra, and the only module that may import it.
+
+H3 does not nest: the parent of a fine cell differs from indexing the point directly near the
+parent's edge. So one fine cell is computed, and every coarser one is derived from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import h3.api.basic_int as h3
+from h3 import int_to_str, str_to_int
+
+from rappor_core.errors import ValueRefusedError
+from rappor_core.grid_codes import Box, Point
+
+
+class H3:
+    """H3 cells, levels (resolutions) 0 to 15; names are the library's hexadecimal digits."""
+
+    levels = range(16)
+
+    def cell(self, latitude: float, longitude: float, level: int) -> int:
+        """Index a point."""
+        return int(h3.latlng_to_cell(latitude, longitude, level))
+
+    def parent(self, cell: int, level: int, coarser: int) -> int:
+        """Go up the library's tree."""
+        return int(h3.cell_to_parent(cell, coarser)) if coarser < level else cell
+
+    def name(self, cell: int, level: int) -> str:
+        """Hexadecimal digits; they hold the level."""
+        del level
+        return str(int_to_str(cell))
+
+    def parse(self, name: str) -> tuple[int, int]:
+        """Read hexadecimal digits, in the one form that `name` writes."""
+        try:
+            cell = int(str_to_int(name))
+        except (ValueError, OverflowError):
+            cell = 0
+        if not h3.is_valid_cell(cell) or int_to_str(cell) != name:
+            raise ValueRefusedError(f"{name[:40]!r} is not an H3 cell")
+        return cell, int(h3.get_resolution(cell))
+
+    def outline(self, cell: int, level: int) -> tuple[Point, ...]:
+        """Corners of the hexagon; longitudes pass 180 where it crosses the antimeridian."""
+        del level
+        corners = [(float(lat), float(lon)) for lat, lon in h3.cell_to_boundary(cell)]
+        if max(lon for _, lon in corners) - min(lon for _, lon in corners) > 180:
+            corners = [(lat, lon + 360 if lon < 0 else lon) for lat, lon in corners]
+        return tuple(corners)
+
+    def count_in_box(self, box: Box, level: int) -> int:
+        """Estimate from the mean area of a cell, generously."""
+        cell_area = h3.average_hexagon_area(level, unit="km^2")
+        area = (box.north - box.south) * 111.2 * box.width * 111.2
+        return int(3 * area / cell_area) + 100
+
+    def in_box(self, box: Box, level: int) -> Iterator[int]:
+        """List cells that share a point with the box; in two halves where it is very wide."""
+        shape = [(box.south, box.west), (box.south, box.east), (box.north, box.east),
+                 (box.north, box.west)]  # fmt: skip
+        if box.width >= 180:
+            middle = (box.west + box.width / 2 + 180) % 360 - 180
+            halves = (Box(box.south, box.west, box.north, middle),
+                      Box(box.south, middle, box.north, box.east))  # fmt: skip
+            return iter(sorted({cell for half in halves for cell in self.in_box(half, level)}))
+        cells = h3.h3shape_to_cells_experimental(h3.LatLngPoly(shape), level, contain="overlap")
+        return iter(sorted(int(cell) for cell in cells))

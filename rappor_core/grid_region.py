@@ -1,0 +1,102 @@
+"""The cells of a region: a box, a GeoJSON polygon, or a list. For analysts, not for devices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from rappor_core.errors import ParameterError, ValueRefusedError
+from rappor_core.grid import OTHER, Grid
+from rappor_core.grid_codes import Box, Point
+
+Ring = Sequence[Point]  # latitude, longitude
+
+
+def region_cells(grid: Grid, level: int, region: Box | Mapping[str, Any]) -> tuple[str, ...]:
+    """List the grid's cells of a level that touch a region, sorted by code.
+
+    region: a `Box`, or a GeoJSON object (Polygon, MultiPolygon, Feature or FeatureCollection).
+    A cell touches a polygon if its centre or a corner lies in it, or a corner of it in the cell.
+    Raises ParameterError for another geometry, or where no cell is left.
+    """
+    domain = set(grid.cells(level))
+    if isinstance(region, Box):
+        found = [cell for cell in grid.cells_in(region, level) if cell in domain]
+    else:
+        polygons = list(_polygons(region))
+        boxes = [_bounds(rings[0]) for rings in polygons]
+        near = {cell for box in boxes for cell in grid.cells_in(box, level)} & domain
+        found = [cell for cell in near if any(_touches(grid, cell, rings) for rings in polygons)]
+    if not found:
+        raise ParameterError("the region and the box of the grid have no cell in common")
+    return tuple(sorted(found, key=lambda name: grid.system.parse(name)[0]))
+
+
+def listed_cells(grid: Grid, level: int, names: Iterable[str]) -> tuple[str, ...]:
+    """Check a list of cells: each must be a cell of that level in the grid's box, once.
+
+    Raises ParameterError that names the first bad one.
+    """
+    domain, seen = set(grid.cells(level)), dict[str, None]()
+    for name in names:
+        if name == OTHER:
+            continue
+        try:
+            grid.system.parse(name)
+        except ValueRefusedError as error:
+            raise ParameterError(str(error)) from error
+        if name not in domain:
+            raise ParameterError(f"{name!r} is not a cell of level {level} in the grid's box")
+        seen[name] = None
+    return tuple(seen)
+
+
+def _polygons(geometry: Mapping[str, Any]) -> Iterable[list[Ring]]:
+    """Rings of each polygon of a GeoJSON object: the outer one first, then its holes."""
+    kind = geometry.get("type")
+    if kind == "FeatureCollection":
+        for feature in geometry.get("features", ()):
+            yield from _polygons(feature)
+    elif kind == "Feature":
+        yield from _polygons(geometry.get("geometry") or {})
+    elif kind in ("Polygon", "MultiPolygon"):
+        parts = geometry["coordinates"] if kind == "MultiPolygon" else [geometry["coordinates"]]
+        for part in parts:
+            yield [_ring(ring) for ring in part]
+    else:
+        raise ParameterError(f"GeoJSON type {kind!r} is not a Polygon, MultiPolygon or Feature")
+
+
+def _ring(coordinates: Any) -> Ring:
+    """Latitude and longitude pairs from GeoJSON's longitude, latitude."""
+    try:
+        points = [(float(point[1]), float(point[0])) for point in coordinates]
+    except (TypeError, ValueError, IndexError) as error:
+        raise ParameterError(f"a ring of the polygon is not a list of points: {error}") from error
+    if len(points) < 4 or points[0] != points[-1]:
+        raise ParameterError(f"a ring of {len(points)} points is not closed; repeat the first one")
+    return points[:-1]
+
+
+def _bounds(ring: Ring) -> Box:
+    latitudes, longitudes = zip(*ring, strict=True)
+    return Box(min(latitudes), min(longitudes), max(latitudes), max(longitudes))
+
+
+def _touches(grid: Grid, cell: str, rings: list[Ring]) -> bool:
+    outline = grid.outline(cell)
+    if any(_inside(point, rings) for point in (grid.centre(cell), *outline)):
+        return True
+    return any(_inside(point, [outline]) for ring in rings for point in ring)
+
+
+def _inside(point: Point, rings: Sequence[Ring]) -> bool:
+    """Whether a ray to the east crosses the rings an odd number of times (holes included)."""
+    latitude, longitude = point
+    crossings = 0
+    for ring in rings:
+        for (lat_a, lon_a), (lat_b, lon_b) in zip(ring, [*ring[1:], ring[0]], strict=True):
+            if (lat_a > latitude) != (lat_b > latitude):
+                at = lon_a + (latitude - lat_a) / (lat_b - lat_a) * (lon_b - lon_a)
+                crossings += longitude < at
+    return crossings % 2 == 1

@@ -1,0 +1,159 @@
+"""Reading a `[metrics.NAME]` table of kind `location` into its sub-metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rappor_core.errors import MetricsFileError, ParameterError
+from rappor_core.grid import OTHER, Grid
+from rappor_core.grid_codes import Box
+from rappor_core.mechanism import TwoRoundMechanism
+from rappor_core.metrics import Metric, encodings_of
+from rappor_core.metrics_location import DEFAULT_GAP_MINUTES, DEFAULT_SLOTS, Location, Slot
+from rappor_core.metrics_tables import (
+    NOISE_KEYS,
+    SHAPE_KEYS,
+    needed,
+    positive,
+    read_mechanism,
+    refuse,
+    refuse_unknown,
+)
+from rappor_core.params import MAX_BITS, Encoding, RapporParams
+
+_PLACE_KEYS = {"grid", "box", "levels", "rows", "columns", "slots", "mode", "window", "pairs"}
+_PLACE_KEYS |= {"max_gap_minutes", "encoding", "num_symbols", "epsilon"}
+_OPTIONAL_KEYS = {"max_reports", "period", "min_reports", "accept_days", "keep_raw_days"}
+_REQUIRED_KEYS = {"kind", "description", "owner", "expires"}
+_KEYS = _PLACE_KEYS | _OPTIONAL_KEYS | _REQUIRED_KEYS | {"max_memoized_values"}
+_UNCAPPED = 1_000_000  # a mode without permanent responses is bounded by its reports
+
+
+def location_metrics(name: str, table: Mapping[str, Any]) -> Iterator[Metric]:
+    """Make one metric for each slot and level, named `name/slot/level`.
+
+    Raises MetricsFileError that names the metric, the key and the value.
+    """
+    refuse_unknown(f"metric {name!r}", table, _KEYS | SHAPE_KEYS | NOISE_KEYS)
+    common = {key: needed(name, table, key) for key in sorted(_REQUIRED_KEYS)}
+    common |= {key: table[key] for key in _OPTIONAL_KEYS & table.keys()} | _caps(name, table)
+    try:
+        for location in _locations(name, table):
+            params = _params(name, table, location)
+            full_name = f"{name}/{location.slot}/{location.level}"
+            yield Metric(name=full_name, params=params, location=location, fallback=OTHER, **common)
+    except (ParameterError, TypeError) as error:
+        raise MetricsFileError(f"metric {name!r}: {error}") from error
+
+
+def _caps(name: str, table: Mapping[str, Any]) -> dict[str, int]:
+    """What bounds a device for life: distinct cells, or reports."""
+    mode = needed(name, table, "mode")
+    if mode == "memo":
+        if table.get("encoding") == "symbol":
+            symbols = needed(name, table, "num_symbols")
+            return {"max_memoized_values": table.get("max_memoized_values", symbols)}
+        return {"max_memoized_values": needed(name, table, "max_memoized_values")}
+    if "max_memoized_values" in table:
+        refuse(name, "max_memoized_values", table["max_memoized_values"],
+               f"has no use: mode {mode!r} memoises nothing; max_reports bounds it")  # fmt: skip
+    if mode == "once":
+        if table.get("max_reports", 1) != 1:
+            refuse(name, "max_reports", table["max_reports"], "must be 1 for mode 'once'")
+        return {"max_memoized_values": _UNCAPPED, "max_reports": 1}
+    return {"max_memoized_values": _UNCAPPED}
+
+
+def _locations(name: str, table: Mapping[str, Any]) -> Iterator[Location]:
+    grid = _grid(name, table)
+    slots = tuple(map(Slot.parse, _list(name, table, "slots", DEFAULT_SLOTS)))
+    for slot in slots:
+        for level in grid.levels:
+            yield Location(
+                grid=grid,
+                level=level,
+                slots=slots,
+                slot=slot.name,
+                mode=table["mode"],
+                window=table.get("window", 0),
+                pairs=table.get("pairs", False),
+                max_gap_minutes=table.get("max_gap_minutes", DEFAULT_GAP_MINUTES),
+            )
+
+
+def _grid(name: str, table: Mapping[str, Any]) -> Grid:
+    box = _list(name, table, "box")
+    if len(box) != 4:
+        refuse(name, "box", box, "is not [south, west, north, east] in degrees")
+    levels = tuple(_list(name, table, "levels"))
+    kind, shape = needed(name, table, "grid"), (table.get("rows", 0), table.get("columns", 0))
+    return Grid(kind, Box(*box), levels, *shape)
+
+
+def _list(name: str, table: Mapping[str, Any], key: str, default: Any = None) -> list[Any]:
+    value = list(default) if default and key not in table else needed(name, table, key)
+    if not isinstance(value, list) or not value:
+        refuse(name, key, value, "is not a list with something in it")
+    return value
+
+
+def _params(name: str, table: Mapping[str, Any], location: Location) -> RapporParams:
+    """Bloom filter (one hash unless said), one bit a cell, or a symbol; and its noise."""
+    encoding = table.get("encoding", "bloom")
+    if encoding not in encodings_of("location"):
+        refuse(name, "encoding", encoding, f"is not one of {encodings_of('location')}")
+    shape = _shape(name, table, location, encoding)
+    mechanism = _noise(name, table, encoding, shape)
+    return RapporParams(mechanism=mechanism, encoding=encoding, **shape)
+
+
+def _shape(
+    name: str, table: Mapping[str, Any], location: Location, encoding: Encoding
+) -> dict[str, Any]:
+    if encoding != "symbol" and "num_symbols" in table:
+        refuse(name, "num_symbols", table["num_symbols"], "goes with encoding = 'symbol'")
+    cohorts = table.get("num_cohorts", 1) if encoding == "one_hot" else None
+    if encoding == "bloom":
+        fixed: tuple[str, ...] = ()
+        bits, hashes = needed(name, table, "num_bits"), table.get("num_hashes", 1)
+    else:
+        fixed, hashes = ("num_bits", "num_hashes", "hash"), 1
+        bits = table.get("num_symbols") if encoding == "symbol" else _one_hot(name, location)
+    for key in fixed:
+        if key in table:
+            refuse(name, key, table[key], f"is fixed by encoding = {encoding!r}; leave it out")
+    if cohorts is None:
+        cohorts = needed(name, table, "num_cohorts")
+    shape = {"num_bits": bits, "num_hashes": hashes, "num_cohorts": cohorts}
+    return shape | ({"hash": table["hash"]} if "hash" in table else {})
+
+
+def _one_hot(name: str, location: Location) -> int:
+    if location.pairs:
+        refuse(name, "pairs", True, "does not go with encoding 'one_hot'; use 'bloom' or 'symbol'")
+    cells = len(location.domain)
+    if cells > MAX_BITS:
+        refuse(name, "encoding", "one_hot",
+               f"would need {cells:,} bits at level {location.level}; use 'bloom'")  # fmt: skip
+    return cells
+
+
+def _noise(
+    name: str, table: Mapping[str, Any], encoding: Encoding, shape: Mapping[str, Any]
+) -> TwoRoundMechanism:
+    """The rounds of a mode: one fresh one for `window` and `once`, two for `memo`."""
+    if table["mode"] != "memo":
+        for key in sorted(NOISE_KEYS & table.keys()):
+            refuse(name, key, table[key], "goes with mode = 'memo'; give epsilon, of one report")
+        if encoding == "symbol":
+            refuse(name, "encoding", encoding, "goes with mode = 'memo'")
+        return TwoRoundMechanism.one_shot(positive(name, table, "epsilon") / shape["num_hashes"])
+    if "epsilon" in table:
+        refuse(name, "epsilon", table["epsilon"], "is epsilon_infinity and epsilon_one here")
+    if encoding != "symbol":
+        return read_mechanism(name, table, shape["num_hashes"], single_bit=False)
+    if table.get("mechanism", "loloha") != "loloha":
+        refuse(name, "mechanism", table["mechanism"], "is not 'loloha', the one for symbols")
+    epsilons = [positive(name, table, key) for key in ("epsilon_infinity", "epsilon_one")]
+    return TwoRoundMechanism.symbols(shape["num_bits"], *epsilons)

@@ -1,0 +1,171 @@
+"""`Location`: what a metric of kind `location` asks for. Public, frozen.
+
+A declared metric becomes one sub-metric for each slot and level, named `name/slot/level`: each has
+its own counters, and all share the declared name's ledger, cohort and permanent responses, so that
+a cell seen in several slots is paid for once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Literal, get_args
+
+from rappor_core.errors import ParameterError
+from rappor_core.grid import OTHER, Grid
+
+LocationMode = Literal["memo", "window", "once"]
+Days = Literal["all", "weekdays", "weekends"]
+
+MAX_GAP_MINUTES = 24 * 60
+DEFAULT_GAP_MINUTES = 60
+DEFAULT_SLOTS = ("day 0-24",)
+_SLOT = re.compile(
+    r"(?P<name>[a-z][a-z0-9_-]{0,31}) (?P<first>\d{1,2})-(?P<last>\d{1,2})"
+    r"(?: (?P<days>weekdays|weekends))?",
+    re.ASCII,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """Hours of the local day: from `first` to `last` o'clock, over midnight if last <= first.
+
+    "night 22-6" is the first six hours and the last two of the same local date.
+    """
+
+    name: str
+    first: int
+    last: int
+    days: Days = "all"
+
+    @classmethod
+    def parse(cls, text: object) -> Slot:
+        """Read "night 22-6" or "work 9-17 weekdays". Raises ParameterError."""
+        match = _SLOT.fullmatch(text) if isinstance(text, str) else None
+        if match is None:
+            raise ParameterError(
+                f"slot {text!r}: write a name and hours such as 'night 22-6', "
+                "and 'weekdays' or 'weekends' after them if it is not every day"
+            )
+        first, last = int(match["first"]), int(match["last"])
+        if first > 23 or not 1 <= last <= 24 or first == last:
+            raise ParameterError(f"slot {text!r}: hours run from 0-23 to 1-24, and must differ")
+        days: Days = match["days"] or "all"  # type: ignore[assignment]
+        return cls(match["name"], first, last, days)
+
+    def __str__(self) -> str:
+        """Write `parse`'s form."""
+        hours = f"{self.name} {self.first}-{self.last}"
+        return hours if self.days == "all" else f"{hours} {self.days}"
+
+    def covers(self, hour: int, weekend: bool) -> bool:
+        """Whether an hour (0 to 23) of such a day belongs to it."""
+        if self.days != "all" and weekend != (self.days == "weekends"):
+            return False
+        if self.first < self.last:
+            return self.first <= hour < self.last
+        return hour >= self.first or hour < self.last
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """How places become values.
+
+    grid: cells, with every level of the metric.  level: this sub-metric's, one of the grid's.
+    slots: all that are declared, without overlap.  slot: this sub-metric's name among them.
+    mode: `memo` (a permanent response for each cell, reports every period), `window` (one fresh
+        report every `window` periods, at a phase drawn once) or `once` (one report for life).
+    window: periods, 0 but for mode `window`.  pairs: values are trips, "origin>destination".
+    max_gap_minutes: the longest time that one fix speaks for, on the device.
+
+    Raises ParameterError that repeats the bad value.
+    """
+
+    grid: Grid
+    level: int
+    slots: tuple[Slot, ...]
+    slot: str
+    mode: LocationMode
+    window: int = 0
+    pairs: bool = False
+    max_gap_minutes: int = DEFAULT_GAP_MINUTES
+
+    def __post_init__(self) -> None:
+        """Check each field alone, then together."""
+        if self.level not in self.grid.levels:
+            raise ParameterError(f"level {self.level!r} is not one of {list(self.grid.levels)}")
+        if self.mode not in get_args(LocationMode):
+            raise ParameterError(f"mode = {self.mode!r} is not one of {get_args(LocationMode)}")
+        self._check_slots()
+        longest = 1_000 if self.mode == "window" else 0
+        if type(self.window) is not int or not min(longest, 2) <= self.window <= longest:
+            raise ParameterError(
+                f"window = {self.window!r}: mode 'window' needs 2 to 1,000 periods, "
+                "the other modes none"
+            )
+        gap = self.max_gap_minutes
+        if type(gap) is not int or not 1 <= gap <= MAX_GAP_MINUTES:
+            raise ParameterError(f"max_gap_minutes = {gap!r} is not from 1 to {MAX_GAP_MINUTES}")
+        if type(self.pairs) is not bool:
+            raise ParameterError(f"pairs = {self.pairs!r} is not true or false")
+
+    def _check_slots(self) -> None:
+        names = [slot.name for slot in self.slots]
+        if self.slot not in names or len(set(names)) != len(names) or len(names) > 24:
+            raise ParameterError(f"slots {names} need 1 to 24 different names; {self.slot!r} too")
+        for weekend in (False, True):
+            for hour in range(24):
+                both = [slot.name for slot in self.slots if slot.covers(hour, weekend)]
+                if len(both) > 1:
+                    raise ParameterError(
+                        f"slots {both[0]!r} and {both[1]!r} overlap at {hour} o'clock; "
+                        "an hour belongs to one slot"
+                    )
+
+    @property
+    def domain(self) -> Mapping[str, int]:
+        """Every value of a one-hot sub-metric, with its bit: the cells in order, then `other`."""
+        return _domain(self.grid, self.level)
+
+    def slot_at(self, hour: int, weekend: bool) -> str | None:
+        """Find the name of the slot that an hour of such a day belongs to, if any."""
+        return next((slot.name for slot in self.slots if slot.covers(hour, weekend)), None)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values; `from_dict` is the inverse."""
+        return {
+            "grid": self.grid.to_dict(),
+            "level": self.level,
+            "slots": [str(slot) for slot in self.slots],
+            "slot": self.slot,
+            "mode": self.mode,
+            "window": self.window,
+            "pairs": self.pairs,
+            "max_gap_minutes": self.max_gap_minutes,
+        }
+
+    @property
+    def meaning(self) -> dict[str, Any]:
+        """What changes a report's meaning: all but the slot's name, which the sub-metric bears.
+
+        The slots of a metric share their parameters, and so the permanent response of a cell.
+        """
+        return {key: value for key, value in self.to_dict().items() if key != "slot"}
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> Location:
+        """Read `to_dict`'s form. Raises ParameterError."""
+        known = dict(fields)
+        if known.keys() != set(cls.__dataclass_fields__):
+            raise ParameterError(f"a location has unknown or missing keys: {sorted(known)}")
+        known["grid"] = Grid.from_dict(known["grid"])
+        known["slots"] = tuple(map(Slot.parse, known["slots"]))
+        return cls(**known)
+
+
+@lru_cache(maxsize=64)
+def _domain(grid: Grid, level: int) -> Mapping[str, int]:
+    return {name: bit for bit, name in enumerate((*grid.cells(level), OTHER))}

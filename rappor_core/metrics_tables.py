@@ -1,0 +1,70 @@
+"""Reading the tables of `metrics.toml`: the keys that kinds of metric share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+from rappor_core.errors import MetricsFileError
+from rappor_core.mechanism import TwoRoundMechanism
+
+SHAPE_KEYS = {"num_bits", "num_hashes", "num_cohorts", "hash"}
+NOISE_KEYS = {"mechanism", "prob_f", "prob_p", "prob_q", "epsilon_infinity", "epsilon_one"}
+_MECHANISMS = ("rappor", "l-sue", "l-osue")
+
+
+def read_mechanism(
+    name: str, table: Mapping[str, Any], num_hashes: Any, *, single_bit: bool
+) -> TwoRoundMechanism:
+    """From probabilities, or solved from two epsilons; one or the other, never both."""
+    epsilons = {key: table[key] for key in ("epsilon_infinity", "epsilon_one") if key in table}
+    probabilities = {key for key in ("prob_f", "prob_p", "prob_q") if key in table}
+    choice = table.get("mechanism", "rappor")
+    if choice not in _MECHANISMS:
+        refuse(name, "mechanism", choice, f"is not one of {', '.join(_MECHANISMS)}")
+    if epsilons and probabilities:
+        both = sorted(probabilities | epsilons.keys())
+        raise MetricsFileError(f"metric {name!r}: give probabilities or epsilons, not {both}")
+    if not epsilons:
+        if choice != "rappor":
+            refuse(name, "mechanism", choice, "needs epsilon_infinity and epsilon_one")
+        three = [needed(name, table, key) for key in ("prob_f", "prob_p", "prob_q")]
+        return TwoRoundMechanism.rappor(*three)
+    pair = [positive(name, table, key) for key in ("epsilon_infinity", "epsilon_one")]
+    if type(num_hashes) is not int or num_hashes < 1:
+        refuse(name, "num_hashes", num_hashes, "is not a whole number of 1 or more")
+    if choice == "l-osue":
+        if single_bit:
+            refuse(name, "mechanism", choice, "has no use for a boolean; use 'l-sue'")
+        return TwoRoundMechanism.optimised(*(value / num_hashes for value in pair))
+    share = 2.0 if single_bit else 1 / num_hashes
+    return TwoRoundMechanism.symmetric(*(value * share for value in pair))
+
+
+def positive(name: str, table: Mapping[str, Any], key: str) -> float:
+    """Read a key that must be a positive number of nats."""
+    value = needed(name, table, key)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+        refuse(name, key, value, "is not a positive number of nats")
+    return float(value)
+
+
+def needed(name: str, table: Mapping[str, Any], key: str) -> Any:
+    """Read a key that must be there."""
+    if key not in table:
+        raise MetricsFileError(f"metric {name!r}: {key} is missing")
+    return table[key]
+
+
+def refuse_unknown(where: str, table: Mapping[str, Any], known: set[str]) -> None:
+    """Refuse the first key that is not known, with its value."""
+    for key in sorted(table.keys() - known):
+        raise MetricsFileError(
+            f"{where}: unknown key {key} = {table[key]!r}; known are {', '.join(sorted(known))}"
+        )
+
+
+def refuse(name: str, key: str, value: Any, why: str) -> NoReturn:
+    """Raise MetricsFileError that names the metric, the key and the value."""
+    raise MetricsFileError(f"metric {name!r}: {key} = {value!r} {why}")

@@ -1,0 +1,202 @@
+"""What the demo asks a fleet, and what is true: metrics, readings, candidates, known shares."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+from pathlib import Path
+
+import numpy as np
+
+from rappor_core.metrics import Metric
+from rappor_core.metrics_file import MetricsFile, parse_metrics
+from simulations.fleet import Reading, repetition
+from simulations.populations import (
+    PopulationError,
+    absent_words,
+    draw_words,
+    read_holdings,
+    topic_words,
+)
+
+LENGTHS = ("2 letters", "3 letters", "4-5 letters", "6-7 letters", "8 or more")
+MIN_REPORTS = 100
+
+WORDS = """\
+# Made by `rappor demo`. Words of Python's help topics, one for each client.
+budget = {budget}
+
+[metrics.word]
+kind = "string"
+description = "A word, drawn from a real text"
+owner = "demo@example.org"
+expires = {expires}
+num_bits = 64
+num_hashes = 1
+num_cohorts = 32
+epsilon_infinity = {epsilon_infinity}
+epsilon_one = {epsilon_one}
+max_memoized_values = 2
+fallback = ""
+min_reports = {min_reports}
+
+[metrics.length]
+kind = "category"
+description = "How long the word is"
+owner = "demo@example.org"
+expires = {expires}
+categories = {categories}
+epsilon_infinity = {epsilon_infinity}
+epsilon_one = {epsilon_one}
+max_memoized_values = 2
+fallback = "2 letters"
+min_reports = {min_reports}
+"""
+
+VALUES = """\
+# Made by `rappor demo --input`. Every row of the file is one report of one client.
+budget = {budget}
+
+[metrics.value]
+kind = "string"
+description = "Column of a file"
+owner = "demo@example.org"
+expires = {expires}
+num_bits = 64
+num_hashes = 1
+num_cohorts = 32
+epsilon_infinity = {epsilon_infinity}
+epsilon_one = {epsilon_one}
+max_memoized_values = {cap}
+fallback = ""
+max_reports_per_period = {most}
+min_reports = {min_reports}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One metric of the demo, with its truth.
+
+    candidates: what to look for; None takes the metric's own categories.
+    true_shares: value -> share among the readings.  repeats: rho of `repetition`.
+    """
+
+    metric: Metric
+    candidates: Sequence[str] | None
+    true_shares: Mapping[str, float]
+    repeats: float
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Everything that the demo needs to know before it starts.
+
+    readings: sorted by client.  cost: what the caps cost a device, in words.
+    """
+
+    toml: str
+    file: MetricsFile
+    readings: Sequence[Reading]
+    questions: Sequence[Question]
+    num_clients: int
+    cost: str
+
+
+def plan_words(
+    num_clients: int, epsilons: tuple[float, float], today: date, rng: np.random.Generator
+) -> Plan:
+    """Words of a real text and their lengths, from `num_clients` devices, one report of each."""
+    counts = topic_words()
+    words = list(counts)
+    toml = WORDS.format(
+        budget=4 * epsilons[0],
+        expires=today + timedelta(days=1),
+        epsilon_infinity=epsilons[0],
+        epsilon_one=epsilons[1],
+        categories=list(LENGTHS),
+        min_reports=min(MIN_REPORTS, num_clients),
+    ).replace("'", '"')
+    drawn = draw_words(counts, num_clients, rng)
+    readings = [
+        reading
+        for client, word in enumerate(drawn)
+        for reading in (
+            Reading(str(client), "word", word),
+            Reading(str(client), "length", length_of(word)),
+        )
+    ]
+    listed = {"word": words + absent_words(words, rng), "length": None}
+    return _plan(toml, readings, listed, num_clients)
+
+
+def plan_values(
+    path: Path,
+    column: str,
+    client_column: str | None,
+    epsilons: tuple[float, float],
+    today: date,
+    rng: np.random.Generator,
+) -> Plan:
+    """The true values of a file, one report for each row and client."""
+    holdings = sorted(
+        read_holdings(path, column, client_column), key=lambda holding: holding.client
+    )
+    if not holdings:
+        raise PopulationError(f"{path}: has no rows")
+    per_client = Counter(holding.client for holding in holdings)
+    values = sorted({holding.value for holding in holdings} - {""})
+    if not values:
+        raise PopulationError(f"{path}: column {column!r} is empty in every row")
+    cap = len(values) + 1  # the fallback has its own place
+    toml = VALUES.format(
+        budget=cap * epsilons[0],
+        expires=today + timedelta(days=1),
+        epsilon_infinity=epsilons[0],
+        epsilon_one=epsilons[1],
+        cap=cap,
+        most=min(max(per_client.values()), 10_000),
+        min_reports=min(MIN_REPORTS, len(holdings)),
+    )
+    readings = [Reading(holding.client, "value", holding.value) for holding in holdings]
+    return _plan(toml, readings, {"value": values + absent_words(values, rng)}, len(per_client))
+
+
+def length_of(word: str) -> str:
+    """The category of a word's length."""
+    return LENGTHS[sum(len(word) >= edge for edge in (3, 4, 6, 8))]
+
+
+def _plan(
+    toml: str,
+    readings: Sequence[Reading],
+    listed: Mapping[str, Sequence[str] | None],
+    num_clients: int,
+) -> Plan:
+    file = parse_metrics(toml)
+    questions = [
+        _question(metric, listed[name], [r for r in readings if r.metric == name])
+        for name, metric in file.metrics.items()
+    ]
+    return Plan(toml, file, readings, questions, num_clients, _cost(file))
+
+
+def _question(
+    metric: Metric, candidates: Sequence[str] | None, readings: Sequence[Reading]
+) -> Question:
+    counts = Counter(str(reading.value) for reading in readings)
+    shares = {value: count / len(readings) for value, count in counts.items()}
+    return Question(metric, candidates, shares, repetition(readings))
+
+
+def _cost(file: MetricsFile) -> str:
+    """What the caps on memoised values cost a device, in words."""
+    parts = [
+        f"{metric.name}: {metric.max_memoized_values} memoised values of epsilon "
+        f"{metric.params.epsilon_infinity:.2f} each, {metric.lifetime_epsilon:.1f} for life "
+        f"({metric.epsilon_one:.2f} a report)"
+        for metric in file.metrics.values()
+    ]
+    return f"{'; '.join(parts)}. All metrics together: {file.lifetime_epsilon:.1f}."

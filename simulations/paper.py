@@ -1,0 +1,97 @@
+"""The experiments of the RAPPOR paper (arXiv:1407.6981, section 5.1), in shape, from fresh draws.
+
+`normal`: basic one-time RAPPOR on a rounded normal variable, at three numbers of reports.
+`exponential`: 200 candidate strings, of which 100 have exponentially falling shares.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from decoder import Candidates, DecodeOptions, Decoding, decode
+from rappor_core.params import RapporParams
+from simulations.draws import draw_aggregate
+from simulations.populations import exponential_shares, normal_shares
+
+Floats = NDArray[np.float64]
+
+NORMAL_MEAN, NORMAL_DEVIATION, NORMAL_HIGHEST = 50.0, 10.0, 100
+NORMAL_REPORTS = (10_000, 100_000, 1_000_000)
+EXPONENTIAL_REPORTS = 1_000_000
+EXPONENTIAL_VALUES, EXPONENTIAL_CANDIDATES, EXPONENTIAL_RATE = 100, 200, 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """One decoding with its truth.
+
+    values: what was listed, (M,).  true_shares: realised shares among the reports, (M,); 0 for
+    values that nobody holds.
+    """
+
+    name: str
+    values: list[str]
+    true_shares: Floats
+    decoding: Decoding
+
+    @property
+    def true_positives(self) -> int:
+        """Values that were found and that somebody holds."""
+        return int((self.decoding.candidates.detected & (self.true_shares > 0)).sum())
+
+    @property
+    def false_positives(self) -> int:
+        """Values that were found and that nobody holds."""
+        return int((self.decoding.candidates.detected & (self.true_shares == 0)).sum())
+
+    @property
+    def coverage(self) -> float:
+        """Share of all candidates whose interval holds the realised share."""
+        table = self.decoding.candidates
+        return float(((table.low <= self.true_shares) & (self.true_shares <= table.high)).mean())
+
+
+def normal(num_reports: int, rng: np.random.Generator, options: DecodeOptions) -> Experiment:
+    """Basic one-time RAPPOR, p = .5, q = .75: one bit for each whole number 0 to 100."""
+    shares = normal_shares(NORMAL_MEAN, NORMAL_DEVIATION, NORMAL_HIGHEST)
+    params = RapporParams.rappor(
+        num_bits=len(shares),
+        num_hashes=1,
+        num_cohorts=1,
+        prob_f=0,
+        prob_p=0.5,
+        prob_q=0.75,
+        encoding="one_hot",
+    )
+    values = [str(number) for number in range(len(shares))]
+    return _run(
+        f"normal, {num_reports:,} reports", values, shares, num_reports, params, rng, options
+    )
+
+
+def exponential(num_reports: int, rng: np.random.Generator, options: DecodeOptions) -> Experiment:
+    """128 bits, 2 hashes, 16 cohorts, f = .5, p = .5, q = .75; half of the candidates are wrong."""
+    params = RapporParams.rappor(
+        num_bits=128, num_hashes=2, num_cohorts=16, prob_f=0.5, prob_p=0.5, prob_q=0.75
+    )
+    shares = np.zeros(EXPONENTIAL_CANDIDATES)
+    shares[:EXPONENTIAL_VALUES] = exponential_shares(EXPONENTIAL_VALUES, EXPONENTIAL_RATE)
+    values = [f"v{number}" for number in range(1, EXPONENTIAL_CANDIDATES + 1)]
+    return _run("exponential", values, shares, num_reports, params, rng, options)
+
+
+def _run(
+    name: str,
+    values: list[str],
+    shares: Floats,
+    num_reports: int,
+    params: RapporParams,
+    rng: np.random.Generator,
+    options: DecodeOptions,
+) -> Experiment:
+    aggregate, holders = draw_aggregate(values, shares, num_reports, params, rng)
+    decoding = decode(aggregate, Candidates.from_strings(values), options)
+    return Experiment(name, values, holders / num_reports, decoding)

@@ -1,0 +1,119 @@
+"""Who reports what: populations with a known truth."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from itertools import islice
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rappor_core.errors import RapporError
+
+Floats = NDArray[np.float64]
+
+_WORD = re.compile(r"[a-z]{2,}")
+
+
+class PopulationError(RapporError, ValueError):
+    """A file or a setting from which no population can be made."""
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """One row of the truth: a client holds a value once. Private on a real device."""
+
+    client: str
+    value: str
+
+
+def topic_words() -> Counter[str]:
+    """Words of a real text on every machine, with their counts: Python's own help topics."""
+    topics: dict[str, str] = import_module("pydoc_data.topics").topics
+    words: Counter[str] = Counter()
+    for text in topics.values():
+        words.update(_WORD.findall(text.lower()))
+    return words
+
+
+def absent_words(words: Sequence[str], rng: np.random.Generator) -> list[str]:
+    """As many plausible strings that are not among `words`: halves of two of them, joined."""
+    taken, absent = set(words), list[str]()
+    for left_at, right_at in rng.integers(len(words), size=(len(words), 2)).tolist():
+        left, right = words[left_at], words[right_at]
+        joined = left[: (len(left) + 1) // 2] + right[len(right) // 2 :]
+        while joined in taken:  # short values leave little choice: lengthen until it is new
+            joined += words[int(rng.integers(len(words)))]
+        taken.add(joined)
+        absent.append(joined)
+    return absent
+
+
+def draw_words(counts: Counter[str], num_clients: int, rng: np.random.Generator) -> list[str]:
+    """One word for each client, drawn with the frequency that it has in the text."""
+    words = list(counts)
+    weights = np.array([counts[word] for word in words], dtype=float)
+    chosen = rng.choice(len(words), size=num_clients, p=weights / weights.sum())
+    return [words[i] for i in chosen]
+
+
+def normal_shares(mean: float, deviation: float, highest: int) -> Floats:
+    """Shares of the whole numbers 0..highest of a rounded normal variable. (highest + 1,)."""
+    numbers = np.arange(highest + 1)
+    weights = np.exp(-0.5 * ((numbers - mean) / deviation) ** 2)
+    return np.asarray(weights / weights.sum())
+
+
+def exponential_shares(num_values: int, rate: float) -> Floats:
+    """Shares proportional to e^(-rate i), i = 0..num_values - 1. (num_values,)."""
+    weights = np.exp(-rate * np.arange(num_values))
+    return np.asarray(weights / weights.sum())
+
+
+def read_holdings(
+    path: Path, column: str, client_column: str | None = None, limit: int | None = None
+) -> list[Holding]:
+    """Read true values from a CSV file, gzip or not, one report for each row.
+
+    Without `client_column` every row is a client of its own. Empty values are kept: "no value" is
+    one. Raises PopulationError that names the file and the column.
+    """
+    try:
+        with _opened(path) as stream:
+            reader = csv.DictReader(stream)
+            _check_columns(path, reader.fieldnames or [], column, client_column)
+            return list(islice(_rows(reader, column, client_column), limit))
+    except (OSError, UnicodeDecodeError, csv.Error, EOFError) as error:
+        raise PopulationError(f"{path}: cannot be read as CSV: {error}") from error
+
+
+def _opened(path: Path) -> IO[str]:
+    with path.open("rb") as probe:
+        zipped = probe.read(2) == b"\x1f\x8b"
+    if zipped:
+        return gzip.open(path, "rt", encoding="utf-8-sig", newline="")
+    return path.open(encoding="utf-8-sig", newline="")
+
+
+def _rows(reader: csv.DictReader[str], column: str, client_column: str | None) -> Iterator[Holding]:
+    for number, row in enumerate(reader):
+        client = row[client_column] if client_column else str(number)
+        yield Holding(client or "", row[column] or "")
+
+
+def _check_columns(
+    path: Path, present: Sequence[str], column: str, client_column: str | None
+) -> None:
+    for name in filter(None, (column, client_column)):
+        if name not in present:
+            raise PopulationError(
+                f"{path}: there is no column {name!r}; it has {', '.join(present) or 'none'}"
+            )

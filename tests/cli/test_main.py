@@ -1,0 +1,69 @@
+"""The `rappor` command itself: help, exit codes, and errors of one line."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rappor_cli import main as cli
+
+
+def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["--help"]) == 0
+    out = capsys.readouterr().out
+    assert all(f"  {name} " in out for name in cli.COMMANDS)
+    assert cli.main([]) == 2
+
+
+def test_an_unknown_command_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["decoed"]) == 2
+    assert "'decoed'" in capsys.readouterr().err
+
+
+def test_wrong_options_are_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["simulate", "normal", "--correction", "magic"]) == 2
+    assert "magic" in capsys.readouterr().err
+    assert cli.main(["demo", "--input", "x.csv"]) == 2
+    assert "--column" in capsys.readouterr().err
+
+
+def test_an_error_of_ours_is_one_line_and_exit_1(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    missing = str(tmp_path / "none.csv")
+    code = cli.main(["demo", "--input", missing, "--column", "x", "-o", str(tmp_path)])
+    err = capsys.readouterr().err
+    assert code == 1
+    assert err.count("\n") == 1
+    assert err.startswith("rappor demo: ")
+    assert missing in err
+
+
+def test_a_missing_library_is_named_with_the_way_out() -> None:
+    """As on a machine with the base install alone."""
+    code = (
+        "import sys; sys.modules['typer'] = None; from rappor_cli.main import main; "
+        "sys.exit(main(['decode', '--help']))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "pip install 'rappor-telemetry[all]'" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_the_module_runs_as_the_command() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "rappor_cli", "--help"],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "usage: rappor COMMAND" in done.stdout

@@ -1,0 +1,12 @@
+"""Settings of all tests: property tests draw the same examples at each run.
+
+`RAPPOR_FUZZ=1 pytest` draws fresh ones, to look for what the fixed ones missed.
+"""
+
+import os
+
+from hypothesis import settings
+
+settings.register_profile("repeatable", derandomize=True, deadline=None)
+settings.register_profile("fuzz", deadline=None, max_examples=1000)
+settings.load_profile("fuzz" if os.environ.get("RAPPOR_FUZZ") else "repeatable")

@@ -1,0 +1,96 @@
+"""Aggregates: shapes, sums, files."""
+
+import json
+from dataclasses import replace
+from datetime import date
+from typing import Any
+
+import pytest
+
+from rappor_core.aggregate import Aggregate
+from rappor_core.errors import AggregateError, ParameterError, WireFormatError
+from rappor_core.params import RapporParams
+
+PARAMS = RapporParams.rappor(
+    num_bits=4, num_hashes=2, num_cohorts=2, prob_f=0.5, prob_p=0.5, prob_q=0.75
+)
+ONE = Aggregate(
+    metric="homepage",
+    params=PARAMS,
+    reports_per_cohort=(3, 0),
+    bit_counts=((0, 1, 2, 3), (0, 0, 0, 0)),
+    params_id="ab" * 16,
+    first_day=date(2026, 1, 1),
+    last_day=date(2026, 1, 7),
+    definition={"owner": "web-team@example.org"},
+)
+NEXT = replace(ONE, first_day=date(2026, 1, 8), last_day=date(2026, 1, 8))
+
+
+def test_a_file_gives_it_back() -> None:
+    assert Aggregate.from_json(ONE.to_json()) == ONE
+    assert Aggregate.from_json(ONE.to_json().encode()) == ONE
+    undated = replace(ONE, first_day=None, last_day=None)
+    assert Aggregate.from_json(undated.to_json()) == undated
+
+
+def test_merging_adds_counts_and_joins_windows() -> None:
+    both = ONE.merge(NEXT)
+    assert both.reports_per_cohort == (6, 0)
+    assert both.bit_counts == ((0, 2, 4, 6), (0, 0, 0, 0))
+    assert (both.first_day, both.last_day) == (date(2026, 1, 1), date(2026, 1, 8))
+    assert both.num_reports == 6
+
+
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        (replace(NEXT, metric="other"), "'other'"),
+        (replace(NEXT, params_id="cd" * 16), "cdcd"),
+        (ONE, "overlap"),
+    ],
+)
+def test_what_does_not_fit_is_not_added(other: Aggregate, message: str) -> None:
+    with pytest.raises(AggregateError, match=message):
+        ONE.merge(other)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"reports_per_cohort": (3,)}, "num_cohorts = 2"),
+        ({"bit_counts": ((0, 1, 2, 3),)}, "1 rows"),
+        ({"bit_counts": ((0, 1, 2), (0, 0, 0))}, "cohort 0 has 3"),
+        ({"bit_counts": ((0, 1, 2, 4), (0, 0, 0, 0))}, "0 to 4"),
+        ({"bit_counts": ((0, -1, 2, 3), (0, 0, 0, 0))}, "from -1"),
+        ({"reports_per_cohort": (3, -1)}, "-1 reports"),
+        ({"last_day": date(2025, 1, 1)}, "backwards"),
+    ],
+)
+def test_counts_that_cannot_be_are_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(AggregateError, match=message):
+        replace(ONE, **changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "error"),
+    [
+        ({"version": 2}, WireFormatError),
+        ({"extra": 1}, WireFormatError),
+        ({"metric": 3}, WireFormatError),
+        ({"params": []}, WireFormatError),
+        ({"params": {}}, ParameterError),
+        ({"bit_counts": 3}, WireFormatError),
+        ({"bit_counts": [[0.5, 1, 2, 3], [0, 0, 0, 0]]}, WireFormatError),
+        ({"reports_per_cohort": [True, 0]}, WireFormatError),
+        ({"first_day": "yesterday"}, WireFormatError),
+        ({"first_day": 3}, WireFormatError),
+    ],
+)
+def test_files_that_must_fail(changes: dict[str, Any], error: type[Exception]) -> None:
+    text = json.dumps(json.loads(ONE.to_json()) | changes)
+    with pytest.raises(error):
+        Aggregate.from_json(text)
+    for broken in ("", "[]", "{}", "null", text[:-1]):
+        with pytest.raises(WireFormatError):
+            Aggregate.from_json(broken)

@@ -1,0 +1,209 @@
+"""Places: cells hold their points, nest, tile the box; edges and mistakes have defined answers."""
+
+import math
+from functools import lru_cache
+
+import h3 as h3_library
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from rappor_core.errors import ParameterError, ValueRefusedError
+from rappor_core.grid import OTHER, Grid, GridKind, join_pair
+from rappor_core.grid_codes import Box, Geohash, Quadkey
+
+CITY = Box(40.5, -74.3, 40.95, -73.65)
+FIJI = Box(-21.0, 176.0, -12.0, -178.0)  # crosses the antimeridian
+BOXES = [CITY, FIJI, Box(-85.0, -180.0, 85.0, 180.0)]
+LEVELS: dict[GridKind, tuple[int, ...]] = {
+    "quadkey": (2, 3, 5),
+    "geohash": (1, 2, 3),
+    "square": (0, 1, 3),
+    "h3": (0, 1, 2),
+}
+
+
+def grid_over(kind: GridKind, box: Box) -> Grid:
+    shape = (3, 4) if kind == "square" else (0, 0)
+    return Grid(kind, box, LEVELS[kind], *shape)
+
+
+@lru_cache
+def domain(grid: Grid, level: int) -> frozenset[str]:
+    return frozenset(grid.cells(level))
+
+
+points = st.tuples(st.floats(0, 1), st.floats(0, 1))
+
+
+def point_in(box: Box, at: tuple[float, float]) -> tuple[float, float]:
+    latitude = min(box.south + at[0] * (box.north - box.south), box.north)
+    longitude = box.west + at[1] * box.width
+    return latitude, longitude - 360 if longitude > 180 else longitude
+
+
+@pytest.mark.parametrize("kind", list(LEVELS))
+@pytest.mark.parametrize("box", BOXES, ids=["city", "fiji", "world"])
+@settings(max_examples=60, deadline=None)
+@given(at=points)
+def test_the_domain_holds_every_point_of_the_box_and_levels_nest(
+    kind: GridKind, box: Box, at: tuple[float, float]
+) -> None:
+    grid = grid_over(kind, box)
+    latitude, longitude = point_in(box, at)
+    assume(box.holds(latitude, longitude))
+    values = [grid.place(latitude, longitude, level) for level in grid.levels]
+    for level, value in zip(grid.levels, values, strict=True):
+        assert value in domain(grid, level)
+        assert value == grid.parent(values[-1], level)
+        assert grid.system.parse(value)[1] == level
+
+
+@pytest.mark.parametrize("kind", ["quadkey", "geohash", "square"])
+@pytest.mark.parametrize("box", BOXES[:2], ids=["city", "fiji"])
+@settings(max_examples=60, deadline=None)
+@given(at=points)
+def test_a_cell_holds_its_points_and_lies_in_its_parent(
+    kind: GridKind, box: Box, at: tuple[float, float]
+) -> None:
+    grid = grid_over(kind, box)
+    latitude, longitude = point_in(box, at)
+    assume(box.holds(latitude, longitude))
+    outer = None
+    for level in grid.levels:
+        (south, west), _, (north, east), _ = grid.outline(grid.place(latitude, longitude, level))
+        assert south - 1e-9 <= latitude <= north + 1e-9
+        assert any(west - 1e-9 <= longitude + turn <= east + 1e-9 for turn in (0, 360))
+        if outer is not None:
+            assert outer[0] - 1e-9 <= south
+            assert north <= outer[1] + 1e-9
+        outer = south, north
+
+
+@pytest.mark.parametrize("kind", ["quadkey", "geohash", "square"])
+def test_cells_are_distinct_and_cover_the_box_once(kind: GridKind) -> None:
+    grid = grid_over(kind, CITY)
+    cells = grid.cells(grid.finest)
+    assert len(set(cells)) == len(cells)
+    assert OTHER not in cells
+    area = 0.0
+    for cell in cells:
+        (south, west), _, (north, east), _ = grid.outline(cell)
+        height = max(0.0, min(north, CITY.north) - max(south, CITY.south))
+        area += height * max(0.0, min(east, CITY.east) - max(west, CITY.west))
+    assert math.isclose(area, 0.45 * 0.65, rel_tol=1e-9)
+
+
+@pytest.mark.parametrize("kind", list(LEVELS))
+def test_names_are_read_back_and_other_text_is_refused(kind: GridKind) -> None:
+    grid = grid_over(kind, CITY)
+    for level in grid.levels:
+        for cell in grid.cells(level):
+            code, parsed = grid.system.parse(cell)
+            assert (grid.system.name(code, parsed), parsed) == (cell, level)
+    for text in ("", "!", OTHER, "0-0", "1-99-0", "13-0-0", "-1-0-0", "4" * 30, "A" * 13, "8a2a"):
+        with pytest.raises(ValueRefusedError):
+            grid.system.parse(text)
+
+
+def test_known_cells() -> None:
+    """Worked examples of the two formats' own documentation, and the h3 library itself."""
+    assert Quadkey().name(Quadkey().cell(47.61, -122.33, 9), 9) == "021230030"
+    assert Geohash().name(Geohash().cell(57.64911, 10.40744, 11), 11) == "u4pruydqqvj"
+    assert Geohash().name(Geohash().cell(42.605, -5.603, 5), 5) == "ezs42"
+    grid = Grid("h3", CITY, (6, 8))
+    assert grid.place(40.76, -73.97, 8) == h3_library.latlng_to_cell(40.76, -73.97, 8)
+
+
+def test_coarse_h3_cells_come_from_the_fine_one() -> None:
+    """H3 does not nest: indexing the point at the coarse level would differ near its edge."""
+    grid = Grid("h3", CITY, (6, 9))
+    differ = 0
+    for step in range(400):
+        point = 40.52 + step * 0.001, -74.2 + step * 0.0013
+        differ += grid.place(*point, 6) != h3_library.latlng_to_cell(*point, 6)
+        fine = grid.place(*point, 9)
+        assert grid.place(*point, 6) == h3_library.cell_to_parent(fine, 6)
+        assert grid.place(*point, 6) in domain(grid, 6)
+    assert differ > 0
+
+
+def test_outside_is_a_value() -> None:
+    grid = grid_over("quadkey", CITY)
+    assert grid.locate(48.0, 2.0) is None
+    assert grid.place(48.0, 2.0, 3) == OTHER
+    assert join_pair("a", "b") == "a>b"
+    assert join_pair("a", OTHER) == join_pair(OTHER, "b") == OTHER
+
+
+def test_longitudes_turn_and_the_antimeridian_is_one_line() -> None:
+    grid = grid_over("geohash", FIJI)
+    assert grid.locate(-15.0, 182.0 - 360) == grid.locate(-15.0, 182.0)
+    assert grid.locate(-15.0, 179.999) is not None
+    assert grid.locate(-15.0, -179.999) is not None
+    assert grid.locate(-15.0, 0.0) is None
+    east_end = Grid("quadkey", Box(-10, 170, 10, 180), (4,))
+    assert east_end.locate(0.5, -180.0) == east_end.locate(0.5, 180.0) is not None
+
+
+@pytest.mark.parametrize("kind", ["geohash", "h3", "square"])
+@pytest.mark.parametrize("latitude", [90.0, -90.0])
+def test_poles(kind: GridKind, latitude: float) -> None:
+    grid = grid_over(kind, Box(-90, -180, 90, 180))
+    assert grid.place(latitude, 12.0, grid.finest) in grid.cells(grid.finest)
+
+
+def test_quadkeys_end_before_the_poles() -> None:
+    with pytest.raises(ParameterError, match=r"85\.0511"):
+        Grid("quadkey", Box(60, 0, 90, 10), (4,))
+
+
+@pytest.mark.parametrize(
+    ("latitude", "longitude", "why"),
+    [
+        (-73.97, 40.76, "swapped"),
+        (math.nan, -74.0, "finite"),
+        (40.7, math.inf, "finite"),
+        (91.0, -74.0, "latitude"),
+        (40.7, 1000.0, "longitude"),
+        ("40.7", -74.0, "str and float"),
+        (None, None, "NoneType"),
+    ],
+)
+def test_what_is_not_a_point_is_refused_without_being_repeated(
+    latitude: float, longitude: float, why: str
+) -> None:
+    with pytest.raises(ValueRefusedError, match=why) as caught:
+        Grid("quadkey", CITY, (12,)).locate(latitude, longitude)
+    assert "73" not in str(caught.value)
+    assert "40" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        (lambda: Box(41, 0, 40, 1), "empty"),
+        (lambda: Box(40, 0, 91, 1), "north = 91"),
+        (lambda: Box(40, math.nan, 41, 1), "west = nan"),
+        (lambda: Box(40, True, 41, 1), "west = True"),
+        (lambda: Grid("hex", CITY, (1,)), "'hex'"),  # type: ignore[arg-type]
+        (lambda: Grid("quadkey", CITY, ()), "levels"),
+        (lambda: Grid("quadkey", CITY, (5, 4)), "increase"),
+        (lambda: Grid("quadkey", CITY, (29,)), "level 29"),
+        (lambda: Grid("quadkey", CITY, (4,), 2, 2), "rows"),
+        (lambda: Grid("square", CITY, (4,)), "rows = 0"),
+        (lambda: Grid("quadkey", CITY, (24,)).cells(24), "at most 1,000,000"),
+        (lambda: Grid("quadkey", CITY, (4,)).parent("032010", 9), "level 9"),
+    ],
+)
+def test_bad_grids_are_named(make, why: str) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(ParameterError, match=why):
+        make()
+
+
+def test_a_grid_survives_its_plain_form() -> None:
+    for kind in LEVELS:
+        grid = grid_over(kind, FIJI)
+        assert Grid.from_dict(grid.to_dict()) == grid
+    with pytest.raises(ParameterError, match="keys"):
+        Grid.from_dict({"kind": "h3"})

@@ -1,0 +1,67 @@
+"""Candidates of a region: a box, a polygon with a hole, a list."""
+
+import pytest
+
+from rappor_core.errors import ParameterError
+from rappor_core.grid import Grid
+from rappor_core.grid_codes import Box
+from rappor_core.grid_region import listed_cells, region_cells
+
+GRID = Grid("square", Box(0, 0, 10, 10), (0,), rows=10, columns=10)
+
+
+def ring(south: float, west: float, north: float, east: float) -> list[list[float]]:
+    return [[west, south], [east, south], [east, north], [west, north], [west, south]]
+
+
+def polygon(*rings: list[list[float]]) -> dict[str, object]:
+    return {"type": "Polygon", "coordinates": list(rings)}
+
+
+def test_a_box_takes_every_cell_that_it_touches() -> None:
+    assert region_cells(GRID, 0, Box(2.5, 3.5, 3.5, 4.5)) == ("0-2-3", "0-2-4", "0-3-3", "0-3-4")
+    with pytest.raises(ParameterError, match="in common"):
+        region_cells(Grid("quadkey", Box(0, 0, 10, 10), (6,)), 6, Box(40, 40, 50, 50))
+
+
+def test_a_polygon_takes_cells_by_centre_or_corner_and_spares_its_hole() -> None:
+    whole = region_cells(GRID, 0, polygon(ring(1.1, 1.1, 5.9, 5.9)))
+    assert len(whole) == 25
+    holed = region_cells(GRID, 0, polygon(ring(1.1, 1.1, 5.9, 5.9), ring(2.9, 2.9, 4.1, 4.1)))
+    assert set(whole) - set(holed) == {"0-3-3"}
+
+
+def test_a_polygon_within_one_cell_finds_it() -> None:
+    assert region_cells(GRID, 0, polygon(ring(7.1, 8.1, 7.2, 8.2))) == ("0-7-8",)
+
+
+def test_collections_of_features_are_united() -> None:
+    features = [
+        {"type": "Feature", "geometry": polygon(ring(0.1, 0.1, 0.9, 0.9))},
+        {"type": "Feature", "geometry": {"type": "MultiPolygon",
+         "coordinates": [[ring(5.1, 5.1, 5.9, 5.9)], [ring(9.1, 9.1, 9.9, 9.9)]]}},
+    ]  # fmt: skip
+    found = region_cells(GRID, 0, {"type": "FeatureCollection", "features": features})
+    assert found == ("0-0-0", "0-5-5", "0-9-9")
+
+
+@pytest.mark.parametrize(
+    ("geometry", "why"),
+    [
+        ({"type": "Point", "coordinates": [1, 2]}, "'Point'"),
+        ({"type": "Feature", "geometry": None}, "None"),
+        ({"type": "Polygon", "coordinates": [[[0, 0], [1, 0], [1, 1]]]}, "not closed"),
+        ({"type": "Polygon", "coordinates": [[["a", 0]]]}, "list of points"),
+    ],
+)
+def test_other_geometries_are_refused(geometry: dict[str, object], why: str) -> None:
+    with pytest.raises(ParameterError, match=why):
+        region_cells(GRID, 0, geometry)
+
+
+def test_a_list_is_checked() -> None:
+    assert listed_cells(GRID, 0, ["0-1-1", "other", "0-1-1", "0-0-0"]) == ("0-1-1", "0-0-0")
+    with pytest.raises(ParameterError, match="0-10-0"):
+        listed_cells(GRID, 0, ["0-10-0"])
+    with pytest.raises(ParameterError, match="'1-1-1'"):
+        listed_cells(GRID, 0, ["1-1-1"])

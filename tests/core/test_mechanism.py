@@ -1,0 +1,84 @@
+"""Probabilities over 2**16: RAPPOR's formulas, the solved rounds, and what is refused."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rappor_core.errors import InformationLostError, ParameterError
+from rappor_core.mechanism import PROBABILITY_SCALE, TwoRoundMechanism, quantise
+from rappor_core.privacy import epsilon_infinity, epsilon_one
+
+
+@pytest.mark.parametrize(("f", "p", "q"), [(0.5, 0.5, 0.75), (0.75, 0.5, 0.75), (0.25, 0.2, 0.9)])
+def test_report_probabilities_are_those_of_the_paper(f: float, p: float, q: float) -> None:
+    mechanism = TwoRoundMechanism.rappor(f, p, q)
+    assert mechanism.q_star == pytest.approx(f * (p + q) / 2 + (1 - f) * q, abs=4e-5)
+    assert mechanism.p_star == pytest.approx(f * (p + q) / 2 + (1 - f) * p, abs=4e-5)
+
+
+def test_report_probabilities_are_exact_for_the_rounded_probabilities() -> None:
+    mechanism = TwoRoundMechanism(p1=40_001, q1=7, p2=65_535, q2=3)
+    scale = PROBABILITY_SCALE
+    exact = (40_001 * 65_535 + (scale - 40_001) * 3) / scale**2
+    assert mechanism.q_star == exact
+
+
+def test_one_time_rappor_has_no_permanent_round() -> None:
+    mechanism = TwoRoundMechanism.rappor(0, 0.5, 0.75)
+    assert not mechanism.has_permanent_round
+    assert (mechanism.p_star, mechanism.q_star) == (0.5, 0.75)
+    assert TwoRoundMechanism.rappor(0.5, 0.5, 0.75).has_permanent_round
+
+
+@pytest.mark.parametrize("value", [-0.1, 1.1, math.nan, math.inf, "0.5", True, None])
+def test_a_probability_out_of_range_is_refused_by_value(value: object) -> None:
+    with pytest.raises(ParameterError, match="prob_p") as caught:
+        TwoRoundMechanism.rappor(0.5, value, 0.75)  # type: ignore[arg-type]
+    assert repr(value) in str(caught.value)
+
+
+@pytest.mark.parametrize("value", [1e-9, 1 - 1e-9])
+def test_a_probability_that_would_become_certain_is_refused(value: float) -> None:
+    with pytest.raises(ParameterError, match="would be rounded"):
+        quantise("prob_q", value)
+    assert quantise("prob_q", round(value)) == round(value) * PROBABILITY_SCALE
+
+
+@pytest.mark.parametrize(("f", "p", "q"), [(1, 0.5, 0.75), (0.5, 0.4, 0.4)])
+def test_parameters_that_keep_nothing_are_refused(f: float, p: float, q: float) -> None:
+    with pytest.raises(InformationLostError, match="keeps nothing"):
+        TwoRoundMechanism.rappor(f, p, q)
+
+
+def test_a_permanent_round_that_inverts_is_refused() -> None:
+    with pytest.raises(ParameterError, match="swap"):
+        TwoRoundMechanism(p1=1, q1=2, p2=3, q2=4)
+
+
+epsilons = st.tuples(st.floats(0.05, 8), st.floats(0.05, 0.9)).map(lambda t: (t[0], t[0] * t[1]))
+
+
+@given(epsilons)
+def test_solved_rounds_keep_both_promises_and_come_close(pair: tuple[float, float]) -> None:
+    infinity, one = pair
+    for make in (TwoRoundMechanism.symmetric, TwoRoundMechanism.optimised):
+        mechanism = make(infinity, one)
+        got = (
+            epsilon_infinity(mechanism, 1, single_bit=False),
+            epsilon_one(mechanism, 1, single_bit=False),
+        )
+        assert got[0] <= infinity * (1 + 1e-12)
+        assert got[1] <= one * (1 + 1e-12)
+        assert got == pytest.approx((infinity, one), rel=0.02, abs=0.005)
+
+
+def test_optimised_reports_a_held_bit_with_one_half() -> None:
+    assert TwoRoundMechanism.optimised(3, 1).q_star == pytest.approx(0.5, abs=1e-4)
+
+
+@pytest.mark.parametrize("pair", [(1, 1), (1, 2), (math.inf, 1), (1, 0), (1, -1), (math.nan, 1)])
+def test_epsilons_that_no_rounds_can_have_are_refused(pair: tuple[float, float]) -> None:
+    with pytest.raises(ParameterError, match="epsilon_one"):
+        TwoRoundMechanism.symmetric(*pair)

@@ -1,0 +1,245 @@
+"""metrics.toml: golden digests, values to bits, and files that must be refused by name."""
+
+import json
+import math
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from rappor_core.errors import MetricsFileError, ValueRefusedError
+from rappor_core.metrics import Metric
+from rappor_core.metrics_file import MetricsFile, check_metrics, load_metrics, parse_metrics
+
+VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "v1" / "metrics.json").read_text())
+TODAY = date(2026, 11, 21)
+
+STRING = """
+[metrics.homepage]
+kind = "string"
+description = "Home page of the browser"
+owner = "web-team@example.org"
+expires = 2027-06-30
+num_bits = 128
+num_hashes = 2
+num_cohorts = 32
+prob_f = 0.75
+prob_p = 0.5
+prob_q = 0.75
+max_memoized_values = 3
+fallback = "other"
+"""
+CATEGORY = """
+[metrics.theme]
+kind = "category"
+description = "Colour theme"
+owner = "web-team@example.org"
+expires = 2027-06-30
+categories = ["light", "dark", "none"]
+epsilon_infinity = 3.0
+epsilon_one = 1.0
+max_memoized_values = 3
+"""
+BOOLEAN = """
+[metrics.crashed]
+kind = "boolean"
+description = "Did the app crash today"
+owner = "core-team@example.org"
+expires = 2027-06-30
+epsilon_infinity = 1.5
+epsilon_one = 0.5
+"""
+
+
+@pytest.fixture
+def golden() -> MetricsFile:
+    return parse_metrics(VECTORS["metrics.toml"])
+
+
+def test_golden_digests_and_epsilons(golden: MetricsFile) -> None:
+    assert golden.metrics.keys() == VECTORS["expected"].keys()
+    for name, metric in golden.metrics.items():
+        expected = VECTORS["expected"][name]
+        assert metric.meaning == expected["meaning"]
+        assert metric.params_id == expected["params_id"]
+        assert metric.params.q_star == expected["q_star"]
+        assert metric.params.p_star == expected["p_star"]
+        assert metric.params.epsilon_infinity == pytest.approx(float(expected["epsilon_infinity"]))
+        assert metric.params.epsilon_one == pytest.approx(expected["epsilon_one"])
+        assert metric.params.epsilon_n(30) == pytest.approx(expected["epsilon_30"])
+        assert metric.lifetime_epsilon == pytest.approx(expected["lifetime_epsilon"])
+
+
+def test_a_definition_through_json_and_back(golden: MetricsFile) -> None:
+    for metric in golden.metrics.values():
+        assert Metric.from_dict(json.loads(json.dumps(metric.to_dict()))) == metric
+
+
+def test_params_id_follows_the_meaning_and_nothing_else(golden: MetricsFile) -> None:
+    metric = golden.metrics["theme"]
+    same = replace(metric, owner="x@example.org", min_reports=5, accept_days=1, name="other_name")
+    assert same.params_id == metric.params_id
+    swapped = replace(metric, categories=("dark", "light", "caf\u00e9"))
+    assert swapped.params_id != metric.params_id
+
+
+def test_values_become_bits(golden: MetricsFile) -> None:
+    assert golden.metrics["theme"].value_bits("dark", 0) == 0b010
+    assert golden.metrics["crashed"].value_bits(True, 0) == 1
+    assert golden.metrics["crashed"].value_bits(False, 0) == 0
+    for same in ("caf\u00e9", "cafe\u0301"):
+        assert golden.metrics["theme"].value_bits(same, 0) == 0b100
+    homepage = golden.metrics["homepage"]
+    assert homepage.value_bits("cafe\u0301", 3) == homepage.value_bits("caf\u00e9", 3)
+    assert homepage.value_bits("a", 3) != homepage.value_bits("a", 4)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("homepage", 17, "takes a string, not a int"),
+        ("homepage", {"secret-value"}, "metrics of their own"),
+        ("homepage", ["secret-value"], "metrics of their own"),
+        ("theme", "secret-value", "not one of its 3 categories"),
+        ("crashed", 1, "takes True or False, not a int"),
+        ("crashed", "secret-value", "True or False"),
+    ],
+)
+def test_a_value_that_cannot_be_encoded_is_refused_and_not_shown(
+    golden: MetricsFile, name: str, value: object, message: str
+) -> None:
+    with pytest.raises(ValueRefusedError, match=message) as caught:
+        golden.metrics[name].value_bits(value, 0)
+    assert "secret-value" not in str(caught.value)
+
+
+def test_a_boolean_has_the_epsilons_asked_for() -> None:
+    metric = parse_metrics(BOOLEAN).metrics["crashed"]
+    assert metric.params.epsilon_infinity == pytest.approx(1.5, rel=1e-3)
+    assert metric.params.epsilon_one == pytest.approx(0.5, rel=1e-3)
+    assert metric.lifetime_epsilon == pytest.approx(3.0, rel=1e-3)
+
+
+def test_hashes_share_the_epsilons_asked_for() -> None:
+    noise = "prob_f = 0.75\nprob_p = 0.5\nprob_q = 0.75"
+    text = STRING.replace(noise, "epsilon_infinity = 4.0\nepsilon_one = 1.0")
+    params = parse_metrics(text).metrics["homepage"].params
+    assert params.epsilon_infinity == pytest.approx(4, rel=1e-3)
+    assert params.epsilon_one == pytest.approx(1, rel=1e-3)
+
+
+def test_reports_for_life_can_be_the_tighter_bound() -> None:
+    metric = parse_metrics(CATEGORY + "max_reports = 2\n").metrics["theme"]
+    assert metric.lifetime_epsilon == pytest.approx(2 * metric.epsilon_one)
+
+
+def edit(text: str, old: str, new: str) -> str:
+    assert old in text
+    return text.replace(old, new)
+
+
+BAD = [
+    ("", "no [metrics.NAME] table"),
+    ("metrics = 3", "no [metrics.NAME] table"),
+    ("[metrics]\nhomepage = 3", "3 is not a table"),
+    ("a = [", "not TOML"),
+    ("colour = 1\n" + STRING, "colour = 1"),
+    ("budget = 0\n" + STRING, "budget = 0"),
+    ("budget = true\n" + STRING, "budget = True"),
+    ("budget = inf\n" + STRING, "budget = inf"),
+    ("budget = 6.0\n" + STRING, "budget = 6 is below the 6.130"),
+    (edit(STRING, "homepage", "Home"), "'Home'"),
+    (edit(STRING, 'kind = "string"', 'kind = "set"'), "kind = 'set'"),
+    (edit(STRING, 'kind = "string"\n', ""), "kind is missing"),
+    (edit(STRING, '"web-team@example.org"', '" "'), "owner = ' '"),
+    (edit(STRING, "2027-06-30", '"2027-06-30"'), "expires = '2027-06-30'"),
+    (edit(STRING, "2027-06-30", "2027-06-30T00:00:00"), "expires"),
+    (edit(STRING, "num_bits = 128", "num_bits = 1.5"), "num_bits = 1.5"),
+    (edit(STRING, "num_bits = 128\n", ""), "num_bits is missing"),
+    (edit(STRING, "num_hashes = 2", "num_hashes = 0"), "num_hashes = 0"),
+    (edit(STRING, "prob_f = 0.75", "prob_f = 75"), "prob_f = 75"),
+    (edit(STRING, "prob_f = 0.75", "prob_f = 1"), "keeps nothing"),
+    (edit(STRING, "prob_q = 0.75", "prob_q = 0.5"), "keeps nothing"),
+    (edit(STRING, "prob_f = 0.75", "prob_f = 0"), "max_reports = None is missing"),
+    (edit(STRING, "prob_f = 0.75", "epsilon_one = 1.0"), "probabilities or epsilons"),
+    (STRING + 'mechanism = "l-osue"', "mechanism = 'l-osue' needs epsilon_infinity"),
+    (STRING + 'mechanism = "laplace"', "mechanism = 'laplace'"),
+    (STRING + 'hash = "sha1"', "hash = 'sha1'"),
+    (STRING + 'period = "hour"', "period = 'hour'"),
+    (STRING + "max_reports_per_period = 0", "max_reports_per_period = 0"),
+    (STRING + "max_reports = true", "max_reports = True"),
+    (STRING + "accept_days = 91", "accept_days = 91"),
+    (STRING + "min_reports = 0", "min_reports = 0"),
+    (STRING + 'typo_key = "x"', "typo_key = 'x'"),
+    (STRING + 'categories = ["a", "b"]', "categories = ('a', 'b')"),
+    (edit(STRING, 'fallback = "other"\n', ""), "fallback = None is missing"),
+    (edit(STRING, "max_memoized_values = 3\n", ""), "max_memoized_values is missing"),
+    (edit(CATEGORY, '["light", "dark", "none"]', '["light"]'), "categories = ('light',)"),
+    (edit(CATEGORY, '["light", "dark", "none"]', '["a", "a"]'), "different strings"),
+    (edit(CATEGORY, '["light", "dark", "none"]', "[1, 2]"), "categories = [1, 2]"),
+    (edit(CATEGORY, 'categories = ["light", "dark", "none"]\n', ""), "categories is missing"),
+    (CATEGORY + "num_bits = 3", "num_bits = 3 is fixed"),
+    (edit(CATEGORY, "max_memoized_values = 3", "max_memoized_values = 2"), "fallback = None"),
+    (CATEGORY + 'fallback = "blue"', "fallback = 'blue'"),
+    (edit(CATEGORY, "epsilon_one = 1.0", "epsilon_one = 3.0"), "epsilon_one = 3.0"),
+    (edit(CATEGORY, "epsilon_one = 1.0", 'epsilon_one = "1"'), "epsilon_one = '1'"),
+    (edit(CATEGORY, "epsilon_one = 1.0\n", ""), "epsilon_one is missing"),
+    (BOOLEAN + 'mechanism = "l-osue"', "mechanism = 'l-osue' has no use"),
+    (edit(STRING, 'fallback = "other"', "fallback = 3"), "fallback = 3"),
+    (BOOLEAN + "fallback = true", "fallback = True"),
+    (BOOLEAN + "max_memoized_values = 3", "max_memoized_values = 3"),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), BAD)
+def test_files_that_must_fail_name_the_key_and_the_value(text: str, message: str) -> None:
+    with pytest.raises(MetricsFileError) as caught:
+        parse_metrics(text)
+    assert message in str(caught.value)
+
+
+def test_a_file_is_named_in_its_errors(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.toml"
+    with pytest.raises(MetricsFileError, match=r"metrics\.toml: cannot be read"):
+        load_metrics(path)
+    path.write_bytes(b"\xff")
+    with pytest.raises(MetricsFileError, match="cannot be read"):
+        load_metrics(path)
+    path.write_text(STRING)
+    assert load_metrics(path).metrics["homepage"].fallback == "other"
+
+
+@pytest.mark.parametrize(
+    "changes", [{"extra": 1}, {"expires": 3}, {"params": {}}, {"categories": 3}]
+)
+def test_definitions_that_must_fail(golden: MetricsFile, changes: dict[str, object]) -> None:
+    with pytest.raises(MetricsFileError):
+        Metric.from_dict(golden.metrics["theme"].to_dict() | changes)
+
+
+def messages(text: str, population: int | None = None, today: date = TODAY) -> list[str]:
+    found = check_metrics(parse_metrics(text), today=today, population=population)
+    return [f"{finding.level}: {finding.metric}: {finding.message}" for finding in found]
+
+
+def test_check_says_what_a_reviewer_should_know() -> None:
+    assert messages("budget = 20\n" + CATEGORY) == []
+    assert "no `budget`" in messages(CATEGORY)[0]
+    expired = messages("budget = 20\n" + CATEGORY, today=date(2027, 7, 1))
+    assert expired == ["error: theme: expired on 2027-06-30"]
+    one_time = edit(STRING, "prob_f = 0.75", "prob_f = 0") + "max_reports = 2\n"
+    assert any("no permanent response" in message for message in messages(one_time))
+
+
+def test_check_warns_where_a_device_could_be_tracked() -> None:
+    crowded = messages("budget = 20\n" + STRING, population=10_000_000)
+    assert any("tell devices apart" in message for message in crowded)
+    few = messages("budget = 20\n" + STRING, population=5_000)
+    assert any("narrows the crowd" in message for message in few)
+    assert messages("budget = 20\n" + BOOLEAN, population=1_000_000) == []
+
+
+def test_the_file_adds_up_what_a_device_may_spend(golden: MetricsFile) -> None:
+    total = math.fsum(metric.lifetime_epsilon for metric in golden.metrics.values())
+    assert golden.lifetime_epsilon == pytest.approx(total)

@@ -1,0 +1,193 @@
+"""A location metric: sub-metrics by slot and level, what is charged, and files that must fail."""
+
+import json
+from datetime import date
+
+import pytest
+
+from rappor_core.errors import MetricsFileError, ParameterError, ValueRefusedError
+from rappor_core.grid import OTHER
+from rappor_core.metrics import Metric
+from rappor_core.metrics_file import MetricsFile, parse_metrics
+from rappor_core.metrics_location import Slot
+
+BASE = """
+[metrics.density]
+kind = "location"
+description = "The usual place of each part of the day"
+owner = "maps@example.org"
+expires = 2027-06-30
+grid = "quadkey"
+box = [40.5, -74.3, 40.95, -73.65]
+"""
+MEMO = """
+mode = "memo"
+num_bits = 32
+num_cohorts = 64
+mechanism = "l-osue"
+epsilon_infinity = 2.0
+epsilon_one = 1.0
+max_memoized_values = 3
+"""
+LEVELS = "levels = [11, 13]\n"
+SLOTS = 'slots = ["night 22-6", "work 9-17 weekdays"]\n'
+SYMBOLS = """
+mode = "memo"
+encoding = "symbol"
+num_symbols = 4
+num_cohorts = 64
+epsilon_infinity = 2.0
+epsilon_one = 1.0
+"""
+WINDOW = 'mode = "window"\nwindow = 30\nmax_reports = 4\nencoding = "one_hot"\nepsilon = 1.0\n'
+ONCE = 'mode = "once"\nnum_bits = 32\nnum_cohorts = 64\nepsilon = 4.0\n'
+
+
+def read(*parts: str, budget: str = "") -> MetricsFile:
+    return parse_metrics(budget + BASE + "".join(parts))
+
+
+def test_each_slot_and_level_is_a_metric_of_its_own() -> None:
+    file = read(LEVELS, SLOTS, MEMO)
+    assert list(file.metrics) == [
+        "density/night/11", "density/night/13", "density/work/11", "density/work/13",
+    ]  # fmt: skip
+    assert {metric.base_name for metric in file.metrics.values()} == {"density"}
+    assert [metric.name for metric in file.declared] == ["density/night/11"]
+    assert len(file.parts("density")) == 4
+    with pytest.raises(MetricsFileError, match=r"'other'.*density"):
+        file.parts("other")
+
+
+def test_slots_share_parameters_and_levels_do_not() -> None:
+    """One permanent response for a cell in any slot; another meaning at another level."""
+    night, _, work, _ = (ids := [m.params_id for m in read(LEVELS, SLOTS, MEMO).metrics.values()])
+    assert night == work
+    assert ids[0] != ids[1]
+    changed = read(LEVELS, 'slots = ["night 21-6"]\n', MEMO).metrics["density/night/11"]
+    assert changed.params_id != night
+
+
+def test_params_id_is_golden() -> None:
+    metric = read(LEVELS, MEMO).metrics["density/day/13"]
+    assert metric.params_id == "dcc24a30c3e2966f23b7752d8c181f2c"
+    whole = parse_metrics(BASE.replace("40.5,", "40,") + LEVELS + MEMO).metrics["density/day/13"]
+    again = parse_metrics(BASE.replace("40.5,", "40.0,") + LEVELS + MEMO)
+    assert whole.params_id == again.metrics["density/day/13"].params_id != metric.params_id
+
+
+def test_what_a_device_can_spend_in_its_life() -> None:
+    assert read(LEVELS, SLOTS, MEMO).lifetime_epsilon == pytest.approx(3 * 2.0, rel=1e-3)
+    assert read(LEVELS, SYMBOLS).lifetime_epsilon == pytest.approx(4 * 2.0, rel=1e-3)
+    capped = SYMBOLS + "max_memoized_values = 2\n"
+    assert read(LEVELS, capped).lifetime_epsilon == pytest.approx(2 * 2.0, rel=1e-3)
+    assert read(LEVELS, SLOTS, WINDOW).lifetime_epsilon == pytest.approx(4 * 1.0, rel=1e-3)
+    assert read(LEVELS, ONCE).lifetime_epsilon == pytest.approx(4.0, rel=1e-3)
+    with pytest.raises(MetricsFileError, match=r"budget = 5.*'density' alone"):
+        read(LEVELS, MEMO, budget="budget = 5\n")
+
+
+def test_one_hash_unless_said_and_no_more_epsilon_than_asked() -> None:
+    for text in (MEMO, SYMBOLS, WINDOW, ONCE):
+        params = read(LEVELS, text).metrics["density/day/13"].params
+        assert params.num_hashes == 1
+        asked = 4.0 if text is ONCE else 1.0
+        assert asked - 2e-3 < params.epsilon_one <= asked
+    two = read(LEVELS, ONCE, "num_hashes = 2\n").metrics["density/day/13"].params
+    assert 4.0 - 2e-3 < two.epsilon_one <= 4.0
+
+
+def test_values_become_bits_in_each_encoding() -> None:
+    one_hot = read(LEVELS, WINDOW).metrics["density/day/11"]
+    assert one_hot.location is not None
+    cells = one_hot.location.grid.cells(11)
+    assert one_hot.params.num_bits == len(cells) + 1 == one_hot.num_values
+    assert one_hot.value_bits(cells[3], 0) == 1 << 3
+    assert one_hot.value_bits(OTHER, 0) == 1 << len(cells)
+    for text in (MEMO, SYMBOLS):
+        metric = read(LEVELS, text).metrics["density/day/11"]
+        bits = [metric.value_bits(cell, 7) for cell in cells]
+        assert all(b.bit_count() == 1 and b < 1 << metric.params.num_bits for b in bits)
+        assert len(set(bits)) > 1
+    with pytest.raises(ValueRefusedError, match="not a tuple"):
+        one_hot.value_bits((40.7, -74.0), 0)
+
+
+@pytest.mark.parametrize("text", [MEMO, SYMBOLS, WINDOW, ONCE])
+def test_definitions_survive_json(text: str) -> None:
+    for metric in read(LEVELS, SLOTS, text).metrics.values():
+        assert Metric.from_dict(json.loads(json.dumps(metric.to_dict()))) == metric
+
+
+@pytest.mark.parametrize(
+    ("parts", "why"),
+    [
+        ((MEMO,), "levels is missing"),
+        ((LEVELS, MEMO, "window = 3\n"), "window = 3"),
+        ((LEVELS, WINDOW.replace("30", "1")), "window = 1"),
+        ((LEVELS, WINDOW.replace("max_reports = 4\n", "")), "max_reports = None"),
+        ((LEVELS, WINDOW, "max_memoized_values = 3\n"), "max_memoized_values = 3"),
+        ((LEVELS, WINDOW, "epsilon_one = 1\n"), "epsilon_one = 1"),
+        ((LEVELS, ONCE, "max_reports = 2\n"), "max_reports = 2"),
+        ((LEVELS, MEMO, "epsilon = 2\n"), "epsilon = 2"),
+        ((LEVELS, MEMO, "fallback = 'none'\n"), "unknown key fallback"),
+        ((LEVELS, MEMO, "max_reports_per_period = 2\n"), "unknown key max_reports_per_period"),
+        ((LEVELS, MEMO, "num_symbols = 2\n"), "num_symbols = 2"),
+        ((LEVELS, MEMO, "rows = 2\n"), "rows"),
+        ((LEVELS, MEMO, "mode2 = 2\n"), "unknown key mode2"),
+        ((LEVELS, MEMO.replace('"memo"', '"always"')), "'always'"),
+        ((LEVELS, SYMBOLS, "num_bits = 8\n"), "num_bits = 8"),
+        ((LEVELS, SYMBOLS, "mechanism = 'l-sue'\n"), "mechanism = 'l-sue'"),
+        ((LEVELS, SYMBOLS.replace("symbols = 4", "symbols = 1")), "num_symbols = 1"),
+        ((LEVELS, WINDOW.replace("one_hot", "symbol"), "num_cohorts = 8\n"), "encoding = 'symbol'"),
+        ((LEVELS, WINDOW, "pairs = true\n"), "pairs = True"),
+        (("levels = [13, 11]\n", MEMO), "increase"),
+        ((LEVELS, MEMO, "slots = []\n"), "slots = "),
+        ((LEVELS, MEMO, 'slots = ["night 22-7", "morning 6-10"]\n'), "overlap at 6"),
+        ((LEVELS, MEMO, 'slots = ["a 1-2", "a 3-4"]\n'), "different names"),
+        ((LEVELS, MEMO, "slots = [3]\n"), "slot 3"),
+        ((LEVELS, MEMO, "max_gap_minutes = 0\n"), "max_gap_minutes = 0"),
+        (("levels = [24]\n", WINDOW), "at most 1,000,000"),
+        (("levels = [18]\n", WINDOW), "bits at level 18"),
+    ],
+)
+def test_files_that_must_fail_name_the_key_and_the_value(parts: tuple[str, ...], why: str) -> None:
+    with pytest.raises(MetricsFileError, match=why) as caught:
+        read(*parts)
+    assert "density" in str(caught.value)
+
+
+def test_a_box_is_four_numbers() -> None:
+    text = (BASE + LEVELS + MEMO).replace("40.95, -73.65", "40.95")
+    with pytest.raises(MetricsFileError, match="south, west, north, east"):
+        parse_metrics(text)
+
+
+def test_the_name_must_be_that_of_its_slot_and_level() -> None:
+    definition = read(LEVELS, MEMO).metrics["density/day/11"].to_dict()
+    for name in ("density/day/13", "density", "density/night/11", "Density/day/11"):
+        with pytest.raises(MetricsFileError, match="/day/11"):
+            Metric.from_dict(definition | {"name": name})
+    with pytest.raises(MetricsFileError, match=r"'here'.*reserved"):
+        Metric.from_dict(definition | {"fallback": "here"})
+    with pytest.raises(MetricsFileError, match="unknown keys: 'location'"):
+        Metric.from_dict(definition | {"kind": "string"})
+
+
+def test_slots() -> None:
+    night, work = Slot.parse("night 22-6"), Slot.parse("work 9-17 weekdays")
+    assert [hour for hour in range(24) if night.covers(hour, weekend=False)] == [
+        0, 1, 2, 3, 4, 5, 22, 23,
+    ]  # fmt: skip
+    assert work.covers(9, weekend=False)
+    assert not work.covers(17, weekend=False)
+    assert not work.covers(9, weekend=True)
+    assert [str(slot) for slot in (night, work)] == ["night 22-6", "work 9-17 weekdays"]
+    for text in ("night", "night 6-6", "Night 1-2", "a 24-1", "a 1-25", "a 1-2 sundays", "a 1-0"):
+        with pytest.raises(ParameterError, match="slot"):
+            Slot.parse(text)
+
+
+def test_expiry_and_owner_are_those_of_the_table() -> None:
+    metric = read(LEVELS, MEMO).metrics["density/day/11"]
+    assert (metric.owner, metric.expires) == ("maps@example.org", date(2027, 6, 30))

@@ -1,0 +1,121 @@
+"""Epsilons against brute force: every pair of values, every possible series of reports."""
+
+import itertools
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rappor_core.errors import ParameterError
+from rappor_core.mechanism import PROBABILITY_SCALE, TwoRoundMechanism
+from rappor_core.privacy import epsilon_infinity, epsilon_n, epsilon_one
+
+
+def bit_likelihood(mechanism: TwoRoundMechanism, bit: int, series: tuple[int, ...]) -> float:
+    """P(the series of reported bits | the Bloom bit), summed over the permanent bit."""
+    p1, q1, p2, q2 = (getattr(mechanism, n) / PROBABILITY_SCALE for n in ("p1", "q1", "p2", "q2"))
+    keep = p1 if bit else q1
+    shown, hidden = keep, 1 - keep
+    for reported in series:
+        shown *= p2 if reported else 1 - p2
+        hidden *= q2 if reported else 1 - q2
+    return shown + hidden
+
+
+def brute_force(mechanism: TwoRoundMechanism, k: int, h: int, n: int) -> float:
+    """Largest log ratio over all pairs of h-bit values and all n-report outcomes of k bits."""
+    series = list(itertools.product((0, 1), repeat=n))
+    likelihood = {(b, s): bit_likelihood(mechanism, b, s) for b in (0, 1) for s in series}
+    values = [
+        tuple(int(i in chosen) for i in range(k)) for chosen in itertools.combinations(range(k), h)
+    ]
+    worst = 0.0
+    for outcome in itertools.product(series, repeat=k):
+        chances = [
+            math.prod(likelihood[b, s] for b, s in zip(value, outcome, strict=True))
+            for value in values
+        ]
+        worst = max(worst, math.log(max(chances) / min(chances)))
+    return worst
+
+
+MECHANISMS = [
+    TwoRoundMechanism.rappor(0.5, 0.5, 0.75),
+    TwoRoundMechanism.rappor(0.75, 0.5, 0.75),
+    TwoRoundMechanism.rappor(0.3, 0.8, 0.35),  # q below p
+    TwoRoundMechanism.optimised(2.0, 0.7),
+    TwoRoundMechanism(p1=60_000, q1=21_000, p2=50_000, q2=1_000),
+]
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize(("k", "h", "n"), [(2, 1, 1), (4, 2, 1), (4, 2, 2), (3, 1, 3), (2, 1, 6)])
+def test_epsilon_n_is_what_enumeration_gives(
+    mechanism: TwoRoundMechanism, k: int, h: int, n: int
+) -> None:
+    exact = brute_force(mechanism, k, h, n)
+    assert epsilon_n(mechanism, h, n, single_bit=False) == pytest.approx(exact, rel=1e-9)
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_the_permanent_round_alone_is_what_enumeration_gives(mechanism: TwoRoundMechanism) -> None:
+    silent = TwoRoundMechanism(mechanism.p1, mechanism.q1, p2=PROBABILITY_SCALE, q2=0)
+    exact = brute_force(silent, k=4, h=2, n=1)
+    assert epsilon_infinity(mechanism, 2, single_bit=False) == pytest.approx(exact, rel=1e-9)
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize("n", [1, 3, 8])
+def test_a_boolean_costs_what_enumeration_of_its_single_bit_gives(
+    mechanism: TwoRoundMechanism, n: int
+) -> None:
+    exact = max(
+        abs(math.log(bit_likelihood(mechanism, 1, s) / bit_likelihood(mechanism, 0, s)))
+        for s in itertools.product((0, 1), repeat=n)
+    )
+    assert epsilon_n(mechanism, 1, n, single_bit=True) == pytest.approx(exact, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("h", "f", "infinity", "one"),
+    [(2, 0.5, 4.394, 1.074), (2, 0.75, 2.043, 0.534), (1, 0, math.inf, math.log(3))],
+)
+def test_published_values(h: int, f: float, infinity: float, one: float) -> None:
+    mechanism = TwoRoundMechanism.rappor(f, 0.5, 0.75)
+    assert epsilon_infinity(mechanism, h, single_bit=False) == pytest.approx(infinity, abs=5e-4)
+    assert epsilon_one(mechanism, h, single_bit=False) == pytest.approx(one, abs=5e-4)
+
+
+def test_a_symmetric_boolean_costs_half_of_two_bits() -> None:
+    mechanism = TwoRoundMechanism.rappor(0.5, 0.25, 0.75)
+    two = epsilon_infinity(mechanism, 1, single_bit=False)
+    assert epsilon_infinity(mechanism, 1, single_bit=True) == pytest.approx(two / 2)
+
+
+@given(st.sampled_from(MECHANISMS), st.integers(1, 5_000), st.integers(1, 4))
+def test_more_reports_tell_more_up_to_the_bound_for_life(
+    mechanism: TwoRoundMechanism, n: int, h: int
+) -> None:
+    now = epsilon_n(mechanism, h, n, single_bit=False)
+    later = epsilon_n(mechanism, h, n + 1, single_bit=False)
+    bound = epsilon_infinity(mechanism, h, single_bit=False)
+    assert 0 < now <= later * (1 + 1e-12) <= bound * (1 + 1e-9)
+
+
+def test_many_reports_reach_the_bound_without_underflow() -> None:
+    mechanism = MECHANISMS[0]
+    bound = epsilon_infinity(mechanism, 2, single_bit=False)
+    assert epsilon_n(mechanism, 2, 100_000, single_bit=False) == pytest.approx(bound)
+
+
+def test_certain_reports_prove_a_bit() -> None:
+    proving = TwoRoundMechanism.rappor(0, 0.5, 1)
+    assert epsilon_one(proving, 1, single_bit=False) == math.inf
+    assert epsilon_n(MECHANISMS[0], 2, 0, single_bit=False) == 0
+
+
+@pytest.mark.parametrize("n", [-1, 1.5, True])
+def test_a_number_of_reports_that_is_none_is_refused(n: object) -> None:
+    with pytest.raises(ParameterError, match="num_reports"):
+        epsilon_n(MECHANISMS[0], 2, n, single_bit=False)  # type: ignore[arg-type]

@@ -1,0 +1,103 @@
+"""The wire: round trips, golden vectors, and bodies that must be refused."""
+
+import json
+from datetime import date
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rappor_core import report as wire
+from rappor_core.errors import WireFormatError
+from rappor_core.report import Batch, Report
+
+VECTORS = Path(__file__).parents[1] / "vectors" / "v1"
+
+names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20).filter(
+    lambda name: len(name.encode()) <= wire.MAX_METRIC_BYTES
+)
+hex128 = st.binary(min_size=16, max_size=16).map(bytes.hex)
+reports = st.builds(
+    Report,
+    metric=names,
+    params_id=hex128,
+    cohort=st.integers(0, 65_535),
+    day=st.dates(min_value=date(1970, 1, 1)),
+    bits=st.binary(min_size=1, max_size=40),
+)
+batches = st.builds(
+    Batch, batch_id=hex128, reports=st.lists(reports, min_size=1, max_size=8).map(tuple)
+)
+
+
+@given(batches)
+def test_both_forms_give_the_batch_back_in_order(batch: Batch) -> None:
+    assert wire.decode_json(wire.encode_json(batch)) == batch
+    assert wire.decode_binary(wire.encode_binary(batch)) == batch
+
+
+@given(st.binary(max_size=300))
+def test_random_bytes_are_refused_and_never_crash(body: bytes) -> None:
+    for decode in (wire.decode_json, wire.decode_binary):
+        with pytest.raises(WireFormatError):
+            decode(body)
+
+
+@given(batches, st.data())
+def test_a_cut_binary_batch_is_refused(batch: Batch, data: st.DataObject) -> None:
+    body = wire.encode_binary(batch)
+    cut = data.draw(st.integers(0, len(body) - 1))
+    with pytest.raises(WireFormatError):
+        wire.decode_binary(body[:cut])
+    with pytest.raises(WireFormatError, match="follow the last group"):
+        wire.decode_binary(body + b"\0")
+
+
+@given(st.integers(0, 2**128 - 1))
+def test_bits_and_bytes(bits: int) -> None:
+    data = wire.bits_to_bytes(bits, 128)
+    assert wire.bits_from_bytes(data) == bits
+    by_the_rule = {i for i in range(128) if data[i // 8] >> (i % 8) & 1}
+    assert set(wire.set_bits(bits)) == by_the_rule
+
+
+@pytest.mark.parametrize("vector", json.loads((VECTORS / "batches.json").read_text()))
+def test_golden_batches(vector: dict[str, str]) -> None:
+    batch = wire.decode_json(vector["json"].encode())
+    assert wire.encode_json(batch).decode() == vector["json"]
+    assert wire.encode_binary(batch).hex() == vector["binary"]
+    assert wire.decode_binary(bytes.fromhex(vector["binary"])) == batch
+
+
+@pytest.mark.parametrize("vector", json.loads((VECTORS / "bad_batches.json").read_text()))
+def test_batches_that_must_fail(vector: dict[str, str]) -> None:
+    body = bytes.fromhex(vector["body"])
+    with pytest.raises(WireFormatError) as caught:
+        wire.decode_batch(body, vector["content_type"])
+    assert vector["message"] in str(caught.value)
+
+
+def test_a_group_that_claims_more_than_the_limit_is_refused_before_it_is_read() -> None:
+    many = Batch(
+        "00" * 16, tuple(Report("a", "11" * 16, 0, date(2026, 1, 1), b"\1") for _ in "abc")
+    )
+    for encode, decode in (
+        (wire.encode_json, wire.decode_json),
+        (wire.encode_binary, wire.decode_binary),
+    ):
+        assert len(decode(encode(many), max_reports=3).reports) == 3
+        with pytest.raises(WireFormatError, match="3 reports"):
+            decode(encode(many), max_reports=2)
+
+
+def test_deep_nesting_and_huge_numbers_are_refused() -> None:
+    for body in (b"[" * 100_000, b'{"a":' * 100_000, b"9" * 5_000):
+        with pytest.raises(WireFormatError):
+            wire.decode_json(body)
+
+
+def test_a_batch_id_has_16_bytes() -> None:
+    assert wire.make_batch(bytes(16), []).batch_id == "00" * 16
+    with pytest.raises(WireFormatError, match="15"):
+        wire.make_batch(bytes(15), [])

@@ -1,0 +1,29 @@
+"""Files that the docs' examples speak of."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rappor_core.metrics_file import parse_metrics
+from simulations.draws import draw_aggregate
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def doc_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """README's metrics.toml, an aggregate of its metric, and a list of candidates."""
+    monkeypatch.delenv("DO_NOT_TRACK", raising=False)
+    toml = re.search(r"^```toml\n(.*?)^```", (ROOT / "README.md").read_text(), re.M | re.S)
+    assert toml
+    (tmp_path / "metrics.toml").write_text(toml[1])
+    params = parse_metrics(toml[1]).metrics["homepage"].params
+    pages = [f"https://example.org/{number}" for number in range(20)]
+    shares = np.full(20, 1 / 20)
+    aggregate, _ = draw_aggregate(
+        pages, shares, 500_000, params, np.random.default_rng(1), "homepage"
+    )
+    (tmp_path / "homepage.json").write_text(aggregate.to_json())
+    (tmp_path / "pages.txt").write_text("\n".join(pages) + "\n")

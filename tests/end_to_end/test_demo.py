@@ -1,0 +1,97 @@
+"""The demo: the real SDK, real HTTP, a real database, the decoder; and on a file of true values."""
+
+import csv
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from rappor_cli.main import main
+
+SHARED_TRIPS = Path(__file__).parents[3] / "shared" / "data" / "valleybike_500riders.csv.gz"
+
+
+def found(folder: Path) -> dict[str, float]:
+    with (folder / "results.csv").open(encoding="utf-8", newline="") as stream:
+        return {row["string"]: float(row["proportion"]) for row in csv.DictReader(stream)}
+
+
+def test_words_go_in_and_estimates_come_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Seeded: the same seed gives the same table."""
+    out = tmp_path / "out"
+    assert main(["demo", "--clients", "30000", "--seed", "7", "-o", str(out)]) == 0
+    shown = capsys.readouterr().out
+    assert "60,000 accepted" in shown
+    assert found(out / "word")["the"] == pytest.approx(0.075, abs=0.02)
+    assert len(found(out / "length")) == 5
+    assert "yes, wrongly" not in shown
+    page = (out / "word" / "report.html").read_text(encoding="utf-8")
+    assert "http://" not in page.replace("http://www.w3.org/", "")
+    assert "https://" not in page
+    manifest = json.loads((out / "word" / "manifest.json").read_text())
+    assert manifest["num_reports"] == 30_000
+    with closing(sqlite3.connect(out / "collector.sqlite")) as database:
+        assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    again = tmp_path / "again"
+    assert main(["demo", "--clients", "30000", "--seed", "7", "-o", str(again)]) == 0
+    assert found(again / "word") == found(out / "word")
+
+
+def test_a_file_of_true_values_goes_the_same_way(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "visits.csv"
+    rows = [f"u{client},{'home' if client % 3 else 'work'}" for client in range(6000)]
+    path.write_text("who,place\n" + "\n".join(rows * 2) + "\n")
+    options = ["--column", "place", "--client-column", "who", "--seed", "1"]
+    assert main(["demo", "--input", str(path), *options, "-o", str(tmp_path / "out")]) == 0
+    shown = capsys.readouterr().out
+    assert "6,000 devices sent 12,000 reports" in shown
+    assert "3 memoised values" in shown
+    shares = found(tmp_path / "out" / "value")
+    assert shares == {
+        "home": pytest.approx(2 / 3, abs=0.06),
+        "work": pytest.approx(1 / 3, abs=0.06),
+    }
+    manifest = json.loads((tmp_path / "out" / "value" / "manifest.json").read_text())
+    assert manifest["repeats"] == 2
+
+
+def test_real_trips_go_the_same_way(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    if not SHARED_TRIPS.exists():
+        pytest.skip(f"the bike trips are not at {SHARED_TRIPS}")
+    options = ["--column", "start_station", "--client-column", "user_id", "--seed", "1"]
+    assert main(["demo", "--input", str(SHARED_TRIPS), *options, "-o", str(tmp_path)]) == 0
+    shown = capsys.readouterr().out
+    assert "500 devices sent 33,968 reports" in shown
+    assert "memoised values" in shown
+    assert (tmp_path / "value" / "report.html").stat().st_size > 5_000
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "message"),
+    [
+        ("a,b\n", ["--column", "b"], "has no rows"),
+        ("a,b\n1,\n", ["--column", "b"], "empty in every row"),
+        ("a,b\n1,2\n", ["--column", "c"], "no column 'c'; it has a, b"),
+        ("a,b\n1,2\n", ["--column", "b", "--client-column", "d"], "no column 'd'"),
+        ("a,b\n1,2\n", ["--column", "b", "--epsilon-one", "9"], "epsilon_one = 9"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_refused_in_one_line(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    content: str,
+    options: list[str],
+    message: str,
+) -> None:
+    path = tmp_path / "values.csv"
+    path.write_text(content)
+    assert main(["demo", "--input", str(path), *options, "-o", str(tmp_path / "out")]) == 1
+    err = capsys.readouterr().err
+    assert message in err
+    assert err.count("\n") == 1

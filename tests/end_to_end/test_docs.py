@@ -1,0 +1,78 @@
+"""Docs that cannot go stale: their Python runs, their commands and links exist."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from rappor_cli.main import COMMANDS, load
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+FENCE = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\((?!https?://|#|mailto:)([^)#\s]+)")
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    return [text for name, text in FENCE.findall(page.read_text()) if name == language]
+
+
+def commands(page: Path) -> list[list[str]]:
+    """`rappor ...` lines of the page's console blocks, without prompts, joined at backslashes."""
+    lines = []
+    for text in blocks(page, "console") + blocks(page, "sh"):
+        for line in text.replace("\\\n", " ").splitlines():
+            words = shlex.split(line.removeprefix("$ "), comments=True)
+            if words and words[0] == "rappor":
+                lines.append(words[1:])
+    return lines
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_python_of_a_page_runs_as_it_stands(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, doc_files: None
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    namespace: dict[str, object] = {"__name__": "__docs__"}
+    for number, code in enumerate(blocks(page, "python")):
+        exec(compile(code, f"{page.name}, python block {number}", "exec"), namespace)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_commands_of_a_page_exist_with_their_options(page: Path) -> None:
+    for name, *words in commands(page):
+        if name.startswith("-"):
+            continue
+        command = load(name)
+        if hasattr(command, "commands"):
+            assert words[0] in command.commands, f"rappor {name} {words[0]}"
+            command = command.commands[words[0]]
+        known = {option for param in command.params for option in param.opts}
+        known |= {option for param in command.params for option in param.secondary_opts}
+        for word in words:
+            if word.startswith("-") and not word.lstrip("-").replace(".", "").isdigit():
+                option = word.split("=")[0]
+                assert option in known | {"--help"}, f"rappor {name}: {option} in {page.name}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_between_pages_lead_somewhere(page: Path) -> None:
+    for target in LINK.findall(page.read_text()):
+        assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help_and_stands_in_the_docs(name: str) -> None:
+    whole = load(name)
+    for command in (whole, *getattr(whole, "commands", {}).values()):
+        assert command.help, f"rappor {name}: {command.name} has no help"
+        for param in command.params:
+            if param.param_type_name == "option" and param.name != "help":
+                assert param.help, f"rappor {name}: {param.opts} has no help"
+    everything = "".join(page.read_text() for page in PAGES)
+    assert f"rappor {name}" in everything
+
+
+def test_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 150

@@ -1,0 +1,68 @@
+"""Populations: real text, files of true values, and what is refused."""
+
+import gzip
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from simulations import populations
+from simulations.populations import Holding, PopulationError
+
+
+def test_the_text_is_a_real_one_with_a_heavy_tail() -> None:
+    words = populations.topic_words()
+    (first, count), *_ = words.most_common(1)
+    assert first == "the"
+    assert len(words) > 1_000
+    assert count > 0.03 * words.total()
+
+
+@pytest.mark.parametrize("words", [list(populations.topic_words()), ["a"], list("0123456789")])
+def test_absent_words_are_as_many_and_none_is_present(words: list[str]) -> None:
+    absent = populations.absent_words(words, np.random.default_rng(1))
+    assert len(absent) == len(set(absent)) == len(words)
+    assert not set(absent) & set(words)
+
+
+def test_shares_sum_to_one_and_have_the_stated_shape() -> None:
+    normal = populations.normal_shares(50, 10, 100)
+    numbers = np.arange(101)
+    assert normal.sum() == pytest.approx(1)
+    assert normal @ numbers == pytest.approx(50)
+    assert normal @ (numbers - 50) ** 2 == pytest.approx(100, rel=1e-3)
+    exponential = populations.exponential_shares(100, 0.05)
+    assert exponential.sum() == pytest.approx(1)
+    assert exponential[1] / exponential[0] == pytest.approx(np.exp(-0.05))
+
+
+def test_a_file_is_read_as_it_is_gzip_or_not(tmp_path: Path) -> None:
+    text = "\ufeffwho,what\r\na,x\r\na,\r\nb,x\r\n"
+    plain, zipped = tmp_path / "plain.csv", tmp_path / "zipped.csv.gz"
+    plain.write_text(text, encoding="utf-8", newline="")
+    zipped.write_bytes(gzip.compress(text.encode()))
+    expected = [Holding("a", "x"), Holding("a", ""), Holding("b", "x")]
+    for path in (plain, zipped):
+        assert populations.read_holdings(path, "what", "who") == expected
+    assert populations.read_holdings(plain, "what")[1] == Holding("1", "")
+    assert populations.read_holdings(plain, "what", "who", limit=1) == expected[:1]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "column", "message"),
+    [
+        ("missing.csv", None, "what", "cannot be read"),
+        ("good.csv", b"who,what\n", "where", "no column 'where'; it has who, what"),
+        ("empty.csv", b"", "what", "it has none"),
+        ("latin.csv", b"who,what\na,\xff\n", "what", "cannot be read"),
+        ("cut.csv.gz", gzip.compress(b"who,what\na,b\n", mtime=0)[:-9], "what", "cannot be read"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_named(
+    tmp_path: Path, name: str, content: bytes | None, column: str, message: str
+) -> None:
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises(PopulationError, match=message) as caught:
+        populations.read_holdings(tmp_path / name, column)
+    assert name in str(caught.value)
