@@ -18,7 +18,6 @@ from client_sdk.recorder import Recorder
 from client_sdk.worker import Worker
 from rappor_core.metrics_file import MetricsFile
 
-
 DO_NOT_TRACK = "DO_NOT_TRACK"
 
 

@@ -224,6 +224,11 @@ def test_composed_batches_are_bounded_too(open_client: Any) -> None:
     assert not client.flush(0.2)
     record(client, 100)
     assert not client.flush(0.3)
+    client._session.worker.keep_house()
+    deadline = time.monotonic() + 10
+    while "dropped:queue_full" not in client.inspect()["counters"]:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
     account = client.inspect()
     waiting = account["in_batches"] + account["queued"].get("homepage", 0)
     assert waiting <= 150
@@ -238,7 +243,10 @@ def test_reports_too_old_for_any_collector_go_while_it_cannot_be_reached(
         client.flush(0.2)
         clock.now += 200 * 86_400
         record(client, 3)
-        client.flush(0.5)
+        deadline = time.monotonic() + 10
+        while "dropped:too_old" not in client.inspect()["counters"]:
+            assert time.monotonic() < deadline
+            client.flush(0.2)
         assert client.inspect()["counters"]["dropped:too_old"] == 4
     with open_client() as client:
         assert client.flush(5)
