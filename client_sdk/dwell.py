@@ -28,7 +28,10 @@ class Dwell:
         places = self._slots.get(slot)
         if places is None:
             places = self._slots[slot] = {}
-        places[place] = places.get(place, 0.0) + amount
+        if place in places:
+            places[place] += amount
+            return
+        places[place] = amount
         if len(places) > MOST_PLACES:
             kept = nlargest(MOST_PLACES // 2, places.items(), key=lambda item: item[1])
             self._slots[slot] = dict(kept)

@@ -42,6 +42,7 @@ class LocationRecorder:
         self._lock = threading.Lock()
         self._visits: dict[str, Visits] = {}
         self._saved_at = monotonic()
+        self._hour = Moment(0.0, 0, 0, 0.0)
         self._names = tuple(m.base_name for m in metrics.declared if m.kind == "location")
 
     def fix(
@@ -52,7 +53,7 @@ class LocationRecorder:
         at: a datetime with a time zone, or seconds since 1970.
         Raises UnknownMetricError, ValueRefusedError, StateChangedError.
         """
-        moment = moment_at(at) if isinstance(at, float) else moment_of(at)
+        moment = self._now(at) if isinstance(at, float) else moment_of(at)
         with self._lock:
             return self._counted(self._of(name).fix(latitude, longitude, moment))
 
@@ -77,6 +78,15 @@ class LocationRecorder:
         """Write what the periods hold so far to the state."""
         with self._lock:
             self._save()
+
+    def _now(self, now: float) -> Moment:
+        """As `moment_at`, which is asked once an hour."""
+        known = self._hour
+        gone = now - known.at
+        if 0 <= gone < known.left:
+            return Moment(now, known.day, known.hour, known.left - gone)
+        self._hour = moment_at(now)
+        return self._hour
 
     def _of(self, name: str) -> Visits:
         visits = self._visits.get(name)

@@ -141,6 +141,11 @@ class Visits:
             return
         day, hour, in_hour = start.day, start.hour, start.left
         remaining = take
+        if take < in_hour:  # the usual case: all of it in one hour, so in one slot and period
+            slot = self._slots[hour, is_weekend(day)]
+            if slot is not None:
+                self._dwell.add(slot, place, take)
+            remaining, in_hour = 0.0, in_hour - take
         while remaining > 0:
             chunk = min(remaining, in_hour)
             slot = self._slots[hour, is_weekend(day)]
