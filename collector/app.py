@@ -12,13 +12,15 @@ from fastapi.exceptions import RequestValidationError
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
+from starlette.routing import Route
 
 from collector.body import Buffers
 from collector.errors import RequestError, StorageError
 from collector.logs import Log, make_log
 from collector.problems import problem, problem_of
-from collector.routes import admin, aggregates, health, reports
+from collector.routes import admin, aggregates, health
 from collector.routes.parts import Parts
+from collector.routes.reports import ReportsEndpoint
 from collector.service.acceptance import Judge
 from collector.service.collector import COMMAND_LINE, Collector
 from collector.service.days import Clock, utc_now
@@ -27,7 +29,6 @@ from collector.service.keeper import KeyKeeper
 from collector.service.writing import ReportWriter
 from collector.settings import Settings
 from collector.store.engine import Database, make_engine
-from collector.store.lanes import LaneAdder
 from collector.store.schema import prepare
 from collector.telemetry import Telemetry
 from rappor_core.errors import RapporError
@@ -51,7 +52,7 @@ def create_app(settings: Settings, *, clock: Clock = utc_now) -> FastAPI:
         redoc_url=None,
     )
     app.state.parts = parts
-    _add_routes(app)
+    _add_routes(app, parts)
     _add_error_handlers(app, settings, log)
     return app
 
@@ -59,7 +60,7 @@ def create_app(settings: Settings, *, clock: Clock = utc_now) -> FastAPI:
 def _make_parts(settings: Settings, clock: Clock, log: Log) -> Parts:
     engine = make_engine(settings.database, timeout=settings.database_seconds)
     collector = Collector(Database(engine), clock=clock)
-    judge = Judge(LaneAdder(), refuse_implausible=settings.refuse_implausible)
+    judge = Judge(refuse_implausible=settings.refuse_implausible)
     writer = ReportWriter(collector.database, judge, clock, settings.clock_skew)
     telemetry = Telemetry()
     intake = Intake(
@@ -119,9 +120,9 @@ async def _keep_house(parts: Parts, log: Log) -> None:
             log.info("days_closed", metrics=len(closed.metrics), days_with_reports=closed.folded)
 
 
-def _add_routes(app: FastAPI) -> None:
+def _add_routes(app: FastAPI, parts: Parts) -> None:
+    app.router.routes.append(Route("/v1/reports", ReportsEndpoint(parts), methods=["POST"]))
     for path, method, endpoint in (
-        ("/v1/reports", "POST", reports.post_reports),
         ("/v1/metrics", "GET", aggregates.get_metrics),
         ("/v1/metrics", "POST", admin.push_metrics),
         ("/v1/metrics/{name:path}/aggregate", "GET", aggregates.get_aggregate),

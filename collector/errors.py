@@ -5,6 +5,7 @@ RapporError
     |-- SettingsError          a setting is wrong, or not safe as it stands
     |-- SchemaError            the database is not at this code's version
     |-- StorageError           the database cannot be reached or cannot write; nothing was counted
+    |   `-- StaleError         another process changed the same rows first; repeat
     |-- OverloadedError        the queue is full, or the collector is shutting down; try again
     |-- RequestError           the request itself is wrong
     |   |-- BodyTooLargeError
@@ -45,6 +46,10 @@ class SchemaError(CollectorError):
 
 class StorageError(CollectorError):
     """The database cannot be reached or cannot write. What was not answered was not counted."""
+
+
+class StaleError(StorageError):
+    """Another process changed the same rows first; read them again and repeat."""
 
 
 class OverloadedError(CollectorError):

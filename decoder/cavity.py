@@ -62,6 +62,7 @@ class CavityFit:
 
     scores: unbiased shares and their standard errors, (M,).  prior: of shares, as fitted.
     balance: residual u = V^-1 (y - Z m), tau (squared shares of unlisted strings), kappa >= 1.
+    taking_part: posterior means of those in the fit, 0 for the others, (M,).
     freedom: degrees of freedom left in the residual, >= 1.
     iterations: how many were run; converged: the z-scores had settled.
     full: all candidates took part in the fit.
@@ -70,6 +71,7 @@ class CavityFit:
     scores: Scores
     prior: SharePrior
     balance: Balance
+    taking_part: Floats
     freedom: float
     iterations: int
     converged: bool
@@ -95,7 +97,9 @@ def fit_cavity(question: Question) -> CavityFit:
         if converged and iteration >= MIN_ITERATIONS:
             break
     freedom = _freedom(fitted, sites)
-    return CavityFit(scores, prior, fitted, freedom, iteration, converged, question.full)
+    return CavityFit(
+        scores, prior, fitted, sites.shrunken, freedom, iteration, converged, question.full
+    )
 
 
 def _solve(question: Question, noise: Floats, sites: Sites, missing: float) -> Balance:

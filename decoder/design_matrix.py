@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from decoder.bit_tensor import Positions
+from decoder.bit_tensor import Positions, gather_sums
 
 
 def design_matrix(positions: Positions, num_bits: int) -> sparse.csc_array:
@@ -25,13 +25,21 @@ def design_matrix(positions: Positions, num_bits: int) -> sparse.csc_array:
     return sparse.csc_array((np.ones(len(rows)), (rows, columns)), shape=shape)
 
 
-def same_positions(positions: Positions) -> NDArray[np.intp]:
+def same_positions(positions: Positions, num_bits: int) -> NDArray[np.intp]:
     """For each candidate the first one that sets the same bits in every cohort, (M,).
 
     Such candidates cannot be told apart by any estimator. Most lists have none: then the answer
-    is 0, 1, 2, ...
+    is 0, 1, 2, ... Candidates are first compared by a sum of codes of their bits, which is exact
+    in a double whatever the order of the bits; only those of equal sum are compared bit by bit.
     """
-    rows = np.sort(positions, axis=2).reshape(len(positions), -1)
-    keys = np.ascontiguousarray(rows).view(np.dtype((np.void, rows.shape[1] * rows.itemsize)))
-    _, first, group = np.unique(keys.ravel(), return_index=True, return_inverse=True)
-    return np.asarray(first[group.ravel()])
+    group = np.arange(len(positions))
+    codes = np.random.default_rng(0).integers(0, 2**38, (positions.shape[1], num_bits))
+    sums = gather_sums(positions, codes.astype(np.float64))
+    order = np.argsort(sums, kind="stable")
+    equal = np.diff(sums[order]) == 0
+    doubtful = np.sort(order[np.append(equal, False) | np.append(False, equal)])
+    if len(doubtful):
+        rows = np.sort(positions[doubtful], axis=2).reshape(len(doubtful), -1)
+        _, first, member = np.unique(rows, axis=0, return_index=True, return_inverse=True)
+        group[doubtful] = doubtful[first[member.ravel()]]
+    return group

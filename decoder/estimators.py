@@ -55,7 +55,7 @@ class Estimate:
     """What an estimator says of M candidates; every array is (M,) but `fitted` (m, k).
 
     shares: unbiased.  shrunken: posterior means.  low, high: of every candidate, not selected.
-    prior: None where none was learnt.  fitted: bit shares that the shrunken shares explain.
+    prior: None where none was learnt.  fitted: bit shares that the fit explains.
     missing: tau, with its error; excess: kappa; freedom: of the t distribution of the scores;
     unfitted: part of the rows' freedom that the fit left over, in [0, 1].
     tail: null distribution of the scores beyond their variance.
@@ -92,7 +92,7 @@ def by_cavity(observed: Observed, level: float) -> Estimate:
         shrunken=posterior.mean,
         local_fdr=posterior.local_fdr,
         prior=fit.prior,
-        fitted=_fitted(observed, posterior.mean * (posterior.local_fdr < 0.5)),
+        fitted=_fitted(observed, fit.taking_part),
         unfitted=_unfitted(observed, fit.freedom),
         tail=null_tail(fit.balance.solution.residual, random.num_hashes),
         missing=fit.balance.missing,
@@ -107,14 +107,15 @@ def by_cavity(observed: Observed, level: float) -> Estimate:
 
 def by_lasso(observed: Observed, level: float, alpha: float) -> Estimate:
     """LASSO at a penalty set by the noise, then weighted least squares on what it selects."""
-    random, nobody = observed.noise.random, np.zeros(len(observed.positions))
-    weights = 1 / np.einsum("jbb->jb", observed.noise_of(nobody))
-    penalty = noise_penalty(weights, random, len(nobody), alpha)
+    random, shares = observed.noise.random, np.zeros(len(observed.positions))
+    weights = 1 / np.einsum("jbb->jb", observed.noise_of(shares))
+    penalty = noise_penalty(weights, random, len(shares), alpha)
     chosen = fit_lasso(observed.centred, observed.positions, weights, random, penalty)
-    nobody[chosen.selected] = chosen.shares
+    shares[chosen.selected] = chosen.shares
     columns = dense_columns(observed.positions[chosen.selected], random.num_bits) - random.mean
-    fitted = refit(observed.noise_of(nobody), observed.centred, columns, random)
+    fitted = refit(observed.noise_of(shares), observed.centred, columns, random)
     freedom = max(observed.centred.size - len(observed.centred) - len(chosen.selected), 1.0)
+    shares[chosen.selected] = fitted.shares
     scores = _refit_scores(observed, fitted, chosen.selected)
     prior = _prior_of(scores, chosen.selected)
     posterior = prior.posterior(*scores)
@@ -123,7 +124,7 @@ def by_lasso(observed: Observed, level: float, alpha: float) -> Estimate:
         shrunken=posterior.mean,
         local_fdr=posterior.local_fdr,
         prior=prior,
-        fitted=_fitted(observed, posterior.mean * (posterior.local_fdr < 0.5)),
+        fitted=_fitted(observed, shares),
         unfitted=_unfitted(observed, freedom),
         tail=null_tail(fitted.balance.solution.residual, random.num_hashes),
         missing=fitted.balance.missing,

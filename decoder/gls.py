@@ -39,11 +39,20 @@ class Solution(NamedTuple):
 
 
 class Balance(NamedTuple):
-    """A solution, the variance tau of unlisted strings in it, and the excess kappa >= 1 left."""
+    """A solution, the variance tau of unlisted strings in it, and what they leave unexplained.
+
+    ratio: observed over expected variance of the score of an absent string, > 0; 1 where tau
+    could settle it, below 1 where the noise is less than the model says.
+    """
 
     solution: Solution
     missing: float
-    excess: float
+    ratio: float
+
+    @property
+    def excess(self) -> float:
+        """kappa >= 1, by which every variance is inflated."""
+        return max(1.0, self.ratio)
 
 
 class Solver(Protocol):
@@ -87,7 +96,7 @@ def balance(solve: Solver, start: float, steps: int) -> Balance:
         if settled or step == steps:
             break
         tau = _next_tau(history, solve.rows / solution.expected)
-    return Balance(solution, tau, max(1.0, ratio))
+    return Balance(solution, tau, ratio)
 
 
 def missing_error(balanced: Balance, freedom: float) -> float:

@@ -7,13 +7,14 @@ million values: one 128-bit hash a value, then arithmetic over (candidate, cohor
 from __future__ import annotations
 
 from collections.abc import Sequence
+from hashlib import md5
 from typing import Any
 
 import mmh3
 import numpy as np
 
 from decoder.bit_tensor import Positions, compiled, mark_repeated, position_type, run_in_chunks
-from rappor_core.hashing import MIX_1, MIX_2, md5_positions
+from rappor_core.hashing import MIX_1, MIX_2
 from rappor_core.params import RapporParams
 
 _SHIFT_30, _SHIFT_27, _SHIFT_31, _SHIFT_32 = (np.uint64(shift) for shift in (30, 27, 31, 32))
@@ -39,10 +40,12 @@ def _fill_mmh3(values: Sequence[bytes], params: RapporParams, positions: Any) ->
 
 
 def _fill_md5(values: Sequence[bytes], params: RapporParams, positions: Any) -> None:
-    k, h = params.num_bits, params.num_hashes
+    """`rappor_core.hashing.md5_positions`, cohort by cohort, a digest a value."""
     for cohort in range(params.num_cohorts):
-        for i, value in enumerate(values):
-            positions[i, cohort] = md5_positions(value, cohort, k, h)
+        word = cohort.to_bytes(4, "big")
+        digests = b"".join([md5(word + value, usedforsecurity=False).digest() for value in values])
+        first = np.frombuffer(digests, dtype=np.uint8).reshape(len(values), -1)
+        positions[:, cohort] = first[:, : params.num_hashes].astype(np.int16) % params.num_bits
 
 
 @compiled

@@ -19,6 +19,8 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "metrics": ("rappor_cli.metrics", "app", "Check, list, push and retire metrics."),
     "keys": ("rappor_cli.keys", "app", "Create, list and revoke keys of the collector."),
     "close": ("rappor_cli.close", "close", "Close a day for good, so that it can be served."),
+    "migrate": ("rappor_cli.migrate", "migrate", "Bring the database to this version."),
+    "backup": ("rappor_cli.backup", "app", "Copy the database while it is in use; restore it."),
     "aggregate": ("rappor_cli.aggregate", "aggregate", "Fetch the counts of closed days."),
     "decode": ("rappor_cli.decode", "decode", "Recover frequencies from an aggregate."),
     "simulate": ("rappor_cli.simulate", "app", "Run a published or calibration experiment."),

@@ -103,6 +103,11 @@ def encode_json(batch: Batch) -> bytes:
 
 def decode_json(body: bytes, *, max_reports: int = MAX_REPORTS) -> Batch:
     """Read a batch. Raises WireFormatError for anything that is not exactly one."""
+    return _ungrouped(decode_json_groups(body, max_reports=max_reports))
+
+
+def decode_json_groups(body: bytes, *, max_reports: int = MAX_REPORTS) -> GroupedBatch:
+    """Read a batch, group by group: what a run of reports shares is checked once."""
     document = parse_strict_json(body)
     _check_fields("the batch", document, _BATCH_FIELDS)
     _check_version(document["version"])
@@ -111,7 +116,22 @@ def decode_json(body: bytes, *, max_reports: int = MAX_REPORTS) -> Batch:
     if type(reports) is not list:
         raise WireFormatError("reports is not a list")
     _check_count(len(reports), max_reports)
-    return Batch(batch_id, tuple(map(_report_from_json, range(len(reports)), reports)))
+    groups: list[ReportGroup] = []
+    shared: tuple[Any, ...] = ()
+    rows: list[tuple[int, bytes]] = []
+    for index, fields in enumerate(reports):
+        if type(fields) is not dict or fields.keys() != _REPORT_FIELDS:
+            _check_fields(f"report {index}", fields, _REPORT_FIELDS)
+        cohort, bits = fields["cohort"], _bits_from_text(index, fields["bits"])
+        if type(cohort) is not int or not 0 <= cohort < 1 << 16:
+            where = f"report {index}: cohort {_shown(cohort)}"
+            raise WireFormatError(f"{where} is not an integer in [0, 65535]")
+        key = (fields["metric"], fields["params_id"], fields["day"], len(bits))
+        if key != shared:
+            shared, rows = key, []
+            groups.append(_group_from_json(index, fields, len(bits), rows))
+        rows.append((cohort, bits))
+    return GroupedBatch(batch_id, tuple(groups), len(reports))
 
 
 def encode_binary(batch: Batch) -> bytes:
@@ -129,13 +149,7 @@ def encode_binary(batch: Batch) -> bytes:
 
 def decode_binary(body: bytes, *, max_reports: int = MAX_REPORTS) -> Batch:
     """Read a binary batch. Raises WireFormatError for anything that is not exactly one."""
-    batch = decode_binary_groups(body, max_reports=max_reports)
-    reports = (
-        Report(group.metric, group.params_id, cohort, group.day, bits)
-        for group in batch.groups
-        for cohort, bits in group.rows
-    )
-    return Batch(batch.batch_id, tuple(reports))
+    return _ungrouped(decode_binary_groups(body, max_reports=max_reports))
 
 
 def decode_binary_groups(body: bytes, *, max_reports: int = MAX_REPORTS) -> GroupedBatch:
@@ -159,27 +173,20 @@ def decode_binary_groups(body: bytes, *, max_reports: int = MAX_REPORTS) -> Grou
 def decode_groups(
     body: bytes, content_type: str, *, max_reports: int = MAX_REPORTS
 ) -> GroupedBatch:
-    """Read a batch in the form that its content type names, group by group."""
+    """Read a batch in the form that its content type names (JSON or binary), group by group."""
     if content_type == BINARY_CONTENT_TYPE:
         return decode_binary_groups(body, max_reports=max_reports)
-    batch = decode_batch(body, content_type, max_reports=max_reports)
-    groups = tuple(
-        ReportGroup(*key, [(report.cohort, report.bits) for report in run])
-        for key, run in groupby(batch.reports, _group_key)
-    )
-    return GroupedBatch(batch.batch_id, groups, len(batch.reports))
-
-
-def decode_batch(body: bytes, content_type: str, *, max_reports: int = MAX_REPORTS) -> Batch:
-    """Read a batch in the form that its content type names (JSON or binary)."""
-    if content_type == BINARY_CONTENT_TYPE:
-        return decode_binary(body, max_reports=max_reports)
     if content_type == JSON_CONTENT_TYPE:
-        return decode_json(body, max_reports=max_reports)
+        return decode_json_groups(body, max_reports=max_reports)
     raise WireFormatError(
         f"content type {content_type[:80]!r} is neither {JSON_CONTENT_TYPE} "
         f"nor {BINARY_CONTENT_TYPE}"
     )
+
+
+def decode_batch(body: bytes, content_type: str, *, max_reports: int = MAX_REPORTS) -> Batch:
+    """Read a batch in the form that its content type names (JSON or binary)."""
+    return _ungrouped(decode_groups(body, content_type, max_reports=max_reports))
 
 
 def parse_strict_json(body: bytes) -> Any:
@@ -219,30 +226,40 @@ def _read_group(body: bytes, offset: int, max_reports: int) -> tuple[ReportGroup
     return ReportGroup(metric, params_id.hex(), _day_from_number(days), num_bytes, rows), end
 
 
-def _report_from_json(index: int, fields: Any) -> Report:
+def _group_from_json(
+    index: int, fields: dict[str, Any], num_bytes: int, rows: list[tuple[int, bytes]]
+) -> ReportGroup:
+    """A new group, filled by the caller, from the report that begins it."""
     where = f"report {index}"
-    _check_fields(where, fields, _REPORT_FIELDS)
-    cohort = fields["cohort"]
-    if type(cohort) is not int or not 0 <= cohort < 1 << 16:
-        raise WireFormatError(f"{where}: cohort {_shown(cohort)} is not an integer in [0, 65535]")
-    return Report(
+    return ReportGroup(
         metric=_metric_name(fields["metric"]),
         params_id=_hex_128(f"{where}: params_id", fields["params_id"]),
-        cohort=cohort,
         day=_day_from_text(where, fields["day"]),
-        bits=_bits_from_text(where, fields["bits"]),
+        num_bytes=num_bytes,
+        rows=rows,
     )
 
 
-def _bits_from_text(where: str, text: Any) -> bytes:
+def _ungrouped(batch: GroupedBatch) -> Batch:
+    return Batch(
+        batch.batch_id,
+        tuple(
+            Report(group.metric, group.params_id, cohort, group.day, bits)
+            for group in batch.groups
+            for cohort, bits in group.rows
+        ),
+    )
+
+
+def _bits_from_text(index: int, text: Any) -> bytes:
     try:
         if type(text) is not str or not text:
             raise ValueError
-        bits = base64.b64decode(text, validate=True)
-        if base64.b64encode(bits).decode("ascii") != text:  # spare bits that are not zero
-            raise ValueError
+        bits = binascii.a2b_base64(text, strict_mode=True)
+        if binascii.b2a_base64(bits, newline=False) != text.encode("ascii"):
+            raise ValueError  # spare bits that are not zero
     except (ValueError, binascii.Error):
-        raise WireFormatError(f"{where}: bits {_shown(text)} is not base64") from None
+        raise WireFormatError(f"report {index}: bits {_shown(text)} is not base64") from None
     return bits
 
 

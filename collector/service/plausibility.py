@@ -18,11 +18,10 @@ SIGMAS = 6.0
 
 @dataclass(frozen=True, slots=True)
 class WeightRange:
-    """Weights that an honest report may have, inclusive.  vacuous: every weight is possible."""
+    """Weights that an honest report may have, inclusive."""
 
     lowest: int
     highest: int
-    vacuous: bool
 
 
 def weight_range(params: RapporParams) -> WeightRange:
@@ -32,7 +31,7 @@ def weight_range(params: RapporParams) -> WeightRange:
     ranges = [_range(params, bits_set) for bits_set in {fewest, most}]
     lowest = max(0, min(low for low, _ in ranges))
     highest = min(params.num_bits, max(high for _, high in ranges))
-    return WeightRange(lowest, highest, lowest == 0 and highest == params.num_bits)
+    return WeightRange(lowest, highest)
 
 
 def _range(params: RapporParams, bits_set: int) -> tuple[int, int]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 
 from sqlalchemy import Connection
-from sqlalchemy.exc import IntegrityError
 
-from collector.errors import BatchConflictError, StorageError
+from collector.errors import BatchConflictError, StaleError
 from collector.service.acceptance import (
     Day,
     Judge,
@@ -24,7 +24,6 @@ from collector.service.registry import Registry, load_registry
 from collector.store.batches import BatchRow, find_batches, keep_raw, remember_batches
 from collector.store.counters import (
     CounterCache,
-    StaleCounterError,
     add_counts,
     take_shard,
 )
@@ -79,23 +78,16 @@ class ReportWriter:
         Raises StorageError when nothing of it was counted, or when that cannot be known (the
         connection broke in the commit); the batch ids make it safe to send again either way.
         """
-        for attempt in range(1, _ATTEMPTS + 1):
-            try:
+        for _ in range(_ATTEMPTS - 1):
+            with suppress(StaleError):
                 return self._write_once(submissions)
-            except (StaleCounterError, IntegrityError) as error:
-                self._cache.clear()
-                if attempt == _ATTEMPTS:
-                    raise StorageError(f"another process writes the same rows: {error}") from error
-            except BaseException:
-                self._cache.clear()
-                raise
-        raise AssertionError("unreachable")
+        return self._write_once(submissions)
 
     def _write_once(self, submissions: Sequence[Submission]) -> list[Outcome]:
         day = Day(today(self._clock), latest_day(self._clock, self._skew))
         tally = Tally()
         fresh: dict[bytes, BatchRow] = {}
-        with self._database.add() as connection:
+        with self._forgetting_on_failure(), self._database.add() as connection:
             take_shard(connection, self._cache, is_postgresql=self._database.is_postgresql)
             registry = self._current_registry(connection)
             known = find_batches(connection, [one.batch_id for one in submissions])
@@ -116,6 +108,15 @@ class ReportWriter:
             keep_raw(connection, tally.raw)
             remember_batches(connection, fresh.values())
         return outcomes
+
+    @contextmanager
+    def _forgetting_on_failure(self) -> Iterator[None]:
+        """What is remembered holds only while every transaction ends well."""
+        try:
+            yield
+        except BaseException:
+            self._cache.clear()
+            raise
 
     def _current_registry(self, connection: Connection) -> Registry:
         if self._registry is None or self._registry.version != state_version(connection):

@@ -10,10 +10,10 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, create_engine, event, text
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
+from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, NoSuchModuleError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
-from collector.errors import SettingsError, StorageError
+from collector.errors import SettingsError, StaleError, StorageError
 
 # Advisory locks of PostgreSQL, any fixed numbers of our own. The gate is held shared by whoever
 # adds reports and alone by whoever closes days or changes metrics.
@@ -125,11 +125,21 @@ class Database:
             ):
                 yield connection
         except (DBAPIError, PoolTimeoutError) as error:
+            if _is_conflict(error):
+                raise StaleError(f"another process was first: {describe(error)}") from error
             raise StorageError(f"the database failed: {describe(error)}") from error
 
     def close(self) -> None:
         """Give back every connection."""
         self.engine.dispose()
+
+
+def _is_conflict(error: Exception) -> bool:
+    """A row that another process inserted first, or a deadlock with it that PostgreSQL broke."""
+    if isinstance(error, IntegrityError):
+        return True
+    cause = error.orig if isinstance(error, DBAPIError) else None
+    return getattr(cause, "sqlstate", None) in ("40P01", "40001")
 
 
 def describe(error: Exception) -> str:

@@ -1,17 +1,103 @@
-"""Bringing a database to this code's schema."""
+"""Bringing a database to this code's schema, or refusing one that is at another.
+
+The migrations are Alembic's, in `collector/migrations`. An empty database is brought to the head
+at once; one that is behind is left alone until an operator says so.
+"""
 
 from __future__ import annotations
 
-from sqlalchemy import insert, select
+from pathlib import Path
 
-from collector.store.engine import Database
-from collector.store.models import metadata, state
-from collector.store.registry import STATE_ROW
+from alembic import command
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, inspect, text
+
+from collector.errors import SchemaError
+from collector.store.engine import MIGRATION_LOCK, Database
+
+MIGRATIONS = Path(__file__).parent.parent / "migrations"
 
 
 def prepare(database: Database) -> None:
-    """Make the tables where there are none."""
+    """Make the tables in an empty database; check the schema of any other.
+
+    Raises SchemaError for one that is older (naming the command), newer, or of something else.
+    """
     with database.change() as connection:
-        metadata.create_all(connection)
-        if connection.execute(select(state.c.id)).first() is None:
-            connection.execute(insert(state).values(id=STATE_ROW, version=0))
+        _lock(database, connection)
+        current = _current(connection)
+        if current is None and not inspect(connection).get_table_names():
+            _upgrade(connection)
+            return
+        check(current)
+
+
+def migrate(database: Database) -> tuple[str | None, str]:
+    """Bring a database to the head, in one transaction; return its revision before and after.
+
+    Raises SchemaError for a newer one.
+    """
+    with database.change() as connection:
+        _lock(database, connection)
+        current = _current(connection)
+        if current is not None and current not in _known():
+            raise SchemaError(_newer(current))
+        _upgrade(connection)
+        return current, _head()
+
+
+def check(current: str | None) -> None:
+    """Raises SchemaError unless `current` is the head."""
+    if current == _head():
+        return
+    if current is None:
+        raise SchemaError(
+            "the database has tables, and none of them is ours; name an empty database"
+        )
+    if current not in _known():
+        raise SchemaError(_newer(current))
+    raise SchemaError(
+        f"the database is at schema {current}, this code needs {_head()}; make a backup, stop "
+        "every collector on it, then run: rappor migrate --database URL"
+    )
+
+
+def _newer(current: str) -> str:
+    return (
+        f"the database is at schema {current}, which this code (schema {_head()}) does not know; "
+        "run the version of rappor-telemetry that made it, or a newer one"
+    )
+
+
+def _lock(database: Database, connection: Connection) -> None:
+    """Several workers start at once; one of them makes the tables."""
+    if database.is_postgresql:
+        connection.execute(text(f"SELECT pg_advisory_xact_lock({MIGRATION_LOCK})"))
+
+
+def _current(connection: Connection) -> str | None:
+    return MigrationContext.configure(connection).get_current_revision()
+
+
+def _upgrade(connection: Connection) -> None:
+    config = _config()
+    config.attributes["connection"] = connection
+    command.upgrade(config, "head")
+
+
+def _config() -> Config:
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS))
+    return config
+
+
+def _known() -> set[str]:
+    script = ScriptDirectory.from_config(_config())
+    return {revision.revision for revision in script.walk_revisions()}
+
+
+def _head() -> str:
+    head = ScriptDirectory.from_config(_config()).get_current_head()
+    return str(head)

@@ -1,0 +1,24 @@
+"""`rappor migrate`: bring a collector's database to this version's schema."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from collector.store.engine import Database, make_engine
+from collector.store.schema import migrate as bring
+
+
+def migrate(
+    database: Annotated[
+        str, typer.Option(envvar="RAPPOR_DATABASE", help="e.g. sqlite:///rappor.sqlite")
+    ],
+) -> None:
+    """Bring the database to this version's schema, in one transaction. Make a backup first."""
+    store = Database(make_engine(database))
+    try:
+        before, after = bring(store)
+    finally:
+        store.close()
+    print(f"schema {before or 'none'} -> {after}")

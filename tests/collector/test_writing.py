@@ -1,0 +1,147 @@
+"""Counting in the database, SQLite and PostgreSQL: exact sums, no contention, no double count."""
+
+from __future__ import annotations
+
+import threading
+from datetime import timedelta
+
+from sqlalchemy import select
+
+from collector.errors import BatchConflictError
+from collector.service.writing import Receipt
+from collector.store.models import batches, counters
+from rappor_core.aggregate import Aggregate
+from rappor_core.report import Report, bits_from_bytes, set_bits
+from tests.collector.support import TODAY, Bench, make_bench, make_metric, submission
+
+METRIC = make_metric(min_reports=1)
+
+
+def naive(reports: list[Report]) -> tuple[list[int], list[list[int]]]:
+    """Counted one by one, the obvious way."""
+    params = METRIC.params
+    totals = [0] * params.num_cohorts
+    bits = [[0] * params.num_bits for _ in totals]
+    for report in reports:
+        totals[report.cohort] += 1
+        for position in set_bits(bits_from_bytes(report.bits)):
+            bits[report.cohort][position] += 1
+    return totals, bits
+
+
+def served(bench: Bench) -> Aggregate:
+    bench.collector.close_day(TODAY, "test")
+    return bench.collector.read_aggregate("test", METRIC.name)
+
+
+def assert_counts(aggregate: Aggregate, reports: list[Report]) -> None:
+    totals, bits = naive(reports)
+    assert list(aggregate.reports_per_cohort) == totals
+    assert [list(row) for row in aggregate.bit_counts] == bits
+
+
+def test_counts_are_the_sums_of_the_bits(bench: Bench) -> None:
+    bench.collector.push_metrics([METRIC], "test")
+    days = [TODAY - timedelta(days=back) for back in range(3)]
+    reports = [bench.sender.report(METRIC, days[n % 3]) for n in range(300)]
+    for start in range(0, 300, 30):
+        bench.send(reports[start : start + 30])
+    assert_counts(served(bench), reports)
+
+
+def test_one_group_may_hold_a_batch_twice_and_its_forgery(bench: Bench) -> None:
+    bench.collector.push_metrics([METRIC], "test")
+    reports = bench.sender.reports(METRIC, 5)
+    body = bench.sender.body(reports, b"a" * 16)
+    forged = bench.sender.body(bench.sender.reports(METRIC, 5), b"a" * 16)
+    outcomes = bench.writer.write([submission(text) for text in (body, body, forged)])
+    assert [outcome.duplicate for outcome in outcomes[:2]] == [False, True]  # type: ignore[union-attr]
+    assert isinstance(outcomes[2], BatchConflictError)
+    assert_counts(served(bench), reports)
+
+
+def test_two_processes_on_one_database_lose_and_double_nothing(
+    bench: Bench, database_url: str
+) -> None:
+    """Two writers, a shared set of batches that both send: each batch is counted once."""
+    bench.collector.push_metrics([METRIC], "test")
+    other = make_bench(database_url, bench.clock)
+    reports = [bench.sender.reports(METRIC, 10) for _ in range(40)]
+    bodies = [submission(bench.sender.body(chunk)) for chunk in reports]
+    outcomes: list[list[Receipt]] = [[], []]
+
+    def send(slot: int, maker: Bench) -> None:
+        order = bodies if slot == 0 else bodies[::-1]
+        for one in order:
+            outcomes[slot] += maker.writer.write([one])  # type: ignore[arg-type]
+
+    threads = [threading.Thread(target=send, args=pair) for pair in ((0, bench), (1, other))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    other.database.close()
+    assert [len(slot) for slot in outcomes] == [40, 40]
+    fresh = [one.batch_id for slot in outcomes for one in slot if not one.duplicate]
+    assert len(fresh) == len(set(fresh)) == 40
+    assert_counts(served(bench), [report for chunk in reports for report in chunk])
+
+
+def test_a_writer_that_remembers_old_counts_reads_them_again(
+    bench: Bench, database_url: str
+) -> None:
+    """Alternating writers on the same shard: what one remembers is old at every turn."""
+    bench.collector.push_metrics([METRIC], "test")
+    other = make_bench(database_url, bench.clock)
+    reports = bench.sender.reports(METRIC, 40)
+    for number, report in enumerate(reports):
+        (bench, other)[number % 2].writer.write([submission(bench.sender.body([report]))])
+    other.database.close()
+    assert_counts(served(bench), reports)
+
+
+def test_a_metric_pushed_by_another_process_is_known_at_the_next_batch(
+    bench: Bench, database_url: str
+) -> None:
+    assert bench.send(bench.sender.reports(METRIC, 1))[0].results[0].reason == "unknown_metric"  # type: ignore[union-attr]
+    other = make_bench(database_url, bench.clock)
+    other.collector.push_metrics([METRIC], "test")
+    assert bench.send(bench.sender.reports(METRIC, 1))[0].results == [None]  # type: ignore[union-attr]
+    other.collector.close_day(TODAY, "test")
+    other.database.close()
+    assert bench.send(bench.sender.reports(METRIC, 1))[0].results[0].reason == "day_closed"  # type: ignore[union-attr]
+
+
+def test_batches_are_forgotten_when_none_of_their_days_is_open(bench: Bench) -> None:
+    bench.collector.push_metrics([METRIC], "test")
+    bench.send(bench.sender.reports(METRIC, 1))
+    bench.clock.pass_days(7)
+    bench.collector.close_due()
+    assert _rows(bench, batches) == 1
+    bench.clock.pass_days(1)
+    bench.collector.close_due()
+    assert _rows(bench, batches) == 0
+
+
+def test_a_longer_accept_days_keeps_batches_for_longer(bench: Bench) -> None:
+    """Else a batch sent again on a day that stayed open would count twice."""
+    bench.collector.push_metrics([METRIC], "test")
+    body = submission(bench.sender.body(bench.sender.reports(METRIC, 3)))
+    bench.writer.write([body])
+    bench.collector.push_metrics([make_metric(min_reports=1, accept_days=20)], "test", weaken=True)
+    bench.clock.pass_days(15)
+    bench.collector.close_due()
+    assert bench.writer.write([body])[0].duplicate  # type: ignore[union-attr]
+
+
+def test_nothing_is_kept_of_a_closed_day_but_its_block(bench: Bench) -> None:
+    bench.collector.push_metrics([METRIC], "test")
+    bench.send(bench.sender.reports(METRIC, 20))
+    assert _rows(bench, counters) > 0
+    bench.collector.close_day(TODAY, "test")
+    assert _rows(bench, counters) == 0
+
+
+def _rows(bench: Bench, table) -> int:  # type: ignore[no-untyped-def]
+    with bench.database.read() as connection:
+        return len(connection.execute(select(table)).all())
