@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from client_sdk import forks
 from client_sdk.address import check_key, split_url
@@ -26,6 +26,11 @@ from client_sdk.session import DO_NOT_TRACK, Session, Setup, do_not_track
 from client_sdk.worker import Worker
 from rappor_core.errors import ParameterError, RapporError, ValueRefusedError
 from rappor_core.metrics_file import MetricsFile, load_metrics
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from client_sdk.location import Point
 
 HOUSEKEEPING = 1_000  # records between two looks at the bounds of the queue
 CLOSE_SECONDS = 0.1  # longest that `close` waits for the sending thread
@@ -128,11 +133,39 @@ class Client:
         `inspect` counts by reason. In development mode an unknown metric and a value that the
         metric cannot encode raise UnknownMetricError and ValueRefusedError.
         """
+        return self._guarded(name, lambda session, now: session.recorder.record(name, value, now))
+
+    def record_location(
+        self, name: str, latitude: float, longitude: float, at: datetime | None = None
+    ) -> bool:
+        """Take a raw fix, degrees, for a metric of kind `location`. True when it was counted.
+
+        Nothing of it leaves: the device adds up how long it was where, reports the usual cell of
+        each slot once a period, and forgets. at: with a time zone; None: now, in the system's.
+        Any rate will do. Never raises, as `record`.
+        """
+        return self._guarded(
+            name, lambda session, now: session.places.fix(name, latitude, longitude, at or now)
+        )
+
+    def record_trip(
+        self, name: str, origin: Point, destination: Point, at: datetime | None = None
+    ) -> bool:
+        """Take a trip that ended at `at`, for a location metric with `pairs`; see the above.
+
+        origin, destination: latitude and longitude.
+        """
+        return self._guarded(
+            name, lambda session, now: session.places.trip(name, origin, destination, at or now)
+        )
+
+    def _guarded(self, name: str, act: Callable[[Session, float], str | None]) -> bool:
+        """Do what an app asked for; no trouble with it reaches the app."""
         session = self._session or self._revive()
         if session is None:
             return self._not_recorded(f"not_recorded:{self._status.condition}")
         try:
-            outcome = session.recorder.record(name, value, self._setup.clock())
+            outcome = act(session, float(self._setup.clock()))
         except (UnknownMetricError, ValueRefusedError) as error:
             if self._setup.development:
                 raise
@@ -142,6 +175,8 @@ class Client:
             return self._not_recorded("not_recorded:state_changed")
         except (RapporError, sqlite3.Error, OSError) as error:
             return self._not_recorded(f"trouble:{type(error).__name__}")
+        if outcome is None:
+            return True
         if outcome not in ("queued", "queued_fallback"):
             return self._not_recorded(f"{outcome}:{name}")
         self._tell(session.worker)

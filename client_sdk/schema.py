@@ -15,7 +15,7 @@ from pathlib import Path
 
 from client_sdk.errors import StateError, StateVersionError
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 APPLICATION_ID = 0x52415050  # "RAPP"
 PAGE_BYTES = 1024  # small pages: a commit writes each page that it changed
 CHECKPOINT_PAGES = 16_384  # the worker checkpoints far earlier; this is for apps that never send
@@ -52,6 +52,9 @@ MIGRATIONS = (
     CREATE TABLE tombstones (
         id INTEGER PRIMARY KEY, day INTEGER NOT NULL, reason TEXT NOT NULL, ledger TEXT NOT NULL
     );
+    """,
+    """
+    CREATE TABLE notes (name TEXT PRIMARY KEY, text TEXT NOT NULL) WITHOUT ROWID
     """,
 )
 

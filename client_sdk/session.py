@@ -6,17 +6,20 @@ import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import NamedTuple
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, NamedTuple
 
 from client_sdk.custody import StateDirectory, ensure_secret, wipe
 from client_sdk.delivery import Delivery
-from client_sdk.errors import StateError
+from client_sdk.errors import ClientError, StateError
 from client_sdk.privacy_level import PrivacyLevel
 from client_sdk.randomness import Randomness
 from client_sdk.recorder import Recorder
 from client_sdk.worker import Worker
 from rappor_core.metrics_file import MetricsFile
+
+if TYPE_CHECKING:
+    from client_sdk.location import LocationRecorder
 
 DO_NOT_TRACK = "DO_NOT_TRACK"
 
@@ -44,6 +47,8 @@ class Session:
         may_create: a secret may be made, because the person has just consented.
         Raises StateError, with condition `no_consent` where there is no secret and none may be.
         """
+        self._places: LocationRecorder | None = None
+        self._places_lock = threading.Lock()
         with _trouble_is_a_state_error():
             self.state = setup.directory.open(lock)
         try:
@@ -65,6 +70,8 @@ class Session:
             level=setup.level,
             randomness=setup.randomness,
         )
+        self._setup = setup
+        located = any(metric.kind == "location" for metric in setup.metrics.metrics.values())
         self.worker = Worker(
             setup.directory,
             lock,
@@ -73,11 +80,25 @@ class Session:
             setup.delivery,
             setup.randomness,
             setup.clock,
+            (lambda: self.places.roll(float(setup.clock()))) if located else None,
         )
         self.worker.start()
 
+    @property
+    def places(self) -> LocationRecorder:
+        """What takes fixes; made when first needed."""
+        with self._places_lock:
+            if self._places is None:
+                from client_sdk.location import LocationRecorder  # keeps the import light
+
+                self._places = LocationRecorder(self._setup.metrics, self.state, self.recorder)
+            return self._places
+
     def close(self, timeout: float) -> None:
         """Stop sending, waiting at most `timeout` seconds for it; close the state."""
+        with suppress(ClientError, sqlite3.Error, OSError):  # a full disk must not keep it open
+            if self._places is not None:
+                self._places.save()
         self.worker.stop(timeout)
         self.state.close()
 

@@ -21,6 +21,7 @@ from client_sdk.sqlite_state import SqliteState
 if TYPE_CHECKING:
     from client_sdk.send_loop import SendLoop
 
+CHORE_PAUSE = 600.0  # seconds between two looks at whether a period is over
 TROUBLE_PAUSE = 5.0  # seconds until the next try when the state cannot be used (a full disk)
 
 
@@ -36,8 +37,13 @@ class Worker:
         delivery: Delivery,
         randomness: Randomness,
         clock: Callable[[], float],
+        chore: Callable[[], object] | None = None,
     ) -> None:
-        """lock: of the process, for the state. clock: seconds since 1970."""
+        """lock: of the process, for the state. clock: seconds since 1970.
+
+        chore: done at the start, and every now and then while nothing else happens.
+        """
+        self._chore = chore
         self._collector = collector
         self._key = key
         self._delivery = delivery
@@ -129,6 +135,8 @@ class Worker:
         return wait
 
     def _step(self, *, hurried: bool) -> float | None:
+        if self._chore is not None:
+            self._chore()
         if self._loop is None:
             if not self._state.has_waiting():
                 return None
@@ -157,7 +165,8 @@ class Worker:
             if wait is None:
                 self.idle = not self._news
                 self._changed.wait_for(
-                    lambda: self._news or self._stopping or self._wanted > self._done
+                    lambda: self._news or self._stopping or self._wanted > self._done,
+                    None if self._chore is None else CHORE_PAUSE,
                 )
                 self.idle = False
             elif wait > 0:
