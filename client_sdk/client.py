@@ -7,13 +7,12 @@ it shows in `status`, in `inspect`, and in counters.
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from client_sdk import forks
 from client_sdk.address import check_key, split_url
@@ -23,15 +22,20 @@ from client_sdk.errors import StateChangedError, StateError, UnknownMetricError
 from client_sdk.privacy_level import PrivacyLevel
 from client_sdk.randomness import Randomness, system_randomness
 from client_sdk.recorder import SECONDS_A_DAY
-from client_sdk.session import Session, Setup
+from client_sdk.session import DO_NOT_TRACK, Session, Setup, do_not_track
 from client_sdk.worker import Worker
 from rappor_core.errors import ParameterError, RapporError, ValueRefusedError
 from rappor_core.metrics_file import MetricsFile, load_metrics
 
-DO_NOT_TRACK = "DO_NOT_TRACK"
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from client_sdk.location import Point
+
 HOUSEKEEPING = 1_000  # records between two looks at the bounds of the queue
 CLOSE_SECONDS = 0.1  # longest that `close` waits for the sending thread
 MAX_REASONS = 1_000  # counters kept in memory
+REVIVAL_SECONDS = 60.0  # between two tries of `record` to open a state that could not be used
 
 ACTIVE = "active"
 SENTENCES = {
@@ -62,7 +66,7 @@ class Client:
         self._lock = threading.RLock()
         self._status = Status("closed", SENTENCES["closed"])
         self._session: Session | None = None
-        self._forked = False
+        self._revive_at: float | None = None  # time.monotonic(), where there is hope
         self._since_housekeeping = 0
         self._counted: dict[str, int] = {}
 
@@ -129,11 +133,39 @@ class Client:
         `inspect` counts by reason. In development mode an unknown metric and a value that the
         metric cannot encode raise UnknownMetricError and ValueRefusedError.
         """
-        session = self._session or self._after_fork()
+        return self._guarded(name, lambda session, now: session.recorder.record(name, value, now))
+
+    def record_location(
+        self, name: str, latitude: float, longitude: float, at: datetime | None = None
+    ) -> bool:
+        """Take a raw fix, degrees, for a metric of kind `location`. True when it was counted.
+
+        Nothing of it leaves: the device adds up how long it was where, reports the usual cell of
+        each slot once a period, and forgets. at: with a time zone; None: now, in the system's.
+        Any rate will do. Never raises, as `record`.
+        """
+        return self._guarded(
+            name, lambda session, now: session.places.fix(name, latitude, longitude, at or now)
+        )
+
+    def record_trip(
+        self, name: str, origin: Point, destination: Point, at: datetime | None = None
+    ) -> bool:
+        """Take a trip that ended at `at`, for a location metric with `pairs`; see the above.
+
+        origin, destination: latitude and longitude.
+        """
+        return self._guarded(
+            name, lambda session, now: session.places.trip(name, origin, destination, at or now)
+        )
+
+    def _guarded(self, name: str, act: Callable[[Session, float], str | None]) -> bool:
+        """Do what an app asked for; no trouble with it reaches the app."""
+        session = self._session or self._revive()
         if session is None:
             return self._not_recorded(f"not_recorded:{self._status.condition}")
         try:
-            outcome = session.recorder.record(name, value, self._setup.clock())
+            outcome = act(session, float(self._setup.clock()))
         except (UnknownMetricError, ValueRefusedError) as error:
             if self._setup.development:
                 raise
@@ -143,6 +175,8 @@ class Client:
             return self._not_recorded("not_recorded:state_changed")
         except (RapporError, sqlite3.Error, OSError) as error:
             return self._not_recorded(f"trouble:{type(error).__name__}")
+        if outcome is None:
+            return True
         if outcome not in ("queued", "queued_fallback"):
             return self._not_recorded(f"{outcome}:{name}")
         self._tell(session.worker)
@@ -154,8 +188,10 @@ class Client:
         timeout: seconds to wait at most. For the end of a session or a test; a service that
         flushes after every record tells the collector when it was used.
         """
-        session = self._session or self._after_fork()
-        return session is None or session.worker.flush(timeout)
+        session = self._session or self._revive(at_once=True)
+        if session is None:
+            return self._status.condition in ("no_consent", "do_not_track")  # nothing waits
+        return session.worker.flush(timeout)
 
     def close(self) -> None:
         """Stop the sending thread and close the state, within a fraction of a second.
@@ -202,7 +238,7 @@ class Client:
         from client_sdk.inspection import inspect_state  # rarely needed: keeps the import light
 
         account: dict[str, Any] = {}
-        session = self._session or self._after_fork()
+        session = self._session or self._revive(at_once=True)
         if session is not None:
             self._save_counts(session)
             account = inspect_state(session.state, self._setup.metrics.budget)
@@ -232,14 +268,18 @@ class Client:
         if self._session is not None:
             self._session.worker.abandon()
             self._session = None
-            self._forked = True
+            self._revive_at = 0.0
 
-    def _after_fork(self) -> Session | None:
-        """In a child process, the session of its own, made when first needed."""
+    def _revive(self, *, at_once: bool = False) -> Session | None:
+        """A session where there was none: in a forked child, or after a trouble that may be over.
+
+        It makes no new secret, unless the person has consented and none was ever made.
+        """
+        if self._revive_at is None or not (at_once or time.monotonic() >= self._revive_at):
+            return None
         with self._lock:
-            if self._forked:
-                self._forked = False
-                self._begin(may_create=False)
+            if self._session is None and self._revive_at is not None:
+                self._begin(may_create=not self._setup.directory.exists())
             return self._session
 
     def _begin(self, *, may_create: bool) -> None:
@@ -247,8 +287,11 @@ class Client:
             try:
                 self._session = Session(self._setup, self._lock, may_create=may_create)
                 self._status = Status(ACTIVE, SENTENCES[ACTIVE])
+                self._revive_at = None
             except StateError as error:
                 self._status = Status(error.condition, str(error))
+                hope = error.condition == "state_unavailable"
+                self._revive_at = time.monotonic() + REVIVAL_SECONDS if hope else None
 
     def _reopen(self) -> None:
         """Another process changed the secret: read the state again, once."""
@@ -260,7 +303,7 @@ class Client:
     def _shut(self, condition: str) -> None:
         with self._lock:
             session, self._session = self._session, None
-            self._forked = False
+            self._revive_at = None
             self._status = Status(condition, SENTENCES[condition])
         if session is not None:
             self._save_counts(session)
@@ -276,10 +319,12 @@ class Client:
 
     def _tell(self, worker: Worker) -> None:
         """Wake the sending thread when it has nothing to do, and now and then for housekeeping."""
-        self._since_housekeeping += 1
-        if worker.idle or self._since_housekeeping >= HOUSEKEEPING:
-            self._since_housekeeping = 0
+        if worker.idle:
             worker.notify()
+        self._since_housekeeping += 1
+        if self._since_housekeeping >= HOUSEKEEPING:
+            self._since_housekeeping = 0
+            worker.keep_house()
 
     def _not_recorded(self, reason: str) -> bool:
         """Count it: in memory first, in the state when it is next inspected or closed."""
@@ -294,8 +339,3 @@ class Client:
                 session.state.count(reason, number)
         except (StateError, sqlite3.Error, OSError):
             self._counted = counted  # a full disk must not keep an app from closing
-
-
-def do_not_track() -> bool:
-    """Whether the person's environment says so (https://consoledonottrack.com)."""
-    return os.environ.get(DO_NOT_TRACK, "").strip().lower() not in ("", "0", "false")

@@ -197,7 +197,7 @@ def ledger_text(state: SqliteState) -> str:
 
 
 def _forget_values(database: sqlite3.Connection) -> None:
-    for table in ("queue", "batches", "entries", "sources"):
+    for table in ("queue", "batches", "entries", "sources", "notes"):
         database.execute(f"DELETE FROM {table}")  # noqa: S608 (names from the line above)
     database.execute("DELETE FROM meta WHERE name = 'send_at'")
 

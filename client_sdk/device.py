@@ -44,10 +44,11 @@ class MetricDevice:
         self.cohort = cohort_of(secret, self.line, params.num_cohorts)
         self._secret = secret
         self._bits_bytes = params.report_bytes
+        mechanism, k, symbol = params.mechanism, params.num_bits, params.encoding == "symbol"
         self._permanent = PermanentRound(
-            secret, self.line, self.params_id, params.mechanism, params.num_bits
+            secret, self.line, self.params_id, mechanism, k, symbol=symbol
         )
-        self._instantaneous = InstantaneousRound(params.mechanism, params.num_bits, randomness)
+        self._instantaneous = InstantaneousRound(mechanism, k, randomness, symbol=symbol)
         self._remembered: dict[int, tuple[int, bytes]] = {}
 
     def value_bits(self, value: object) -> int:

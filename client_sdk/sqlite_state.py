@@ -199,6 +199,16 @@ class SqliteState:
             )
             self.next_generation()
 
+    def note(self, name: str) -> str | None:
+        """See `State`."""
+        rows = self.rows("SELECT text FROM notes WHERE name = ?", (name,))
+        return str(rows[0][0]) if rows else None
+
+    def put_note(self, name: str, text: str) -> None:
+        """See `State`."""
+        with self.transaction() as database:
+            database.execute("REPLACE INTO notes VALUES (?, ?)", (name, text))
+
     def count(self, name: str, number: int = 1) -> None:
         """See `State`."""
         with self.transaction() as database:

@@ -115,5 +115,11 @@ class State(Protocol):
     def add_entry(self, entry: Entry) -> None:
         """Memoise one more response; the generation grows."""
 
+    def note(self, name: str) -> str | None:
+        """A text kept under a name, or None. Private; wiped with the values."""
+
+    def put_note(self, name: str, text: str) -> None:
+        """Keep a text under a name, in place of an earlier one."""
+
     def count(self, name: str, number: int = 1) -> None:
         """Add to a counter that `inspect` shows."""

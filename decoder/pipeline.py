@@ -52,12 +52,20 @@ def decode(
         return assemble(aggregate, candidates, options, answer, Grouping(group, back))
 
 
-def observe(aggregate: Aggregate, positions: Positions, repeats: float) -> Observed:
-    """Debias the cohorts that have reports. Raises DecodeError if none has."""
+def observe(
+    aggregate: Aggregate,
+    positions: Positions,
+    repeats: float,
+    cohorts: NDArray[np.bool_] | None = None,
+) -> Observed:
+    """Debias the cohorts that have reports, or those of them in `cohorts` (m,).
+
+    Raises DecodeError if none has.
+    """
     params = aggregate.params
     reports = np.array(aggregate.reports_per_cohort, dtype=np.float64)
     counts = np.array(aggregate.bit_counts, dtype=np.float64)
-    present = reports > 0
+    present = reports > 0 if cohorts is None else (reports > 0) & cohorts
     if not present.any():
         raise DecodeError(
             f"metric {aggregate.metric!r} has no reports in this window; "
@@ -66,8 +74,8 @@ def observe(aggregate: Aggregate, positions: Positions, repeats: float) -> Obser
     noise = bit_noise(params.mechanism)
     shares = debias(counts[present], reports[present], noise)
     random = RandomString(params.num_bits, params.num_hashes)
-    cohorts = CohortNoise(noise, random, reports[present], repeats)
-    return Observed(shares, positions[:, present], cohorts)
+    covariance = CohortNoise(noise, random, reports[present], repeats)
+    return Observed(shares, positions[:, present], covariance)
 
 
 def bit_noise(mechanism: TwoRoundMechanism) -> BitNoise:

@@ -1,0 +1,218 @@
+"""Shares over time: a series for each value found, and a test for change between two windows.
+
+Values are found once, in all windows together. In each window their shares are then fitted by
+weighted least squares, everything else being unlisted. The change between two windows is fitted
+on the difference of their bit shares, and its variance is read off that difference itself: a
+device that repeats its permanent bits in both windows makes it smaller, one that repeats them
+within a window makes it larger, and neither has to be known (docs/decoding.md, "Over time").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+from functools import reduce
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+from threadpoolctl import threadpool_limits
+
+from decoder.bit_tensor import Positions
+from decoder.candidates import Candidates
+from decoder.errors import DecodeError
+from decoder.estimators import Observed, by_bit, by_boolean
+from decoder.gls import Refit, dense_columns, refit
+from decoder.inference import decide
+from decoder.options import DecodeOptions, repetition
+from decoder.pipeline import decode, observe
+from decoder.results import Decoding
+from rappor_core.aggregate import Aggregate
+from rappor_core.params import RapporParams
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Change:
+    """From one window to the next one, for each value found, (D,).
+
+    difference: of the shares.  std_error: of it.  p_value: two-sided, of no change.
+    p_adjusted: Benjamini-Hochberg over all values and pairs of windows.
+    """
+
+    difference: Floats
+    std_error: Floats
+    p_value: Floats
+    p_adjusted: Floats
+
+
+@dataclass(frozen=True)
+class Series:
+    """Shares of D values in W windows.
+
+    whole: the decoding of all windows together, which found the values.  windows: first and last
+    day of each.  reports: (W,).  shares, std_errors, low, high: (W, D); unbiased, not clipped,
+    with intervals at the level of the options.
+    """
+
+    whole: Decoding
+    values: tuple[str, ...]
+    windows: tuple[tuple[date | None, date | None], ...]
+    reports: tuple[int, ...]
+    shares: Floats
+    std_errors: Floats
+    low: Floats
+    high: Floats
+    changes: tuple[Change, ...]
+
+
+def decode_over_time(
+    aggregates: Sequence[Aggregate], candidates: Candidates, options: DecodeOptions | None = None
+) -> Series:
+    """Decode windows of one metric, oldest first. Raises DecodeError for fewer than two."""
+    if len(aggregates) < 2:
+        raise DecodeError(f"{len(aggregates)} window(s): a series needs two or more")
+    options = options or DecodeOptions()
+    whole = decode(reduce(Aggregate.merge, aggregates), candidates, options)
+    found = _found(whole, aggregates[0].params)
+    tensor = candidates.positions(aggregates[0].params)
+    windows = [Window(a, tensor, found, repetition(a, options.repeats)) for a in aggregates]
+    with threadpool_limits(1):
+        fits = [window.fit() for window in windows]
+        changes = [change(before, after) for before, after in pairwise(windows)]
+    shares, errors, freedoms = (np.array(part) for part in zip(*fits, strict=True))
+    quantiles = np.asarray(stats.t.isf((1 - options.level) / 2, freedoms))
+    margin = quantiles[:, None] * errors
+    return Series(
+        whole=whole,
+        values=tuple(_names(whole, found)),
+        windows=tuple((a.first_day, a.last_day) for a in aggregates),
+        reports=tuple(a.num_reports for a in aggregates),
+        shares=shares,
+        std_errors=errors,
+        low=np.clip(shares - margin, 0, 1),
+        high=np.clip(shares + margin, 0, 1),
+        changes=_corrected(changes),
+    )
+
+
+def compare_windows(
+    before: Aggregate, after: Aggregate, candidates: Candidates, repeats: float | None = None
+) -> Change:
+    """Difference of the shares of all `candidates` between two windows, second less first."""
+    tensor, everyone = candidates.positions(before.params), np.arange(len(candidates))
+    pair = [Window(a, tensor, everyone, repetition(a, repeats)) for a in (before, after)]
+    with threadpool_limits(1):
+        return _corrected([change(*pair)])[0]
+
+
+@dataclass(frozen=True)
+class Window:
+    """The counts of one window, and the values followed: `found` indices into `tensor`."""
+
+    aggregate: Aggregate
+    tensor: Positions
+    found: NDArray[np.intp]
+    repeats: float
+
+    @property
+    def present(self) -> NDArray[np.bool_]:
+        """Cohorts with reports, (m,)."""
+        return np.array(self.aggregate.reports_per_cohort) > 0
+
+    @property
+    def direct(self) -> bool:
+        """Whether each value has a bit of its own."""
+        return self.aggregate.params.encoding != "bloom"
+
+    def observed(self, cohorts: NDArray[np.bool_]) -> Observed:
+        """What was seen in `cohorts`; the positions are those of the values followed."""
+        followed = self.tensor if self.direct else self.tensor[self.found]
+        return observe(self.aggregate, followed, self.repeats, cohorts)
+
+    def fit(self) -> tuple[Floats, Floats, float]:
+        """Shares (D,), standard errors (D,) and degrees of freedom."""
+        observed = self.observed(self.present)
+        if self.direct:
+            shares, errors = _direct(observed)
+            return shares[self.found], errors[self.found], np.inf
+        fitted = _least_squares(observed)
+        errors = np.sqrt(fitted.balance.excess * np.diag(fitted.covariance))
+        return fitted.shares, errors, _freedom(observed)
+
+
+def change(before: Window, after: Window) -> Change:
+    """Fit the difference of the bit shares in the cohorts that both windows have."""
+    common = before.present & after.present
+    first, second = before.observed(common), after.observed(common)
+    if before.direct:
+        (old, old_error), (new, new_error) = _direct(first), _direct(second)
+        found = before.found
+        return _tested((new - old)[found], np.hypot(old_error, new_error)[found], np.inf)
+    noise = _noise(first) + _noise(second)
+    target, random = second.bit_shares - first.bit_shares, first.noise.random
+    fitted = refit(noise, target, _columns(first), random, settle=False)
+    errors = np.sqrt(fitted.balance.ratio * np.diag(fitted.covariance))
+    return _tested(fitted.shares, errors, _freedom(first))
+
+
+def _tested(difference: Floats, errors: Floats, freedom: float) -> Change:
+    p = 2 * stats.t.sf(np.abs(difference / errors), freedom)
+    return Change(difference, errors, np.asarray(p), np.asarray(p))
+
+
+def _corrected(changes: Sequence[Change]) -> tuple[Change, ...]:
+    """Benjamini-Hochberg over all values and pairs of windows."""
+    sizes = [len(one.p_value) for one in changes]
+    p = np.concatenate([one.p_value for one in changes])
+    if not len(p):
+        return tuple(changes)
+    adjusted = decide(p, p, "bh", 0.5).adjusted
+    parts = np.split(adjusted, np.cumsum(sizes)[:-1])
+    return tuple(replace(one, p_adjusted=q) for one, q in zip(changes, parts, strict=True))
+
+
+def _least_squares(observed: Observed) -> Refit:
+    """Weighted least squares on the values followed; everything else is unlisted."""
+    columns = _columns(observed)
+    return refit(_noise(observed), observed.centred, columns, observed.noise.random)
+
+
+def _noise(observed: Observed) -> Floats:
+    """Covariance of the noise at the shares of a first, unweighted fit: (m, k, k)."""
+    columns = _columns(observed)
+    shares = np.linalg.lstsq(columns, observed.centred.ravel(), rcond=None)[0]
+    return observed.noise_of(np.asarray(shares, dtype=np.float64))
+
+
+def _columns(observed: Observed) -> Floats:
+    random = observed.noise.random
+    return dense_columns(observed.positions, random.num_bits) - random.mean
+
+
+def _direct(observed: Observed) -> tuple[Floats, Floats]:
+    """Shares and standard errors of all values of a metric with one bit a value."""
+    boolean = observed.bit_shares.shape[1] == 1
+    estimate = (by_boolean if boolean else by_bit)(observed, 0.95)
+    return estimate.shares, estimate.std_errors
+
+
+def _freedom(observed: Observed) -> float:
+    cohorts, num_bits = observed.bit_shares.shape
+    return float(max(cohorts * (num_bits - 1) - len(observed.positions), 1))
+
+
+def _found(whole: Decoding, params: RapporParams) -> NDArray[np.intp]:
+    """Detected values, largest first; for a Bloom filter at most as many as half the rows."""
+    table = whole.candidates
+    leaders = np.flatnonzero(table.detected & (table.group == np.arange(len(table.group))))
+    order = np.lexsort((leaders, -table.shrunken[leaders]))
+    most = params.num_cohorts * params.num_bits // 2
+    return leaders[order] if params.encoding != "bloom" else leaders[order][:most]
+
+
+def _names(whole: Decoding, found: NDArray[np.intp]) -> list[str]:
+    return [row.value for row in whole.detected][: len(found)]
