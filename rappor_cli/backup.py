@@ -9,6 +9,8 @@ import typer
 
 from collector.backup import back_up
 from collector.backup import restore as put_back
+from collector.service.collector import COMMAND_LINE
+from rappor_cli.store import opened
 
 DatabaseOption = Annotated[
     str, typer.Option(envvar="RAPPOR_DATABASE", help="e.g. sqlite:///rappor.sqlite")
@@ -27,7 +29,19 @@ def backup(
 def restore(
     file: Annotated[Path, typer.Argument(help="A file that `rappor backup` wrote.")],
     database: DatabaseOption,
+    keep_open_days: Annotated[
+        bool, typer.Option(help="Only if nothing was served since the backup.")
+    ] = False,
 ) -> None:
-    """Make the database from FILE. It must not be there yet, and no collector may be running."""
+    """Make the database from FILE. It must not be there yet, and no collector may be running.
+
+    Days that were not served at the time of the backup are discarded: they may have been served
+    since, with reports that the backup lacks, and two answers must not differ by those.
+    """
     put_back(file, database)
-    print(f"restored from {file}; read docs/operations.md on the days that were open")
+    if keep_open_days:
+        print(f"restored from {file}, open days as well")
+        return
+    with opened(database) as service:
+        discarded = service.discard_unserved(COMMAND_LINE)
+    print(f"restored from {file}; {discarded} reports of days not served yet were discarded")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -127,6 +128,21 @@ def test_a_copy_made_while_reports_come_in_is_whole_and_can_be_put_back(
     total = restored.collector.read_aggregate("test", METRIC.name).num_reports
     assert total == accepted + 3
     restored.database.close()
+
+
+def test_after_a_restore_what_was_not_served_is_discarded(bench: Bench) -> None:
+    """Served, closed but too few, and open: only what was served stays."""
+    bench.collector.push_metrics([make_metric(min_reports=10)], "test")
+    for back, count in ((2, 12), (1, 4), (0, 6)):
+        day = TODAY - timedelta(days=back)
+        bench.send([bench.sender.report(METRIC, day) for _ in range(count)])
+        if back:
+            bench.collector.close_day(day, "test")
+    assert bench.collector.discard_unserved("test") == 10
+    assert bench.collector.read_aggregate("test", METRIC.name).num_reports == 12
+    bench.send(bench.sender.reports(METRIC, 11))
+    bench.collector.close_day(TODAY, "test")
+    assert bench.collector.read_aggregate("test", METRIC.name).num_reports == 23
 
 
 def test_a_backup_overwrites_nothing_and_says_what_is_missing(
