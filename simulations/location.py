@@ -210,7 +210,7 @@ def resample(
     riders = rng.integers(len(days), size=num_people)
     starts = rng.integers(lengths[riders])
     at = (starts[:, None] + np.arange(num_days)[None, :]) % lengths[riders][:, None]
-    return padded[riders[:, None], at]
+    return np.asarray(padded[riders[:, None], at])
 
 
 def total_variation(one: Floats, other: Floats) -> float:

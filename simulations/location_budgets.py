@@ -98,7 +98,7 @@ def _one_way(
         window = 1 if split else location.window
         counts = draw_window(values, places.finest, metric.params, window, rng)
     attacks = None
-    if location.mode == "memo":
+    if not split:
         attacks = attacks_on(metric, (1, 7, 30), 1_500, rng)
     return BudgetResult(
         way=way.name,

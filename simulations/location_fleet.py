@@ -114,7 +114,7 @@ class Device:
 def run_fleet(
     metrics: MetricsFile,
     name: str,
-    people: Mapping[object, list[Fix]],
+    people: Mapping[str, list[Fix]],
     until: datetime,
     randomness: Randomness = system_randomness,
     advance: Callable[[int], None] = lambda _: None,
