@@ -7,7 +7,6 @@ it shows in `status`, in `inspect`, and in counters.
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import threading
 import time
@@ -23,7 +22,7 @@ from client_sdk.errors import StateChangedError, StateError, UnknownMetricError
 from client_sdk.privacy_level import PrivacyLevel
 from client_sdk.randomness import Randomness, system_randomness
 from client_sdk.recorder import SECONDS_A_DAY
-from client_sdk.session import Session, Setup
+from client_sdk.session import DO_NOT_TRACK, Session, Setup, do_not_track
 from client_sdk.worker import Worker
 from rappor_core.errors import ParameterError, RapporError, ValueRefusedError
 from rappor_core.metrics_file import MetricsFile, load_metrics
@@ -33,10 +32,10 @@ if TYPE_CHECKING:
 
     from client_sdk.location import Point
 
-DO_NOT_TRACK = "DO_NOT_TRACK"
 HOUSEKEEPING = 1_000  # records between two looks at the bounds of the queue
 CLOSE_SECONDS = 0.1  # longest that `close` waits for the sending thread
 MAX_REASONS = 1_000  # counters kept in memory
+REVIVAL_SECONDS = 60.0  # between two tries of `record` to open a state that could not be used
 
 ACTIVE = "active"
 SENTENCES = {
@@ -67,7 +66,7 @@ class Client:
         self._lock = threading.RLock()
         self._status = Status("closed", SENTENCES["closed"])
         self._session: Session | None = None
-        self._forked = False
+        self._revive_at: float | None = None  # time.monotonic(), where there is hope
         self._since_housekeeping = 0
         self._counted: dict[str, int] = {}
 
@@ -162,7 +161,7 @@ class Client:
 
     def _guarded(self, name: str, act: Callable[[Session, float], str | None]) -> bool:
         """Do what an app asked for; no trouble with it reaches the app."""
-        session = self._session or self._after_fork()
+        session = self._session or self._revive()
         if session is None:
             return self._not_recorded(f"not_recorded:{self._status.condition}")
         try:
@@ -189,8 +188,10 @@ class Client:
         timeout: seconds to wait at most. For the end of a session or a test; a service that
         flushes after every record tells the collector when it was used.
         """
-        session = self._session or self._after_fork()
-        return session is None or session.worker.flush(timeout)
+        session = self._session or self._revive(at_once=True)
+        if session is None:
+            return self._status.condition in ("no_consent", "do_not_track")  # nothing waits
+        return session.worker.flush(timeout)
 
     def close(self) -> None:
         """Stop the sending thread and close the state, within a fraction of a second.
@@ -237,7 +238,7 @@ class Client:
         from client_sdk.inspection import inspect_state  # rarely needed: keeps the import light
 
         account: dict[str, Any] = {}
-        session = self._session or self._after_fork()
+        session = self._session or self._revive(at_once=True)
         if session is not None:
             self._save_counts(session)
             account = inspect_state(session.state, self._setup.metrics.budget)
@@ -267,14 +268,18 @@ class Client:
         if self._session is not None:
             self._session.worker.abandon()
             self._session = None
-            self._forked = True
+            self._revive_at = 0.0
 
-    def _after_fork(self) -> Session | None:
-        """In a child process, the session of its own, made when first needed."""
+    def _revive(self, *, at_once: bool = False) -> Session | None:
+        """A session where there was none: in a forked child, or after a trouble that may be over.
+
+        It makes no new secret, unless the person has consented and none was ever made.
+        """
+        if self._revive_at is None or not (at_once or time.monotonic() >= self._revive_at):
+            return None
         with self._lock:
-            if self._forked:
-                self._forked = False
-                self._begin(may_create=False)
+            if self._session is None and self._revive_at is not None:
+                self._begin(may_create=not self._setup.directory.exists())
             return self._session
 
     def _begin(self, *, may_create: bool) -> None:
@@ -282,8 +287,11 @@ class Client:
             try:
                 self._session = Session(self._setup, self._lock, may_create=may_create)
                 self._status = Status(ACTIVE, SENTENCES[ACTIVE])
+                self._revive_at = None
             except StateError as error:
                 self._status = Status(error.condition, str(error))
+                hope = error.condition == "state_unavailable"
+                self._revive_at = time.monotonic() + REVIVAL_SECONDS if hope else None
 
     def _reopen(self) -> None:
         """Another process changed the secret: read the state again, once."""
@@ -295,7 +303,7 @@ class Client:
     def _shut(self, condition: str) -> None:
         with self._lock:
             session, self._session = self._session, None
-            self._forked = False
+            self._revive_at = None
             self._status = Status(condition, SENTENCES[condition])
         if session is not None:
             self._save_counts(session)
@@ -311,10 +319,12 @@ class Client:
 
     def _tell(self, worker: Worker) -> None:
         """Wake the sending thread when it has nothing to do, and now and then for housekeeping."""
-        self._since_housekeeping += 1
-        if worker.idle or self._since_housekeeping >= HOUSEKEEPING:
-            self._since_housekeeping = 0
+        if worker.idle:
             worker.notify()
+        self._since_housekeeping += 1
+        if self._since_housekeeping >= HOUSEKEEPING:
+            self._since_housekeeping = 0
+            worker.keep_house()
 
     def _not_recorded(self, reason: str) -> bool:
         """Count it: in memory first, in the state when it is next inspected or closed."""
@@ -329,8 +339,3 @@ class Client:
                 session.state.count(reason, number)
         except (StateError, sqlite3.Error, OSError):
             self._counted = counted  # a full disk must not keep an app from closing
-
-
-def do_not_track() -> bool:
-    """Whether the person's environment says so (https://consoledonottrack.com)."""
-    return os.environ.get(DO_NOT_TRACK, "").strip().lower() not in ("", "0", "false")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
@@ -19,6 +20,8 @@ from rappor_core.metrics_file import MetricsFile
 
 if TYPE_CHECKING:
     from client_sdk.location import LocationRecorder
+
+DO_NOT_TRACK = "DO_NOT_TRACK"
 
 
 class Setup(NamedTuple):
@@ -115,3 +118,8 @@ def _trouble_is_a_state_error() -> Iterator[None]:
         yield
     except (sqlite3.Error, OSError) as error:
         raise StateError(f"the state cannot be used: {type(error).__name__}: {error}") from error
+
+
+def do_not_track() -> bool:
+    """Whether the person's environment says so (https://consoledonottrack.com)."""
+    return os.environ.get(DO_NOT_TRACK, "").strip().lower() not in ("", "0", "false")

@@ -53,9 +53,9 @@ class Worker:
         self._file_lock = FileLock(directory.sender_lock_path)
         self._loop: SendLoop | None = None
         self._changed = threading.Condition()
-        self._wanted = self._done = 0  # tickets of flush: given out, and settled
+        self._wanted = self._seen = self._done = 0  # tickets of flush: given out, seen, settled
         self._stopping = False
-        self._news = False
+        self._news = self._housework = False
         self.idle = False  # nothing waits, and the thread sleeps until `notify`
         self._trouble = ""
         self._thread = threading.Thread(target=self._run, name="rappor-sender", daemon=True)
@@ -70,10 +70,16 @@ class Worker:
         self._thread.start()
 
     def notify(self) -> None:
-        """Something was queued, or there is housekeeping to do."""
+        """Something was queued while nothing waited."""
         with self._changed:
             self._news = True
             self.idle = False
+            self._changed.notify_all()
+
+    def keep_house(self) -> None:
+        """Hold the bounds of the queue and of the write-ahead log now, in the thread."""
+        with self._changed:
+            self._housework = self._news = True
             self._changed.notify_all()
 
     def flush(self, timeout: float) -> bool:
@@ -113,8 +119,8 @@ class Worker:
 
     def _try_step(self) -> float | None:
         with self._changed:
-            self._news = False
-            ticket = self._wanted
+            self._news = self._housework = False
+            ticket = self._seen = self._wanted
             hurried = ticket > self._done
         try:
             wait = self._step(hurried=hurried)
@@ -164,7 +170,6 @@ class Worker:
                 )
                 self.idle = False
             elif wait > 0:
-                hurried = self._wanted > self._done
                 self._changed.wait_for(
-                    lambda: self._stopping or (self._wanted > self._done) > hurried, wait
+                    lambda: self._stopping or self._housework or self._wanted > self._seen, wait
                 )

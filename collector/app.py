@@ -16,10 +16,11 @@ from starlette.routing import Route
 
 from collector.body import Buffers
 from collector.errors import RequestError, StorageError
-from collector.logs import Log, make_log
+from collector.limits import RateLimit
+from collector.logs import Log, make_log, redirect_server_log
 from collector.problems import problem, problem_of
 from collector.routes import admin, aggregates, health
-from collector.routes.parts import Parts
+from collector.routes.parts import Limits, Parts
 from collector.routes.reports import ReportsEndpoint
 from collector.service.acceptance import Judge
 from collector.service.collector import COMMAND_LINE, Collector
@@ -30,7 +31,7 @@ from collector.service.writing import ReportWriter
 from collector.settings import Settings
 from collector.store.engine import Database, make_engine
 from collector.store.schema import prepare
-from collector.telemetry import Telemetry
+from collector.telemetry import Telemetry, forget_process
 from rappor_core.errors import RapporError
 from rappor_core.metrics_file import load_metrics
 
@@ -43,6 +44,7 @@ def create_app(settings: Settings, *, clock: Clock = utc_now) -> FastAPI:
     clock: the current time, UTC.
     """
     log = make_log(settings.log_level)
+    redirect_server_log(log)
     parts = _make_parts(settings, clock, log)
     app = FastAPI(
         title="rappor-telemetry collector",
@@ -76,6 +78,10 @@ def _make_parts(settings: Settings, clock: Clock, log: Log) -> Parts:
         keys=KeyKeeper(collector.key_ring),
         telemetry=telemetry,
         buffers=Buffers(settings.max_buffered_bytes),
+        limits=Limits(
+            by_address=RateLimit(settings.max_requests_per_address),
+            by_key=RateLimit(settings.max_requests_per_key),
+        ),
     )
 
 
@@ -102,6 +108,7 @@ def _lifespan(parts: Parts, log: Log) -> Callable[[FastAPI], AbstractAsyncContex
             chores.cancel()
             await run_in_threadpool(parts.intake.stop)
             parts.collector.database.close()
+            forget_process()
             log.info("stopped")
 
     return lifespan

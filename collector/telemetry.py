@@ -12,7 +12,7 @@ from prometheus_client import (
     Histogram,
     generate_latest,
 )
-from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 
 from collector.service.acceptance import REASONS
 from collector.service.writing import Receipt
@@ -100,3 +100,9 @@ class Telemetry:
             registry = CollectorRegistry()
             MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
         return generate_latest(registry)
+
+
+def forget_process() -> None:
+    """Take the gauges of this worker out of the sum when it ends."""
+    if os.environ.get(MULTIPROCESS_DIR):
+        mark_process_dead(os.getpid())  # type: ignore[no-untyped-call]

@@ -85,17 +85,17 @@ def balance(solve: Solver, start: float, steps: int) -> Balance:
     """Find tau >= 0 at which scores of absent strings vary as much as V says (secant steps).
 
     The equation is sum u_j' C u_j = sum tr(C [V^-1]_jj). What `steps` leave open, or a tau of 0
-    cannot give, goes into kappa, so that the null variance is right in any case.
+    cannot give, is in the ratio, so that the null variance is right in any case.
     """
     tau, history = start, []
     for step in range(steps + 1):
         solution = solve(tau)
         ratio = null_variance(solution.residual, solve.random) / solution.expected
-        history.append((tau, ratio - 1.0))
+        history.append((tau, 1 - 1 / ratio))
         settled = abs(ratio - 1) < _CLOSE or (tau == 0 and ratio <= 1)
         if settled or step == steps:
             break
-        tau = _next_tau(history, solve.rows / solution.expected)
+        tau = _next_tau(history, solve.rows / solution.expected * (ratio - 1))
     return Balance(solution, tau, ratio)
 
 
@@ -105,9 +105,9 @@ def missing_error(balanced: Balance, freedom: float) -> float:
 
 
 def _next_tau(history: list[tuple[float, float]], newton: float) -> float:
-    """Secant step where the last two points allow it, otherwise a Newton step of scale `newton`."""
+    """Secant step on 1 - 1/ratio, which is about linear in tau; at first the step `newton`."""
     tau, error = history[-1]
-    step = newton * error
+    step = newton
     if len(history) > 1:
         before, error_before = history[-2]
         if (error_before - error) * (tau - before) > 0:
@@ -229,10 +229,15 @@ class Refit(NamedTuple):
     balance: Balance
 
 
-def refit(noise: Floats, target: Floats, centred: Floats, random: RandomString) -> Refit:
-    """Weighted least squares on given columns Z_A (n, A), with tau settled. No positivity."""
+def refit(
+    noise: Floats, target: Floats, centred: Floats, random: RandomString, *, settle: bool = True
+) -> Refit:
+    """Weighted least squares on given columns Z_A (n, A). No positivity.
+
+    settle: find tau; otherwise it stays 0 and all that differs from `noise` is in the ratio.
+    """
     solver = CandidateSolver(noise, target, centred, None, random)
-    balanced = balance(solver, 0.0, 6)
+    balanced = balance(solver, 0.0, 6 if settle else 0)
     _, F, _, H = solver.factors(balanced.missing)
     return Refit(H @ (F.T @ target.ravel()), H, balanced)
 

@@ -153,8 +153,8 @@ def change(before: Window, after: Window) -> Change:
         found = before.found
         return _tested((new - old)[found], np.hypot(old_error, new_error)[found], np.inf)
     noise = _noise(first) + _noise(second)
-    random = first.noise.random
-    fitted = refit(noise, second.bit_shares - first.bit_shares, _columns(first), random)
+    target, random = second.bit_shares - first.bit_shares, first.noise.random
+    fitted = refit(noise, target, _columns(first), random, settle=False)
     errors = np.sqrt(fitted.balance.ratio * np.diag(fitted.covariance))
     return _tested(fitted.shares, errors, _freedom(first))
 

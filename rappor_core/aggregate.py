@@ -10,7 +10,7 @@ from typing import Any
 
 from rappor_core.errors import AggregateError, WireFormatError
 from rappor_core.params import RapporParams
-from rappor_core.report import parse_strict_json
+from rappor_core.strict_json import parse_strict_json
 
 AGGREGATE_VERSION = 1
 _FIELDS = {

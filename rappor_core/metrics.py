@@ -9,13 +9,15 @@ from collections.abc import Mapping, Set
 from dataclasses import dataclass, fields
 from datetime import date
 from hashlib import sha256
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from rappor_core.errors import MetricsFileError, ParameterError, ValueRefusedError
-from rappor_core.grid import OTHER
 from rappor_core.hashing import bloom_bits, canonical, normalise
-from rappor_core.metrics_location import Location
 from rappor_core.params import Encoding, RapporParams
+from rappor_core.reserved import OTHER
+
+if TYPE_CHECKING:
+    from rappor_core.metrics_location import Location
 
 Kind = Literal["string", "category", "boolean", "location"]
 Period = Literal["day", "week", "month"]
@@ -274,6 +276,8 @@ class Metric:
             known["expires"] = date.fromisoformat(definition["expires"])
             known["categories"] = tuple(definition["categories"])
             if "location" in known:
+                from rappor_core.metrics_location import Location  # only where there is one
+
                 known["location"] = Location.from_dict(definition["location"])
         except (TypeError, ValueError, AttributeError) as error:
             raise MetricsFileError(f"metric {definition['name']!a}: {error}") from error

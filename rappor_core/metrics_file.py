@@ -12,7 +12,6 @@ from typing import Any, Literal
 
 from rappor_core.errors import MetricsFileError, ParameterError
 from rappor_core.metrics import Metric, encodings_of
-from rappor_core.metrics_file_location import location_metrics
 from rappor_core.metrics_tables import (
     NOISE_KEYS,
     SHAPE_KEYS,
@@ -175,6 +174,8 @@ def _metrics(name: str, table: Any) -> Iterable[Metric]:
     if not isinstance(table, dict):
         raise MetricsFileError(f"metric {name!r}: {table!r} is not a table")
     if table.get("kind") == "location":
+        from rappor_core.metrics_file_location import location_metrics  # only where there is one
+
         return location_metrics(name, table)
     return (_metric(name, table),)
 

@@ -13,14 +13,14 @@ import binascii
 import json
 import re
 import struct
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from itertools import groupby
-from typing import Any, NoReturn
+from typing import Any
 
 from rappor_core.errors import WireFormatError
+from rappor_core.strict_json import parse_strict_json, shown
 
 WIRE_VERSION = 1
 BINARY_MAGIC = b"RAPR"
@@ -124,7 +124,7 @@ def decode_json_groups(body: bytes, *, max_reports: int = MAX_REPORTS) -> Groupe
             _check_fields(f"report {index}", fields, _REPORT_FIELDS)
         cohort, bits = fields["cohort"], _bits_from_text(index, fields["bits"])
         if type(cohort) is not int or not 0 <= cohort < 1 << 16:
-            where = f"report {index}: cohort {_shown(cohort)}"
+            where = f"report {index}: cohort {shown(cohort)}"
             raise WireFormatError(f"{where} is not an integer in [0, 65535]")
         key = (fields["metric"], fields["params_id"], fields["day"], len(bits))
         if key != shared:
@@ -189,27 +189,6 @@ def decode_batch(body: bytes, content_type: str, *, max_reports: int = MAX_REPOR
     return _ungrouped(decode_groups(body, content_type, max_reports=max_reports))
 
 
-def parse_strict_json(body: bytes) -> Any:
-    """Parse JSON, refusing what parsers disagree on: duplicate keys, NaN, bytes not UTF-8.
-
-    Lone surrogates in strings and nesting beyond the parser's depth are refused as well.
-    """
-    try:
-        text = body.decode("utf-8")
-        document = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
-        if "\\u" in text:  # only an escape can bring a surrogate into valid UTF-8
-            json.dumps(document, ensure_ascii=False).encode("utf-8")
-    except RecursionError:
-        raise WireFormatError("the JSON is nested too deeply") from None
-    except UnicodeError:
-        raise WireFormatError("the body is not valid UTF-8, or escapes a lone surrogate") from None
-    except WireFormatError:
-        raise
-    except ValueError as error:  # the parser's own words; a digit string too long is one, too
-        raise WireFormatError(f"the body is not JSON: {str(error)[:200]}") from None
-    return document
-
-
 def _read_group(body: bytes, offset: int, max_reports: int) -> tuple[ReportGroup, int]:
     """The group at `offset`, and where the next one starts."""
     name_end = offset + 1 + _byte_at(body, offset)
@@ -259,7 +238,7 @@ def _bits_from_text(index: int, text: Any) -> bytes:
         if binascii.b2a_base64(bits, newline=False) != text.encode("ascii"):
             raise ValueError  # spare bits that are not zero
     except (ValueError, binascii.Error):
-        raise WireFormatError(f"report {index}: bits {_shown(text)} is not base64") from None
+        raise WireFormatError(f"report {index}: bits {shown(text)} is not base64") from None
     return bits
 
 
@@ -269,7 +248,7 @@ def _day_from_text(where: str, text: Any) -> date:
             raise ValueError
         return date.fromisoformat(text)
     except ValueError:
-        raise WireFormatError(f"{where}: day {_shown(text)} is not a date YYYY-MM-DD") from None
+        raise WireFormatError(f"{where}: day {shown(text)} is not a date YYYY-MM-DD") from None
 
 
 def _day_from_number(days: int) -> date:
@@ -282,14 +261,14 @@ def _day_from_number(days: int) -> date:
 def _metric_name(name: Any) -> str:
     if type(name) is not str or not name or len(name.encode()) > MAX_METRIC_BYTES:
         raise WireFormatError(
-            f"metric {_shown(name)} is not a name of 1 to {MAX_METRIC_BYTES} bytes"
+            f"metric {shown(name)} is not a name of 1 to {MAX_METRIC_BYTES} bytes"
         )
     return name
 
 
 def _hex_128(what: str, text: Any) -> str:
     if type(text) is not str or not _HEX_128.fullmatch(text):
-        raise WireFormatError(f"{what} {_shown(text)} is not 32 lower-case hexadecimal digits")
+        raise WireFormatError(f"{what} {shown(text)} is not 32 lower-case hexadecimal digits")
     return text
 
 
@@ -297,13 +276,13 @@ def _check_fields(where: str, fields: Any, expected: set[str]) -> None:
     if type(fields) is not dict:
         raise WireFormatError(f"{where} is not a JSON object")
     if fields.keys() != expected:
-        wrong = [_shown(name) for name in sorted(fields.keys() ^ expected)[:5]]
+        wrong = [shown(name) for name in sorted(fields.keys() ^ expected)[:5]]
         raise WireFormatError(f"{where} has missing or unknown fields: {', '.join(wrong)}")
 
 
 def _check_version(version: Any) -> None:
     if type(version) is not int or version != WIRE_VERSION:
-        raise WireFormatError(f"version {_shown(version)} is not known; this is {WIRE_VERSION}")
+        raise WireFormatError(f"version {shown(version)} is not known; this is {WIRE_VERSION}")
 
 
 def _check_count(count: int, max_reports: int) -> None:
@@ -333,26 +312,6 @@ def _utf8(data: bytes) -> str:
         return data.decode("utf-8")
     except UnicodeDecodeError:
         raise WireFormatError("a metric name is not valid UTF-8") from None
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    document = dict(pairs)
-    if len(document) != len(pairs):
-        repeated, _ = Counter(name for name, _ in pairs).most_common(1)[0]
-        raise WireFormatError(f"the key {_shown(repeated)} stands twice")
-    return document
-
-
-def _no_constant(text: str) -> NoReturn:
-    raise WireFormatError(f"{text} is not a JSON number")
-
-
-def _shown(value: Any) -> str:
-    """A bad value, short enough for a message and safe in a log line."""
-    if not isinstance(value, str | int | float | None):
-        return f"of type {type(value).__name__}"
-    text = ascii(value)
-    return text if len(text) <= 60 else text[:57] + "..."
 
 
 def bits_to_bytes(bits: int, num_bits: int) -> bytes:

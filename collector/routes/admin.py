@@ -16,7 +16,7 @@ from collector.service.access import Scope
 from collector.service.days import from_number
 from collector.store.access import KeyRow
 from rappor_core.metrics_file import parse_metrics
-from rappor_core.report import parse_strict_json
+from rappor_core.strict_json import parse_strict_json
 
 MAX_AUDIT = 1_000
 

@@ -12,7 +12,7 @@ from starlette.types import Receive, Scope, Send
 
 from collector.body import media_type, read_body
 from collector.errors import AuthenticationError
-from collector.routes.parts import Parts
+from collector.routes.parts import Parts, limit_address
 from collector.service.acceptance import Refusal
 from collector.service.access import Scope as KeyScope
 from collector.service.keeper import MAX_AGE_OF_UNKNOWN
@@ -38,25 +38,26 @@ class ReportsEndpoint:
 
 async def post_reports(request: Request, parts: Parts) -> Response:
     """Count the reports of a batch; answer when they are on the disk."""
+    limit_address(request, parts)
     if parts.settings.require_keys:
-        await _check_key(request, parts)
+        parts.limits.by_key.take(await _check_key(request, parts))
     receipt = await parts.intake.submit(await _read(request, parts))
     parts.telemetry.count(receipt)
     return Response(answer(receipt), media_type="application/json")
 
 
-async def _check_key(request: Request, parts: Parts) -> None:
-    """A key of scope `report`; the keys are read again on another thread when they are old."""
+async def _check_key(request: Request, parts: Parts) -> str:
+    """The id of a key of scope `report`; keys are read again, on another thread, when old."""
     keys, authorization = parts.keys, request.headers.get("authorization")
     if keys.is_stale():
         await run_in_threadpool(keys.refresh)
     try:
-        keys.check(authorization, KeyScope.REPORT)
+        return keys.check(authorization, KeyScope.REPORT)
     except AuthenticationError:
         if authorization is None or not keys.is_stale(MAX_AGE_OF_UNKNOWN):
             raise
         await run_in_threadpool(keys.refresh)
-        keys.check(authorization, KeyScope.REPORT)
+        return keys.check(authorization, KeyScope.REPORT)
 
 
 async def _read(request: Request, parts: Parts) -> Submission:

@@ -6,15 +6,12 @@ import os
 import uuid
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
-from collector.server import running_collector
-from collector.settings import load_settings
 from rappor_core.metrics import Metric
 from tests.collector.support import (
     Bench,
@@ -24,6 +21,7 @@ from tests.collector.support import (
     ServerMaker,
     make_bench,
     make_metric,
+    running_server,
 )
 
 
@@ -90,21 +88,12 @@ def bench(database_url: str, clock: Clock) -> Iterator[Bench]:
 
 @pytest.fixture
 def serving(sqlite_url: str, clock: Clock) -> ServerMaker:
-    """Runs a collector with settings; without keys and on SQLite unless told otherwise."""
+    """Runs a collector with settings, on SQLite unless told otherwise."""
 
-    @contextmanager
-    def serve(metrics: list[Metric] | None = None, **changes: Any) -> Iterator[Server]:
-        given = {"database": sqlite_url, "port": 0, "require_keys": False, "log_level": "error"}
-        settings = load_settings(**(given | changes))
-        if metrics:
-            bench = make_bench(settings.database, clock)
-            bench.collector.push_metrics(metrics, "test")
-            bench.database.close()
-        with (
-            running_collector(settings, clock=clock) as url,
-            httpx.Client(base_url=url, timeout=20) as http,
-        ):
-            yield Server(http, clock, Sender(), settings)
+    def serve(
+        metrics: list[Metric] | None = None, **changes: Any
+    ) -> AbstractContextManager[Server]:
+        return running_server(metrics, clock, **({"database": sqlite_url} | changes))
 
     return serve
 

@@ -1,0 +1,77 @@
+"""Sums over the index tensor against the same sums over the explicit matrix."""
+
+import numpy as np
+import pytest
+
+from decoder import bit_tensor
+from decoder.design_matrix import design_matrix, same_positions
+
+M, COHORTS, BITS, HASHES = 40, 5, 7, 3
+
+
+@pytest.fixture
+def positions():
+    rng = np.random.default_rng(3)
+    return bit_tensor.mark_repeated(
+        rng.integers(0, BITS, (M, COHORTS, HASHES), dtype=np.int16), BITS
+    )
+
+
+@pytest.fixture
+def matrix(positions):
+    return design_matrix(positions, BITS).toarray()
+
+
+def test_repeated_positions_set_one_bit():
+    raw = np.array([[[2, 2, 5], [0, 1, 0]]], dtype=np.int16)
+    marked = bit_tensor.mark_repeated(raw, 6)
+    assert marked.tolist() == [[[2, 6, 5], [0, 1, 6]]]
+    assert design_matrix(marked, 6).toarray().max() == 1.0
+
+
+def test_gather_is_the_transposed_matrix(positions, matrix):
+    values = np.random.default_rng(0).normal(size=(COHORTS, BITS))
+    np.testing.assert_allclose(
+        bit_tensor.gather_sums(positions, values), matrix.T @ values.ravel(), atol=1e-12
+    )
+
+
+def test_scatter_is_the_matrix(positions, matrix):
+    weights = np.random.default_rng(1).normal(size=M)
+    weights[:5] = 0.0
+    np.testing.assert_allclose(
+        bit_tensor.scatter_sums(positions, weights, BITS).ravel(), matrix @ weights, atol=1e-12
+    )
+
+
+def test_pair_sums_are_the_weighted_gram_matrix_and_its_blocks(positions, matrix):
+    weights = np.random.default_rng(2).random(M)
+    expected = (matrix * weights) @ matrix.T
+    np.testing.assert_allclose(bit_tensor.pair_sums(positions, weights, BITS), expected, atol=1e-12)
+    blocks = bit_tensor.block_pair_sums(positions, weights, BITS)
+    for cohort in range(COHORTS):
+        own = slice(cohort * BITS, (cohort + 1) * BITS)
+        np.testing.assert_allclose(blocks[cohort], expected[own, own], atol=1e-12)
+
+
+def test_quadratic_sums_are_the_diagonal_of_the_sandwich(positions, matrix):
+    root = np.random.default_rng(4).normal(size=(COHORTS * BITS, COHORTS * BITS))
+    symmetric = root @ root.T
+    np.testing.assert_allclose(
+        bit_tensor.quadratic_sums(positions, symmetric, BITS),
+        np.einsum("ri,rs,si->i", matrix, symmetric, matrix),
+        rtol=1e-10,
+    )
+
+
+def test_wide_filters_use_wider_positions():
+    assert bit_tensor.position_type(2**15 - 1) is np.int16
+    assert bit_tensor.position_type(2**15) is np.int32
+
+
+def test_candidates_with_the_same_bits_are_grouped_whatever_the_order_of_their_hashes():
+    tensor = np.array(
+        [[[0, 1], [2, 3]], [[1, 0], [3, 2]], [[0, 4], [2, 3]], [[0, 1], [2, 4]], [[4, 0], [3, 2]]],
+        dtype=np.int16,
+    )
+    assert same_positions(tensor, 4).tolist() == [0, 0, 2, 3, 2]

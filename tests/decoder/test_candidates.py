@@ -1,0 +1,92 @@
+"""Lists of candidates as people have them."""
+
+import gzip
+from datetime import date
+
+import pyarrow as pa
+import pyarrow.parquet as parquet
+import pytest
+
+from decoder import Candidates
+from decoder.candidates import metric_candidates
+from decoder.errors import CandidatesError
+from rappor_core.aggregate import Aggregate
+from rappor_core.params import RapporParams
+
+
+def test_text_files_with_crlf_blanks_duplicates_and_bytes_that_are_no_text(tmp_path):
+    path = tmp_path / "list.txt"
+    path.write_bytes(
+        "\ufeffone\r\ntwo\r\n\r\none\r\ncafe\u0301\r\ncaf\u00e9".encode() + b"\n\xff\xfe\n"
+    )
+    candidates = Candidates.from_file(path)
+    assert candidates.values == [b"one", b"two", "caf\u00e9".encode()]
+    notes = candidates.notes
+    assert (notes.read, notes.empty, notes.duplicates, notes.not_text) == (7, 1, 2, 1)
+    assert str(notes) == "7 entries read; left out: 1 empty, 2 duplicate, 1 not UTF-8"
+
+
+def test_spaces_are_part_of_a_value():
+    assert Candidates.from_strings([" a", "a ", "a"]).values == [b" a", b"a ", b"a"]
+
+
+@pytest.mark.parametrize("zipped", [False, True])
+def test_a_column_of_a_table(tmp_path, zipped):
+    text = b'rank,word\r\n1,alpha\r\n2,"be,ta"\r\n3,\r\n'
+    path = tmp_path / ("words.csv.gz" if zipped else "words.csv")
+    path.write_bytes(gzip.compress(text) if zipped else text)
+    candidates = Candidates.from_file(path, "word")
+    assert candidates.values == [b"alpha", b"be,ta"]
+    assert candidates.notes.empty == 1
+    with pytest.raises(CandidatesError, match="no column 'page'; it has 'rank', 'word'"):
+        Candidates.from_file(path, "page")
+
+
+def test_parquet(tmp_path):
+    path = tmp_path / "words.parquet"
+    parquet.write_table(pa.table({"word": ["a", None, "b"], "n": [1, 2, 3]}), path)
+    assert Candidates.from_file(path, "word").values == [b"a", b"b"]
+    assert Candidates.from_file(path, "n").values == [b"1", b"2", b"3"]
+    with pytest.raises(CandidatesError, match="name one of its columns"):
+        Candidates.from_file(path)
+
+
+def test_numbers_and_dates():
+    assert Candidates.numbers(-1, 3, 2).values == [b"-1", b"1", b"3"]
+    days = Candidates.dates(date(2026, 2, 27), date(2026, 3, 1)).values
+    assert days == [b"2026-02-27", b"2026-02-28", b"2026-03-01"]
+    with pytest.raises(CandidatesError, match="from 3 to 1"):
+        Candidates.numbers(3, 1)
+
+
+def test_an_empty_list_says_what_was_left_out():
+    with pytest.raises(CandidatesError, match="2 entries read; left out: 2 empty"):
+        Candidates.from_strings(["", ""])
+
+
+def test_a_column_of_plain_text_is_refused(tmp_path):
+    path = tmp_path / "list.txt"
+    path.write_text("a\n")
+    with pytest.raises(CandidatesError, match="not a table"):
+        Candidates.from_file(path, "word")
+
+
+def test_strings_must_be_listed_but_categories_are_known():
+    bloom = RapporParams.rappor(
+        num_bits=4, num_hashes=1, num_cohorts=1, prob_f=0.5, prob_p=0.5, prob_q=0.75
+    )
+    with pytest.raises(CandidatesError, match="give a list of candidates"):
+        metric_candidates(Aggregate("page", bloom, (9,), ((1, 2, 3, 4),)))
+    basic = RapporParams.rappor(
+        num_bits=2,
+        num_hashes=1,
+        num_cohorts=1,
+        prob_f=0,
+        prob_p=0.1,
+        prob_q=0.9,
+        encoding="one_hot",
+    )
+    named = Aggregate("size", basic, (9,), ((1, 2),), definition={"categories": ["S", "L"]})
+    assert metric_candidates(named).values == [b"S", b"L"]
+    with pytest.raises(CandidatesError, match="3 candidates for num_bits = 2"):
+        Candidates.from_strings(["a", "b", "c"]).positions(basic)

@@ -1,0 +1,91 @@
+"""Two routes to the same solve, and both against plain linear algebra."""
+
+import numpy as np
+import pytest
+
+from decoder import gls
+from decoder.bit_tensor import mark_repeated
+from decoder.errors import ConvergenceError
+from decoder.noise import RandomString
+
+COHORTS, BITS, M = 6, 5, 8
+RANDOM = RandomString(BITS, 2)
+
+
+@pytest.fixture
+def problem():
+    rng = np.random.default_rng(2)
+    positions = mark_repeated(rng.integers(0, BITS, (M, COHORTS, 2), dtype=np.int16), BITS)
+    roots = rng.normal(size=(COHORTS, BITS, BITS)) + 3 * np.eye(BITS)
+    noise = roots @ roots.transpose(0, 2, 1)
+    return noise, rng.normal(size=(COHORTS, BITS)), positions, rng.random(M)
+
+
+def covariance(noise, positions, variances, tau):
+    V = np.zeros((COHORTS * BITS, COHORTS * BITS))
+    for j in range(COHORTS):
+        own = slice(j * BITS, (j + 1) * BITS)
+        V[own, own] = noise[j] + tau * RANDOM.covariance_matrix
+    Z = gls.dense_columns(positions, BITS) - RANDOM.mean
+    return V + (Z * variances) @ Z.T, Z
+
+
+@pytest.mark.parametrize("make", [gls.row_solver, gls.candidate_solver])
+@pytest.mark.parametrize("tau", [0.0, 0.7])
+def test_solvers_agree_with_dense_algebra(problem, make, tau):
+    noise, target, positions, variances = problem
+    V, Z = covariance(noise, positions, variances, tau)
+    inverse = np.linalg.inv(V)
+    solution = make(noise, target, positions, variances, RANDOM)(tau)
+    np.testing.assert_allclose(solution.residual.ravel(), inverse @ target.ravel(), atol=1e-9)
+    np.testing.assert_allclose(solution.information, np.diag(Z.T @ inverse @ Z), rtol=1e-8)
+    expected = sum(
+        np.trace(RANDOM.covariance_matrix @ inverse[j : j + BITS, j : j + BITS])
+        for j in range(0, COHORTS * BITS, BITS)
+    )
+    assert solution.expected == pytest.approx(expected)
+
+
+def test_nobody_active_is_allowed(problem):
+    noise, target, positions, _ = problem
+    solution = gls.candidate_solver(noise, target, positions[:0], np.empty(0), RANDOM)(0.0)
+    np.testing.assert_allclose(solution.residual[0], np.linalg.solve(noise[0], target[0]))
+
+
+def test_null_variance_is_that_of_random_positions(problem):
+    """Over all strings that set two hashes in one cohort: exact, by enumeration."""
+    _, target, _, _ = problem
+    pairs = [(a, b) for a in range(BITS) for b in range(BITS)]
+    variance = sum(np.var([row[list({*pair})].sum() for pair in pairs]) for row in target)
+    assert gls.null_variance(target, RANDOM) == pytest.approx(variance)
+
+
+def test_balance_settles_tau_and_leaves_the_rest_to_the_ratio(problem):
+    noise, target, positions, variances = problem
+    solve = gls.row_solver(noise, 40 * target, positions, variances, RANDOM)
+    settled = gls.balance(solve, 0.0, 40)
+    assert settled.missing > 0
+    assert settled.ratio == pytest.approx(1.0, abs=0.005)
+    open_ = gls.balance(solve, 0.0, 0)
+    assert open_.missing == 0
+    assert open_.excess == open_.ratio > 2
+    quiet = gls.balance(gls.row_solver(noise, 0.01 * target, positions, variances, RANDOM), 0.0, 9)
+    assert (quiet.missing, quiet.excess) == (0.0, 1.0)
+    assert quiet.ratio < 0.1
+
+
+def test_refit_is_generalised_least_squares(problem):
+    noise, target, positions, _ = problem
+    _, Z = covariance(noise, positions[:3], np.zeros(3), 0.0)
+    fitted = gls.refit(noise, target, Z, RANDOM, settle=False)
+    V, _ = covariance(noise, positions[:3], np.zeros(3), 0.0)
+    inverse = np.linalg.inv(V)
+    expected = np.linalg.solve(Z.T @ inverse @ Z, Z.T @ inverse @ target.ravel())
+    np.testing.assert_allclose(fitted.shares, expected, atol=1e-9)
+    np.testing.assert_allclose(fitted.covariance, np.linalg.inv(Z.T @ inverse @ Z), atol=1e-9)
+
+
+def test_a_covariance_that_is_none_raises_instead_of_returning_zeros(problem):
+    noise, target, positions, variances = problem
+    with pytest.raises(ConvergenceError, match="not positive definite"):
+        gls.row_solver(-noise, target, positions, variances, RANDOM)(0.0)

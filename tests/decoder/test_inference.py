@@ -1,0 +1,76 @@
+"""Corrections against their definitions, by hand and against statsmodels-like brute force."""
+
+import numpy as np
+import pytest
+
+from decoder.errors import DecodeError
+from decoder.inference import CORRECTIONS, decide, null_share, p_values
+
+P = np.array([0.001, 0.2, 0.012, 0.03, 0.95, 0.013])
+LOCAL = np.array([0.01, 0.6, 0.05, 0.2, 0.99, 0.06])
+
+
+def test_bonferroni_and_none():
+    decision = decide(P, LOCAL, "bonferroni", 0.05)
+    np.testing.assert_allclose(decision.adjusted, np.minimum(P * 6, 1))
+    assert decision.detected.tolist() == [True, False, False, False, False, False]
+    assert decision.cutoff == pytest.approx(0.05 / 6)
+    np.testing.assert_allclose(decide(P, LOCAL, "none", 0.05).adjusted, P)
+
+
+def test_holm_by_hand():
+    adjusted = decide(P, LOCAL, "holm", 0.05).adjusted
+    np.testing.assert_allclose(adjusted, [0.006, 0.4, 0.06, 0.09, 0.95, 0.06])
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_benjamini_hochberg_is_the_step_up_rule(seed):
+    p = np.random.default_rng(seed).random(50) ** 3
+    decision = decide(p, p, "bh", 0.1)
+    passed = np.flatnonzero(np.sort(p) <= 0.1 * np.arange(1, 51) / 50)
+    limit = np.sort(p)[passed[-1]] if len(passed) else -1.0
+    assert decision.detected.tolist() == (p <= limit).tolist()
+    if decision.detected.any():
+        assert p[decision.detected].max() <= decision.cutoff < np.inf
+
+
+def test_storey_multiplies_by_the_share_of_nulls():
+    p = np.concatenate([np.full(50, 1e-6), np.linspace(0.01, 0.999, 50)])
+    assert null_share(p) == pytest.approx((np.sum(p > 0.9) + 1) / (0.1 * 100))
+    ratio = decide(p, p, "fdr", 0.05).adjusted / decide(p, p, "bh", 0.05).adjusted
+    assert ratio[0] == pytest.approx(null_share(p))
+    assert null_share(np.array([0.99, 0.99])) == 1.0
+
+
+def test_local_fdr_lists_the_largest_set_with_a_small_mean():
+    decision = decide(P, LOCAL, "fdr-eb", 0.05)
+    assert decision.detected.tolist() == [True, False, True, False, False, True]
+    assert decision.adjusted[5] == pytest.approx((0.01 + 0.05 + 0.06) / 3)
+    assert 0.06 < decision.cutoff < 0.2
+
+
+@pytest.mark.parametrize("correction", CORRECTIONS)
+def test_adjusted_values_keep_the_order_and_stay_in_range(correction):
+    p = np.random.default_rng(1).random(30)
+    adjusted = decide(p, p, correction, 0.05).adjusted
+    assert (np.diff(adjusted[np.argsort(p)]) >= 0).all()
+    assert (adjusted >= p * 0.0).all()
+    assert (adjusted <= 1).all()
+
+
+def test_nothing_found_has_no_cutoff_and_a_cap_on_p_is_kept():
+    assert decide(np.array([0.5]), np.array([0.9]), "bh", 0.05).cutoff == 0.0
+    p = np.array([0.2, 0.04])
+    assert decide(p, p, "none", 0.5, largest_p=0.05).detected.tolist() == [False, True]
+
+
+def test_unknown_rules_and_levels_are_named():
+    with pytest.raises(DecodeError, match="'sidak' is not one of bonferroni, holm"):
+        decide(P, P, "sidak", 0.05)
+    with pytest.raises(DecodeError, match=r"alpha = 1.5"):
+        decide(P, P, "bh", 1.5)
+
+
+def test_few_degrees_of_freedom_make_p_values_larger():
+    z = np.array([3.0])
+    assert p_values(z, 10)[0] > 3 * p_values(z, np.inf)[0]
