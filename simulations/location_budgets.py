@@ -25,7 +25,7 @@ from simulations.location import (
 )
 from simulations.location_attacks import AttackResult
 from simulations.location_draws import PeriodCounts, capped, draw_memo, draw_window
-from simulations.trackability import attacks_on
+from simulations.trackability import CROWD, PERIODS, attacks_on
 
 Floats = NDArray[np.float64]
 FIRST_DAY = date(2026, 1, 1)
@@ -57,8 +57,12 @@ def compare_budgets(
     level: int,
     rng: np.random.Generator,
     advance: Callable[[int], None] = lambda _: None,
+    crowd: int = CROWD,
 ) -> list[BudgetResult]:
-    """Draw one crowd, and let it report in every way; splitting over time is the last."""
+    """Draw one crowd, and let it report in every way; splitting over time is the last.
+
+    crowd: devices of one cohort that are attacked.
+    """
     choices = [*ways(budget, num_days), splitting(budget, num_days)]
     places = _places(choices[0].metrics(level, "day").parts("riders")[0])
     index = {value: i for i, value in enumerate(places.finest)}
@@ -68,7 +72,8 @@ def compare_budgets(
     for way in choices:
         if way.name == "once":
             continue  # one static question has no days
-        results.append(_one_way(way, metric_of(way.metrics(level, "day")), values, places, rng))
+        metric = metric_of(way.metrics(level, "day"))
+        results.append(_one_way(way, metric, values, places, rng, crowd))
         advance(1)
     return results
 
@@ -83,7 +88,12 @@ def splitting(budget: float, num_days: int) -> Way:
 
 
 def _one_way(
-    way: Way, metric: Metric, values: NDArray[np.int64], places: Places, rng: np.random.Generator
+    way: Way,
+    metric: Metric,
+    values: NDArray[np.int64],
+    places: Places,
+    rng: np.random.Generator,
+    crowd: int,
 ) -> BudgetResult:
     location = metric.location
     assert location is not None  # noqa: S101 (made above)
@@ -99,7 +109,7 @@ def _one_way(
         counts = draw_window(values, places.finest, metric.params, window, rng)
     attacks = None
     if not split:
-        attacks = attacks_on(metric, (1, 7, 30), 1_500, rng)
+        attacks = attacks_on(metric, PERIODS, crowd, rng)
     return BudgetResult(
         way=way.name,
         people=num_people,

@@ -1,4 +1,4 @@
-"""Maps of drawn reports: every encoding, levels, windows, change, and the files that are written."""
+"""Maps of drawn reports: every encoding, levels, windows, change, and the files written."""
 
 import csv
 import json
