@@ -111,7 +111,7 @@ def read_trips(path: str | Path) -> Trips:
 
 @dataclass(frozen=True)
 class RealResult:
-    """What one way made of the real riders. tv: total variation distance to the true density.
+    """What one way made of the real riders. Maps know how often devices reported. tv: total variation distance to the true density.
 
     busiest_found: of the ten busiest cells.  coverage: of the cells' intervals.
     spent: nats, by device.  memoised: most answers of a device.
@@ -137,7 +137,7 @@ def real_riders(
     until = max(fix.at for fixes in people.values() for fix in fixes)
     until = _next_month(until)
     result = run_fleet(metrics, "riders", people, until, advance=advance)
-    one = density(result.aggregates, DensityOptions())
+    one = density(result.aggregates, DensityOptions(repeats=result.repetition))
     truth = _true_shares(metrics, people, until, one)
     return _judged(way, metrics, result, one, truth)
 

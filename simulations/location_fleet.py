@@ -78,12 +78,16 @@ class Tally:
 
 @dataclass(frozen=True)
 class FleetResult:
-    """What a collector holds, and what each device has spent (nats, in order of the devices)."""
+    """What a collector holds, and what each device has spent (nats, in order of the devices).
+
+    repetition: rho = sum r^2 / sum r over the devices, which a collector cannot know.
+    """
 
     aggregates: list[Aggregate]
     spent: NDArray[np.float64]
     memoised: NDArray[np.int64]
     num_reports: int
+    repetition: float
 
 
 class Device:
@@ -124,7 +128,7 @@ def run_fleet(
     advance: told of each device that is done.
     """
     tallies = {metric.name: Tally(metric) for metric in metrics.parts(name)}
-    costs, answers, total = [], [], 0
+    costs, answers, sent = [], [], []
     for fixes in people.values():
         device = Device(metrics, randomness)
         reports = device.live(name, fixes, until.astimezone(UTC))
@@ -133,7 +137,9 @@ def run_fleet(
         cost, memoised = device.account()
         costs.append(cost if math.isfinite(cost) else float("inf"))
         answers.append(memoised)
-        total += len(reports)
+        sent.append(len(reports))
         advance(1)
     aggregates = [tally.aggregate() for tally in tallies.values() if tally.reports.any()]
-    return FleetResult(aggregates, np.array(costs), np.array(answers), total)
+    each = np.array(sent, dtype=np.float64)
+    rho = float((each**2).sum() / max(each.sum(), 1.0))
+    return FleetResult(aggregates, np.array(costs), np.array(answers), sum(sent), max(rho, 1.0))
