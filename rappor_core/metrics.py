@@ -11,7 +11,7 @@ from datetime import date
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from rappor_core.errors import MetricsFileError, ParameterError, ValueRefusedError
+from rappor_core.errors import MetricsFileError, ParameterError, ValueRefusedError, shown
 from rappor_core.hashing import bloom_bits, canonical, normalise
 from rappor_core.params import Encoding, RapporParams
 from rappor_core.reserved import OTHER
@@ -25,6 +25,7 @@ Period = Literal["day", "week", "month"]
 DEFAULT_MIN_REPORTS = 1_000
 DEFAULT_ACCEPT_DAYS = 7
 MAX_ACCEPT_DAYS = 90
+MAX_REPORTS_FOR_LIFE = 10**9
 MEANING_VERSION = 1
 
 _ENCODINGS: dict[str, tuple[Encoding, ...]] = {
@@ -118,9 +119,9 @@ class Metric:
             if type(value) is not int or not lowest <= value <= highest:
                 self._refuse(key, f"is not a whole number from {lowest} to {highest:,}")
         if self.max_reports is not None and (
-            type(self.max_reports) is not int or self.max_reports < 1
+            type(self.max_reports) is not int or not 1 <= self.max_reports <= MAX_REPORTS_FOR_LIFE
         ):
-            self._refuse("max_reports", "is not a whole number of 1 or more")
+            self._refuse("max_reports", f"is not a whole number from 1 to {MAX_REPORTS_FOR_LIFE:,}")
 
     def _check_categories(self) -> None:
         if self.kind != "category":
@@ -160,11 +161,17 @@ class Metric:
             self._refuse("fallback", "has no use: a boolean has two values, both may be memoised")
         elif self.kind == "category" and canonical(self.fallback) not in self.categories:
             self._refuse("fallback", "is not one of the categories")
+        if self.max_memoized_values < 2 and self.params.mechanism.has_permanent_round:
+            self._refuse(
+                "max_memoized_values",
+                "leaves no place beside the fallback, so that it alone would ever be sent; "
+                "use 2 or more",
+            )
         if self.kind == "boolean" and self.max_memoized_values != 2:
             self._refuse("max_memoized_values", "must be 2 for a boolean")
 
     def _refuse(self, key: str, why: str) -> None:
-        raise MetricsFileError(f"metric {self.name!r}: {key} = {getattr(self, key)!r} {why}")
+        raise MetricsFileError(f"metric {self.name!r}: {key} = {shown(getattr(self, key))} {why}")
 
     @property
     def num_values(self) -> int | None:
@@ -280,7 +287,7 @@ class Metric:
 
                 known["location"] = Location.from_dict(definition["location"])
         except (TypeError, ValueError, AttributeError) as error:
-            raise MetricsFileError(f"metric {definition['name']!a}: {error}") from error
+            raise MetricsFileError(f"metric {shown(definition['name'])}: {error}") from error
         return cls(**known)
 
 
@@ -289,6 +296,6 @@ def encodings_of(kind: str) -> tuple[Encoding, ...]:
 
     Raises ParameterError for an unknown kind.
     """
-    if kind not in _ENCODINGS:
+    if not isinstance(kind, str) or kind not in _ENCODINGS:
         raise ParameterError(f"kind = {kind!r} is not one of {', '.join(get_args(Kind))}")
     return _ENCODINGS[kind]
