@@ -66,7 +66,7 @@ def refuse_unknown(where: str, table: Mapping[str, Any], known: set[str]) -> Non
     """Refuse the first key that is not known, with its value."""
     for key in sorted(table.keys() - known):
         raise MetricsFileError(
-            f"{where}: unknown key {shown(key)} = {shown(table[key])}; "
+            f"{where}: unknown key {shown(key)[1:-1]} = {shown(table[key])}; "
             f"known are {', '.join(sorted(known))}"
         )
 
