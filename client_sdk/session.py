@@ -82,7 +82,10 @@ class Session:
             setup.clock,
             (lambda: self.places.roll(float(setup.clock()))) if located else None,
         )
-        self.worker.start()
+        try:
+            self.worker.start()
+        except RuntimeError as error:  # no more threads, or the interpreter is ending
+            raise StateError(f"the sending thread cannot be started: {error}") from error
 
     @property
     def places(self) -> LocationRecorder:

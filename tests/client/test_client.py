@@ -94,7 +94,7 @@ def test_consent_withdrawn_wipes_all_but_the_numbers(open_client: Any, tmp_path:
     client = open_client(delivery=Delivery())
     for value in ("a", "b"):
         assert client.record("homepage", value)
-    state = client._session.state
+    state = client._life.session.state
     secret = state.identity().secret
     digests = [entry.digest for entry in state.entries("homepage")]
     spent = client.inspect()["metrics"][0]["epsilon_spent"]
@@ -181,7 +181,7 @@ def test_a_read_only_place_keeps_the_client_quiet(open_client: Any, tmp_path: Pa
 def test_a_full_disk_is_counted_and_recovers(open_client: Any) -> None:
     client = open_client(delivery=Delivery(), development=False)
     assert client.record("homepage", "a")
-    database = client._session.state.database
+    database = client._life.session.state.database
     (pages,) = database.execute("PRAGMA page_count").fetchone()
     database.execute(f"PRAGMA max_page_count = {pages}").fetchall()
     outcomes = [client.record("homepage", "a") for _ in range(200)]
@@ -191,6 +191,16 @@ def test_a_full_disk_is_counted_and_recovers(open_client: Any) -> None:
     account = client.inspect()
     assert account["counters"]["trouble:OperationalError"] == outcomes.count(False)
     assert account["queued"]["homepage"] == 2 + outcomes.count(True)
+
+
+def test_a_defect_below_never_reaches_an_app_in_production(open_client: Any, clock: Any) -> None:
+    clock.now = float("nan")
+    development = open_client(delivery=Delivery())
+    with pytest.raises(ValueError, match="NaN"):
+        development.record("homepage", "a")
+    production = open_client(delivery=Delivery(), development=False)
+    assert not production.record("homepage", "a")
+    assert production.inspect()["counters"]["mistake:ValueError"] == 1
 
 
 @pytest.mark.parametrize("jump", [10 * YEAR, -10 * YEAR])
