@@ -74,6 +74,9 @@ def density(
     method: Annotated[MapMethodName, typer.Option(help="Kind of map.")] = MapMethodName.FIELD,
     level: Annotated[float, typer.Option(help="Level of the intervals.")] = 0.95,
     alpha: Annotated[float, typer.Option(help="False share among visible cells.")] = 0.05,
+    repeats: Annotated[
+        float | None, typer.Option(help="Reports by device: sum r^2 / sum r, 1 for one each.")
+    ] = None,
     region: Annotated[
         Path | None, typer.Option(help="GeoJSON polygon: list only cells in it.", exists=True)
     ] = None,
@@ -86,7 +89,7 @@ def density(
 ) -> None:
     """Map where devices usually are, by slot: table, CSV, Parquet, GeoJSON, PNG, HTML."""
     window = _day(first), _day(last)
-    options = DensityOptions(method.value, level=level, alpha=alpha)
+    options = DensityOptions(method.value, level=level, alpha=alpha, repeats=repeats)
     if aggregate:
         groups = group_by_slot(Aggregate.from_json(path.read_bytes()) for path in aggregate)
     elif database and not collector:

@@ -128,11 +128,11 @@ def check_metrics(
         )
     for metric in file.declared:
         if metric.expires < today:
-            yield Finding("error", metric.name, f"expired on {metric.expires}")
+            yield Finding("error", metric.base_name, f"expired on {metric.expires}")
         if math.isinf(metric.params.epsilon_infinity):
             yield Finding(
                 "warning",
-                metric.name,
+                metric.base_name,
                 f"no permanent response: {metric.max_reports} reports cost up to epsilon "
                 f"{metric.lifetime_epsilon:.2f}; the bound is the count of reports alone",
             )
@@ -150,17 +150,19 @@ def _tracking(metric: Metric, population: int) -> Iterator[Finding]:
     if crowd < 1_000:
         yield Finding(
             "warning",
-            metric.name,
+            metric.base_name,
             f"about {crowd:.0f} devices in each of {metric.params.num_cohorts} cohorts: "
             "the cohort, which is public, narrows the crowd; use fewer cohorts",
         )
+    if metric.kind == "location":
+        return  # `rappor metrics check` runs the attack itself
     lie = metric.params.mechanism.q1 / (1 << 16)
     entropy = -lie * math.log2(lie) - (1 - lie) * math.log2(1 - lie) if 0 < lie < 1 else 0.0
     pattern = metric.params.num_bits * entropy
     if pattern > math.log2(max(crowd, 2)):
         yield Finding(
             "warning",
-            metric.name,
+            metric.base_name,
             f"a permanent response of {metric.params.num_bits} bits carries about {pattern:.0f} "
             f"bits that tell devices apart, and a cohort of {crowd:.0f} needs only "
             f"{math.log2(max(crowd, 2)):.0f}: long series of reports could be linked; use fewer "
