@@ -15,6 +15,7 @@ from client_sdk import Client, Delivery, UnknownMetricError
 from client_sdk.inspection import render
 from client_sdk.testing import MemoryCollector
 from rappor_core.errors import MetricsFileError, ParameterError, ValueRefusedError
+from rappor_core.metrics_file import parse_metrics
 
 YEAR = 365 * 86_400.0
 
@@ -308,6 +309,22 @@ def test_a_client_that_lost_its_secret_to_another_goes_quiet(open_client: Any) -
     assert not one.record("homepage", "a")
     assert one.status.condition == "no_consent"
     assert not one.record("homepage", "a")
+
+
+def test_a_period_without_data_is_reported_at_the_next_start(
+    open_client: Any, collector: MemoryCollector, clock: Any, metrics_text: str
+) -> None:
+    text = metrics_text.replace('fallback = "other"\n', 'fallback = "other"\nno_data = "none"\n')
+    metrics = parse_metrics(text)
+    with open_client(metrics=metrics) as client:
+        assert client.record("homepage", "a")
+        assert client.flush(5)
+    clock.now += 3 * 86_400
+    with open_client(metrics=metrics) as client:
+        deadline = time.monotonic() + 5
+        while collector.counted()["homepage"] < 3 and time.monotonic() < deadline:
+            client.flush(0.1)
+    assert sorted(report.day.day for report in collector.reports) == [21, 22, 23]
 
 
 def test_the_public_names_are_there() -> None:
