@@ -45,6 +45,8 @@ class Metric:
         `location` (a cell of a grid; one slot and level of a declared metric, `name/slot/level`).
     expires: the last day on which it is collected.
     fallback: what is encoded past the cap on memoised values; it has its own place in the cap.
+    no_data: what a device that has used the metric sends for a period in which nothing was recorded
+        (a silence would tell); a value like any other in the cap. None: nothing is sent.
     max_memoized_values: distinct values for life.  max_reports: reports for life, None = no cap.
     period, max_reports_per_period: at most so many reports in each period.
     min_reports: a day with fewer is merged with the next before it is served.
@@ -69,6 +71,7 @@ class Metric:
     accept_days: int = DEFAULT_ACCEPT_DAYS
     keep_raw_days: int = 0
     location: Location | None = None
+    no_data: str | None = None
 
     def __post_init__(self) -> None:
         """Bring categories into the one form of strings; check each key alone, then together."""
@@ -79,6 +82,7 @@ class Metric:
         self._check_categories()
         self._check_location()
         self._check_lifetime()
+        self._check_no_data()
 
     def _check_name(self) -> None:
         location = self.location
@@ -169,6 +173,17 @@ class Metric:
             )
         if self.kind == "boolean" and self.max_memoized_values != 2:
             self._refuse("max_memoized_values", "must be 2 for a boolean")
+
+    def _check_no_data(self) -> None:
+        if self.no_data is None:
+            return
+        if type(self.no_data) is not str or self.kind not in ("string", "category"):
+            self._refuse("no_data", "is not a string, or its metric no 'string' or 'category'")
+        if self.kind == "category" and canonical(self.no_data) not in self.categories:
+            self._refuse("no_data", "is not one of the categories")
+        places = {canonical(self.no_data), canonical(self.fallback or self.no_data)}
+        if len(places) > self.max_memoized_values:
+            self._refuse("no_data", "and the fallback need two of max_memoized_values")
 
     def _refuse(self, key: str, why: str) -> None:
         raise MetricsFileError(f"metric {self.name!r}: {key} = {shown(getattr(self, key))} {why}")
@@ -266,6 +281,8 @@ class Metric:
             del definition["location"]
         else:
             definition["location"] = self.location.to_dict()
+        if self.no_data is None:
+            del definition["no_data"]
         return definition
 
     @classmethod
@@ -274,6 +291,8 @@ class Metric:
         expected = {field.name for field in fields(cls)}
         if definition.get("kind") != "location":
             expected.remove("location")
+        if "no_data" not in definition:
+            expected.remove("no_data")
         if definition.keys() != expected:
             wrong = sorted(map(ascii, definition.keys() ^ expected))
             raise MetricsFileError(f"a definition lacks or has unknown keys: {', '.join(wrong)}")

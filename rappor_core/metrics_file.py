@@ -33,6 +33,7 @@ _METRIC_KEYS = {
     "max_memoized_values",
     "categories",
     "fallback",
+    "no_data",
     "max_reports",
     "period",
     "max_reports_per_period",

@@ -209,6 +209,34 @@ def test_files_that_must_fail_name_the_key_and_the_value(text: str, message: str
     assert message in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (CATEGORY + 'no_data = "blue"\n', "no_data = 'blue' is not one of the categories"),
+        (BOOLEAN + 'no_data = "x"\n', "no_data = 'x' is not a string, or its metric"),
+        (STRING + "no_data = 3\n", "no_data = 3 is not a string"),
+        (
+            STRING.replace("max_memoized_values = 3", "max_memoized_values = 1")
+            + 'no_data = "none"\n',
+            "no_data = 'none' and the fallback need two of max_memoized_values",
+        ),
+    ],
+)
+def test_a_value_for_no_data_must_have_a_place(text: str, message: str) -> None:
+    with pytest.raises(MetricsFileError) as caught:
+        parse_metrics(text)
+    assert message in str(caught.value)
+
+
+def test_a_value_for_no_data_travels_and_changes_no_meaning() -> None:
+    (plain,) = parse_metrics(STRING).metrics.values()
+    (periodic,) = parse_metrics(STRING + 'no_data = "none"\n').metrics.values()
+    assert periodic.no_data == "none"
+    assert periodic.params_id == plain.params_id
+    for metric in (plain, periodic):
+        assert Metric.from_dict(json.loads(json.dumps(metric.to_dict()))) == metric
+
+
 def test_a_file_is_named_in_its_errors(tmp_path: Path) -> None:
     path = tmp_path / "metrics.toml"
     with pytest.raises(MetricsFileError, match=r"metrics\.toml: cannot be read"):
