@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 from rappor_core.errors import WireFormatError, shown
 from rappor_core.params import MAX_BITS
-from rappor_core.strict_json import parse_strict_json
+from rappor_core.strict_json import parse_quickly, parse_strict_json
 
 WIRE_VERSION = 1
 BINARY_MAGIC = b"RAPR"
@@ -40,6 +40,8 @@ _HEX_128 = re.compile(r"[0-9a-f]{32}")
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 _BATCH_FIELDS = {"version", "batch_id", "reports"}
 _REPORT_FIELDS = {"metric", "params_id", "cohort", "day", "bits"}
+_BATCH_QUOTES = 2 * (3 + 1)  # three keys, one string
+_REPORT_QUOTES = 2 * (5 + 4)  # five keys, four strings
 
 
 class Report(NamedTuple):
@@ -110,7 +112,14 @@ def decode_json(body: bytes, *, max_reports: int = MAX_REPORTS) -> Batch:
 
 def decode_json_groups(body: bytes, *, max_reports: int = MAX_REPORTS) -> GroupedBatch:
     """Read a batch, group by group: what a run of reports shares is checked once."""
-    document = parse_strict_json(body)
+    document, quotes = parse_quickly(body)
+    reports = document.get("reports") if type(document) is dict else None
+    if (
+        quotes < 0
+        or type(reports) is not list
+        or quotes != _BATCH_QUOTES + _REPORT_QUOTES * len(reports)
+    ):
+        document = parse_strict_json(body)  # says what is wrong, if anything is
     _check_fields("the batch", document, _BATCH_FIELDS)
     _check_version(document["version"])
     batch_id = _hex_128("batch_id", document["batch_id"])
