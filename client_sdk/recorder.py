@@ -90,9 +90,9 @@ class Recorder:
         return "queued" if sent == bits else "queued_fallback"
 
     def _store(self, way: Way, bits: int, day: int) -> Stored:
-        report_bits, digest = way.device.report_and_digest(bits)
-        draft = Draft(way.source, digest, day, report_bits)
-        return self._state.add_report(draft, way.device.metric.name, way.limits(day))
+        device = way.device
+        draft = Draft(way.source, device.digest(bits), day, device.report_bits(bits))
+        return self._state.add_report(draft, device.metric.name, way.limits(day))
 
     def _admit(self, way: Way, bits: int) -> int | None:
         """Ask the ledger about a value that it may not know; remember an answer that is final."""

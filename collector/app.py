@@ -11,13 +11,14 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from collector.body import Buffers
 from collector.errors import RequestError, StorageError
 from collector.limits import RateLimit
 from collector.logs import Log, make_log, redirect_server_log
+from collector.openapi import API_VERSION, document
 from collector.problems import problem, problem_of
 from collector.routes import admin, aggregates, health
 from collector.routes.parts import Limits, Parts
@@ -35,8 +36,6 @@ from collector.telemetry import Telemetry, forget_process
 from rappor_core.errors import RapporError
 from rappor_core.metrics_file import load_metrics
 
-API_VERSION = "1"
-
 
 def create_app(settings: Settings, *, clock: Clock = utc_now) -> FastAPI:
     """The collector for these settings. The database is opened when the app starts.
@@ -52,6 +51,7 @@ def create_app(settings: Settings, *, clock: Clock = utc_now) -> FastAPI:
         lifespan=_lifespan(parts, log),
         docs_url=None,
         redoc_url=None,
+        openapi_url=None,
     )
     app.state.parts = parts
     _add_routes(app, parts)
@@ -85,21 +85,33 @@ def _make_parts(settings: Settings, clock: Clock, log: Log) -> Parts:
     )
 
 
-def start(parts: Parts) -> None:
-    """Open the database, declare the metrics of the file, read the keys."""
-    prepare(parts.collector.database)
-    if parts.settings.metrics is not None:
-        file = load_metrics(parts.settings.metrics)
-        parts.collector.push_metrics(file.metrics.values(), COMMAND_LINE)
+def prepare_database(settings: Settings, clock: Clock = utc_now) -> None:
+    """Bring an empty database up, check any other, and declare the metrics of the file.
+
+    Raises SchemaError, StorageError, MetricsFileError or MetricChangeError.
+    """
+    metrics = None if settings.metrics is None else load_metrics(settings.metrics)
+    database = Database(make_engine(settings.database, timeout=settings.database_seconds))
+    try:
+        prepare(database)
+        if metrics is not None:
+            collector = Collector(database, clock=clock)
+            collector.push_metrics(metrics.metrics.values(), COMMAND_LINE)
+    finally:
+        database.close()
+
+
+def _start(parts: Parts) -> None:
+    prepare_database(parts.settings, parts.collector.clock)
     parts.keys.refresh()
     parts.collector.close_due()
+    parts.intake.start()
 
 
 def _lifespan(parts: Parts, log: Log) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
-        await run_in_threadpool(start, parts)
-        parts.intake.start()
+        await run_in_threadpool(_start, parts)
         chores = asyncio.create_task(_keep_house(parts, log))
         log.info("started", database=parts.collector.database.engine.dialect.name)
         try:
@@ -128,6 +140,7 @@ async def _keep_house(parts: Parts, log: Log) -> None:
 
 
 def _add_routes(app: FastAPI, parts: Parts) -> None:
+    app.router.routes.append(Route("/openapi.json", openapi_document))
     app.router.routes.append(Route("/v1/reports", ReportsEndpoint(parts), methods=["POST"]))
     for path, method, endpoint in (
         ("/v1/metrics", "GET", aggregates.get_metrics),
@@ -144,6 +157,11 @@ def _add_routes(app: FastAPI, parts: Parts) -> None:
         ("/metrics", "GET", health.get_prometheus),
     ):
         app.add_api_route(path, endpoint, methods=[method], response_model=None)
+
+
+async def openapi_document(_request: Request) -> Response:
+    """What the collector answers to, for tools."""
+    return JSONResponse(document())
 
 
 def _add_error_handlers(app: FastAPI, settings: Settings, log: Log) -> None:

@@ -14,7 +14,7 @@ import uvicorn
 from fastapi import FastAPI
 from uvicorn.supervisors import Multiprocess
 
-from collector.app import create_app
+from collector.app import create_app, prepare_database
 from collector.errors import CollectorError, SettingsError
 from collector.protocol import BoundedHttpProtocol
 from collector.service.days import Clock, utc_now
@@ -29,6 +29,7 @@ def serve(settings: Settings) -> None:
 
     Raises CollectorError when it does not start; the log says why.
     """
+    prepare_database(settings)  # what is wrong is said before a port is taken
     if settings.workers > 1:
         _serve_many(settings)
         return
@@ -70,6 +71,7 @@ def running_collector(settings: Settings, *, clock: Clock = utc_now) -> Iterator
     Shut down cleanly on leaving: what was begun is answered. Raises CollectorError when it does
     not start, with the reason that it gave.
     """
+    prepare_database(settings, clock)
     listener = _listen(settings)
     server = _Server(_config(create_app(settings, clock=clock), settings))
     failures: list[BaseException] = []

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from itertools import groupby
-from typing import Any
+from typing import Any, NamedTuple
 
 from rappor_core.errors import WireFormatError
 from rappor_core.strict_json import parse_strict_json, shown
@@ -39,8 +39,7 @@ _BATCH_FIELDS = {"version", "batch_id", "reports"}
 _REPORT_FIELDS = {"metric", "params_id", "cohort", "day", "bits"}
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(NamedTuple):
     """One message of one device about one metric.
 
     metric: its name.  params_id: 32 hexadecimal digits.  cohort: 0 to 65,535.

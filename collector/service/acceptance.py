@@ -145,7 +145,7 @@ class Judge:
             detail = f"bits beyond num_bits = {params.num_bits} are set"
             return Refusal(Reason.SPARE_BITS_SET, detail)
         tally.implausible += 1
-        if not self._refuse_implausible:
+        if not (weights.certain or self._refuse_implausible):
             return None
         detail = (
             f"{weight.bit_count()} bits set; an honest report has {weights.lowest} to "

@@ -18,14 +18,20 @@ SIGMAS = 6.0
 
 @dataclass(frozen=True, slots=True)
 class WeightRange:
-    """Weights that an honest report may have, inclusive."""
+    """Weights that an honest report may have, inclusive.
+
+    certain: any other is not merely improbable but impossible, and refused whatever is set.
+    """
 
     lowest: int
     highest: int
+    certain: bool = False
 
 
 def weight_range(params: RapporParams) -> WeightRange:
     """The widest range over all numbers of bits that a value may set."""
+    if params.encoding == "symbol":  # one symbol of k is reported, always exactly one
+        return WeightRange(1, 1, certain=True)
     fewest = 0 if params.encoding == "boolean" else 1
     most = min(params.num_hashes, params.num_bits)
     ranges = [_range(params, bits_set) for bits_set in {fewest, most}]

