@@ -165,11 +165,12 @@ class Metric:
             self._refuse("fallback", "has no use: a boolean has two values, both may be memoised")
         elif self.kind == "category" and canonical(self.fallback) not in self.categories:
             self._refuse("fallback", "is not one of the categories")
-        if self.max_memoized_values < 2 and self.params.mechanism.has_permanent_round:
+        taken = {canonical(v) for v in (self.fallback, self.no_data) if v is not None}
+        if self.params.mechanism.has_permanent_round and self.max_memoized_values <= len(taken):
             self._refuse(
                 "max_memoized_values",
-                "leaves no place beside the fallback, so that it alone would ever be sent; "
-                "use 2 or more",
+                "leaves no place beside fallback and no_data, which alone would ever be sent; "
+                f"use {len(taken) + 1} or more",
             )
         if self.kind == "boolean" and self.max_memoized_values != 2:
             self._refuse("max_memoized_values", "must be 2 for a boolean")
@@ -181,9 +182,6 @@ class Metric:
             self._refuse("no_data", "is not a string, or its metric no 'string' or 'category'")
         if self.kind == "category" and canonical(self.no_data) not in self.categories:
             self._refuse("no_data", "is not one of the categories")
-        places = {canonical(self.no_data), canonical(self.fallback or self.no_data)}
-        if len(places) > self.max_memoized_values:
-            self._refuse("no_data", "and the fallback need two of max_memoized_values")
 
     def _refuse(self, key: str, why: str) -> None:
         raise MetricsFileError(f"metric {self.name!r}: {key} = {shown(getattr(self, key))} {why}")

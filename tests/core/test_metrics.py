@@ -216,9 +216,9 @@ def test_files_that_must_fail_name_the_key_and_the_value(text: str, message: str
         (BOOLEAN + 'no_data = "x"\n', "no_data = 'x' is not a string, or its metric"),
         (STRING + "no_data = 3\n", "no_data = 3 is not a string"),
         (
-            STRING.replace("max_memoized_values = 3", "max_memoized_values = 1")
+            STRING.replace("max_memoized_values = 3", "max_memoized_values = 2")
             + 'no_data = "none"\n',
-            "no_data = 'none' and the fallback need two of max_memoized_values",
+            "max_memoized_values = 2 leaves no place beside fallback and no_data",
         ),
     ],
 )
