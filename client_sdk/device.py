@@ -100,13 +100,16 @@ class MetricDevice:
         return self.value_bits(self.metric.fallback)
 
     def reserved_bits(self) -> list[int]:
-        """What must be memoised before any value: the fallback, or all values where there is none.
+        """What must be memoised before any value, because it may have to be sent at any time.
+
+        The fallback, and what stands for no data; or all values where there is no fallback.
 
         (A metric without a fallback has so few values that all fit in its cap.)
         """
         metric = self.metric
         if metric.fallback is not None:
-            return [self.fallback_bits()]
+            always = (metric.fallback, metric.no_data)
+            return [self.value_bits(value) for value in always if value is not None]
         if metric.kind == "boolean":
             return [self.value_bits(value) for value in (False, True)]
         return [self.value_bits(category) for category in metric.categories]
