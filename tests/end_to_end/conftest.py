@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture
 def doc_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Metrics files of README and of the places, an aggregate, and a list of candidates."""
+    """README's metrics.toml, docs/location.md's location.toml, an aggregate, and candidates."""
     monkeypatch.delenv("DO_NOT_TRACK", raising=False)
     toml = re.search(r"^```toml\n(.*?)^```", (ROOT / "README.md").read_text(), re.M | re.S)
     assert toml
