@@ -89,15 +89,20 @@ class StateDirectory:
     def wipe(self, lock: threading.RLock) -> None:
         """Forget all but numbers, at once: the person does not consent. Nothing is made.
 
-        A state that cannot be read is deleted whole; then only `reset` starts anew.
+        A state that cannot be read is deleted whole; then only `reset` starts anew. Raises
+        StateError where it can be neither, such as for want of permission.
         """
         if not self.state_path.exists():
             return
         try:
             state = self.open(lock)
-        except StateError:
-            self._delete()
-            return
+        except StateError as error:
+            if error.condition in ("state_corrupt", "state_newer"):
+                self._delete()
+                return
+            if error.condition != "state_rolled_back":
+                raise
+            state = self.connect(lock)
         try:
             wipe(state)
         finally:
@@ -197,7 +202,7 @@ def ledger_text(state: SqliteState) -> str:
 
 
 def _forget_values(database: sqlite3.Connection) -> None:
-    for table in ("queue", "batches", "entries", "sources"):
+    for table in ("queue", "batches", "entries", "sources", "notes"):
         database.execute(f"DELETE FROM {table}")  # noqa: S608 (names from the line above)
     database.execute("DELETE FROM meta WHERE name = 'send_at'")
 

@@ -10,14 +10,23 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import date
 
-from client_sdk.state import Draft, Entry, Identity, Line, Source, Stored
+from client_sdk.state import LIFE, Draft, Entry, Identity, Line, Source, Stored
 from rappor_core.report import EPOCH, Report
 
 
 class MemoryState:
     """One device's state, for one thread. secret: 32 bytes, private."""
 
-    __slots__ = ("_counters", "_entries", "_identity", "_lines", "_periods", "_queue", "_sources")
+    __slots__ = (
+        "_counters",
+        "_entries",
+        "_identity",
+        "_lines",
+        "_notes",
+        "_periods",
+        "_queue",
+        "_sources",
+    )
 
     def __init__(self, secret: bytes) -> None:
         """Start with an empty ledger and an empty queue."""
@@ -28,6 +37,7 @@ class MemoryState:
         self._sources: dict[Source, int] = {}
         self._queue: list[Draft] = []
         self._counters: Counter[str] = Counter()
+        self._notes: dict[str, str] = {}
 
     def take_reports(self) -> list[Report]:
         """Empty the queue: its reports, in the order of recording."""
@@ -67,6 +77,11 @@ class MemoryState:
         self._queue.append(draft)
         return "queued"
 
+    def last_period(self, metric: str) -> int | None:
+        """See `State`."""
+        periods = (period for name, period in self._periods if name == metric and period != LIFE)
+        return max(periods, default=None)
+
     def line(self, name: str) -> Line | None:
         """See `State`."""
         return self._lines.get(name)
@@ -87,6 +102,14 @@ class MemoryState:
         """See `State`."""
         self._entries[entry.digest] = entry
         self._identity = self._identity._replace(generation=self._identity.generation + 1)
+
+    def note(self, name: str) -> str | None:
+        """See `State`."""
+        return self._notes.get(name)
+
+    def put_note(self, name: str, text: str) -> None:
+        """See `State`."""
+        self._notes[name] = text
 
     def count(self, name: str, number: int = 1) -> None:
         """See `State`."""

@@ -11,6 +11,7 @@ from hashlib import shake_256
 
 from client_sdk.identity import keyed_input
 from client_sdk.randomness import CoinPair, Randomness
+from client_sdk.symbols import SymbolCoin
 from rappor_core.mechanism import TwoRoundMechanism
 
 
@@ -26,9 +27,11 @@ class PermanentRound:
         params_id: str,
         mechanism: TwoRoundMechanism,
         num_bits: int,
+        *,
+        symbol: bool = False,
     ) -> None:
-        """Prepare the keyed input up to the bits, which come last."""
-        self._coins = CoinPair(mechanism.p1, mechanism.q1, num_bits)
+        """Prepare the keyed input up to the bits, which come last. symbol: one bit of k is set."""
+        self._coins = _coins(mechanism.p1, mechanism.q1, num_bits, symbol)
         self._bits_bytes = (num_bits + 7) // 8
         fields = keyed_input(secret, b"permanent", metric.encode(), bytes.fromhex(params_id))
         self._prefix = fields + self._bits_bytes.to_bytes(4, "big")
@@ -44,14 +47,27 @@ class InstantaneousRound:
 
     __slots__ = ("_coins", "_randomness")
 
-    def __init__(self, mechanism: TwoRoundMechanism, num_bits: int, randomness: Randomness) -> None:
-        """Prepare the coins for p2 and q2."""
-        self._coins = CoinPair(mechanism.p2, mechanism.q2, num_bits)
+    def __init__(
+        self,
+        mechanism: TwoRoundMechanism,
+        num_bits: int,
+        randomness: Randomness,
+        *,
+        symbol: bool = False,
+    ) -> None:
+        """Prepare the coins for p2 and q2. symbol: one bit of k is set."""
+        self._coins = _coins(mechanism.p2, mechanism.q2, num_bits, symbol)
         self._randomness = randomness
 
     def __call__(self, permanent_bits: int) -> int:
         """S of k bits, drawn anew at each call."""
         return self._coins.toss(permanent_bits, self._randomness(self._coins.num_bytes))
+
+
+def _coins(if_one: int, if_zero: int, num_bits: int, symbol: bool) -> CoinPair | SymbolCoin:
+    """Toss each bit on its own, or one symbol for another."""
+    coin = SymbolCoin if symbol else CoinPair
+    return coin(if_one, if_zero, num_bits)
 
 
 def permanent_response(

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import threading
+import time
 from pathlib import Path
 
 from client_sdk.errors import StateError, StateVersionError
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 APPLICATION_ID = 0x52415050  # "RAPP"
 PAGE_BYTES = 1024  # small pages: a commit writes each page that it changed
 CHECKPOINT_PAGES = 16_384  # the worker checkpoints far earlier; this is for apps that never send
-BUSY_SECONDS = 5.0
+BUSY_SECONDS = 1.0  # longest wait for another process, which commits in microseconds if it runs
 
 # Each step takes a file one version further; the last is SCHEMA_VERSION.
 MIGRATIONS = (
@@ -51,6 +53,9 @@ MIGRATIONS = (
         id INTEGER PRIMARY KEY, day INTEGER NOT NULL, reason TEXT NOT NULL, ledger TEXT NOT NULL
     );
     """,
+    """
+    CREATE TABLE notes (name TEXT PRIMARY KEY, text TEXT NOT NULL) WITHOUT ROWID
+    """,
 )
 
 
@@ -63,12 +68,12 @@ def connect(path: Path) -> sqlite3.Connection:
         _create_private(path)
         database = _open(path)
     except (sqlite3.Error, OSError) as error:
-        raise StateError(f"{path} cannot be opened: {error}", _condition(error)) from error
+        raise _unusable(path, error) from error
     try:
         _upgrade(database, path)
     except sqlite3.Error as error:
         database.close()
-        raise StateError(f"{path} cannot be read: {error}", _condition(error)) from error
+        raise _unusable(path, error) from error
     except StateError:
         database.close()
         raise
@@ -80,9 +85,9 @@ def check_integrity(database: sqlite3.Connection, path: Path) -> None:
     try:
         found = database.execute("PRAGMA quick_check(1)").fetchone()[0]
     except sqlite3.DatabaseError as error:
-        raise StateError(f"{path} is damaged: {error}", _condition(error)) from error
+        raise _unusable(path, error) from error
     if found != "ok":
-        raise StateError(f"{path} is damaged: {found}; call reset() to start anew", "state_corrupt")
+        raise _damaged(path, found)
 
 
 def version_of(database: sqlite3.Connection) -> int:
@@ -92,9 +97,33 @@ def version_of(database: sqlite3.Connection) -> int:
 
 
 def _create_private(path: Path) -> None:
-    """Make the file readable by its owner alone; SQLite gives its companions the same mode."""
-    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-    os.close(handle)
+    """Make the file readable by its owner alone; SQLite gives its companions the same mode.
+
+    Made under another name and linked, because closing a file drops this process's locks on it:
+    the state itself must never be opened and closed beside SQLite ("How To Corrupt An SQLite
+    Database File", section 2.2).
+    """
+    if path.exists():
+        return
+    draft = path.with_name(f"{path.name}.{os.getpid()}.{threading.get_ident()}")
+    os.close(os.open(draft, os.O_RDWR | os.O_CREAT, 0o600))
+    try:
+        _link(draft, path)
+    except FileExistsError:
+        return  # another process was first
+    finally:
+        draft.unlink()
+
+
+def _link(draft: Path, path: Path) -> None:
+    """Raises FileExistsError."""
+    try:
+        os.link(draft, path)
+    except FileExistsError:
+        raise
+    except (OSError, NotImplementedError):  # no hard links here, as for apps on Android
+        # left open on purpose, once in the life of an installation: see `_create_private`
+        os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
 
 
 def _open(path: Path) -> sqlite3.Connection:
@@ -102,18 +131,28 @@ def _open(path: Path) -> sqlite3.Connection:
         path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
     )
     try:
-        for pragma in (
-            f"page_size = {PAGE_BYTES}",
-            "journal_mode = WAL",
-            "synchronous = NORMAL",
-            "secure_delete = ON",
-            f"wal_autocheckpoint = {CHECKPOINT_PAGES}",
-        ):
-            database.execute(f"PRAGMA {pragma}").fetchall()
+        database.execute(f"PRAGMA page_size = {PAGE_BYTES}")
+        _enter_wal(database)
+        database.execute("PRAGMA synchronous = NORMAL")
+        database.execute("PRAGMA secure_delete = ON")
+        database.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}").fetchall()
     except sqlite3.Error:
         database.close()
         raise
     return database
+
+
+def _enter_wal(database: sqlite3.Connection) -> None:
+    """SQLite does not wait for this change of mode when others are opening the same new file."""
+    deadline = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            database.execute("PRAGMA journal_mode = WAL").fetchall()
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+        time.sleep(0.005)
 
 
 def _upgrade(database: sqlite3.Connection, path: Path) -> None:
@@ -142,9 +181,16 @@ def _upgrade(database: sqlite3.Connection, path: Path) -> None:
     database.execute("PRAGMA synchronous = NORMAL")
 
 
-def _condition(error: Exception) -> str:
+def _unusable(path: Path, error: Exception) -> StateError:
     """Whether the file itself is bad, or the place where it lies."""
-    damaged = isinstance(error, sqlite3.DatabaseError) and not isinstance(
-        error, sqlite3.OperationalError
+    if isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError):
+        return _damaged(path, str(error))
+    return StateError(f"{path} cannot be used: {error}")
+
+
+def _damaged(path: Path, found: str) -> StateError:
+    return StateError(
+        f"{path} is damaged ({found}); call reset() to start anew, with a new secret, which spends "
+        "the privacy budget again",
+        "state_corrupt",
     )
-    return "state_corrupt" if damaged else "state_unavailable"

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import NamedTuple
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, NamedTuple
 
 from client_sdk.custody import StateDirectory, ensure_secret, wipe
 from client_sdk.delivery import Delivery
-from client_sdk.errors import StateError
+from client_sdk.errors import ClientError, StateError
 from client_sdk.privacy_level import PrivacyLevel
 from client_sdk.randomness import Randomness
 from client_sdk.recorder import Recorder
 from client_sdk.worker import Worker
 from rappor_core.metrics_file import MetricsFile
+
+if TYPE_CHECKING:
+    from client_sdk.location import LocationRecorder
+
+DO_NOT_TRACK = "DO_NOT_TRACK"
 
 
 class Setup(NamedTuple):
@@ -41,6 +47,8 @@ class Session:
         may_create: a secret may be made, because the person has just consented.
         Raises StateError, with condition `no_consent` where there is no secret and none may be.
         """
+        self._places: LocationRecorder | None = None
+        self._places_lock = threading.Lock()
         with _trouble_is_a_state_error():
             self.state = setup.directory.open(lock)
         try:
@@ -62,6 +70,11 @@ class Session:
             level=setup.level,
             randomness=setup.randomness,
         )
+        self._setup = setup
+        located = self._located = any(
+            metric.kind == "location" for metric in setup.metrics.metrics.values()
+        )
+        filled = any(metric.no_data is not None for metric in setup.metrics.metrics.values())
         self.worker = Worker(
             setup.directory,
             lock,
@@ -70,11 +83,35 @@ class Session:
             setup.delivery,
             setup.randomness,
             setup.clock,
+            self._close_periods if located or filled else None,
         )
-        self.worker.start()
+        try:
+            self.worker.start()
+        except RuntimeError as error:  # no more threads, or the interpreter is ending
+            raise StateError(f"the sending thread cannot be started: {error}") from error
+
+    def _close_periods(self) -> None:
+        """Report what is due for periods that are over; the sending thread does it now and then."""
+        now = float(self._setup.clock())
+        if self._located:
+            self.places.roll(now)
+        self.recorder.fill_periods(now)
+
+    @property
+    def places(self) -> LocationRecorder:
+        """What takes fixes; made when first needed."""
+        with self._places_lock:
+            if self._places is None:
+                from client_sdk.location import LocationRecorder  # keeps the import light
+
+                self._places = LocationRecorder(self._setup.metrics, self.state, self.recorder)
+            return self._places
 
     def close(self, timeout: float) -> None:
         """Stop sending, waiting at most `timeout` seconds for it; close the state."""
+        with suppress(ClientError, sqlite3.Error, OSError):  # a full disk must not keep it open
+            if self._places is not None:
+                self._places.save()
         self.worker.stop(timeout)
         self.state.close()
 
@@ -94,3 +131,8 @@ def _trouble_is_a_state_error() -> Iterator[None]:
         yield
     except (sqlite3.Error, OSError) as error:
         raise StateError(f"the state cannot be used: {type(error).__name__}: {error}") from error
+
+
+def do_not_track() -> bool:
+    """Whether the person's environment says so (https://consoledonottrack.com)."""
+    return os.environ.get(DO_NOT_TRACK, "").strip().lower() not in ("", "0", "false")

@@ -17,7 +17,7 @@ from typing import Any
 from client_sdk.errors import StateError
 from client_sdk.identity import secret_check
 from client_sdk.schema import connect
-from client_sdk.state import Draft, Entry, Identity, Line, Source, Stored
+from client_sdk.state import LIFE, Draft, Entry, Identity, Line, Source, Stored
 from client_sdk.witness import Seen, Witness
 
 COUNT_IN_PERIOD = """
@@ -172,6 +172,12 @@ class SqliteState:
             (number,) = database.execute(query, source).fetchone()
         return int(number)
 
+    def last_period(self, metric: str) -> int | None:
+        """See `State`."""
+        query = "SELECT max(period) FROM periods WHERE metric = ? AND period <> ?"
+        ((period,),) = self.rows(query, (metric, LIFE))
+        return None if period is None else int(period)
+
     def line(self, name: str) -> Line | None:
         """See `State`."""
         rows = self.rows("SELECT * FROM lines WHERE name = ?", (name,))
@@ -198,6 +204,16 @@ class SqliteState:
                 entry,
             )
             self.next_generation()
+
+    def note(self, name: str) -> str | None:
+        """See `State`."""
+        rows = self.rows("SELECT text FROM notes WHERE name = ?", (name,))
+        return str(rows[0][0]) if rows else None
+
+    def put_note(self, name: str, text: str) -> None:
+        """See `State`."""
+        with self.transaction() as database:
+            database.execute("REPLACE INTO notes VALUES (?, ?)", (name, text))
 
     def count(self, name: str, number: int = 1) -> None:
         """See `State`."""

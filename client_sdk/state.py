@@ -100,6 +100,9 @@ class State(Protocol):
         `full` when a limit is reached; `not_memoised` when the ledger does not hold the digest.
         """
 
+    def last_period(self, metric: str) -> int | None:
+        """The highest number of a period in which a report of `metric` was counted, or None."""
+
     def line(self, name: str) -> Line | None:
         """A line of the ledger, or None."""
 
@@ -114,6 +117,12 @@ class State(Protocol):
 
     def add_entry(self, entry: Entry) -> None:
         """Memoise one more response; the generation grows."""
+
+    def note(self, name: str) -> str | None:
+        """A text kept under a name, or None. Private; wiped with the values."""
+
+    def put_note(self, name: str, text: str) -> None:
+        """Keep a text under a name, in place of an earlier one."""
 
     def count(self, name: str, number: int = 1) -> None:
         """Add to a counter that `inspect` shows."""

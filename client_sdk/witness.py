@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from pathlib import Path
 from typing import NamedTuple
 
@@ -47,7 +48,7 @@ class Witness:
         if seen == self._last:
             return
         text = json.dumps({"version": WITNESS_VERSION, **seen._asdict()})
-        draft = self._path.with_name(f"{self._path.name}.{os.getpid()}")
+        draft = self._path.with_name(f"{self._path.name}.{os.getpid()}.{threading.get_ident()}")
         handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         try:
             os.write(handle, text.encode())

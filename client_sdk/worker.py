@@ -21,6 +21,7 @@ from client_sdk.sqlite_state import SqliteState
 if TYPE_CHECKING:
     from client_sdk.send_loop import SendLoop
 
+CHORE_PAUSE = 600.0  # seconds between two looks at whether a period is over
 TROUBLE_PAUSE = 5.0  # seconds until the next try when the state cannot be used (a full disk)
 
 
@@ -36,8 +37,13 @@ class Worker:
         delivery: Delivery,
         randomness: Randomness,
         clock: Callable[[], float],
+        chore: Callable[[], object] | None = None,
     ) -> None:
-        """lock: of the process, for the state. clock: seconds since 1970."""
+        """lock: of the process, for the state. clock: seconds since 1970.
+
+        chore: done at the start, and every now and then while nothing else happens.
+        """
+        self._chore = chore
         self._collector = collector
         self._key = key
         self._delivery = delivery
@@ -47,9 +53,9 @@ class Worker:
         self._file_lock = FileLock(directory.sender_lock_path)
         self._loop: SendLoop | None = None
         self._changed = threading.Condition()
-        self._wanted = self._done = 0  # tickets of flush: given out, and settled
+        self._wanted = self._seen = self._done = 0  # tickets of flush: given out, seen, settled
         self._stopping = False
-        self._news = False
+        self._news = self._housework = False
         self.idle = False  # nothing waits, and the thread sleeps until `notify`
         self._trouble = ""
         self._thread = threading.Thread(target=self._run, name="rappor-sender", daemon=True)
@@ -64,10 +70,16 @@ class Worker:
         self._thread.start()
 
     def notify(self) -> None:
-        """Something was queued, or there is housekeeping to do."""
+        """Something was queued while nothing waited."""
         with self._changed:
             self._news = True
             self.idle = False
+            self._changed.notify_all()
+
+    def keep_house(self) -> None:
+        """Hold the bounds of the queue and of the write-ahead log now, in the thread."""
+        with self._changed:
+            self._housework = self._news = True
             self._changed.notify_all()
 
     def flush(self, timeout: float) -> bool:
@@ -107,8 +119,8 @@ class Worker:
 
     def _try_step(self) -> float | None:
         with self._changed:
-            self._news = False
-            ticket = self._wanted
+            self._news = self._housework = False
+            ticket = self._seen = self._wanted
             hurried = ticket > self._done
         try:
             wait = self._step(hurried=hurried)
@@ -123,6 +135,8 @@ class Worker:
         return wait
 
     def _step(self, *, hurried: bool) -> float | None:
+        if self._chore is not None:
+            self._chore()
         if self._loop is None:
             if not self._state.has_waiting():
                 return None
@@ -151,11 +165,11 @@ class Worker:
             if wait is None:
                 self.idle = not self._news
                 self._changed.wait_for(
-                    lambda: self._news or self._stopping or self._wanted > self._done
+                    lambda: self._news or self._stopping or self._wanted > self._done,
+                    None if self._chore is None else CHORE_PAUSE,
                 )
                 self.idle = False
             elif wait > 0:
-                hurried = self._wanted > self._done
                 self._changed.wait_for(
-                    lambda: self._stopping or (self._wanted > self._done) > hurried, wait
+                    lambda: self._stopping or self._housework or self._wanted > self._seen, wait
                 )

@@ -11,15 +11,20 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
 
 from collector.body import Buffers
 from collector.errors import RequestError, StorageError
-from collector.logs import Log, make_log
+from collector.limits import RateLimit
+from collector.logs import Log, make_log, redirect_server_log
+from collector.openapi import API_VERSION, document
 from collector.problems import problem, problem_of
-from collector.routes import admin, aggregates, health, reports
-from collector.routes.parts import Parts
+from collector.routes import admin, aggregates, health
+from collector.routes.parts import Limits, Parts
+from collector.routes.reports import ReportsEndpoint
 from collector.service.acceptance import Judge
+from collector.service.closing import Closed
 from collector.service.collector import COMMAND_LINE, Collector
 from collector.service.days import Clock, utc_now
 from collector.service.intake import Bounds, Intake
@@ -27,13 +32,10 @@ from collector.service.keeper import KeyKeeper
 from collector.service.writing import ReportWriter
 from collector.settings import Settings
 from collector.store.engine import Database, make_engine
-from collector.store.lanes import LaneAdder
 from collector.store.schema import prepare
-from collector.telemetry import Telemetry
+from collector.telemetry import Telemetry, forget_process
 from rappor_core.errors import RapporError
 from rappor_core.metrics_file import load_metrics
-
-API_VERSION = "1"
 
 
 def create_app(settings: Settings, *, clock: Clock = utc_now) -> FastAPI:
@@ -42,6 +44,7 @@ def create_app(settings: Settings, *, clock: Clock = utc_now) -> FastAPI:
     clock: the current time, UTC.
     """
     log = make_log(settings.log_level)
+    redirect_server_log(log)
     parts = _make_parts(settings, clock, log)
     app = FastAPI(
         title="rappor-telemetry collector",
@@ -49,9 +52,10 @@ def create_app(settings: Settings, *, clock: Clock = utc_now) -> FastAPI:
         lifespan=_lifespan(parts, log),
         docs_url=None,
         redoc_url=None,
+        openapi_url=None,
     )
     app.state.parts = parts
-    _add_routes(app)
+    _add_routes(app, parts)
     _add_error_handlers(app, settings, log)
     return app
 
@@ -59,7 +63,7 @@ def create_app(settings: Settings, *, clock: Clock = utc_now) -> FastAPI:
 def _make_parts(settings: Settings, clock: Clock, log: Log) -> Parts:
     engine = make_engine(settings.database, timeout=settings.database_seconds)
     collector = Collector(Database(engine), clock=clock)
-    judge = Judge(LaneAdder(), refuse_implausible=settings.refuse_implausible)
+    judge = Judge(refuse_implausible=settings.refuse_implausible)
     writer = ReportWriter(collector.database, judge, clock, settings.clock_skew)
     telemetry = Telemetry()
     intake = Intake(
@@ -75,24 +79,50 @@ def _make_parts(settings: Settings, clock: Clock, log: Log) -> Parts:
         keys=KeyKeeper(collector.key_ring),
         telemetry=telemetry,
         buffers=Buffers(settings.max_buffered_bytes),
+        limits=Limits(
+            by_address=RateLimit(settings.max_requests_per_address),
+            by_key=RateLimit(settings.max_requests_per_key),
+        ),
     )
 
 
-def start(parts: Parts) -> None:
-    """Open the database, declare the metrics of the file, read the keys."""
-    prepare(parts.collector.database)
-    if parts.settings.metrics is not None:
-        file = load_metrics(parts.settings.metrics)
-        parts.collector.push_metrics(file.metrics.values(), COMMAND_LINE)
+def prepare_database(settings: Settings, clock: Clock = utc_now) -> None:
+    """Bring an empty database up, check any other, and declare the metrics of the file.
+
+    Raises SchemaError, StorageError, MetricsFileError or MetricChangeError.
+    """
+    metrics = None if settings.metrics is None else load_metrics(settings.metrics)
+    database = Database(make_engine(settings.database, timeout=settings.database_seconds))
+    try:
+        prepare(database)
+        if metrics is not None:
+            collector = Collector(database, clock=clock)
+            collector.push_metrics(metrics.metrics.values(), COMMAND_LINE)
+    finally:
+        database.close()
+
+
+def _start(parts: Parts) -> None:
+    prepare_database(parts.settings, parts.collector.clock)
     parts.keys.refresh()
-    parts.collector.close_due()
+    _do_chores(parts)
+    parts.intake.start()
+
+
+def _do_chores(parts: Parts) -> Closed | None:
+    """Close the days whose time is over, and show how many are open."""
+    closed = parts.collector.close_due()
+    registry, today = parts.collector.registry(), parts.collector.today
+    open_days = [today - entry.closed_through for entry in registry if not entry.retired]
+    parts.telemetry.open_days.set(max(open_days, default=0))
+    parts.telemetry.metrics_current.set(len(open_days))
+    return closed
 
 
 def _lifespan(parts: Parts, log: Log) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
-        await run_in_threadpool(start, parts)
-        parts.intake.start()
+        await run_in_threadpool(_start, parts)
         chores = asyncio.create_task(_keep_house(parts, log))
         log.info("started", database=parts.collector.database.engine.dialect.name)
         try:
@@ -101,6 +131,7 @@ def _lifespan(parts: Parts, log: Log) -> Callable[[FastAPI], AbstractAsyncContex
             chores.cancel()
             await run_in_threadpool(parts.intake.stop)
             parts.collector.database.close()
+            forget_process()
             log.info("stopped")
 
     return lifespan
@@ -111,7 +142,7 @@ async def _keep_house(parts: Parts, log: Log) -> None:
     while True:
         await asyncio.sleep(parts.settings.housekeeping_seconds)
         try:
-            closed = await run_in_threadpool(parts.collector.close_due)
+            closed = await run_in_threadpool(_do_chores, parts)
         except StorageError as error:
             log.warning("housekeeping_failed", reason=str(error))
             continue
@@ -119,9 +150,10 @@ async def _keep_house(parts: Parts, log: Log) -> None:
             log.info("days_closed", metrics=len(closed.metrics), days_with_reports=closed.folded)
 
 
-def _add_routes(app: FastAPI) -> None:
+def _add_routes(app: FastAPI, parts: Parts) -> None:
+    app.router.routes.append(Route("/openapi.json", openapi_document))
+    app.router.routes.append(Route("/v1/reports", ReportsEndpoint(parts), methods=["POST"]))
     for path, method, endpoint in (
-        ("/v1/reports", "POST", reports.post_reports),
         ("/v1/metrics", "GET", aggregates.get_metrics),
         ("/v1/metrics", "POST", admin.push_metrics),
         ("/v1/metrics/{name:path}/aggregate", "GET", aggregates.get_aggregate),
@@ -136,6 +168,11 @@ def _add_routes(app: FastAPI) -> None:
         ("/metrics", "GET", health.get_prometheus),
     ):
         app.add_api_route(path, endpoint, methods=[method], response_model=None)
+
+
+async def openapi_document(_request: Request) -> Response:
+    """What the collector answers to, for tools."""
+    return JSONResponse(document())
 
 
 def _add_error_handlers(app: FastAPI, settings: Settings, log: Log) -> None:

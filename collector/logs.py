@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import traceback
 from typing import Any, TextIO
@@ -30,6 +31,28 @@ class Log:
         frames = traceback.extract_tb(error.__traceback__)
         where = [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames[-8:]]
         self._logger.error("defect", kind=type(error).__name__, where=where)
+
+
+class _Redirect(logging.Handler):
+    """What the server library logs, without messages of exceptions, which may hold a request."""
+
+    def __init__(self, log: Log) -> None:
+        super().__init__(logging.WARNING)
+        self._log = log
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """One line of ours for one of theirs."""
+        if record.exc_info and record.exc_info[1] is not None:
+            self._log.crash(record.exc_info[1])
+        else:
+            self._log.warning("server", message=str(record.msg)[:200])
+
+
+def redirect_server_log(log: Log) -> None:
+    """Send what uvicorn logs to `log`, and nowhere else."""
+    logger = logging.getLogger("uvicorn.error")
+    logger.handlers[:] = [_Redirect(log)]
+    logger.propagate = False
 
 
 def make_log(level: str, stream: TextIO | None = None) -> Log:

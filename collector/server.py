@@ -2,29 +2,66 @@
 
 from __future__ import annotations
 
-import logging
+import os
 import socket
+import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from time import monotonic, sleep
 
 import uvicorn
+from fastapi import FastAPI
+from uvicorn.supervisors import Multiprocess
 
-from collector.app import create_app
+from collector.app import create_app, prepare_database
 from collector.errors import CollectorError, SettingsError
+from collector.protocol import BoundedHttpProtocol
 from collector.service.days import Clock, utc_now
-from collector.settings import Settings
+from collector.settings import Settings, load_settings
+from collector.telemetry import MULTIPROCESS_DIR
 
 _START_SECONDS = 30.0
 
 
 def serve(settings: Settings) -> None:
-    """Serve until a signal comes; then take nothing new, finish what has begun, and return."""
-    server = uvicorn.Server(_config(settings, utc_now))
+    """Serve until a signal comes; then take nothing new, finish what has begun, and return.
+
+    Raises CollectorError when it does not start; the log says why.
+    """
+    prepare_database(settings)  # what is wrong is said before a port is taken
+    if settings.workers > 1:
+        _serve_many(settings)
+        return
+    server = _Server(_config(create_app(settings), settings))
     server.run()
     if not server.started:
         raise CollectorError("the collector did not start; the reason is in the log above")
+
+
+def _serve_many(settings: Settings) -> None:
+    """Several processes on one port, started anew when one dies. They read the environment."""
+    given = settings.model_dump(mode="json", exclude_none=True, exclude_unset=True)
+    os.environ.update({f"RAPPOR_{name.upper()}": str(value) for name, value in given.items()})
+    with tempfile.TemporaryDirectory(prefix="rappor-metrics-") as folder:
+        os.environ[MULTIPROCESS_DIR] = folder  # the workers add up their counts through files
+        config = _config("collector.server:app_of_worker", settings)
+        Multiprocess(config, sockets=[config.bind_socket()]).run()
+
+
+def app_of_worker() -> FastAPI:
+    """The app of one of several workers, from the environment."""
+    return create_app(load_settings())
+
+
+class _Server(uvicorn.Server):
+    """uvicorn's server; a signal that ended in a clean shutdown is not raised again."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        with super().capture_signals():
+            yield
+            self._captured_signals.clear()
 
 
 @contextmanager
@@ -34,8 +71,9 @@ def running_collector(settings: Settings, *, clock: Clock = utc_now) -> Iterator
     Shut down cleanly on leaving: what was begun is answered. Raises CollectorError when it does
     not start, with the reason that it gave.
     """
+    prepare_database(settings, clock)
     listener = _listen(settings)
-    server = uvicorn.Server(_config(settings, clock))
+    server = _Server(_config(create_app(settings, clock=clock), settings))
     failures: list[BaseException] = []
     thread = threading.Thread(target=_run, args=(server, listener, failures), daemon=True)
     thread.start()
@@ -49,19 +87,23 @@ def running_collector(settings: Settings, *, clock: Clock = utc_now) -> Iterator
         listener.close()
 
 
-def _config(settings: Settings, clock: Clock) -> uvicorn.Config:
-    logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
+def _config(app: FastAPI | str, settings: Settings) -> uvicorn.Config:
     return uvicorn.Config(
-        create_app(settings, clock=clock),
+        app,
+        factory=isinstance(app, str),
+        workers=settings.workers,
         host=settings.host,
         port=settings.port,
+        http=BoundedHttpProtocol,
         log_config=None,
+        log_level="warning",
         access_log=False,
         server_header=False,
         proxy_headers=False,
         timeout_keep_alive=30,
         timeout_graceful_shutdown=settings.drain_seconds,
         lifespan="on",
+        ws="none",
     )
 
 

@@ -12,7 +12,7 @@ from prometheus_client import (
     Histogram,
     generate_latest,
 )
-from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 
 from collector.service.acceptance import REASONS
 from collector.service.writing import Receipt
@@ -67,7 +67,7 @@ class Telemetry:
         )
         self.metrics_current = Gauge(
             "rappor_metrics_current",
-            "Metrics that take reports",
+            "Versions of metrics that are not retired",
             registry=registry,
             multiprocess_mode="livemax",
         )
@@ -100,3 +100,9 @@ class Telemetry:
             registry = CollectorRegistry()
             MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
         return generate_latest(registry)
+
+
+def forget_process() -> None:
+    """Take the gauges of this worker out of the sum when it ends."""
+    if os.environ.get(MULTIPROCESS_DIR):
+        mark_process_dead(os.getpid())  # type: ignore[no-untyped-call]

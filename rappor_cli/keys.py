@@ -7,8 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from collector.routes.admin import shown
-from collector.service.access import Scope
+from collector.service.access import Scope, shown
 from collector.service.collector import COMMAND_LINE
 from rappor_cli.remote import ask_json
 from rappor_cli.store import CollectorOption, DatabaseOption, JsonOption, need_one, opened

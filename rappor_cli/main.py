@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from rappor_core.errors import RapporError
@@ -18,9 +18,11 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "serve": ("rappor_cli.serve", "serve", "Run the collector."),
     "metrics": ("rappor_cli.metrics", "app", "Check, list, push and retire metrics."),
     "keys": ("rappor_cli.keys", "app", "Create, list and revoke keys of the collector."),
+    "density": ("rappor_cli.density", "density", "Map where devices usually are."),
     "close": ("rappor_cli.close", "close", "Close a day for good, so that it can be served."),
     "migrate": ("rappor_cli.migrate", "migrate", "Bring the database to this version."),
-    "backup": ("rappor_cli.backup", "app", "Copy the database while it is in use; restore it."),
+    "backup": ("rappor_cli.backup", "backup", "Copy the collector's database while in use."),
+    "restore": ("rappor_cli.backup", "restore", "Make the collector's database from a copy."),
     "aggregate": ("rappor_cli.aggregate", "aggregate", "Fetch the counts of closed days."),
     "decode": ("rappor_cli.decode", "decode", "Recover frequencies from an aggregate."),
     "simulate": ("rappor_cli.simulate", "app", "Run a published or calibration experiment."),
@@ -35,12 +37,19 @@ def main(arguments: list[str] | None = None) -> int:
         print(_overview())
         return 0 if arguments else 2
     if arguments[0] == "--version":
-        print(f"rappor {version('rappor-telemetry')}")
+        print(f"rappor {_version()}")
         return 0
     if arguments[0] not in COMMANDS:
         print(f"rappor: unknown command {arguments[0]!r}; see rappor --help", file=sys.stderr)
         return 2
     return _run(arguments[0], arguments[1:])
+
+
+def _version() -> str:
+    try:
+        return version("rappor-telemetry")
+    except PackageNotFoundError:
+        return "from a source tree that is not installed"
 
 
 def _run(name: str, arguments: list[str]) -> int:

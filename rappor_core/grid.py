@@ -23,10 +23,10 @@ from rappor_core.grid_codes import (
     Quadkey,
     Square,
 )
+from rappor_core.reserved import OTHER as OTHER
 
 GridKind = Literal["quadkey", "geohash", "square", "h3"]
 
-OTHER = "other"
 PAIR_SEPARATOR = ">"
 MAX_CELLS = 1_000_000
 

@@ -22,6 +22,8 @@ _SPREAD = (  # step i moves the upper half of each group of bits away from the l
     (2, 0x3333333333333333),
     (1, 0x5555555555555555),
 )
+_RADIANS = math.pi / 180
+_PER_TURN = 1 / (2 * math.pi)
 
 Point = tuple[float, float]  # latitude, longitude
 
@@ -146,11 +148,10 @@ class Quadkey:
 
     def _tile(self, latitude: float, longitude: float, level: int) -> tuple[int, int]:
         size = 1 << level
-        sine = math.sin(math.radians(latitude))
-        across = (longitude + 180) / 360
-        down = 0.5 - math.log((1 + sine) / (1 - sine)) / (4 * math.pi) if abs(sine) < 1 else -sine
-        last = size - 1
-        return min(int(across * size), last), min(max(int(down * size), 0), last)
+        sine = math.sin(latitude * _RADIANS)
+        down = 0.5 - math.atanh(sine) * _PER_TURN if -1 < sine < 1 else -sine
+        x, y = int((longitude + 180) / 360 * size), int(down * size)
+        return (x if x < size else size - 1), (0 if y < 0 else y if y < size else size - 1)
 
     def _ranges(self, box: Box, level: int) -> tuple[range, list[range]]:
         west, bottom = self._tile(box.south, box.west, level)

@@ -13,20 +13,23 @@ import binascii
 import json
 import re
 import struct
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from itertools import groupby
-from typing import Any, NoReturn
+from typing import Any, NamedTuple
 
-from rappor_core.errors import WireFormatError
+from rappor_core.errors import WireFormatError, shown
+from rappor_core.params import MAX_BITS
+from rappor_core.strict_json import parse_quickly, parse_strict_json
 
 WIRE_VERSION = 1
 BINARY_MAGIC = b"RAPR"
 JSON_CONTENT_TYPE = "application/json"
 BINARY_CONTENT_TYPE = "application/vnd.rappor.batch"
 MAX_METRIC_BYTES = 128
+MAX_REPORT_BYTES = MAX_BITS // 8
+MAX_BASE64_CHARACTERS = 4 * -(-MAX_REPORT_BYTES // 3)
 MAX_REPORTS = 10_000
 EPOCH = date(1970, 1, 1)
 
@@ -37,10 +40,11 @@ _HEX_128 = re.compile(r"[0-9a-f]{32}")
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 _BATCH_FIELDS = {"version", "batch_id", "reports"}
 _REPORT_FIELDS = {"metric", "params_id", "cohort", "day", "bits"}
+_BATCH_QUOTES = 2 * (3 + 1)  # three keys, one string
+_REPORT_QUOTES = 2 * (5 + 4)  # five keys, four strings
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(NamedTuple):
     """One message of one device about one metric.
 
     metric: its name.  params_id: 32 hexadecimal digits.  cohort: 0 to 65,535.
@@ -103,7 +107,19 @@ def encode_json(batch: Batch) -> bytes:
 
 def decode_json(body: bytes, *, max_reports: int = MAX_REPORTS) -> Batch:
     """Read a batch. Raises WireFormatError for anything that is not exactly one."""
-    document = parse_strict_json(body)
+    return _ungrouped(decode_json_groups(body, max_reports=max_reports))
+
+
+def decode_json_groups(body: bytes, *, max_reports: int = MAX_REPORTS) -> GroupedBatch:
+    """Read a batch, group by group: what a run of reports shares is checked once."""
+    document, quotes = parse_quickly(body)
+    reports = document.get("reports") if type(document) is dict else None
+    if (
+        quotes < 0
+        or type(reports) is not list
+        or quotes != _BATCH_QUOTES + _REPORT_QUOTES * len(reports)
+    ):
+        document = parse_strict_json(body)  # says what is wrong, if anything is
     _check_fields("the batch", document, _BATCH_FIELDS)
     _check_version(document["version"])
     batch_id = _hex_128("batch_id", document["batch_id"])
@@ -111,11 +127,36 @@ def decode_json(body: bytes, *, max_reports: int = MAX_REPORTS) -> Batch:
     if type(reports) is not list:
         raise WireFormatError("reports is not a list")
     _check_count(len(reports), max_reports)
-    return Batch(batch_id, tuple(map(_report_from_json, range(len(reports)), reports)))
+    groups: list[ReportGroup] = []
+    shared: tuple[Any, ...] = ()
+    rows: list[tuple[int, bytes]] = []
+    for index, fields in enumerate(reports):
+        if type(fields) is not dict or fields.keys() != _REPORT_FIELDS:
+            _check_fields(f"report {index}", fields, _REPORT_FIELDS)
+        cohort, bits = fields["cohort"], _bits_from_text(index, fields["bits"])
+        if type(cohort) is not int or not 0 <= cohort < 1 << 16:
+            where = f"report {index}: cohort {shown(cohort)}"
+            raise WireFormatError(f"{where} is not an integer in [0, 65535]")
+        key = (fields["metric"], fields["params_id"], fields["day"], len(bits))
+        if key != shared:
+            shared, rows = key, []
+            groups.append(_group_from_json(index, fields, len(bits), rows))
+        rows.append((cohort, bits))
+    return GroupedBatch(batch_id, tuple(groups), len(reports))
 
 
 def encode_binary(batch: Batch) -> bytes:
-    """Write a batch as bytes; a run of reports alike in all but cohort and bits is one group."""
+    """Write a batch as bytes; a run of reports alike in all but cohort and bits is one group.
+
+    Raises WireFormatError for a batch that no decoder would take.
+    """
+    try:
+        return _packed(batch)
+    except (struct.error, ValueError, OverflowError) as error:
+        raise WireFormatError(f"the batch does not fit the binary form: {error}") from error
+
+
+def _packed(batch: Batch) -> bytes:
     groups = [(key, list(run)) for key, run in groupby(batch.reports, _group_key)]
     parts = [_HEADER.pack(BINARY_MAGIC, WIRE_VERSION, bytes.fromhex(batch.batch_id), len(groups))]
     for (metric, params_id, day, num_bytes), run in groups:
@@ -129,13 +170,7 @@ def encode_binary(batch: Batch) -> bytes:
 
 def decode_binary(body: bytes, *, max_reports: int = MAX_REPORTS) -> Batch:
     """Read a binary batch. Raises WireFormatError for anything that is not exactly one."""
-    batch = decode_binary_groups(body, max_reports=max_reports)
-    reports = (
-        Report(group.metric, group.params_id, cohort, group.day, bits)
-        for group in batch.groups
-        for cohort, bits in group.rows
-    )
-    return Batch(batch.batch_id, tuple(reports))
+    return _ungrouped(decode_binary_groups(body, max_reports=max_reports))
 
 
 def decode_binary_groups(body: bytes, *, max_reports: int = MAX_REPORTS) -> GroupedBatch:
@@ -159,48 +194,20 @@ def decode_binary_groups(body: bytes, *, max_reports: int = MAX_REPORTS) -> Grou
 def decode_groups(
     body: bytes, content_type: str, *, max_reports: int = MAX_REPORTS
 ) -> GroupedBatch:
-    """Read a batch in the form that its content type names, group by group."""
+    """Read a batch in the form that its content type names (JSON or binary), group by group."""
     if content_type == BINARY_CONTENT_TYPE:
         return decode_binary_groups(body, max_reports=max_reports)
-    batch = decode_batch(body, content_type, max_reports=max_reports)
-    groups = tuple(
-        ReportGroup(*key, [(report.cohort, report.bits) for report in run])
-        for key, run in groupby(batch.reports, _group_key)
-    )
-    return GroupedBatch(batch.batch_id, groups, len(batch.reports))
-
-
-def decode_batch(body: bytes, content_type: str, *, max_reports: int = MAX_REPORTS) -> Batch:
-    """Read a batch in the form that its content type names (JSON or binary)."""
-    if content_type == BINARY_CONTENT_TYPE:
-        return decode_binary(body, max_reports=max_reports)
     if content_type == JSON_CONTENT_TYPE:
-        return decode_json(body, max_reports=max_reports)
+        return decode_json_groups(body, max_reports=max_reports)
     raise WireFormatError(
         f"content type {content_type[:80]!r} is neither {JSON_CONTENT_TYPE} "
         f"nor {BINARY_CONTENT_TYPE}"
     )
 
 
-def parse_strict_json(body: bytes) -> Any:
-    """Parse JSON, refusing what parsers disagree on: duplicate keys, NaN, bytes not UTF-8.
-
-    Lone surrogates in strings and nesting beyond the parser's depth are refused as well.
-    """
-    try:
-        text = body.decode("utf-8")
-        document = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
-        if "\\u" in text:  # only an escape can bring a surrogate into valid UTF-8
-            json.dumps(document, ensure_ascii=False).encode("utf-8")
-    except RecursionError:
-        raise WireFormatError("the JSON is nested too deeply") from None
-    except UnicodeError:
-        raise WireFormatError("the body is not valid UTF-8, or escapes a lone surrogate") from None
-    except WireFormatError:
-        raise
-    except ValueError as error:  # the parser's own words; a digit string too long is one, too
-        raise WireFormatError(f"the body is not JSON: {str(error)[:200]}") from None
-    return document
+def decode_batch(body: bytes, content_type: str, *, max_reports: int = MAX_REPORTS) -> Batch:
+    """Read a batch in the form that its content type names (JSON or binary)."""
+    return _ungrouped(decode_groups(body, content_type, max_reports=max_reports))
 
 
 def _read_group(body: bytes, offset: int, max_reports: int) -> tuple[ReportGroup, int]:
@@ -210,7 +217,7 @@ def _read_group(body: bytes, offset: int, max_reports: int) -> tuple[ReportGroup
     params_id, days, num_bytes, count = _unpack(_GROUP, body, name_end)
     start = name_end + _GROUP.size
     end = start + (_COHORT.size + num_bytes) * count
-    if count == 0 or num_bytes == 0:
+    if count == 0 or not 1 <= num_bytes <= MAX_REPORT_BYTES:
         raise WireFormatError(f"a group of {count} reports of {num_bytes} bytes of bits")
     _check_count(count, max_reports)
     if end > len(body):
@@ -219,30 +226,42 @@ def _read_group(body: bytes, offset: int, max_reports: int) -> tuple[ReportGroup
     return ReportGroup(metric, params_id.hex(), _day_from_number(days), num_bytes, rows), end
 
 
-def _report_from_json(index: int, fields: Any) -> Report:
+def _group_from_json(
+    index: int, fields: dict[str, Any], num_bytes: int, rows: list[tuple[int, bytes]]
+) -> ReportGroup:
+    """A new group, filled by the caller, from the report that begins it."""
     where = f"report {index}"
-    _check_fields(where, fields, _REPORT_FIELDS)
-    cohort = fields["cohort"]
-    if type(cohort) is not int or not 0 <= cohort < 1 << 16:
-        raise WireFormatError(f"{where}: cohort {_shown(cohort)} is not an integer in [0, 65535]")
-    return Report(
+    return ReportGroup(
         metric=_metric_name(fields["metric"]),
         params_id=_hex_128(f"{where}: params_id", fields["params_id"]),
-        cohort=cohort,
         day=_day_from_text(where, fields["day"]),
-        bits=_bits_from_text(where, fields["bits"]),
+        num_bytes=num_bytes,
+        rows=rows,
     )
 
 
-def _bits_from_text(where: str, text: Any) -> bytes:
+def _ungrouped(batch: GroupedBatch) -> Batch:
+    return Batch(
+        batch.batch_id,
+        tuple(
+            Report(group.metric, group.params_id, cohort, group.day, bits)
+            for group in batch.groups
+            for cohort, bits in group.rows
+        ),
+    )
+
+
+def _bits_from_text(index: int, text: Any) -> bytes:
     try:
-        if type(text) is not str or not text:
+        if type(text) is not str or not 1 <= len(text) <= MAX_BASE64_CHARACTERS:
             raise ValueError
-        bits = base64.b64decode(text, validate=True)
-        if base64.b64encode(bits).decode("ascii") != text:  # spare bits that are not zero
-            raise ValueError
+        bits = binascii.a2b_base64(text, strict_mode=True)
+        if binascii.b2a_base64(bits, newline=False) != text.encode("ascii"):
+            raise ValueError  # spare bits that are not zero
     except (ValueError, binascii.Error):
-        raise WireFormatError(f"{where}: bits {_shown(text)} is not base64") from None
+        raise WireFormatError(
+            f"report {index}: bits {shown(text)} is not base64 of 1 to {MAX_REPORT_BYTES} bytes"
+        ) from None
     return bits
 
 
@@ -250,9 +269,14 @@ def _day_from_text(where: str, text: Any) -> date:
     try:
         if type(text) is not str or not _DAY.fullmatch(text):
             raise ValueError
-        return date.fromisoformat(text)
+        day = date.fromisoformat(text)
+        if day < EPOCH:
+            raise ValueError
     except ValueError:
-        raise WireFormatError(f"{where}: day {_shown(text)} is not a date YYYY-MM-DD") from None
+        raise WireFormatError(
+            f"{where}: day {shown(text)} is not a date YYYY-MM-DD from 1970 on"
+        ) from None
+    return day
 
 
 def _day_from_number(days: int) -> date:
@@ -265,14 +289,14 @@ def _day_from_number(days: int) -> date:
 def _metric_name(name: Any) -> str:
     if type(name) is not str or not name or len(name.encode()) > MAX_METRIC_BYTES:
         raise WireFormatError(
-            f"metric {_shown(name)} is not a name of 1 to {MAX_METRIC_BYTES} bytes"
+            f"metric {shown(name)} is not a name of 1 to {MAX_METRIC_BYTES} bytes"
         )
     return name
 
 
 def _hex_128(what: str, text: Any) -> str:
     if type(text) is not str or not _HEX_128.fullmatch(text):
-        raise WireFormatError(f"{what} {_shown(text)} is not 32 lower-case hexadecimal digits")
+        raise WireFormatError(f"{what} {shown(text)} is not 32 lower-case hexadecimal digits")
     return text
 
 
@@ -280,13 +304,13 @@ def _check_fields(where: str, fields: Any, expected: set[str]) -> None:
     if type(fields) is not dict:
         raise WireFormatError(f"{where} is not a JSON object")
     if fields.keys() != expected:
-        wrong = [_shown(name) for name in sorted(fields.keys() ^ expected)[:5]]
+        wrong = [shown(name) for name in sorted(fields.keys() ^ expected)[:5]]
         raise WireFormatError(f"{where} has missing or unknown fields: {', '.join(wrong)}")
 
 
 def _check_version(version: Any) -> None:
     if type(version) is not int or version != WIRE_VERSION:
-        raise WireFormatError(f"version {_shown(version)} is not known; this is {WIRE_VERSION}")
+        raise WireFormatError(f"version {shown(version)} is not known; this is {WIRE_VERSION}")
 
 
 def _check_count(count: int, max_reports: int) -> None:
@@ -316,26 +340,6 @@ def _utf8(data: bytes) -> str:
         return data.decode("utf-8")
     except UnicodeDecodeError:
         raise WireFormatError("a metric name is not valid UTF-8") from None
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    document = dict(pairs)
-    if len(document) != len(pairs):
-        repeated, _ = Counter(name for name, _ in pairs).most_common(1)[0]
-        raise WireFormatError(f"the key {_shown(repeated)} stands twice")
-    return document
-
-
-def _no_constant(text: str) -> NoReturn:
-    raise WireFormatError(f"{text} is not a JSON number")
-
-
-def _shown(value: Any) -> str:
-    """A bad value, short enough for a message and safe in a log line."""
-    if not isinstance(value, str | int | float | None):
-        return f"of type {type(value).__name__}"
-    text = ascii(value)
-    return text if len(text) <= 60 else text[:57] + "..."
 
 
 def bits_to_bytes(bits: int, num_bits: int) -> bytes:

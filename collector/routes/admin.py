@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Any
 
 from fastapi import Request
 from starlette.concurrency import run_in_threadpool
@@ -12,11 +11,10 @@ from starlette.responses import JSONResponse, Response
 from collector.body import read_body
 from collector.errors import RequestError
 from collector.routes.parts import actor, parse_day, parts_of
+from collector.service import access
 from collector.service.access import Scope
-from collector.service.days import from_number
-from collector.store.access import KeyRow
 from rappor_core.metrics_file import parse_metrics
-from rappor_core.report import parse_strict_json
+from rappor_core.strict_json import parse_strict_json
 
 MAX_AUDIT = 1_000
 
@@ -52,7 +50,9 @@ def retire_metric(request: Request, name: str) -> Response:
 def get_keys(request: Request) -> Response:
     """All keys, without their secrets."""
     actor(request, Scope.ADMIN)
-    return JSONResponse({"keys": [shown(row) for row in parts_of(request).collector.list_keys()]})
+    return JSONResponse(
+        {"keys": [access.shown(row) for row in parts_of(request).collector.list_keys()]}
+    )
 
 
 async def create_key(request: Request) -> Response:
@@ -85,17 +85,6 @@ def get_audit(request: Request) -> Response:
         raise RequestError(f"limit = {limit[:40]!a} is not a number from 1 to {MAX_AUDIT}")
     rows = parts_of(request).collector.read_audit(int(limit))
     return JSONResponse({"entries": [asdict(row) for row in rows]})
-
-
-def shown(row: KeyRow) -> dict[str, Any]:
-    """A key as it may be listed."""
-    return {
-        "key_id": row.key_id,
-        "scope": row.scope,
-        "label": row.label,
-        "created": from_number(row.created).isoformat(),
-        "revoked": None if row.revoked is None else from_number(row.revoked).isoformat(),
-    }
 
 
 async def _body(request: Request) -> bytes:

@@ -11,6 +11,7 @@ from fastapi import Request
 
 from collector.body import Buffers
 from collector.errors import RequestError
+from collector.limits import RateLimit, network_of
 from collector.service.access import Scope
 from collector.service.collector import Collector
 from collector.service.intake import Intake
@@ -19,6 +20,14 @@ from collector.settings import Settings
 from collector.telemetry import Telemetry
 
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Requests a second, by address (of IPv6, by /64) and by key."""
+
+    by_address: RateLimit
+    by_key: RateLimit
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +40,7 @@ class Parts:
     keys: KeyKeeper
     telemetry: Telemetry
     buffers: Buffers
+    limits: Limits
 
 
 def parts_of(request: Request) -> Parts:
@@ -45,10 +55,19 @@ def actor(request: Request, *scopes: Scope) -> str:
     is refused at once. Raises AuthenticationError or ScopeError.
     """
     parts = parts_of(request)
+    limit_address(request, parts)
     if not parts.settings.require_keys:
         return "open"
     parts.keys.refresh()
-    return parts.keys.check(request.headers.get("authorization"), *scopes)
+    who = parts.keys.check(request.headers.get("authorization"), *scopes)
+    parts.limits.by_key.take(who)
+    return who
+
+
+def limit_address(request: Request, parts: Parts) -> None:
+    """Count a request of an address. Raises RateLimitedError."""
+    if parts.settings.max_requests_per_address is not None and request.client is not None:
+        parts.limits.by_address.take(network_of(request.client.host))
 
 
 def parse_day(name: str, text: str) -> date:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 from hashlib import blake2b
 
-from fastapi import Request
 from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
 from collector.body import media_type, read_body
 from collector.errors import AuthenticationError
-from collector.routes.parts import Parts, parts_of
-from collector.service.access import Scope
+from collector.routes.parts import Parts, limit_address
+from collector.service.acceptance import Refusal
+from collector.service.access import Scope as KeyScope
 from collector.service.keeper import MAX_AGE_OF_UNKNOWN
 from collector.service.writing import Receipt, Submission
 from rappor_core.report import WIRE_VERSION, decode_groups
@@ -22,28 +24,40 @@ _LARGE_BODY = 64 << 10  # decoded on another thread, so that small ones need not
 _REPORT_OVERHEAD = 120  # bytes that a decoded report takes beside its bits
 
 
-async def post_reports(request: Request) -> Response:
+class ReportsEndpoint:
+    """The route as an ASGI application: FastAPI's own handling would cost as much as the rest."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        response = await post_reports(Request(scope, receive), self._parts)
+        await response(scope, receive, send)
+
+
+async def post_reports(request: Request, parts: Parts) -> Response:
     """Count the reports of a batch; answer when they are on the disk."""
-    parts = parts_of(request)
+    limit_address(request, parts)
     if parts.settings.require_keys:
-        await _check_key(request, parts)
+        parts.limits.by_key.take(await _check_key(request, parts))
     receipt = await parts.intake.submit(await _read(request, parts))
     parts.telemetry.count(receipt)
     return Response(answer(receipt), media_type="application/json")
 
 
-async def _check_key(request: Request, parts: Parts) -> None:
-    """A key of scope `report`; the keys are read again on another thread when they are old."""
+async def _check_key(request: Request, parts: Parts) -> str:
+    """The id of a key of scope `report`; keys are read again, on another thread, when old."""
     keys, authorization = parts.keys, request.headers.get("authorization")
     if keys.is_stale():
         await run_in_threadpool(keys.refresh)
     try:
-        keys.check(authorization, Scope.REPORT)
+        return keys.check(authorization, KeyScope.REPORT)
     except AuthenticationError:
         if authorization is None or not keys.is_stale(MAX_AGE_OF_UNKNOWN):
             raise
         await run_in_threadpool(keys.refresh)
-        keys.check(authorization, Scope.REPORT)
+        return keys.check(authorization, KeyScope.REPORT)
 
 
 async def _read(request: Request, parts: Parts) -> Submission:
@@ -69,16 +83,15 @@ def _submission(body: bytes, kind: str, max_reports: int) -> Submission:
 
 def answer(receipt: Receipt) -> bytes:
     """The answer as JSON, a result for each report in their order."""
-    results = ",".join(
-        _ACCEPTED
-        if refusal is None
-        else json.dumps(
-            {"status": "refused", "reason": refusal.reason.value, "detail": refusal.detail}
-        )
-        for refusal in receipt.results
-    )
+    results = ",".join([_result(refusal) if refusal else _ACCEPTED for refusal in receipt.results])
     duplicate = "true" if receipt.duplicate else "false"
     return (
         f'{{"version":{WIRE_VERSION},"batch_id":"{receipt.batch_id}",'
         f'"duplicate":{duplicate},"results":[{results}]}}'
     ).encode("ascii")
+
+
+def _result(refusal: Refusal) -> str:
+    return json.dumps(
+        {"status": "refused", "reason": refusal.reason.value, "detail": refusal.detail}
+    )

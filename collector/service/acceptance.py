@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -10,8 +11,7 @@ from typing import Any
 
 from collector.service.days import from_number, number
 from collector.service.registry import Entry, Registry
-from collector.store.counters import Cell, Place
-from collector.store.lanes import LaneAdder
+from collector.store.counters import Place
 from rappor_core.report import GroupedBatch, ReportGroup
 
 RESULTS_ALL_ACCEPTED = b""
@@ -69,7 +69,7 @@ class Day:
 class Tally:
     """What a group of batches adds to the counters."""
 
-    additions: dict[Place, dict[int, Cell]] = field(default_factory=dict)
+    additions: dict[Place, dict[int, list[bytes]]] = field(default_factory=dict)
     lanes_of: dict[int, int] = field(default_factory=dict)
     raw: list[dict[str, Any]] = field(default_factory=list)
     implausible: int = 0
@@ -89,12 +89,10 @@ class Judge:
 
     def __init__(
         self,
-        adder: LaneAdder,
         *,
         refuse_implausible: bool,
         random_bytes: Callable[[int], bytes] = os.urandom,
     ) -> None:
-        self._adder = adder
         self._refuse_implausible = refuse_implausible
         self._random_bytes = random_bytes
 
@@ -118,60 +116,60 @@ class Judge:
 
     def _judge_rows(self, group: ReportGroup, entry: Entry, tally: Tally) -> list[Refusal | None]:
         results: list[Refusal | None] = []
-        accepted: list[tuple[int, bytes]] = []
-        spare = entry.num_lanes - entry.metric.params.num_bits
+        num_cohorts, padding = entry.metric.params.num_cohorts, entry.padding
+        lowest, highest = entry.weights.lowest, entry.weights.highest
+        cells: dict[int, list[bytes]] = defaultdict(list)
         for cohort, bits in group.rows:
-            refusal = self._refuse_row(cohort, bits, entry, spare, tally)
+            if (
+                cohort < num_cohorts
+                and lowest <= int.from_bytes(bits, "little").bit_count() <= highest
+                and not bits[-1] >> padding
+            ):
+                refusal = None
+            else:
+                refusal = self._refuse_row(cohort, bits, entry, tally)
             results.append(refusal)
             if refusal is None:
-                accepted.append((cohort, bits))
-        if accepted:
-            self._add(accepted, (entry.series_id, number(group.day)), entry, tally)
+                cells[cohort].append(bits)
+        if cells:
+            self._add(cells, (entry.series_id, number(group.day)), entry, tally)
         return results
 
-    def _refuse_row(
-        self, cohort: int, bits: bytes, entry: Entry, spare: int, tally: Tally
-    ) -> Refusal | None:
-        params = entry.metric.params
+    def _refuse_row(self, cohort: int, bits: bytes, entry: Entry, tally: Tally) -> Refusal | None:
+        """What is wrong with a report that is not as expected; a strange weight may be let by."""
+        params, weights = entry.metric.params, entry.weights
         if cohort >= params.num_cohorts:
             detail = f"cohort {cohort} is not below num_cohorts = {params.num_cohorts}"
             return Refusal(Reason.COHORT_OUT_OF_RANGE, detail)
-        if spare and bits[-1] >> (8 - spare):
+        weight = int.from_bytes(bits, "little")
+        if weight >> params.num_bits:
             detail = f"bits beyond num_bits = {params.num_bits} are set"
             return Refusal(Reason.SPARE_BITS_SET, detail)
-        weights = entry.weights
-        if weights.vacuous:
-            return None
-        weight = int.from_bytes(bits, "little").bit_count()
-        if weights.lowest <= weight <= weights.highest:
-            return None
         tally.implausible += 1
-        if not self._refuse_implausible:
+        if not (weights.certain or self._refuse_implausible):
             return None
-        detail = f"{weight} bits set; an honest report has {weights.lowest} to {weights.highest}"
+        detail = (
+            f"{weight.bit_count()} bits set; an honest report has {weights.lowest} to "
+            f"{weights.highest}"
+        )
         return Refusal(Reason.IMPLAUSIBLE_WEIGHT, detail)
 
-    def _add(self, rows: list[tuple[int, bytes]], place: Place, entry: Entry, tally: Tally) -> None:
-        cells = tally.additions.setdefault(place, {})
+    def _add(self, cells: dict[int, list[bytes]], place: Place, entry: Entry, tally: Tally) -> None:
         tally.lanes_of[entry.series_id] = entry.num_lanes
-        spread = self._adder.spread
-        for cohort, bits in rows:
-            cell = cells.get(cohort)
-            if cell is None:
-                cell = cells[cohort] = Cell()
-            cell.num_reports += 1
-            cell.lanes += spread(bits)
-        if entry.metric.keep_raw_days:
-            tally.raw.extend(
-                {
-                    "series_id": place[0],
-                    "day": place[1],
-                    "cohort": cohort,
-                    "mark": self._random_bytes(8),
-                    "bits": bits,
-                }
-                for cohort, bits in rows
-            )
+        known = tally.additions.setdefault(place, {})
+        for cohort, reports in cells.items():
+            known.setdefault(cohort, []).extend(reports)
+            if entry.metric.keep_raw_days:
+                tally.raw.extend(
+                    {
+                        "series_id": place[0],
+                        "day": place[1],
+                        "cohort": cohort,
+                        "mark": self._random_bytes(8),
+                        "bits": bits,
+                    }
+                    for bits in reports
+                )
 
 
 def _refuse_group(

@@ -13,10 +13,12 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import sha256
+from typing import Any
 
 from sqlalchemy import Connection
 
 from collector.errors import AuthenticationError, NotFoundError, RequestError, ScopeError
+from collector.service.days import from_number
 from collector.store.access import KeyRow, load_keys, revoke_key, save_key
 from collector.store.registry import touch_state
 
@@ -90,6 +92,17 @@ def revoke(connection: Connection, key_id: str, today: int) -> None:
 def load_ring(connection: Connection) -> KeyRing:
     """The keys that hold."""
     return {row.key_id: row for row in load_keys(connection) if row.revoked is None}
+
+
+def shown(row: KeyRow) -> dict[str, Any]:
+    """A key as it may be listed."""
+    return {
+        "key_id": row.key_id,
+        "scope": row.scope,
+        "label": row.label,
+        "created": from_number(row.created).isoformat(),
+        "revoked": None if row.revoked is None else from_number(row.revoked).isoformat(),
+    }
 
 
 def _hash(secret: str) -> bytes:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from sqlalchemy import Connection
 
 from collector.errors import MetricChangeError, NotFoundError
-from collector.service.registry import reported_metrics
+from collector.service.registry import declared_name
 from collector.store.batches import prolong_batches
 from collector.store.registry import (
     VersionRow,
@@ -70,14 +70,16 @@ def push_metrics(
 
 
 def retire_metric(connection: Connection, name: str, params_id: str | None = None) -> list[str]:
-    """Take no more reports of a metric, or of one version; return the params_ids concerned.
+    """Take no more reports of a metric with all its sub-metrics, or of one version.
+
+    Returns the params_ids concerned.
 
     What was collected is served as before. Raises NotFoundError.
     """
     rows = [
         row
         for row in load_versions(connection)
-        if row.name == name and params_id in (None, row.params_id)
+        if name in (row.name, declared_name(row.name)) and params_id in (None, row.params_id)
     ]
     if not rows:
         version = "" if params_id is None else f" with params_id {params_id!a}"
@@ -103,10 +105,10 @@ def _version(metric: Metric, versions: list[VersionRow]) -> VersionRow:
 
 def _save(connection: Connection, metric: Metric, row: VersionRow, today: int) -> None:
     save_version(connection, row)
-    for reported in reported_metrics(metric):
-        add_series(connection, reported.name, reported.params_id, metric.name)
-    if metric.name not in load_frontiers(connection):
-        advance_frontier(connection, metric.name, today - metric.accept_days - 1)
+    root = declared_name(metric.name)
+    add_series(connection, metric.name, metric.params_id, root)
+    if root not in load_frontiers(connection):
+        advance_frontier(connection, root, today - metric.accept_days - 1)
 
 
 def _prolong(connection: Connection, metric: Metric, versions: list[VersionRow]) -> None:
@@ -149,10 +151,9 @@ def _rate(metric: Metric) -> float:
 
 
 def _check_size(metric: Metric) -> None:
-    for reported in reported_metrics(metric):
-        size = reported.params.num_bits * reported.params.num_cohorts
-        if size > MAX_COUNTERS:
-            raise MetricChangeError(
-                f"metric {reported.name!a}: num_bits * num_cohorts = {size} counters for each "
-                f"day; {MAX_COUNTERS} are taken"
-            )
+    size = metric.params.num_bits * metric.params.num_cohorts
+    if size > MAX_COUNTERS:
+        raise MetricChangeError(
+            f"metric {metric.name!a}: num_bits * num_cohorts = {size} counters for each day; "
+            f"{MAX_COUNTERS} are taken"
+        )

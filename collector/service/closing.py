@@ -16,7 +16,7 @@ from collector.errors import NotFoundError, RequestError
 from collector.service.days import from_number
 from collector.service.registry import Registry, load_registry
 from collector.store.batches import delete_raw, forget_batches
-from collector.store.blocks import days_with_reports, fold_day
+from collector.store.blocks import days_with_reports, delete_unserved, fold_day
 from collector.store.registry import advance_frontier, touch_state
 
 
@@ -60,6 +60,17 @@ def close_due(connection: Connection, today: int) -> Closed:
 def anything_due(registry: Registry, today: int) -> bool:
     """Whether `close_due` would close a day."""
     return any(today - entry.metric.accept_days - 1 > entry.closed_through for entry in registry)
+
+
+def discard_unserved(connection: Connection) -> int:
+    """After a restore: delete what is not served yet; return how many reports that were.
+
+    Between the backup and the loss those days may have been closed and served, with reports that
+    the backup does not hold. Served again from it, they would differ by just those reports.
+    """
+    discarded = delete_unserved(connection)
+    touch_state(connection)
+    return discarded
 
 
 def clean_up(connection: Connection, today: int) -> None:

@@ -53,6 +53,13 @@ class Collector:
             self._note(connection, actor, "close", day=day.isoformat(), metrics=closed.metrics)
         return closed
 
+    def discard_unserved(self, actor: str) -> int:
+        """After a restore: delete every day that is not served yet; return how many reports."""
+        with self.database.change() as connection:
+            discarded = closing.discard_unserved(connection)
+            self._note(connection, actor, "discard", reports=discarded)
+        return discarded
+
     def close_due(self) -> closing.Closed | None:
         """Close what the clock has closed, and delete what is no longer needed; None if nothing."""
         if not closing.anything_due(self.registry(), self.today):

@@ -18,21 +18,26 @@ SIGMAS = 6.0
 
 @dataclass(frozen=True, slots=True)
 class WeightRange:
-    """Weights that an honest report may have, inclusive.  vacuous: every weight is possible."""
+    """Weights that an honest report may have, inclusive.
+
+    certain: any other is not merely improbable but impossible, and refused whatever is set.
+    """
 
     lowest: int
     highest: int
-    vacuous: bool
+    certain: bool = False
 
 
 def weight_range(params: RapporParams) -> WeightRange:
     """The widest range over all numbers of bits that a value may set."""
+    if params.encoding == "symbol":  # one symbol of k is reported, always exactly one
+        return WeightRange(1, 1, certain=True)
     fewest = 0 if params.encoding == "boolean" else 1
     most = min(params.num_hashes, params.num_bits)
     ranges = [_range(params, bits_set) for bits_set in {fewest, most}]
     lowest = max(0, min(low for low, _ in ranges))
     highest = min(params.num_bits, max(high for _, high in ranges))
-    return WeightRange(lowest, highest, lowest == 0 and highest == params.num_bits)
+    return WeightRange(lowest, highest)
 
 
 def _range(params: RapporParams, bits_set: int) -> tuple[int, int]:

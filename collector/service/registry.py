@@ -10,9 +10,9 @@ from sqlalchemy import Connection
 
 from collector.errors import NotFoundError
 from collector.service.plausibility import WeightRange, weight_range
-from collector.store.lanes import LANE_BYTES
 from collector.store.registry import (
     SeriesRow,
+    VersionRow,
     load_frontiers,
     load_series,
     load_versions,
@@ -49,9 +49,9 @@ class Entry:
         return 8 * self.metric.params.report_bytes
 
     @property
-    def stored_bytes(self) -> int:
-        """Bytes of one stored counter."""
-        return LANE_BYTES * self.num_lanes
+    def padding(self) -> int:
+        """How far the last byte of a report is shifted to show the bits that must be zero."""
+        return 8 - (self.num_lanes - self.metric.params.num_bits)
 
 
 class Registry:
@@ -99,29 +99,25 @@ def load_registry(connection: Connection) -> Registry:
     series = {(row.name, row.params_id): row for row in load_series(connection)}
     entries: dict[tuple[str, str], Entry] = {}
     for row in load_versions(connection):
-        declared = Metric.from_dict(json.loads(row.definition))
-        for metric in reported_metrics(declared):
-            key = (metric.name, metric.params_id)
-            entries[key] = _entry(
-                metric, series[key], row.position, row.retired, closed[declared.name]
-            )
+        metric = Metric.from_dict(json.loads(row.definition))
+        key = (metric.name, metric.params_id)
+        root = declared_name(metric.name)
+        entries[key] = _entry(metric, series[key], row, closed[root])
     return Registry(entries, version)
 
 
-def _entry(
-    metric: Metric, series: SeriesRow, position: int, retired: bool, closed_through: int
-) -> Entry:
+def _entry(metric: Metric, series: SeriesRow, row: VersionRow, closed_through: int) -> Entry:
     return Entry(
         metric=metric,
         root=series.metric,
         series_id=series.id,
-        position=position,
-        retired=retired,
+        position=row.position,
+        retired=row.retired,
         closed_through=closed_through,
         weights=weight_range(metric.params),
     )
 
 
-def reported_metrics(declared: Metric) -> Iterator[Metric]:
-    """What reports may be about: the metric itself, or each of its public sub-metrics."""
-    yield declared
+def declared_name(name: str) -> str:
+    """The name in metrics.toml: of a sub-metric `name/slot/level`, its first part."""
+    return name.partition("/")[0]

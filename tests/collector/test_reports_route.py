@@ -7,6 +7,8 @@ from datetime import date, timedelta
 
 import pytest
 
+from rappor_core.aggregate import Aggregate
+from rappor_core.metrics_file import parse_metrics
 from rappor_core.report import BINARY_CONTENT_TYPE, encode_binary, encode_json, make_batch
 from tests.collector.support import TODAY, Server, ServerMaker, make_metric
 
@@ -112,3 +114,44 @@ def test_impossible_weights_are_counted_and_refused_if_asked(serving: ServerMake
 
 def _wrong_cohort(server: Server):  # type: ignore[no-untyped-def]
     return server.sender.report(METRIC, cohort=99)
+
+
+LOCATION = """
+[metrics.density]
+kind = "location"
+description = "The usual place of each part of the day"
+owner = "maps@example.org"
+expires = 2027-06-30
+grid = "quadkey"
+box = [40.5, -74.3, 40.95, -73.65]
+levels = [11, 13]
+slots = ["night 22-6", "work 9-17 weekdays"]
+mode = "memo"
+encoding = "symbol"
+num_symbols = 4
+num_cohorts = 2
+epsilon_infinity = 2.0
+epsilon_one = 1.0
+min_reports = 5
+"""
+
+
+def test_sub_metrics_of_places_are_counted_closed_served_and_retired(serving: ServerMaker) -> None:
+    part = parse_metrics(LOCATION).metrics["density/night/11"]
+    with serving() as server:
+        assert len(server.http.post("/v1/metrics", content=LOCATION).json()["added"]) == 4
+        reports = [server.sender.report(part, bits=bytes([1 << (n % 4)])) for n in range(8)]
+        two_symbols = server.sender.report(part, bits=b"\x03")
+        results = server.post([*reports, two_symbols]).json()["results"]
+        assert [r.get("reason") for r in results] == [None] * 8 + ["implausible_weight"]
+        closed = server.http.post(f"/v1/days/{TODAY}/close?metric=density").json()
+        assert closed == {"closed_through": str(TODAY), "metrics": ["density"],
+                          "days_with_reports": 1}  # fmt: skip
+        served = server.http.get("/v1/metrics/density/night/11/aggregate")
+        aggregate = Aggregate.from_json(served.content)
+        assert (aggregate.metric, aggregate.num_reports) == ("density/night/11", 8)
+        assert server.http.get("/v1/metrics/density/work/11/aggregate").status_code == 409
+        assert server.http.get("/v1/metrics/density/noon/11/aggregate").status_code == 404
+        assert len(server.http.post("/v1/metrics/density/retire").json()["retired"]) == 4
+        again = server.post([server.sender.report(part, bits=b"\x01")]).json()["results"]
+        assert again[0]["reason"] == "metric_retired"

@@ -1,0 +1,67 @@
+"""Which sub-metrics of a location metric a device answers, and when: drawn once from its secret.
+
+The draws are independent of every place, so whoever sees that a device answers, and when, learns
+nothing of where it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from client_sdk.identity import derive
+from rappor_core.errors import ParameterError
+from rappor_core.metrics import Metric
+from rappor_core.metrics_location import Location
+
+
+class Duty(NamedTuple):
+    """What one device answers of one location metric.
+
+    level: of the grid, the same for every slot.  names: of the sub-metrics, by slot.
+    every, phase: in period p the slot of index s is answered where
+        (p * slots + s) % every == phase; every = 1: always; every = 0: only the slot of index
+        `phase`, once for life.
+    """
+
+    level: int
+    slots: tuple[str, ...]
+    names: tuple[str, ...]
+    every: int
+    phase: int
+
+    def due(self, period: int) -> list[tuple[str, str]]:
+        """List slot and sub-metric of each report of a period."""
+        pairs = list(zip(self.slots, self.names, strict=True))
+        if self.every == 0:
+            return [pairs[self.phase]]
+        first = period * len(pairs)
+        return [p for i, p in enumerate(pairs) if (first + i) % self.every == self.phase]
+
+
+def duty_of(secret: bytes, parts: Sequence[Metric]) -> Duty:
+    """Draw a device's duty. parts: all sub-metrics of one declared name, in order.
+
+    Raises ParameterError for a metric of another kind.
+    """
+    location = parts[0].location
+    if location is None:
+        raise ParameterError(f"metric {parts[0].name!r} is not of kind 'location'")
+    base = parts[0].base_name
+    level = location.grid.levels[_draw(secret, b"level", base, len(location.grid.levels))]
+    names = tuple(part.name for part in parts if _place(part).level == level)
+    slots = tuple(slot.name for slot in location.slots)
+    every = {"memo": 1, "window": location.window * len(slots), "once": 0}[location.mode]
+    phase = _draw(secret, b"phase", base, every or len(slots))
+    return Duty(level, slots, names, every, phase)
+
+
+def _place(metric: Metric) -> Location:
+    assert metric.location is not None  # noqa: S101 (parts of one metric are all of one kind)
+    return metric.location
+
+
+def _draw(secret: bytes, purpose: bytes, base: str, choices: int) -> int:
+    """A uniform choice in [0, choices); the bias is below choices / 2**64."""
+    word = int.from_bytes(derive(secret, purpose, base.encode(), length=8), "big")
+    return (word * choices) >> 64

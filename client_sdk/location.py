@@ -1,0 +1,118 @@
+"""All location metrics of one device, over its state: what `Client.record_location` does."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from datetime import datetime
+from typing import Literal
+
+from client_sdk.errors import StateChangedError, UnknownMetricError
+from client_sdk.local_time import Moment, moment_at, moment_of
+from client_sdk.recorder import SECONDS_A_DAY, Recorder
+from client_sdk.state import State
+from client_sdk.visits import Visits
+from rappor_core.metrics_file import MetricsFile
+
+SAVE_SECONDS = 5.0  # at most so much of the time spent somewhere is lost with a killed process
+NOTE = "visits:"
+
+Point = tuple[float, float]  # latitude, longitude
+
+
+class LocationRecorder:
+    """Takes fixes and trips, and reports each closed period. May be called from any thread.
+
+    metrics: the declared ones.  monotonic: seconds, for how often the state is written.
+    """
+
+    def __init__(
+        self,
+        metrics: MetricsFile,
+        state: State,
+        recorder: Recorder,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Nothing is read until a metric is used."""
+        self._metrics = metrics
+        self._state = state
+        self._recorder = recorder
+        self._monotonic = monotonic
+        self._lock = threading.Lock()
+        self._visits: dict[str, Visits] = {}
+        self._saved_at = monotonic()
+        self._hour = Moment(0.0, 0, 0, 0.0)
+        self._names = tuple(m.base_name for m in metrics.declared if m.kind == "location")
+
+    def fix(
+        self, name: str, latitude: float, longitude: float, at: datetime | float
+    ) -> Literal["queued"] | None:
+        """Take a fix of a metric; "queued" when it closed a period, which makes reports.
+
+        at: a datetime with a time zone, or seconds since 1970.
+        Raises UnknownMetricError, ValueRefusedError, StateChangedError.
+        """
+        moment = self._now(at) if isinstance(at, float) else moment_of(at)
+        with self._lock:
+            return self._counted(self._of(name).fix(latitude, longitude, moment))
+
+    def trip(
+        self, name: str, origin: Point, destination: Point, at: datetime | float
+    ) -> Literal["queued"] | None:
+        """Take a trip that ended at a time. Raises as `fix`."""
+        moment = moment_at(at) if isinstance(at, float) else moment_of(at)
+        with self._lock:
+            return self._counted(self._of(name).trip(origin, destination, moment))
+
+    def roll(self, at: datetime | float) -> bool:
+        """Close the periods that are over, of every location metric; True if any was."""
+        moment: Moment = moment_at(at) if isinstance(at, float) else moment_of(at)
+        with self._lock:
+            closed = [self._of(name).roll(moment) for name in self._names]
+            if any(closed):
+                self._save()
+        return any(closed)
+
+    def save(self) -> None:
+        """Write what the periods hold so far to the state."""
+        with self._lock:
+            self._save()
+
+    def _now(self, now: float) -> Moment:
+        """As `moment_at`, which is asked once an hour."""
+        known = self._hour
+        gone = now - known.at
+        if 0 <= gone < known.left:
+            return Moment(now, known.day, known.hour, known.left - gone)
+        self._hour = moment_at(now)
+        return self._hour
+
+    def _of(self, name: str) -> Visits:
+        visits = self._visits.get(name)
+        if visits is None:
+            if name not in self._names:
+                raise UnknownMetricError(name, dict.fromkeys(self._names))
+            secret = self._state.identity().secret
+            if secret is None:
+                raise StateChangedError("the state holds no secret: the person does not consent")
+            parts = self._metrics.parts(name)
+            visits = Visits(parts, secret, self._send, self._state.note(NOTE + name))
+            self._visits[name] = visits
+        return visits
+
+    def _send(self, name: str, value: str, day: int) -> None:
+        """Queue the report of a period; the recorder keeps it to one. Count what it refuses."""
+        outcome = self._recorder.record(name, value, float(day * SECONDS_A_DAY))
+        if outcome not in ("queued", "queued_fallback"):
+            self._state.count(f"{outcome}:{name}")
+
+    def _counted(self, closed: bool) -> Literal["queued"] | None:
+        if closed or self._monotonic() - self._saved_at >= SAVE_SECONDS:
+            self._save()
+        return "queued" if closed else None
+
+    def _save(self) -> None:
+        for name, visits in self._visits.items():
+            self._state.put_note(NOTE + name, visits.to_json())
+        self._saved_at = self._monotonic()

@@ -1,0 +1,175 @@
+"""One location metric on one device: from fixes to the usual place of each slot and period.
+
+The main path is `fix` -> `Dwell.add`, and `roll` when a period is over: one report for each slot
+that is due, always, with `other` for "no data"; then the period's fixes are forgotten.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from client_sdk.duty import Duty, duty_of
+from client_sdk.dwell import OUTSIDE, Dwell, Periods, Place
+from client_sdk.local_time import SECONDS_AN_HOUR, Moment, is_weekend, last_day
+from client_sdk.recorder import period_number
+from rappor_core.errors import ParameterError, ValueRefusedError
+from rappor_core.grid import OTHER, PAIR_SEPARATOR, Grid
+from rappor_core.metrics import Metric
+
+SHORTEST = 1.0  # seconds that a fix counts at least, so that a lone one is not lost
+PERIOD_DAYS = {"day": 1, "week": 7, "month": 28}
+
+Send = Callable[[str, str, int], None]  # sub-metric, value, day since 1970-01-01
+
+
+class Visits:
+    """What a device keeps of one location metric while a period runs. Private, all of it.
+
+    send: queues the report of a sub-metric's value for a day; it may refuse by itself.
+    """
+
+    def __init__(
+        self, parts: Sequence[Metric], secret: bytes, send: Send, saved: str | None
+    ) -> None:
+        """parts: the sub-metrics of one declared name. saved: `to_json`'s text, or None."""
+        metric = parts[0]
+        if metric.location is None:
+            raise ParameterError(f"metric {metric.name!r} is not of kind 'location'")
+        self._location = metric.location
+        self._metric = metric
+        self._send = send
+        self._duty: Duty = duty_of(secret, parts)
+        self._slots = {
+            (hour, weekend): metric.location.slot_at(hour, weekend)
+            for hour in range(24)
+            for weekend in (False, True)
+        }
+        self._period: int | None = None
+        self._dwell = Dwell()
+        self._reported = Periods()
+        self._last: tuple[Moment, Place, float] | None = None  # with the seconds it may still take
+        if saved is not None:
+            self._restore(json.loads(saved))
+
+    def fix(self, latitude: float, longitude: float, moment: Moment) -> bool:
+        """Take a raw fix; True if it closed a period.
+
+        Raises ValueRefusedError for what is not a point, or for pairs.
+        """
+        if self._location.pairs:
+            raise ValueRefusedError(f"metric {self._metric.base_name!r} takes trips, not fixes")
+        place = self._place(latitude, longitude)
+        closed = self.roll(moment)
+        slot = self._slots[moment.hour, is_weekend(moment.day)]
+        if slot is not None:
+            self._dwell.add(slot, place, SHORTEST)
+        self._last = moment, place, self._location.max_gap_minutes * 60.0
+        return closed
+
+    def trip(self, origin: tuple[float, float], end: tuple[float, float], moment: Moment) -> bool:
+        """Take a trip that ended now; True if it closed a period. Raises as `fix`."""
+        if not self._location.pairs:
+            raise ValueRefusedError(f"metric {self._metric.base_name!r} takes fixes, not trips")
+        first, second = self._place(*origin), self._place(*end)
+        closed = self.roll(moment)
+        slot = self._slots[moment.hour, is_weekend(moment.day)]
+        if slot is not None:
+            outside = OUTSIDE in (first, second)
+            pair = OUTSIDE if outside else f"{first}{PAIR_SEPARATOR}{second}"
+            self._dwell.add(slot, pair, 1.0)
+        return closed
+
+    def roll(self, moment: Moment) -> bool:
+        """Credit the time since the last fix; close the period where it is over. True if it was.
+
+        A clock that went back closes nothing: what belongs to a period that has not ended by the
+        clock is forgotten, and no period is reported twice.
+        """
+        period = period_number(self._metric.period, moment.day)
+        self._credit(moment)
+        if period == self._period:
+            return False
+        before, self._period = self._period, period
+        dwell, self._dwell = self._dwell, Dwell()
+        if before is None or period < before:
+            self._last = None
+            return False
+        self._report(before, dwell)
+        longest = 1 + self._metric.accept_days // PERIOD_DAYS[self._metric.period]
+        for missed in range(max(before + 1, period - longest), period):
+            self._report(missed, Dwell())
+        return True
+
+    def to_json(self) -> str:
+        """Everything, for the state."""
+        last = None if self._last is None else [list(self._last[0]), *self._last[1:]]
+        return json.dumps(
+            {
+                "period": self._period,
+                "dwell": self._dwell.rows(),
+                "reported": self._reported.runs(),
+                "last": last,
+            },
+            separators=(",", ":"),
+        )
+
+    def _restore(self, saved: dict[str, Any]) -> None:
+        self._period = saved["period"]
+        self._dwell = Dwell(saved["dwell"])
+        self._reported = Periods(saved["reported"])
+        if saved["last"] is not None:
+            moment, place, left = saved["last"]
+            self._last = Moment(*moment), place, left
+
+    def _place(self, latitude: float, longitude: float) -> Place:
+        """The code of a point's cell at this device's level."""
+        grid: Grid = self._location.grid
+        cell = grid.locate(latitude, longitude)
+        if cell is None:
+            return OUTSIDE
+        return grid.system.parent(cell, grid.finest, self._duty.level)
+
+    def _credit(self, moment: Moment) -> None:
+        """Give the last fix the time until now, hour by hour, as far as it may speak for it."""
+        if self._last is None:
+            return
+        start, place, left = self._last
+        take = min(moment.at - start.at, left)
+        if take <= 0:
+            return
+        day, hour, in_hour = start.day, start.hour, start.left
+        remaining = take
+        if take < in_hour:  # the usual case: all of it in one hour, so in one slot and period
+            slot = self._slots[hour, is_weekend(day)]
+            if slot is not None:
+                self._dwell.add(slot, place, take)
+            remaining, in_hour = 0.0, in_hour - take
+        while remaining > 0:
+            chunk = min(remaining, in_hour)
+            slot = self._slots[hour, is_weekend(day)]
+            if slot is not None and period_number(self._metric.period, day) == self._period:
+                self._dwell.add(slot, place, chunk)
+            remaining -= chunk
+            in_hour -= chunk
+            if in_hour <= 0:
+                day, hour, in_hour = day + (hour == 23), (hour + 1) % 24, SECONDS_AN_HOUR
+        self._last = Moment(start.at + take, day, hour, in_hour), place, left - take
+
+    def _report(self, period: int, dwell: Dwell) -> None:
+        """Send one report for each slot that is due in a period that is over, once for ever."""
+        if period in self._reported or (self._location.mode == "once" and self._reported.runs()):
+            return
+        day = last_day(self._metric.period, period)
+        for slot, name in self._duty.due(period):
+            self._send(name, self._value(dwell.usual(slot)), day)
+        self._reported.add(period)
+
+    def _value(self, place: Place | None) -> str:
+        """The text that is encoded."""
+        if place is None or place == OUTSIDE:
+            return OTHER
+        system, level = self._location.grid.system, self._duty.level
+        cells = place.split(PAIR_SEPARATOR) if isinstance(place, str) else [place]
+        return PAIR_SEPARATOR.join(system.name(int(cell), level) for cell in cells)

@@ -1,0 +1,74 @@
+"""uvicorn's HTTP protocol with two bounds it lacks: the size of a head, and the time to send it.
+
+Without them one connection could send headers for ever (httptools keeps what it is given), and
+idle connections could be held open by the thousand.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+MAX_HEAD_BYTES = 32 << 10
+HEAD_SECONDS = 10.0
+
+_REFUSAL = "HTTP/1.1 431 Request Header Fields Too Large", "content-length: 0", "connection: close"
+_TOO_LARGE = "\r\n".join((*_REFUSAL, "", "")).encode("ascii")
+
+
+class BoundedHttpProtocol(HttpToolsProtocol):
+    """Closes a connection whose request line and headers are too large, or too slow."""
+
+    _in_head = True
+    _head_bytes = 0
+    _head_timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Start to wait for a head; answers leave at once (no 40 ms for a delayed ACK)."""
+        super().connection_made(transport)
+        listener = transport.get_extra_info("socket")
+        if listener is not None and listener.family != getattr(socket, "AF_UNIX", None):
+            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._start_timer()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wait no longer."""
+        self._stop_timer()
+        super().connection_lost(exc)
+
+    def on_message_begin(self) -> None:
+        """The first byte of a request."""
+        self._in_head = True
+        self._head_bytes = 0
+        self._start_timer()
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        """The head is whole."""
+        self._in_head = False
+        self._stop_timer()
+        super().on_headers_complete()
+
+    def data_received(self, data: bytes) -> None:
+        """Feed the parser; refuse a head that grows beyond the bound."""
+        self._head_bytes += len(data)
+        super().data_received(data)
+        if self._in_head and self._head_bytes > MAX_HEAD_BYTES:
+            self.transport.write(_TOO_LARGE)
+            self.transport.close()
+
+    def _start_timer(self) -> None:
+        if self._head_timer is None:
+            self._head_timer = self.loop.call_later(HEAD_SECONDS, self._give_up)
+
+    def _stop_timer(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+
+    def _give_up(self) -> None:
+        self._head_timer = None
+        if not self.transport.is_closing():
+            self.transport.close()

@@ -1,0 +1,47 @@
+"""`rappor backup` and `rappor restore`: copy a collector's database, and put a copy in place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from collector.backup import back_up
+from collector.backup import restore as put_back
+from collector.service.collector import COMMAND_LINE
+from rappor_cli.store import opened
+
+DatabaseOption = Annotated[
+    str, typer.Option(envvar="RAPPOR_DATABASE", help="e.g. sqlite:///rappor.sqlite")
+]
+
+
+def backup(
+    database: DatabaseOption,
+    output: Annotated[Path, typer.Option("--output", "-o", help="A new file.")],
+) -> None:
+    """Write a consistent copy of the database while it is in use."""
+    size = back_up(database, output)
+    print(f"{output}: {size} bytes")
+
+
+def restore(
+    file: Annotated[Path, typer.Argument(help="A file that `rappor backup` wrote.")],
+    database: DatabaseOption,
+    keep_open_days: Annotated[
+        bool, typer.Option(help="Only if nothing was served since the backup.")
+    ] = False,
+) -> None:
+    """Make the database from FILE. It must not be there yet, and no collector may be running.
+
+    Days that were not served at the time of the backup are discarded: they may have been served
+    since, with reports that the backup lacks, and two answers must not differ by those.
+    """
+    put_back(file, database)
+    if keep_open_days:
+        print(f"restored from {file}, open days as well")
+        return
+    with opened(database) as service:
+        discarded = service.discard_unserved(COMMAND_LINE)
+    print(f"restored from {file}; {discarded} reports of days not served yet were discarded")

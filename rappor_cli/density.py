@@ -1,0 +1,324 @@
+"""`rappor density METRIC`: where devices usually are, as maps with error bars."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from datetime import date, timedelta
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from collector.service.collector import COMMAND_LINE
+from decoder.advice import percent
+from decoder.change import Change, change
+from decoder.density import Density, DensityOptions, slot_places
+from decoder.density import density as map_slot
+from decoder.density_files import NOT_APART, density_table, is_of_pairs, write_density_files
+from decoder.density_page import render_page, visible_text
+from decoder.density_picture import write_picture
+from decoder.errors import DecodeError
+from decoder.places import location_of
+from rappor_cli.close import parse_day
+from rappor_cli.progress import progress_bar
+from rappor_cli.remote import ask_json, fetch_aggregate
+from rappor_cli.store import CollectorOption, DatabaseOption, opened
+from rappor_core.aggregate import Aggregate
+from rappor_core.errors import RapporError
+from rappor_core.grid import OTHER
+from rappor_core.grid_codes import Point
+from rappor_core.grid_region import region_cells
+from simulations.trackability import trackability_text
+
+_SHOWN = 10
+Fetch = Callable[[str, date | None, date | None], Aggregate]
+Window = tuple[date | None, date | None]
+
+
+class MapMethodName(StrEnum):
+    """How a map is made of the estimates."""
+
+    FIELD = "field"
+    HIERARCHY = "hierarchy"
+    SIMPLEX = "simplex"
+
+
+class SplitName(StrEnum):
+    """How the window is divided."""
+
+    WHOLE = "whole"
+    DAY = "day"
+    WEEK = "week"
+    MONTH = "month"
+
+
+def density(
+    metric: Annotated[str, typer.Argument(help="Its declared name, without slot and level.")],
+    aggregate: Annotated[
+        list[Path] | None,
+        typer.Option("--aggregate", help="Aggregate files of its sub-metrics.", exists=True),
+    ] = None,
+    collector: CollectorOption = None,
+    database: DatabaseOption = None,
+    first: Annotated[str | None, typer.Option("--from", help="First day, YYYY-MM-DD.")] = None,
+    last: Annotated[str | None, typer.Option("--to", help="Last day, YYYY-MM-DD.")] = None,
+    split: Annotated[SplitName, typer.Option("--by", help="One map a part.")] = SplitName.WHOLE,
+    slot: Annotated[list[str] | None, typer.Option(help="Only these slots.")] = None,
+    method: Annotated[MapMethodName, typer.Option(help="Kind of map.")] = MapMethodName.FIELD,
+    level: Annotated[float, typer.Option(help="Level of the intervals.")] = 0.95,
+    alpha: Annotated[float, typer.Option(help="False share among visible cells.")] = 0.05,
+    repeats: Annotated[
+        float | None, typer.Option(help="Reports by device: sum r^2 / sum r, 1 for one each.")
+    ] = None,
+    region: Annotated[
+        Path | None, typer.Option(help="GeoJSON polygon: list only cells in it.", exists=True)
+    ] = None,
+    points: Annotated[
+        Path | None,
+        typer.Option(help="CSV with latitude and longitude, to be marked.", exists=True),
+    ] = None,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="Folder for files.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print rows as JSON.")] = False,
+) -> None:
+    """Map where devices usually are, by slot: table, CSV, Parquet, GeoJSON, PNG, HTML."""
+    window = _day(first), _day(last)
+    options = DensityOptions(method.value, level=level, alpha=alpha, repeats=repeats)
+    if aggregate:
+        groups = group_by_slot(Aggregate.from_json(path.read_bytes()) for path in aggregate)
+    elif database and not collector:
+        with opened(database) as service:
+            groups = _asked(metric, service.list_metrics(), _stored(service), window, split)
+    elif collector:
+        listed = ask_json(collector, "/v1/metrics")["metrics"]
+        groups = _asked(metric, listed, _remote(collector), window, split)
+    else:
+        raise typer.BadParameter("give --aggregate FILE, --collector URL or --database URL")
+    wanted = {key: found for key, found in groups.items() if not slot or key[0] in slot}
+    if not wanted:
+        raise DecodeError(f"no reports of {metric!r} in this window and these slots")
+    maps = make_maps(wanted, options)
+    changes = slot_changes(maps, wanted)
+    tracked = "" if as_json and not output else trackability_text(maps[0].metric)
+    if output:
+        _write(maps, output, _read_points(points), tracked)
+    cells = _region(maps[0], region)
+    if as_json:
+        _print_json(maps, cells)
+    else:
+        _print(maps, changes, cells, tracked)
+        if output:
+            print(f"files in {output}: density.csv, density.parquet, density.html and more")
+
+
+SlotWindow = tuple[str, Window]
+
+
+def group_by_slot(aggregates: Iterable[Aggregate]) -> dict[SlotWindow, list[Aggregate]]:
+    """Group the levels of each slot and window, those with reports only."""
+    groups: dict[SlotWindow, list[Aggregate]] = defaultdict(list)
+    for one in aggregates:
+        if one.num_reports:
+            key = location_of(one)[1].slot, (one.first_day, one.last_day)
+            groups[key].append(one)
+    return dict(groups)
+
+
+def make_maps(groups: dict[SlotWindow, list[Aggregate]], options: DensityOptions) -> list[Density]:
+    """One map a slot and window; the cells of a set of levels are listed once."""
+    known: dict[tuple[int, ...], Any] = {}
+    maps = []
+    with progress_bar("maps", len(groups)) as advance:
+        for aggregates in groups.values():
+            levels = tuple(sorted(location_of(one)[1].level for one in aggregates))
+            if levels not in known:
+                known[levels] = slot_places(aggregates)
+            maps.append(map_slot(aggregates, options, known[levels]))
+            advance(1)
+    return maps
+
+
+def slot_changes(
+    maps: Sequence[Density], groups: dict[SlotWindow, list[Aggregate]]
+) -> dict[str, Change]:
+    """Change of each slot from its first window to its last, where it has several."""
+    finest = [max(found, key=lambda one: location_of(one)[1].level) for found in groups.values()]
+    by_slot: dict[str, list[tuple[Density, Aggregate]]] = defaultdict(list)
+    for one, aggregate in zip(maps, finest, strict=True):
+        by_slot[location_of(aggregate)[1].slot].append((one, aggregate))
+    return {slot: change(found[0], found[-1]) for slot, found in by_slot.items() if len(found) > 1}
+
+
+def _asked(
+    metric: str,
+    listed: Sequence[dict[str, Any]],
+    fetch: Fetch,
+    window: Window,
+    split: SplitName,
+) -> dict[SlotWindow, list[Aggregate]]:
+    """Fetch every sub-metric of a declared name, in each part of the window."""
+    served = {row["name"]: row["served"] for row in listed if row["served"]}
+    names = [name for name in served if name.partition("/")[0] == metric]
+    if not names:
+        raise DecodeError(
+            f"no closed day of a location metric {metric!r} is served; see `rappor metrics list`"
+        )
+    found = []
+    for name in names:
+        days = [date.fromisoformat(served[name][key]) for key in ("first_day", "last_day")]
+        for part in _parts(max(window[0] or days[0], days[0]), window[1] or days[1], split):
+            try:
+                found.append(fetch(name, *part))
+            except RapporError as error:
+                if split is SplitName.WHOLE:
+                    raise
+                _tell(f"{name}, {part[0]} to {part[1]}: {error}")
+    return group_by_slot(found)
+
+
+def _day(text: str | None) -> date | None:
+    return None if text is None else parse_day(text)
+
+
+def _parts(first: date, last: date, split: SplitName) -> list[Window]:
+    """Divide a window; the first and the last part may be short."""
+    if split is SplitName.WHOLE:
+        return [(first, last)]
+    parts: list[Window] = []
+    start = first
+    while start <= last:
+        end = min(_end_of_part(start, split), last)
+        parts.append((start, end))
+        start = end + timedelta(days=1)
+    return parts
+
+
+def _end_of_part(day: date, split: SplitName) -> date:
+    if split is SplitName.DAY:
+        return day
+    if split is SplitName.WEEK:
+        return day + timedelta(days=6 - day.weekday())
+    following = date(day.year + day.month // 12, day.month % 12 + 1, 1)
+    return following - timedelta(days=1)
+
+
+def _remote(collector: str) -> Fetch:
+    return lambda name, first, last: fetch_aggregate(collector, name, first=first, last=last)
+
+
+def _stored(service: Any) -> Fetch:
+    def fetch(name: str, first: date | None, last: date | None) -> Aggregate:
+        found: Aggregate = service.read_aggregate(
+            COMMAND_LINE, name, params_id=None, first=first, last=last
+        )
+        return found
+
+    return fetch
+
+
+def _read_points(path: Path | None) -> list[Point]:
+    if path is None:
+        return []
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    try:
+        return [(float(row["latitude"]), float(row["longitude"])) for row in rows]
+    except (KeyError, ValueError) as error:
+        raise DecodeError(f"{path}: columns latitude and longitude are needed: {error}") from error
+
+
+def _region(one: Density, path: Path | None) -> set[str] | None:
+    """The cells that are listed, or None for all."""
+    if path is None:
+        return None
+    grid = one.places.grid
+    return set(region_cells(grid, one.places.levels[-1], json.loads(path.read_text("utf-8"))))
+
+
+def _write(maps: Sequence[Density], folder: Path, points: Sequence[Point], note: str) -> None:
+    write_density_files(maps, folder)
+    if is_of_pairs(maps[0]):
+        return
+    write_picture(maps, folder / "density.png", points)
+    (folder / "density.html").write_text(render_page(maps, points, [note]), encoding="utf-8")
+
+
+def _print_json(maps: Sequence[Density], cells: set[str] | None) -> None:
+    rows = density_table(maps).to_pylist()
+    print(json.dumps([r for r in rows if cells is None or r["cell"] in cells], default=str))
+
+
+def _print(
+    maps: Sequence[Density],
+    changes: dict[str, Change],
+    cells: set[str] | None,
+    tracked: str,
+) -> None:
+    console = Console()
+    for one in maps:
+        console.print(_table(one, cells))
+        console.print(Text(visible_text(one)))
+        for warning in one.warnings:
+            console.print(Text.assemble(("note ", "yellow"), warning))
+    for slot, found in changes.items():
+        console.print(_change_table(slot, found))
+    console.print(Text(tracked))
+
+
+def _table(one: Density, cells: set[str] | None) -> Table:
+    slot = location_slot(one)
+    days = "" if one.first_day is None else f", {one.first_day} to {one.last_day}"
+    table = Table(title=Text(f"{slot}{days}: {one.num_reports:,} reports"))
+    for name in ("cell", "centre", "map", "estimate", "interval", ""):
+        table.add_column(name, justify="left" if name in ("cell", "") else "right")
+    order = sorted(range(len(one.cells)), key=lambda i: -float(one.shares[i]))
+    listed = [i for i in order if cells is None or one.cells[i] in cells]
+    for i in listed[:_SHOWN]:
+        interval = f"{percent(float(one.low[i]))} to {percent(float(one.high[i]))}"
+        table.add_row(
+            one.cells[i],
+            _centre_text(one, one.cells[i]),
+            percent(float(one.shares[i])),
+            percent(float(one.estimate[i])),
+            interval,
+            "" if one.visible[i] else NOT_APART,
+        )
+    return table
+
+
+def location_slot(one: Density) -> str:
+    """The slot that a map is about."""
+    location = one.metric.location
+    return "" if location is None else location.slot
+
+
+def _centre_text(one: Density, cell: str) -> str:
+    if cell == OTHER or is_of_pairs(one):
+        return ""
+    latitude, longitude = one.places.grid.centre(cell)
+    return f"{latitude:.3f} {longitude:.3f}"
+
+
+def _change_table(slot: str, found: Change) -> Table:
+    table = Table(title=Text(
+        f"{slot}: change from the first window to the last, at most {percent(found.movers)} of "
+        "devices with new answers"
+    ))  # fmt: skip
+    for name in ("cell", "change", "interval", ""):
+        table.add_column(name, justify="left" if name in ("cell", "") else "right")
+    order = sorted(range(len(found.cells)), key=lambda i: float(found.p_value[i]))
+    for i in order[:_SHOWN]:
+        interval = f"{found.low[i]:+.2%} to {found.high[i]:+.2%}"
+        told = "" if found.detected[i] else "not distinguishable from no change"
+        table.add_row(found.cells[i], f"{found.difference[i]:+.2%}", interval, told)
+    return table
+
+
+def _tell(text: str) -> None:
+    Console(stderr=True).print(Text(text))

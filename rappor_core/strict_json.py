@@ -1,0 +1,57 @@
+"""JSON read strictly: nothing that two parsers may take for two different things."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import Any, NoReturn
+
+from rappor_core.errors import WireFormatError, shown
+
+
+def parse_quickly(body: bytes) -> tuple[Any, int]:
+    """Parse JSON whose structure the caller knows; return it with the number of quotes in it.
+
+    Keys that stand twice are not seen here: a caller that knows how many strings the document
+    must hold sees them as quotes too many. -1 quotes where an escape makes counting worthless.
+    Raises WireFormatError as `parse_strict_json`.
+    """
+    try:
+        text = body.decode("utf-8")
+        document = json.loads(text, parse_constant=_no_constant)
+    except (RecursionError, ValueError):
+        return parse_strict_json(body), -1
+    return document, -1 if "\\" in text else text.count('"')
+
+
+def parse_strict_json(body: bytes) -> Any:
+    """Parse JSON, refusing what parsers disagree on: duplicate keys, NaN, bytes not UTF-8.
+
+    Lone surrogates in strings and nesting beyond the parser's depth are refused as well.
+    """
+    try:
+        text = body.decode("utf-8")
+        document = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
+        if "\\u" in text:  # only an escape can bring a surrogate into valid UTF-8
+            json.dumps(document, ensure_ascii=False).encode("utf-8")
+    except RecursionError:
+        raise WireFormatError("the JSON is nested too deeply") from None
+    except UnicodeError:
+        raise WireFormatError("the body is not valid UTF-8, or escapes a lone surrogate") from None
+    except WireFormatError:
+        raise
+    except ValueError as error:  # the parser's own words; a digit string too long is one, too
+        raise WireFormatError(f"the body is not JSON: {str(error)[:200]}") from None
+    return document
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    document = dict(pairs)
+    if len(document) != len(pairs):
+        repeated, _ = Counter(name for name, _ in pairs).most_common(1)[0]
+        raise WireFormatError(f"the key {shown(repeated)} stands twice")
+    return document
+
+
+def _no_constant(text: str) -> NoReturn:
+    raise WireFormatError(f"{text} is not a JSON number")

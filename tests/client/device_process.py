@@ -1,0 +1,41 @@
+"""A device in a process of its own, for tests that kill it. Prints what it has recorded.
+
+usage: python device_process.py STATE_DIR COLLECTOR METRICS_FILE NUMBER [WHAT]
+WHAT: `record` (default), `flush` after each ten, `close` and open after each ten.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from client_sdk import Client, Delivery
+
+
+def main(state_dir: str, collector: str, metrics: str, number: int, what: str = "record") -> None:
+    def open_client() -> Client:
+        return Client.open(
+            metrics,
+            state_dir=state_dir,
+            collector=collector,
+            consent=True,
+            development=True,
+            delivery=Delivery(mean_delay=0, first_pause=0.05, timeout=2, batch_reports=7),
+        )
+
+    client = open_client()
+    print("open", flush=True)
+    for count in range(1, number + 1):
+        assert client.record("homepage", "a"), client.inspect()
+        print("recorded", flush=True)  # the test counts whole lines: acknowledged to the app
+        if what == "flush" and count % 10 == 0:
+            client.flush(0.05)
+        if what == "close" and count % 10 == 0:
+            client.close()
+            client = open_client()
+    client.close()
+    print("closed", flush=True)
+
+
+if __name__ == "__main__":
+    state_dir, collector, metrics, number, *what = sys.argv[1:]
+    main(state_dir, collector, metrics, int(number), *what)

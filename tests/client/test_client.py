@@ -1,0 +1,337 @@
+"""The interface of an app: quiet in trouble, loud in development, honest in `inspect`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from client_sdk import Client, Delivery, UnknownMetricError
+from client_sdk.inspection import render
+from client_sdk.testing import MemoryCollector
+from rappor_core.errors import MetricsFileError, ParameterError, ValueRefusedError
+from rappor_core.metrics_file import parse_metrics
+
+YEAR = 365 * 86_400.0
+
+
+def test_two_lines_record_and_deliver(open_client: Any, collector: MemoryCollector) -> None:
+    with open_client() as client:
+        assert client.record("homepage", "example.org")
+        assert client.flush(5)
+    assert collector.counted() == {"homepage": 1}
+
+
+@pytest.mark.parametrize("consent", [None, "yes", 1])
+def test_consent_is_said_in_so_many_words(open_client: Any, consent: object) -> None:
+    with pytest.raises(ParameterError, match="consent"):
+        open_client(consent=consent)
+
+
+def test_mistakes_of_the_app_raise_when_opening(open_client: Any, tmp_path: Path) -> None:
+    with pytest.raises(ParameterError, match="address"):
+        open_client(collector="collector.example.org")
+    with pytest.raises(ParameterError, match="key"):
+        open_client(key="a b")
+    with pytest.raises(ParameterError, match="privacy_level"):
+        open_client(privacy_level="none")
+    with pytest.raises(ParameterError, match="mean_delay = -1"):
+        open_client(delivery=Delivery(mean_delay=-1))
+    with pytest.raises(MetricsFileError, match="nosuch"):
+        open_client(metrics=tmp_path / "nosuch.toml")
+
+
+def test_mistakes_raise_in_development_and_are_counted_in_production(open_client: Any) -> None:
+    development = open_client()
+    with pytest.raises(UnknownMetricError):
+        development.record("nosuch", 1)
+    with pytest.raises(ValueRefusedError):
+        development.record("theme", "no such colour")
+    production = open_client(development=False)
+    assert not production.record("nosuch", 1)
+    assert not production.record("theme", "no such colour")
+    assert not production.record("homepage", {"a", "set"})
+    counters = production.inspect()["counters"]
+    assert counters["mistake:UnknownMetricError"] == 1
+    assert counters["mistake:ValueRefusedError"] == 2
+
+
+def test_without_consent_nothing_is_made(open_client: Any, tmp_path: Path) -> None:
+    client = open_client(consent=False)
+    assert client.status.condition == "no_consent"
+    assert not client.record("homepage", "a")
+    assert not (tmp_path / "state").exists()
+
+
+def test_do_not_track_wins_and_wipes_nothing(
+    open_client: Any, monkeypatch: pytest.MonkeyPatch, collector: MemoryCollector
+) -> None:
+    with open_client(delivery=Delivery()) as client:
+        assert client.record("homepage", "a")
+    monkeypatch.setenv("DO_NOT_TRACK", "1")
+    with open_client() as client:
+        assert client.status.condition == "do_not_track"
+        assert not client.record("homepage", "a")
+        client.set_consent(True)
+        assert client.status.condition == "do_not_track"
+        assert client.flush(1)
+    assert not collector.requests
+    monkeypatch.setenv("DO_NOT_TRACK", "0")
+    with open_client() as client:
+        assert client.flush(5)
+    assert collector.counted() == {"homepage": 1}
+
+
+def files_hold(directory: Path, marker: bytes) -> bool:
+    return any(marker in path.read_bytes() for path in directory.iterdir())
+
+
+def test_consent_withdrawn_wipes_all_but_the_numbers(open_client: Any, tmp_path: Path) -> None:
+    client = open_client(delivery=Delivery())
+    for value in ("a", "b"):
+        assert client.record("homepage", value)
+    state = client._life.session.state
+    secret = state.identity().secret
+    digests = [entry.digest for entry in state.entries("homepage")]
+    spent = client.inspect()["metrics"][0]["epsilon_spent"]
+    client.close()  # reading a file that SQLite has open would drop its locks
+    assert files_hold(tmp_path / "state", secret)
+    client = open_client(delivery=Delivery())
+
+    client.set_consent(False)
+
+    assert client.status.condition == "no_consent"
+    assert not client.record("homepage", "a")
+    for marker in (secret, *digests):
+        assert not files_hold(tmp_path / "state", marker)
+    client.set_consent(True)
+    account = client.inspect()
+    assert account["queued"] == {}
+    (line,) = account["metrics"]
+    assert line["values_memoised"] == 3
+    assert line["epsilon_spent"] == pytest.approx(spent)
+    assert not client.record("homepage", "a")  # three values were spent: none is left
+    assert client.record("crashed", True)
+
+
+def test_opening_without_consent_wipes_what_an_earlier_run_left(
+    open_client: Any, collector: MemoryCollector
+) -> None:
+    with open_client(delivery=Delivery()) as client:
+        client.record("homepage", "a")
+    open_client(consent=False).close()
+    with open_client() as client:
+        assert client.flush(5)
+    assert not collector.counted()
+
+
+def test_a_person_sees_what_is_queued_sent_and_inferred(open_client: Any) -> None:
+    client = open_client(delivery=Delivery())
+    client.record("homepage", "my-private-page")
+    client.record("theme", "dark")
+    account = client.inspect()
+    assert account["queued"] == {"homepage": 1, "theme": 1}
+    assert "my-private-page" not in json.dumps(account)
+    text = render(account)
+    assert "homepage: 1 reports were made" in text
+    assert "factor of at most" in text
+    client.flush(5)
+    after = client.inspect()
+    assert after["queued"] == {}
+    assert after["counters"]["accepted:homepage"] == 1
+
+
+def test_refusals_are_counted_by_reason(open_client: Any, collector: MemoryCollector) -> None:
+    assert collector.metrics is not None
+    collector.metrics = {name: m for name, m in collector.metrics.items() if name != "theme"}
+    client = open_client()
+    client.record("theme", "dark")
+    client.record("homepage", "a")
+    assert client.flush(5)
+    counters = client.inspect()["counters"]
+    assert counters["refused:theme:unknown_metric"] == 1
+    assert counters["accepted:homepage"] == 1
+
+
+def test_a_batch_that_will_never_be_taken_is_dropped_and_counted(
+    open_client: Any, collector: MemoryCollector
+) -> None:
+    collector.answer = lambda _: (400, {}, b"{}")
+    client = open_client()
+    client.record("homepage", "a")
+    assert client.flush(5)
+    assert client.inspect()["counters"]["dropped:http_400"] == 1
+
+
+def test_a_read_only_place_keeps_the_client_quiet(open_client: Any, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    client = open_client(state_dir=tmp_path / "file" / "state")
+    assert client.status.condition == "state_unavailable"
+    assert not client.record("homepage", "a")
+    assert not client.flush(1)
+    (tmp_path / "file").unlink()  # the trouble is over: the next look finds out
+    assert client.flush(1)
+    assert client.record("homepage", "a")
+
+
+def test_a_full_disk_is_counted_and_recovers(open_client: Any) -> None:
+    client = open_client(delivery=Delivery(), development=False)
+    assert client.record("homepage", "a")
+    database = client._life.session.state.database
+    (pages,) = database.execute("PRAGMA page_count").fetchone()
+    database.execute(f"PRAGMA max_page_count = {pages}").fetchall()
+    outcomes = [client.record("homepage", "a") for _ in range(200)]
+    assert not all(outcomes)
+    database.execute("PRAGMA max_page_count = 100000").fetchall()
+    assert client.record("homepage", "a")
+    account = client.inspect()
+    assert account["counters"]["trouble:OperationalError"] == outcomes.count(False)
+    assert account["queued"]["homepage"] == 2 + outcomes.count(True)
+
+
+def test_a_defect_below_never_reaches_an_app_in_production(open_client: Any, clock: Any) -> None:
+    clock.now = float("nan")
+    development = open_client(delivery=Delivery())
+    with pytest.raises(ValueError, match="NaN"):
+        development.record("homepage", "a")
+    production = open_client(delivery=Delivery(), development=False)
+    assert not production.record("homepage", "a")
+    assert production.inspect()["counters"]["mistake:ValueError"] == 1
+
+
+@pytest.mark.parametrize("jump", [10 * YEAR, -10 * YEAR])
+def test_a_clock_that_jumps_by_years_loses_nothing(
+    open_client: Any, collector: MemoryCollector, clock: Any, jump: float
+) -> None:
+    client = open_client()
+    for _ in range(3):
+        assert client.record("homepage", "a")
+        clock.now += jump
+        assert client.record("homepage", "a")
+        clock.now -= jump
+    assert client.flush(5)
+    assert collector.counted() == {"homepage": 6}
+
+
+def test_a_stored_time_of_sending_far_ahead_is_drawn_again(
+    open_client: Any, collector: MemoryCollector, clock: Any
+) -> None:
+    clock.now += 10 * YEAR
+    with open_client(delivery=Delivery(mean_delay=0.05)) as client:
+        client.record("homepage", "a")
+        time.sleep(0.01)
+    clock.now -= 10 * YEAR
+    with open_client(delivery=Delivery(mean_delay=0.05)):
+        deadline = time.monotonic() + 5
+        while not collector.counted() and time.monotonic() < deadline:
+            time.sleep(0.01)
+    assert collector.counted() == {"homepage": 1}
+
+
+def test_threads_and_coroutines_record_side_by_side(
+    open_client: Any, collector: MemoryCollector
+) -> None:
+    client = open_client()
+
+    def record() -> None:
+        for _ in range(100):
+            assert client.record("homepage", "a")
+
+    threads = [threading.Thread(target=record) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+
+    async def app() -> None:
+        for _ in range(50):
+            assert client.record("homepage", "a")
+            await asyncio.sleep(0)
+
+    asyncio.run(app())
+    for thread in threads:
+        thread.join()
+    assert client.flush(10)
+    assert collector.counted() == {"homepage": 450}
+
+
+def test_after_close_nothing_is_recorded_and_closing_again_does_nothing(open_client: Any) -> None:
+    client = open_client()
+    client.close()
+    client.close()
+    assert client.status.condition == "closed"
+    assert not client.record("homepage", "a")
+    assert not client.flush(1)
+
+
+def test_recording_does_not_wait_for_a_hanging_collector(
+    open_client: Any, collector: MemoryCollector
+) -> None:
+    release = threading.Event()
+
+    def hang(_: object) -> None:
+        release.wait(10)
+
+    collector.answer = hang
+    client = open_client(delivery=Delivery(mean_delay=0, timeout=10))
+    client.record("homepage", "a")
+    time.sleep(0.2)
+    start = time.perf_counter()
+    for _ in range(100):
+        client.record("homepage", "a")
+    assert time.perf_counter() - start < 1.0
+    start = time.perf_counter()
+    client.close()
+    assert time.perf_counter() - start < 0.2
+    release.set()
+
+
+def test_two_clients_of_one_process_share_a_directory(
+    open_client: Any, collector: MemoryCollector
+) -> None:
+    one, other = open_client(), open_client()
+    assert one.record("homepage", "a")
+    assert other.record("homepage", "a")
+    one.flush(5)
+    other.flush(5)
+    assert collector.counted() == {"homepage": 2}
+    assert collector.duplicates == 0
+
+
+def test_a_client_that_lost_its_secret_to_another_goes_quiet(open_client: Any) -> None:
+    one, other = open_client(delivery=Delivery()), open_client(delivery=Delivery())
+    assert one.record("homepage", "a")
+    assert other.record("homepage", "a")
+    other.set_consent(False)
+    assert not one.record("homepage", "a")
+    assert one.status.condition == "no_consent"
+    assert not one.record("homepage", "a")
+
+
+def test_a_period_without_data_is_reported_at_the_next_start(
+    open_client: Any, collector: MemoryCollector, clock: Any, metrics_text: str
+) -> None:
+    text = metrics_text.replace('fallback = "other"\n', 'fallback = "other"\nno_data = "none"\n')
+    metrics = parse_metrics(text)
+    with open_client(metrics=metrics) as client:
+        assert client.record("homepage", "a")
+        assert client.flush(5)
+    clock.now += 3 * 86_400
+    with open_client(metrics=metrics) as client:
+        deadline = time.monotonic() + 5
+        while collector.counted()["homepage"] < 3 and time.monotonic() < deadline:
+            client.flush(0.1)
+    assert sorted(report.day.day for report in collector.reports) == [21, 22, 23]
+
+
+def test_the_public_names_are_there() -> None:
+    import client_sdk
+
+    for name in client_sdk.__all__:
+        assert getattr(client_sdk, name) is not None
+    with pytest.raises(AttributeError, match="nosuch"):
+        client_sdk.nosuch  # noqa: B018
+    assert client_sdk.Client is Client

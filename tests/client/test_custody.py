@@ -1,0 +1,269 @@
+"""A lost secret is never redrawn in silence."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import stat
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from client_sdk import Delivery
+from client_sdk.errors import StateError, StateVersionError
+from client_sdk.lifecycle import SENTENCES
+from client_sdk.schema import MIGRATIONS, SCHEMA_VERSION, connect, version_of
+from client_sdk.testing import MemoryCollector
+
+QUIET = Delivery()  # nothing is sent during a test
+
+
+@pytest.fixture
+def state_dir(tmp_path: Path) -> Path:
+    return tmp_path / "state"
+
+
+def secret_of(client: Any) -> bytes:
+    return client._life.session.state.identity().secret
+
+
+def used(open_client: Any) -> bytes:
+    """A state that has memoised a value; returns its secret."""
+    with open_client(delivery=QUIET) as client:
+        assert client.record("homepage", "a")
+        return secret_of(client)
+
+
+def test_the_secret_is_made_once(open_client: Any) -> None:
+    secret = used(open_client)
+    assert len(secret) == 32
+    assert used(open_client) == secret
+
+
+def test_files_are_the_owners_alone(open_client: Any, state_dir: Path) -> None:
+    client = open_client(delivery=QUIET)
+    client.record("homepage", "a")
+    assert stat.S_IMODE(state_dir.stat().st_mode) == 0o700
+    for path in state_dir.iterdir():
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_a_file_system_without_hard_links(
+    open_client: Any, state_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError("no links here")
+
+    monkeypatch.setattr(os, "link", refuse)
+    secret = used(open_client)
+    assert used(open_client) == secret
+    assert stat.S_IMODE((state_dir / "state.sqlite").stat().st_mode) == 0o600
+
+
+def quiet_until_reset(open_client: Any, condition: str, old_secret: bytes) -> Any:
+    """The client says so, records nothing, and starts anew only when told to."""
+    client = open_client(delivery=QUIET)
+    assert client.status.condition == condition
+    assert "reset()" in client.status.sentence
+    assert not client.record("homepage", "a")
+    client.close()
+    client = open_client(delivery=QUIET)  # opening again changes nothing
+    assert client.status.condition == condition
+    client.reset()
+    assert client.status.condition == "active"
+    assert client.record("homepage", "a")
+    assert secret_of(client) != old_secret
+    (tombstone,) = client.inspect()["earlier_secrets"]
+    assert tombstone["reason"] == condition
+    return tombstone
+
+
+def test_a_missing_state(open_client: Any, state_dir: Path) -> None:
+    secret = used(open_client)
+    (state_dir / "state.sqlite").unlink()
+    tombstone = quiet_until_reset(open_client, "state_missing", secret)
+    assert tombstone["ledger"] == "unknown"
+
+
+@pytest.mark.parametrize("damage", ["header", "truncated", "empty", "middle"])
+def test_a_corrupt_state(open_client: Any, state_dir: Path, damage: str) -> None:
+    secret = used(open_client)
+    path = state_dir / "state.sqlite"
+    data = bytearray(path.read_bytes())
+    if damage == "header":
+        data[:100] = b"x" * 100
+    elif damage == "truncated":
+        data = data[: len(data) // 2]
+    elif damage == "empty":
+        data = bytearray()
+    else:
+        data[1024:] = bytes(byte ^ 0x5A for byte in data[1024:])
+    path.write_bytes(data)
+    condition = "state_rolled_back" if damage == "empty" else "state_corrupt"
+    quiet_until_reset(open_client, condition, secret)
+
+
+def test_a_secret_with_a_flipped_bit(open_client: Any, state_dir: Path) -> None:
+    secret = used(open_client)
+    database = sqlite3.connect(state_dir / "state.sqlite")
+    flipped = bytes([secret[0] ^ 1]) + secret[1:]
+    database.execute("UPDATE meta SET value = ? WHERE name = 'secret'", (flipped,))
+    database.commit()
+    database.close()
+    quiet_until_reset(open_client, "state_corrupt", secret)
+
+
+def test_a_state_rolled_back_to_before_a_value_was_memoised(
+    open_client: Any, state_dir: Path, tmp_path: Path
+) -> None:
+    secret = used(open_client)
+    shutil.copy(state_dir / "state.sqlite", tmp_path / "backup")
+    with open_client(delivery=QUIET) as client:
+        assert client.record("homepage", "b")
+    shutil.copy(tmp_path / "backup", state_dir / "state.sqlite")
+    tombstone = quiet_until_reset(open_client, "state_rolled_back", secret)
+    assert tombstone["ledger"]["homepage"]["values"] == 2
+
+
+def test_the_state_of_another_installation(
+    open_client: Any, state_dir: Path, tmp_path: Path
+) -> None:
+    secret = used(open_client)
+    open_client(state_dir=tmp_path / "other", delivery=QUIET).record("homepage", "a")
+    with open_client(state_dir=tmp_path / "other", delivery=QUIET):
+        pass
+    shutil.copy(tmp_path / "other" / "state.sqlite", state_dir / "state.sqlite")
+    quiet_until_reset(open_client, "state_rolled_back", secret)
+
+
+def test_a_lost_witness_is_made_again(open_client: Any, state_dir: Path) -> None:
+    secret = used(open_client)
+    (state_dir / "witness.json").unlink()
+    assert used(open_client) == secret
+    with open_client(delivery=QUIET) as client:
+        client.record("theme", "dark")
+    assert (state_dir / "witness.json").exists()
+
+
+def test_a_reset_of_a_healthy_state_archives_the_ledger(open_client: Any) -> None:
+    secret = used(open_client)
+    client = open_client(delivery=QUIET)
+    client.reset()
+    assert secret_of(client) != secret
+    (tombstone,) = client.inspect()["earlier_secrets"]
+    assert tombstone["reason"] == "asked_for"
+    assert tombstone["ledger"]["homepage"]["values"] == 2
+    client.reset()
+    assert len(client.inspect()["earlier_secrets"]) == 2
+
+
+def test_a_reset_needs_consent(open_client: Any) -> None:
+    with pytest.raises(StateError, match="consent"):
+        open_client(consent=False).reset()
+
+
+def test_a_newer_schema_is_refused_and_not_touched(open_client: Any, state_dir: Path) -> None:
+    used(open_client)
+    database = sqlite3.connect(state_dir / "state.sqlite")
+    database.execute(f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
+    database.close()
+    client = open_client()
+    assert client.status.condition == "state_newer"
+    assert str(SCHEMA_VERSION + 1) in client.status.sentence
+    with pytest.raises(StateVersionError):
+        client.reset()
+
+
+def test_migrations_run_from_every_earlier_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A later version adds a step; files of any earlier one are taken forward, with their rows."""
+    path = tmp_path / "old.sqlite"
+    connect(path).close()
+    database = sqlite3.connect(path)
+    database.execute("INSERT INTO meta VALUES ('kept', 1)")
+    database.commit()
+    database.close()
+    monkeypatch.setattr(
+        "client_sdk.schema.MIGRATIONS", (*MIGRATIONS, "ALTER TABLE queue ADD COLUMN note TEXT;")
+    )
+    monkeypatch.setattr("client_sdk.schema.SCHEMA_VERSION", SCHEMA_VERSION + 1)
+    for _ in range(2):
+        upgraded = connect(path)
+        assert version_of(upgraded) == SCHEMA_VERSION + 1
+        assert upgraded.execute("SELECT value FROM meta").fetchone() == (1,)
+        assert upgraded.execute("SELECT note FROM queue").fetchall() == []
+        upgraded.close()
+
+
+def test_a_failed_migration_leaves_the_file_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "old.sqlite"
+    connect(path).close()
+    monkeypatch.setattr(
+        "client_sdk.schema.MIGRATIONS", (*MIGRATIONS, "CREATE TABLE x (a); CREATE TABLE x (a);")
+    )
+    monkeypatch.setattr("client_sdk.schema.SCHEMA_VERSION", SCHEMA_VERSION + 1)
+    with pytest.raises(StateError, match="table x already exists"):
+        connect(path)
+    monkeypatch.undo()
+    database = connect(path)
+    assert version_of(database) == SCHEMA_VERSION
+    database.close()
+
+
+def test_a_corrupt_state_without_consent_is_deleted_whole(
+    open_client: Any, state_dir: Path
+) -> None:
+    used(open_client)
+    (state_dir / "state.sqlite").write_bytes(b"x" * 4096)
+    open_client(consent=False)
+    assert not (state_dir / "state.sqlite").exists()
+    assert open_client().status.condition == "state_missing"
+
+
+def test_a_rolled_back_state_without_consent_is_wiped(
+    open_client: Any, state_dir: Path, tmp_path: Path
+) -> None:
+    secret = used(open_client)
+    shutil.copy(state_dir / "state.sqlite", tmp_path / "backup")
+    with open_client(delivery=QUIET) as client:
+        assert client.record("homepage", "b")
+    shutil.copy(tmp_path / "backup", state_dir / "state.sqlite")
+    open_client(consent=False)
+    assert secret not in (state_dir / "state.sqlite").read_bytes()
+
+
+def test_a_state_that_another_process_holds_is_not_deleted(
+    open_client: Any, state_dir: Path
+) -> None:
+    used(open_client)
+    holder = sqlite3.connect(state_dir / "state.sqlite", isolation_level=None)
+    holder.execute("BEGIN IMMEDIATE")
+    client = open_client(consent=False)
+    assert "could not be wiped yet" in client.status.sentence
+    holder.execute("ROLLBACK")
+    holder.close()
+    assert (state_dir / "state.sqlite").exists()
+    client.set_consent(False)
+    assert "could not" not in client.status.sentence
+
+
+def test_first_starts_at_the_same_moment_agree_on_one_secret(
+    open_client: Any, collector: MemoryCollector
+) -> None:
+    clients: list[Any] = []
+    threads = [
+        threading.Thread(target=lambda: clients.append(open_client(delivery=QUIET)))
+        for _ in range(6)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [client.status.sentence for client in clients] == [SENTENCES["active"]] * 6
+    assert len({secret_of(client) for client in clients}) == 1

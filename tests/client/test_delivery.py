@@ -1,0 +1,344 @@
+"""Every report is counted exactly once, whatever happens between the device and the collector.
+
+Real HTTP on loopback; 300 reports a scenario. What needs another process is in test_processes.py.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections import Counter
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from client_sdk import Delivery
+from client_sdk.batches import gzip_padded, make_body, read_body, shuffled
+from client_sdk.errors import TransportError
+from client_sdk.randomness import system_randomness
+from client_sdk.send_loop import LONGEST_DELAY, Pauses, geometric_delay, uniform
+from client_sdk.testing import FixedRandomness, MemoryCollector
+from rappor_core.errors import WireFormatError
+from rappor_core.metrics_file import MetricsFile
+from rappor_core.report import Batch
+
+REPORTS = 300
+AT_ONCE = Delivery(mean_delay=0, first_pause=0.05, timeout=2)
+
+
+def record(client: Any, number: int = REPORTS) -> None:
+    for _ in range(number):
+        assert client.record("homepage", "a")
+
+
+def counted(collector: MemoryCollector) -> int:
+    return collector.counted()["homepage"]
+
+
+def test_healthy(open_client: Any, collector: MemoryCollector) -> None:
+    client = open_client()
+    record(client)
+    assert client.flush(10)
+    assert counted(collector) == REPORTS
+
+
+def test_a_burst(open_client: Any, collector: MemoryCollector) -> None:
+    client = open_client()
+    record(client, 5_200)
+    assert client.flush(20)
+    assert counted(collector) == 5_200
+
+
+def test_server_down_exit_restart_with_server_up(
+    open_client: Any, collector: MemoryCollector
+) -> None:
+    client = open_client(collector="http://127.0.0.1:9")
+    record(client)
+    assert not client.flush(0.3)
+    assert "no exchange" in client.last_error
+    client.close()
+    client = open_client()
+    assert client.flush(10)
+    assert counted(collector) == REPORTS
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "seconds"),
+    [(503, {"Retry-After": "1"}, 2.0), (429, {"Retry-After": "1"}, 2.0), (500, {}, 1.0)],
+)
+def test_overload_for_a_while(
+    open_client: Any,
+    collector: MemoryCollector,
+    status: int,
+    headers: dict[str, str],
+    seconds: float,
+) -> None:
+    until = time.monotonic() + seconds
+    tries: list[float] = []
+
+    def overloaded(_: Batch) -> tuple[int, dict[str, str], bytes] | None:
+        tries.append(time.monotonic())
+        return (status, headers, b"{}") if time.monotonic() < until else None
+
+    collector.answer = overloaded
+    client = open_client()
+    record(client)
+    assert client.flush(15)
+    assert counted(collector) == REPORTS
+    if headers:
+        early = [b - a for a, b in pairwise(tries) if a < until]
+        assert min(early) >= 0.99  # Retry-After is a promise, also while somebody waits
+
+
+def test_answer_lost_after_processing(open_client: Any, collector: MemoryCollector) -> None:
+    collector.lose_answers = 2
+    client = open_client()
+    record(client)
+    assert client.flush(10)
+    assert counted(collector) == REPORTS
+    assert collector.duplicates >= 1
+
+
+def test_a_server_that_hangs_delays_neither_exit_nor_delivery(
+    open_client: Any, collector: MemoryCollector
+) -> None:
+    hanging = threading.Event()
+    release = threading.Event()
+
+    def hang(_: Batch) -> None:
+        hanging.set()
+        release.wait(20)
+
+    collector.answer = hang
+    client = open_client()
+    record(client)
+    assert hanging.wait(5)
+    start = time.perf_counter()
+    client.close()
+    assert time.perf_counter() - start < 0.2
+    collector.answer = None
+    release.set()
+    client = open_client()
+    assert client.flush(10)
+    assert counted(collector) == REPORTS
+
+
+def test_the_same_bytes_are_sent_until_they_are_answered(
+    open_client: Any, collector: MemoryCollector
+) -> None:
+    collector.answer = lambda _: (503, {}, b"{}")
+    client = open_client()
+    record(client, 5)
+    assert not client.flush(0.5)
+    client.close()
+    collector.answer = None
+    with open_client() as client:
+        assert client.flush(5)
+    bodies = {body for _, body in collector.requests}
+    assert len(collector.requests) >= 2
+    assert len(bodies) == 1
+
+
+def test_random_faults_lose_nothing_and_count_nothing_twice(
+    open_client: Any, collector: MemoryCollector
+) -> None:
+    """Lists of operations drawn with a fixed seed: records, restarts, lost answers, refusals."""
+    draw = random.Random(20_261_121)
+    client = open_client()
+    recorded = 0
+    for _ in range(80):
+        operation = draw.choice(["record", "record", "restart", "lose", "fail", "heal", "flush"])
+        if operation == "record":
+            number = draw.randrange(1, 30)
+            record(client, number)
+            recorded += number
+        elif operation == "restart":
+            client.close()
+            client = open_client()
+        elif operation == "lose":
+            collector.lose_answers = draw.randrange(1, 3)
+        elif operation == "fail":
+            collector.answer = lambda _: (draw.choice([500, 503, 408, 302]), {}, b"{}")
+        elif operation == "heal":
+            collector.answer = None
+        else:
+            client.flush(0.05)
+    collector.answer, collector.lose_answers = None, 0
+    assert client.flush(20)
+    assert counted(collector) == recorded
+    counters = client.inspect()["counters"]
+    assert counters["accepted:homepage"] == recorded
+
+
+def test_a_delay_is_kept_over_a_restart(
+    open_client: Any, collector: MemoryCollector, clock: Any
+) -> None:
+    slow = Delivery(mean_delay=3600)
+    with open_client(delivery=slow) as client:
+        record(client, 2)
+        deadline = time.monotonic() + 5
+        while client._life.session.state.get("send_at") is None and time.monotonic() < deadline:
+            time.sleep(0.01)
+        send_at = client._life.session.state.get("send_at")
+        assert 0 < send_at - clock.now <= 3600 * LONGEST_DELAY
+    with open_client(delivery=slow) as client:
+        time.sleep(0.1)
+        assert client._life.session.state.get("send_at") == send_at
+    assert not collector.requests
+
+
+def test_one_metric_a_batch_when_asked(open_client: Any, collector: MemoryCollector) -> None:
+    batches: list[Batch] = []
+    collector.answer = batches.append  # returns None: the batch is counted as always
+    client = open_client(delivery=AT_ONCE._replace(isolate_metrics=True))
+    record(client, 5)
+    assert client.record("theme", "dark")
+    assert client.record("crashed", False)
+    assert client.flush(5)
+    assert len(batches) == 3
+    assert all(len({report.metric for report in batch.reports}) == 1 for batch in batches)
+
+
+def test_the_queue_is_bounded_oldest_first(open_client: Any, clock: Any) -> None:
+    small = Delivery(max_queued=250)
+    client = open_client(delivery=small)
+    for _ in range(3):
+        record(client, 1_000)
+        clock.now += 86_400
+    deadline = time.monotonic() + 5
+    while client.inspect()["queued"]["homepage"] > 250 and time.monotonic() < deadline:
+        client._life.session.worker.keep_house()
+        time.sleep(0.05)
+    account = client.inspect()
+    assert account["queued"]["homepage"] == 250
+    assert account["counters"]["dropped:queue_full"] == 2_750
+    (days,) = client._life.session.state.rows("SELECT count(DISTINCT day) FROM queue")
+    assert days == (1,)  # the last day's are left
+
+
+def test_composed_batches_are_bounded_too(open_client: Any) -> None:
+    client = open_client(collector="http://127.0.0.1:9", delivery=AT_ONCE._replace(max_queued=150))
+    record(client, 100)
+    assert not client.flush(0.2)
+    record(client, 100)
+    assert not client.flush(0.3)
+    client._life.session.worker.keep_house()
+    deadline = time.monotonic() + 10
+    while "dropped:queue_full" not in client.inspect()["counters"]:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    account = client.inspect()
+    waiting = account["in_batches"] + account["queued"].get("homepage", 0)
+    assert waiting <= 150
+    assert account["counters"]["dropped:queue_full"] >= 50
+
+
+def test_reports_too_old_for_any_collector_go_while_it_cannot_be_reached(
+    open_client: Any, clock: Any, collector: MemoryCollector
+) -> None:
+    with open_client(collector="http://127.0.0.1:9") as client:
+        record(client, 4)
+        client.flush(0.2)
+        clock.now += 200 * 86_400
+        record(client, 3)
+        deadline = time.monotonic() + 10
+        while "dropped:too_old" not in client.inspect()["counters"]:
+            assert time.monotonic() < deadline
+            client.flush(0.2)
+        assert client.inspect()["counters"]["dropped:too_old"] == 4
+    with open_client() as client:
+        assert client.flush(5)
+    assert counted(collector) == 3
+
+
+def test_bytes_on_the_wire(open_client: Any, collector: MemoryCollector) -> None:
+    """45 bytes or less a report, compressed, with headers and padding, at 100 a batch."""
+    client = open_client()
+    record(client, 100)
+    assert client.flush(5)
+    size = sum(
+        len(body) + sum(len(name) + len(value) + 4 for name, value in headers.items())
+        for headers, body in collector.requests
+    )
+    assert size / 100 <= 45
+
+
+@pytest.mark.parametrize("pad_to", [0, 1, 256, 1000])
+@pytest.mark.parametrize("size", [0, 1, 100, 5000])
+def test_padding_hides_the_size_and_changes_nothing(pad_to: int, size: int) -> None:
+    import gzip
+
+    data = FixedRandomness()(size)
+    packed = gzip_padded(data, pad_to)
+    assert gzip.decompress(packed) == data
+    if pad_to:
+        assert len(packed) % pad_to == 0
+
+
+def test_a_body_says_nothing_by_its_order(metrics: MetricsFile) -> None:
+    from client_sdk import Encoder
+    from rappor_core.report import EPOCH
+
+    encoder = Encoder(metrics.metrics, bytes(32))
+    reports = [encoder.encode("homepage", value, EPOCH) for value in "abcdefgh"]
+    one = make_body(bytes(16), reports)
+    assert make_body(bytes(16), reversed(reports)) == one
+    assert Counter(read_body(one, json=False).reports) == Counter(reports)
+    with pytest.raises(WireFormatError, match="gzip"):
+        read_body(b"no", json=False)
+
+
+def test_shuffling_reaches_every_order() -> None:
+    orders = {tuple(shuffled([1, 2, 3], system_randomness)) for _ in range(200)}
+    assert len(orders) == 6  # each is missed with probability (5/6)**200 < 2e-16
+
+
+def test_delays_are_geometric_with_the_stated_mean() -> None:
+    """4,000 draws; the sample mean of a geometric delay has a standard error of mean / 63."""
+    source = FixedRandomness(5)
+    delays = [geometric_delay(100.0, source) for _ in range(4_000)]
+    mean = sum(delays) / len(delays)
+    assert abs(mean - 100.0) < 5 * 100.0 / 63
+    assert max(delays) <= 100.0 * LONGEST_DELAY
+    assert min(delays) >= 1.0
+    later = [delay - 50 for delay in delays if delay > 50]  # memoryless
+    assert abs(sum(later) / len(later) - 100.0) < 5 * 100.0 / 45
+    assert geometric_delay(0.0001, source) > 0
+
+
+def test_pauses_grow_are_random_and_stay_within_their_bounds() -> None:
+    delivery = Delivery(first_pause=1.0, longest_pause=60.0, longest_retry_after=100.0)
+    failure = TransportError("no", reason="x", retry=True)
+    longest: list[float] = []
+    for seed in range(200):
+        pauses = Pauses(delivery, FixedRandomness(seed))
+        drawn = []
+        for _ in range(12):
+            pauses.failed(failure)
+            drawn.append(pauses.left(hurried=False))
+        longest = [max(a, b) for a, b in zip(longest or drawn, drawn, strict=True)]
+    for number, pause in enumerate(longest, start=1):
+        bound = min(60.0, 2.0**number)
+        assert 0.8 * bound < pause <= bound
+    asked = TransportError("no", reason="x", retry=True, retry_after=5_000.0)
+    pauses = Pauses(delivery, FixedRandomness())
+    pauses.failed(asked)
+    assert 99 < pauses.left(hurried=True) <= 102
+    pauses.succeeded()
+    assert pauses.left(hurried=False) <= 0
+
+
+def test_uniform_draws_cover_the_unit_interval() -> None:
+    assert uniform(lambda n: bytes(n)) == 0.0
+    assert uniform(lambda n: b"\xff" * n) < 1.0
+
+
+@pytest.mark.parametrize(
+    "choice", [{"batch_reports": 0}, {"timeout": "1"}, {"max_queued": True}, {"pad_to": 1 << 20}]
+)
+def test_choices_are_checked(choice: dict[str, Any]) -> None:
+    (name,) = choice
+    with pytest.raises(ValueError, match=name):
+        Delivery(**choice).checked()

@@ -1,0 +1,307 @@
+"""What a device may tell is decided before anything is told. Both stores, the same answers."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from client_sdk.device import MetricDevice
+from client_sdk.errors import StateChangedError, UnknownMetricError
+from client_sdk.identity import new_secret
+from client_sdk.ledger import committed, entry_spent, spent
+from client_sdk.memory_state import MemoryState
+from client_sdk.privacy_level import PrivacyLevel
+from client_sdk.randomness import system_randomness
+from client_sdk.recorder import Recorder, last_day, period_number
+from client_sdk.sqlite_state import SqliteState
+from client_sdk.state import State
+from client_sdk.witness import Witness
+from rappor_core.errors import ParameterError
+from rappor_core.metrics import Metric
+from rappor_core.metrics_file import MetricsFile, parse_metrics
+
+NOON = 1_795_262_400.0  # 2026-11-21, 12:00 UTC
+DAY = 86_400.0
+MakeState = Callable[[], State]
+
+TEMPLATE = """
+[metrics.{name}]
+kind = "{kind}"
+description = "d"
+owner = "o@example.org"
+expires = 2099-01-01
+prob_f = {f}
+prob_p = 0.5
+prob_q = 0.75
+{more}
+"""
+STRING = "num_bits = 64\nnum_hashes = 2\nnum_cohorts = 1\nfallback = 'other'\n"
+
+
+def declare(name: str = "m", kind: str = "string", f: float = 0.5, more: str = "") -> MetricsFile:
+    more = (STRING if kind == "string" else "") + more
+    return parse_metrics(TEMPLATE.format(name=name, kind=kind, f=f, more=more))
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def make_state(request: pytest.FixtureRequest, tmp_path: Path) -> MakeState:
+    def make() -> State:
+        secret = new_secret(system_randomness)
+        if request.param == "memory":
+            return MemoryState(secret)
+        path = tmp_path / "state.sqlite"
+        state = SqliteState(path, threading.RLock(), Witness(tmp_path / "witness.json"))
+        state.set_secret(secret)
+        request.addfinalizer(state.close)
+        return state
+
+    return make
+
+
+def digests(state: State, line: str = "m") -> set[bytes]:
+    return {entry.digest for entry in state.entries(line)}
+
+
+def test_past_the_cap_the_fallback_is_sent_and_nothing_new_is_memoised(
+    make_state: MakeState,
+) -> None:
+    metrics = declare(more="max_memoized_values = 3\nmax_reports_per_period = 100").metrics
+    state = make_state()
+    recorder = Recorder(metrics, state)
+
+    outcomes = [recorder.record("m", value, NOON) for value in ("a", "b", "c", "d", "a", "c")]
+
+    over = "queued_fallback"
+    assert outcomes == ["queued", "queued", over, over, "queued", over]
+    device = recorder.device("m")
+    expected = {device.digest(device.value_bits(value)) for value in ("other", "a", "b")}
+    assert digests(state) == expected
+    reports = {entry.digest: entry.reports for entry in state.entries("m")}
+    assert reports[device.digest(device.value_bits("other"))] == 3
+
+
+def test_the_fallback_has_its_place_from_the_start(make_state: MakeState) -> None:
+    metrics = declare(more="max_memoized_values = 2\nmax_reports_per_period = 9").metrics
+    state = make_state()
+    recorder = Recorder(metrics, state)
+    assert recorder.record("m", "a", NOON) == "queued"
+    assert recorder.record("m", "b", NOON) == "queued_fallback"
+    assert len(state.entries("m")) == 2
+
+
+def test_a_restart_keeps_the_cap(make_state: MakeState) -> None:
+    metrics = declare(more="max_memoized_values = 2\nmax_reports_per_period = 9").metrics
+    state = make_state()
+    assert Recorder(metrics, state).record("m", "a", NOON) == "queued"
+    again = Recorder(metrics, state)
+    assert again.record("m", "b", NOON) == "queued_fallback"
+    assert again.record("m", "a", NOON) == "queued"
+
+
+def test_each_period_has_its_reports_whatever_the_clock_does(make_state: MakeState) -> None:
+    metrics = declare(more="max_memoized_values = 3\nmax_reports_per_period = 2").metrics
+    recorder = Recorder(metrics, make_state())
+
+    def record(now: float) -> str:
+        return recorder.record("m", "a", now)
+
+    assert [record(NOON) for _ in range(3)] == ["queued", "queued", "full"]
+    assert record(NOON + DAY) == "queued"
+    assert record(NOON) == "full"  # the clock was put back: that day is still full
+    assert record(NOON + DAY) == "queued"
+    assert record(NOON + DAY) == "full"
+    assert record(-5.0) == "queued"  # a clock before 1970
+
+
+def test_a_periodic_metric_sends_every_period_once_it_is_used(make_state: MakeState) -> None:
+    """Seven days still take reports; an older gap stays one, and today is not over yet."""
+    more = "max_memoized_values = 3\nno_data = 'none'"
+    metrics = declare(more=more).metrics
+    state = make_state()
+    recorder = Recorder(metrics, state)
+    assert recorder.fill_periods(NOON) == 0  # never used on this device
+    assert recorder.record("m", "a", NOON) == "queued"
+    assert recorder.fill_periods(NOON) == 0
+    assert recorder.fill_periods(NOON + 3 * DAY) == 2
+    assert recorder.fill_periods(NOON + 3 * DAY) == 0
+    assert Recorder(metrics, state).fill_periods(NOON + 20 * DAY) == 7
+    assert recorder.record("m", "b", NOON + 21 * DAY) == "queued_fallback"
+    device = recorder.device("m")
+    reports = {entry.digest: entry.reports for entry in state.entries("m")}
+    assert reports[device.digest(device.value_bits("none"))] == 9
+
+
+@pytest.mark.parametrize("period", ["day", "week", "month"])
+def test_the_last_day_of_a_period(period: str) -> None:
+    for day in (0, 59, 20_778, 20_788, 21_243):
+        end = last_day(period, period_number(period, day))
+        assert period_number(period, end) == period_number(period, day)
+        assert period_number(period, end + 1) == period_number(period, day) + 1
+
+
+def test_a_limit_for_life_holds(make_state: MakeState) -> None:
+    metrics = declare(f=0.0, more="max_memoized_values = 9\nmax_reports = 2").metrics
+    state = make_state()
+    recorder = Recorder(metrics, state)
+    outcomes = [recorder.record("m", "a", NOON + day * DAY) for day in range(4)]
+    assert outcomes == ["queued", "queued", "full", "full"]
+    (line,) = state.lines()
+    epsilon_one = metrics["m"].params.epsilon_one
+    assert committed(line, state.entries("m")) == pytest.approx(2 * epsilon_one)
+    assert spent(line, state.entries("m")) == pytest.approx(2 * epsilon_one)
+
+
+def test_an_expired_metric_is_quiet(make_state: MakeState) -> None:
+    metrics = declare(more="max_memoized_values = 3").metrics
+    assert Recorder(metrics, make_state()).record("m", "a", 5e9) == "expired"
+
+
+def test_the_same_metric_under_new_parameters_is_charged_to_the_same_line(
+    make_state: MakeState,
+) -> None:
+    state = make_state()
+    cap = "max_memoized_values = 3\nmax_reports_per_period = 9"
+    assert Recorder(declare(more=cap).metrics, state).record("m", "a", NOON) == "queued"
+    stricter = declare(f=0.6, more=cap).metrics
+    # the fallback and "a" took two places; the new parameters' own fallback takes the third
+    assert Recorder(stricter, state).record("m", "a", NOON) == "queued_fallback"
+    assert len(state.entries("m")) == 3
+    newest = declare(f=0.7, more=cap).metrics
+    assert Recorder(newest, state).record("m", "a", NOON) == "closed"
+
+
+@pytest.mark.parametrize(
+    ("f", "more"),
+    [
+        (0.4, "max_memoized_values = 3"),
+        (0.5, "max_memoized_values = 4"),
+        (0.5, "max_memoized_values = 3\nmax_reports_per_period = 2"),
+    ],
+)
+def test_weaker_parameters_than_first_agreed_are_refused(
+    make_state: MakeState, f: float, more: str
+) -> None:
+    state = make_state()
+    first = declare(more="max_memoized_values = 3").metrics
+    assert Recorder(first, state).record("m", "a", NOON) == "queued"
+    assert Recorder(declare(f=f, more=more).metrics, state).record("m", "b", NOON + DAY) == "closed"
+    assert Recorder(first, state).record("m", "b", NOON + DAY) == "queued"
+
+
+def test_the_device_budget_holds_over_all_metrics(make_state: MakeState) -> None:
+    """4.394 nats a value; two metrics with a fallback and one value each come to 17.6."""
+    text = "budget = 40\n" + "".join(
+        TEMPLATE.format(name=n, kind="string", f=0.5, more=STRING + "max_memoized_values = 2\n")
+        for n in ("a", "b", "c")
+    )
+    metrics = parse_metrics(text)
+    state = make_state()
+    recorder = Recorder(metrics.metrics, state, budget=15.0)
+    assert recorder.record("a", "x", NOON) == "queued"
+    assert recorder.record("b", "x", NOON) == "queued_fallback"
+    assert recorder.record("c", "x", NOON) == "closed"
+    total = sum(committed(line, state.entries(line.name)) for line in state.lines())
+    assert total == pytest.approx(3 * 4.394, abs=0.01)
+
+
+def test_a_person_may_be_stricter_than_the_app_never_weaker(make_state: MakeState) -> None:
+    metrics = declare(more="max_memoized_values = 5\nmax_reports_per_period = 5").metrics
+    strict = Recorder(metrics, make_state(), level=PrivacyLevel.of("strict"))
+    assert strict.record("m", "a", NOON) == "queued"
+    assert strict.record("m", "a", NOON) == "full"
+    assert strict.record("m", "b", NOON + DAY) == "queued_fallback"
+    looser = PrivacyLevel(max_values=50, max_reports_per_period=50, max_epsilon=math.inf)
+    recorder = Recorder(metrics, make_state(), level=looser)
+    assert [recorder.record("m", "a", NOON + 9 * DAY) for _ in range(6)].count("queued") <= 5
+
+
+@pytest.mark.parametrize("choice", ["lax", PrivacyLevel(max_values=0)])
+def test_a_privacy_level_that_is_none_is_refused(choice: str | PrivacyLevel) -> None:
+    with pytest.raises(ParameterError, match="privacy_level"):
+        PrivacyLevel.of(choice)
+
+
+def test_categories_without_a_fallback_need_a_place_each(make_state: MakeState) -> None:
+    more = "categories = ['x', 'y', 'z']\nmax_memoized_values = 3\n"
+    metrics = declare(kind="category", more=more).metrics
+    state = make_state()
+    assert Recorder(metrics, state).record("m", "x", NOON) == "queued"
+    assert len(state.entries("m")) == 3
+    two = PrivacyLevel(max_values=2)
+    other = MemoryState(bytes(32))
+    assert Recorder(metrics, other, level=two).record("m", "x", NOON) == "closed"
+
+
+def test_what_was_spent_is_epsilon_n_of_each_value(make_state: MakeState) -> None:
+    metrics = declare(more="max_memoized_values = 3\nmax_reports_per_period = 100").metrics
+    state = make_state()
+    recorder = Recorder(metrics, state)
+    for value, times in (("a", 3), ("b", 5)):
+        for _ in range(times):
+            recorder.record("m", value, NOON)
+    (line,) = state.lines()
+    params = metrics["m"].params
+    expected = params.epsilon_n(3) + params.epsilon_n(5)
+    assert spent(line, state.entries("m")) == pytest.approx(expected)
+    assert sorted(map(entry_spent, state.entries("m")))[0] == 0.0  # the fallback, not yet sent
+
+
+def test_names_and_secrets_are_checked(make_state: MakeState) -> None:
+    recorder = Recorder(declare(more="max_memoized_values = 3").metrics, make_state())
+    with pytest.raises(UnknownMetricError):
+        recorder.record("nosuch", "a", NOON)
+
+
+def test_another_process_that_changed_the_secret_is_noticed(tmp_path: Path) -> None:
+    state = SqliteState(tmp_path / "s", threading.RLock(), Witness(tmp_path / "w"))
+    metrics = declare(more="max_memoized_values = 3\nmax_reports_per_period = 9").metrics
+    try:
+        with pytest.raises(StateChangedError):
+            Recorder(metrics, state)  # no secret
+        state.set_secret(bytes(32))
+        recorder = Recorder(metrics, state)
+        recorder.record("m", "a", NOON)
+        state.set_secret(bytes(31) + b"x")
+        with pytest.raises(StateChangedError):
+            recorder.record("m", "b", NOON)
+    finally:
+        state.close()
+
+
+def test_sub_metrics_share_the_line_and_the_responses_of_their_metric() -> None:
+    metric = declare(more="max_memoized_values = 3").metrics["m"]
+    base = MetricDevice(metric, bytes(32), system_randomness)
+
+    class Sub(Metric):  # a sub-metric as the location kind makes them: another public name
+        __slots__ = ()
+
+    fields = {name: getattr(metric, name) for name in Metric.__dataclass_fields__}
+    sub = object.__new__(Sub)
+    for name, value in fields.items():
+        object.__setattr__(sub, name, value)
+    object.__setattr__(sub, "name", "m/night/7")
+    device = MetricDevice(sub, bytes(32), system_randomness)
+    assert device.line == "m"
+    assert device.digest(3) == base.digest(3)
+    assert device.permanent_bits(3) == base.permanent_bits(3)
+
+
+@pytest.mark.parametrize(
+    ("period", "first", "last"),
+    [
+        ("day", "2026-11-21", "2026-11-21"),
+        ("week", "2026-11-16", "2026-11-22"),
+        ("month", "2026-11-01", "2026-11-30"),
+    ],
+)
+def test_periods_begin_and_end_where_they_should(period: str, first: str, last: str) -> None:
+    epoch = date(1970, 1, 1).toordinal()
+    start, end = (date.fromisoformat(text).toordinal() - epoch for text in (first, last))
+    assert period_number(period, start) == period_number(period, end)
+    assert period_number(period, start - 1) == period_number(period, start) - 1
+    assert period_number(period, end + 1) == period_number(period, end) + 1

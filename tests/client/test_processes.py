@@ -1,0 +1,192 @@
+"""Killed, forked and side by side: processes on one state directory."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from client_sdk import Client, Delivery
+from client_sdk.testing import MemoryCollector
+
+PROGRAM = Path(__file__).with_name("device_process.py")
+KILL_POINTS = 30  # in the suite; 200 with -m slow, see test_two_hundred_kill_points
+AT_ONCE = Delivery(mean_delay=0, first_pause=0.05, timeout=2)
+
+
+@pytest.fixture
+def metrics_path(tmp_path: Path, metrics_text: str) -> Path:
+    path = tmp_path / "metrics.toml"
+    path.write_text(metrics_text)
+    return path
+
+
+@pytest.fixture
+def start(tmp_path: Path, collector: MemoryCollector, metrics_path: Path) -> Any:
+    def start_(number: int, what: str = "record") -> subprocess.Popen[str]:
+        arguments = [str(tmp_path / "state"), collector.url, str(metrics_path), str(number), what]
+        return subprocess.Popen(
+            [sys.executable, str(PROGRAM), *arguments],
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        )
+
+    return start_
+
+
+def recorded_lines(process: subprocess.Popen[str]) -> int:
+    output, _ = process.communicate()
+    return output.count("recorded\n")
+
+
+def counted(collector: MemoryCollector) -> int:
+    return collector.counted()["homepage"]
+
+
+def test_killed_right_after_recording(
+    start: Any, open_client: Any, collector: MemoryCollector
+) -> None:
+    collector.answer = lambda _: (503, {}, b"{}")
+    process = start(300)
+    lines = 0
+    for line in process.stdout:
+        lines += line == "recorded\n"
+        if lines == 300:
+            break
+    process.kill()
+    process.communicate()
+    collector.answer = None
+    with open_client() as client:
+        assert client.flush(10)
+    assert counted(collector) == 300
+
+
+def kill_at_random(
+    points: int, start: Any, open_client: Any, collector: MemoryCollector, seed: int
+) -> None:
+    """Nothing acknowledged to the app is lost, and nothing is counted twice.
+
+    A report may have been committed in the moment between the commit and the line on stdout, so
+    each kill leaves room for one more than the lines say.
+    """
+    draw = random.Random(seed)
+    recorded = 0
+    for _ in range(points):
+        process = start(10_000, draw.choice(["record", "flush", "close"]))
+        assert process.stdout.readline() == "open\n"
+        time.sleep(draw.uniform(0, 0.08))
+        process.kill()
+        recorded += recorded_lines(process)
+    with open_client() as client:
+        assert client.flush(30), client.last_error
+        account = client.inspect()
+    assert recorded <= counted(collector) <= recorded + points
+    assert account["queued"] == {}
+    dropped = [name for name in account["counters"] if name.startswith(("dropped", "refused"))]
+    assert dropped == []
+
+
+def test_random_kill_points(start: Any, open_client: Any, collector: MemoryCollector) -> None:
+    kill_at_random(KILL_POINTS, start, open_client, collector, seed=1)
+
+
+@pytest.mark.slow
+def test_two_hundred_kill_points(start: Any, open_client: Any, collector: MemoryCollector) -> None:
+    kill_at_random(200, start, open_client, collector, seed=2)
+
+
+@pytest.mark.parametrize("what", ["flush", "close"])
+def test_two_processes_record_and_send_side_by_side(
+    start: Any, open_client: Any, collector: MemoryCollector, what: str
+) -> None:
+    processes = [start(200, "flush"), start(200, what)]
+    recorded = sum(map(recorded_lines, processes))
+    assert recorded == 400
+    with open_client() as client:
+        assert client.flush(10)
+        assert client.inspect()["metrics"][0]["reports_made"] == 400
+    assert counted(collector) == 400
+    if what == "flush":  # a close may break off an exchange whose batch had been counted
+        assert collector.duplicates == 0
+
+
+def test_two_processes_keep_one_limit(
+    start: Any, open_client: Any, collector: MemoryCollector, metrics_path: Path
+) -> None:
+    text = metrics_path.read_text().replace("10000", "50", 1)
+    metrics_path.write_text(text)
+    processes = [start(300) for _ in range(2)]
+    outputs = [recorded_lines(process) for process in processes]
+    assert sum(outputs) == 50
+    assert all(process.returncode != 0 for process in processes)  # development mode: it asserts
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+def test_a_forked_child_goes_on_by_itself(open_client: Any, collector: MemoryCollector) -> None:
+    client = open_client()
+    for _ in range(50):
+        assert client.record("homepage", "a")
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            fine = all(client.record("homepage", "a") for _ in range(50))
+            code = 0 if fine and client.flush(10) else 2
+            client.close()
+        finally:
+            os._exit(code)
+    for _ in range(50):
+        assert client.record("homepage", "a")
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
+    assert client.flush(10)
+    assert counted(collector) == 150
+    assert collector.duplicates == 0
+
+
+def _record_in_pool(number: int) -> bool:
+    return all(FORKED["client"].record("homepage", "a") for _ in range(number))
+
+
+FORKED: dict[str, Client] = {}  # what children of a fork inherit
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+def test_a_pre_forking_server_records_in_every_worker(
+    open_client: Any, collector: MemoryCollector
+) -> None:
+    """As gunicorn with a preloaded app: opened in the master, used in its children."""
+    FORKED["client"] = client = open_client()
+    assert client.record("homepage", "a")
+    context = multiprocessing.get_context("fork")
+    with context.Pool(3) as pool:
+        assert all(pool.map(_record_in_pool, [20] * 9, chunksize=1))
+    assert client.flush(10)
+    assert counted(collector) == 181
+
+
+def test_a_stopped_process_that_holds_the_senders_lock_blocks_nobody_for_good(
+    start: Any, open_client: Any, collector: MemoryCollector
+) -> None:
+    process = start(10_000)
+    assert process.stdout.readline() == "open\n"
+    time.sleep(0.1)
+    process.send_signal(signal.SIGSTOP)
+    client = open_client(development=False)
+    client.flush(0.2)
+    process.kill()  # the system drops its locks with the process
+    recorded = recorded_lines(process)
+    assert client.flush(10)
+    assert client.record("homepage", "a")
+    assert client.flush(10)
+    recorded += 1
+    assert recorded <= counted(collector) <= recorded + 1

@@ -1,0 +1,153 @@
+"""Kill a collector at random moments under load, and count what it acknowledged.
+
+The senders do as a device does: a batch goes out until it is answered, with the same id and body.
+At the end every batch was acknowledged once, and the counters must hold each report exactly once.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+import httpx
+
+from rappor_core.report import bits_from_bytes, set_bits
+from tests.collector.support import Sender, make_metric
+
+METRIC = make_metric("crash", min_reports=1, num_bits=64, num_cohorts=8)
+ROOT = Path(__file__).parent.parent.parent
+SENDERS = 4
+REPORTS_A_BATCH = 20
+
+
+@dataclass
+class Tally:
+    """What was acknowledged: how many reports, and the counts of their bits by cohort."""
+
+    reports: int = 0
+    duplicates: int = 0
+    refused: int = 0
+    bits: dict[tuple[int, int], int] = field(default_factory=dict)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def add(self, reports: list, duplicate: bool) -> None:  # type: ignore[type-arg]
+        with self.lock:
+            self.reports += len(reports)
+            self.duplicates += duplicate
+            for report in reports:
+                for position in set_bits(bits_from_bytes(report.bits)):
+                    key = (report.cohort, position)
+                    self.bits[key] = self.bits.get(key, 0) + 1
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def start(database: str, port: int, *, workers: int = 1) -> subprocess.Popen[bytes]:
+    """A collector in a process of its own."""
+    environment = os.environ | {
+        "RAPPOR_DATABASE": database,
+        "RAPPOR_PORT": str(port),
+        "RAPPOR_REQUIRE_KEYS": "false",
+        "RAPPOR_WORKERS": str(workers),
+        "RAPPOR_LOG_LEVEL": "error",
+        "PYTHONPATH": str(ROOT),
+    }
+    return subprocess.Popen(
+        [sys.executable, "-m", "rappor_cli", "serve"],
+        env=environment,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+
+def await_ready(port: int, seconds: float = 30) -> None:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        with suppress(httpx.HTTPError):
+            if httpx.get(f"http://127.0.0.1:{port}/readyz", timeout=2).status_code == 200:
+                return
+        time.sleep(0.02)
+    raise AssertionError("the collector did not become ready")
+
+
+def send_until(port: int, seed: int, stop: threading.Event, tally: Tally) -> None:
+    """Send batches until told to stop; each until it is answered with 200."""
+    sender = Sender(random.Random(seed))
+    day = datetime.now(UTC).date()
+    with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=10) as http:
+        while not stop.is_set():
+            reports = sender.reports(METRIC, REPORTS_A_BATCH, day)
+            body = sender.body(reports)
+            answer = _deliver(http, body)
+            refused = [r for r in answer["results"] if r["status"] != "accepted"]
+            tally.refused += len(refused)
+            tally.add(reports, answer["duplicate"])
+
+
+def _deliver(http: httpx.Client, body: bytes) -> dict:  # type: ignore[type-arg]
+    headers = {"content-type": "application/json"}
+    while True:
+        try:
+            answer = http.post("/v1/reports", content=body, headers=headers)
+        except httpx.TransportError:
+            time.sleep(0.01)
+            continue
+        if answer.status_code == 200:
+            document: dict = answer.json()  # type: ignore[type-arg]
+            return document
+        assert answer.status_code == 503, answer.text
+        time.sleep(0.02)
+
+
+@contextmanager
+def senders(port: int, tally: Tally) -> Iterator[None]:
+    """Load from several threads; on leaving, every batch that was begun is delivered."""
+    stop = threading.Event()
+    threads = [
+        threading.Thread(target=send_until, args=(port, seed, stop, tally))
+        for seed in range(SENDERS)
+    ]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join(60)
+
+
+def crash_test(database: str, kills: int, *, workers: int = 1, seed: int = 3) -> Tally:
+    """Kill the collector `kills` times at random moments; return what was acknowledged."""
+    rng, port, tally = random.Random(seed), free_port(), Tally()
+    process = start(database, port, workers=workers)
+    try:
+        await_ready(port)
+        with senders(port, tally):
+            for _ in range(kills):
+                time.sleep(rng.uniform(0.02, 0.25))
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+                process = start(database, port, workers=workers)
+                await_ready(port)
+            time.sleep(0.3)
+    finally:
+        process.terminate()
+        process.wait(30)
+    return tally

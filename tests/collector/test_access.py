@@ -1,0 +1,284 @@
+"""Keys and scopes, metrics that change, and the audit log."""
+
+from __future__ import annotations
+
+import json
+import time
+from datetime import timedelta
+
+import httpx
+import pytest
+
+from collector.errors import MetricChangeError, SettingsError
+from collector.service.access import Scope
+from collector.settings import load_settings
+from tests.collector.support import TODAY, Bench, Server, ServerMaker, make_bench, make_metric
+
+METRIC = make_metric(min_reports=1)
+TOML = """
+[metrics.theme]
+kind = "boolean"
+description = "Dark theme"
+owner = "ui@example.org"
+expires = 2027-06-30
+prob_f = 0.5
+prob_p = 0.5
+prob_q = 0.75
+"""
+
+
+def keys_for(server: Server) -> dict[str, dict[str, str]]:
+    """A header with a key of each scope, made on the database itself."""
+    bench = make_bench(server.settings.database, server.clock)
+    headers = {}
+    for scope in Scope:
+        text = bench.collector.create_key(scope, f"for {scope.value}", "test").text
+        headers[scope.value] = {"authorization": f"Bearer {text}"}
+    bench.database.close()
+    time.sleep(1.1)  # keys that are not known are looked for once a second
+    return headers
+
+
+@pytest.fixture
+def locked(serving: ServerMaker):  # type: ignore[no-untyped-def]
+    with serving([METRIC], require_keys=True, protect_metrics=True) as server:
+        yield server
+
+
+WHO_MAY = [
+    ("POST", "/v1/reports", {"report"}),
+    ("GET", "/v1/metrics", {"aggregate", "admin"}),
+    ("GET", "/v1/metrics/homepage/aggregate", {"aggregate"}),
+    ("POST", "/v1/metrics", {"admin"}),
+    ("POST", "/v1/metrics/homepage/retire", {"admin"}),
+    ("POST", f"/v1/days/{TODAY}/close", {"admin"}),
+    ("GET", "/v1/keys", {"admin"}),
+    ("POST", "/v1/keys", {"admin"}),
+    ("POST", "/v1/keys/0123456789abcdef/revoke", {"admin"}),
+    ("GET", "/v1/audit", {"admin"}),
+    ("GET", "/metrics", {"admin"}),
+    ("GET", "/healthz", {"report", "aggregate", "admin", "nobody"}),
+    ("GET", "/readyz", {"report", "aggregate", "admin", "nobody"}),
+]
+
+
+def test_each_route_takes_its_scopes_and_no_other(locked: Server) -> None:
+    headers = keys_for(locked) | {"nobody": {}}
+    for method, path, may in WHO_MAY:
+        for scope, header in headers.items():
+            answer = locked.http.request(method, path, headers=header)
+            refused = answer.status_code in (401, 403)
+            assert refused == (scope not in may), (method, path, scope, answer.text)
+            if refused:
+                assert answer.status_code == (401 if scope == "nobody" else 403)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "",
+        "Bearer",
+        "Bearer x",
+        "Basic abc",
+        "Bearer " + "a" * 9000,
+        "bearer \xff",
+        "Bearer rk_admin_",
+    ],
+)
+def test_a_key_that_is_not_one_is_refused(locked: Server, header: str) -> None:
+    headers = {"authorization": header.encode("latin-1")}
+    answer = locked.http.get("/v1/keys", headers=headers)  # type: ignore[arg-type]
+    assert answer.status_code == 401
+    assert answer.headers["www-authenticate"] == "Bearer"
+
+
+def test_a_wrong_secret_with_a_right_id_is_refused(locked: Server) -> None:
+    key = keys_for(locked)["admin"]["authorization"]
+    wrong = {"authorization": key[:-1] + ("A" if key[-1] != "A" else "B")}
+    assert locked.http.get("/v1/keys", headers=wrong).status_code == 401
+
+
+def test_a_new_key_works_at_once_and_a_revoked_one_stops(locked: Server) -> None:
+    admin = keys_for(locked)["admin"]
+    made = locked.http.post("/v1/keys", headers=admin, json={"scope": "report", "label": "app 1.0"})
+    assert made.status_code == 201
+    report_key = {"authorization": f"Bearer {made.json()['key']}"}
+    key_id = made.json()["key_id"]
+
+    def send() -> httpx.Response:
+        body = locked.sender.body(locked.sender.reports(METRIC, 1))
+        return locked.post_body(body, **report_key)
+
+    _wait_until(lambda: send().status_code == 200)
+    assert locked.http.post(f"/v1/keys/{key_id}/revoke", headers=admin).status_code == 200
+    _wait_until(lambda: send().status_code == 401)
+    again = locked.http.post(f"/v1/keys/{key_id}/revoke", headers=admin)
+    assert again.status_code == 404
+    listed = {
+        key["key_id"]: key for key in locked.http.get("/v1/keys", headers=admin).json()["keys"]
+    }
+    assert listed[key_id]["revoked"] == str(TODAY)
+    assert "secret" not in json.dumps(listed)
+
+
+def _wait_until(holds) -> None:  # type: ignore[no-untyped-def]
+    deadline = time.monotonic() + 8  # a key is remembered for 5 seconds
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+
+
+def test_metrics_are_pushed_and_retired_over_http(server: Server) -> None:
+    answer = server.http.post("/v1/metrics", content=TOML)
+    assert answer.json() == {"added": ["theme"], "changed": [], "weakened": []}
+    listed = {m["name"]: m for m in server.http.get("/v1/metrics").json()["metrics"]}
+    assert listed["theme"]["state"] == "current"
+    assert server.http.post("/v1/metrics/theme/retire").status_code == 200
+    listed = {m["name"]: m for m in server.http.get("/v1/metrics").json()["metrics"]}
+    assert listed["theme"]["state"] == "retired"
+    assert server.http.post("/v1/metrics/nothing/retire").status_code == 404
+    assert server.http.post("/v1/metrics", content=b"\xff").status_code == 422
+    assert server.http.post("/v1/metrics", content=b"x = 1").status_code == 422
+
+
+def test_versions_live_side_by_side(bench: Bench) -> None:
+    old, new = METRIC, make_metric(min_reports=1, num_cohorts=2)
+    bench.collector.push_metrics([old], "test")
+    bench.collector.push_metrics([new], "test")
+    bench.send(bench.sender.reports(old, 5))
+    bench.send(bench.sender.reports(new, 7))
+    bench.collector.close_day(TODAY, "test")
+    assert bench.collector.read_aggregate("test", "homepage").num_reports == 7
+    older = bench.collector.read_aggregate("test", "homepage", params_id=old.params_id)
+    assert older.num_reports == 5
+    states = [(m["params_id"], m["state"]) for m in bench.collector.list_metrics()]
+    assert states == [(old.params_id, "older"), (new.params_id, "current")]
+
+
+@pytest.mark.parametrize(
+    ("change", "word"),
+    [
+        ({"min_reports": 1}, "min_reports"),
+        ({"prob_f": 0.25}, "epsilon"),
+        ({"max_memoized_values": 4}, "max_memoized_values"),
+        ({"num_cohorts": 8}, "num_cohorts"),
+        ({"keep_raw_days": 1}, "keep_raw_days"),
+        ({"max_reports_per_period": 2}, "reports a day"),
+    ],
+)
+def test_what_weakens_privacy_must_be_asked_for(
+    bench: Bench, change: dict[str, object], word: str
+) -> None:
+    bench.collector.push_metrics([make_metric()], "test")
+    weaker = make_metric(**change)
+    with pytest.raises(MetricChangeError, match=word):
+        bench.collector.push_metrics([weaker], "test")
+    assert len(bench.collector.list_metrics()) == 1
+    bench.collector.push_metrics([weaker], "key-1", weaken=True)
+    latest = bench.collector.read_audit(1)[0]
+    assert (latest.actor, latest.act) == ("key-1", "push")
+    assert word in latest.detail
+
+
+def test_what_strengthens_privacy_needs_no_flag(bench: Bench) -> None:
+    bench.collector.push_metrics([make_metric()], "test")
+    pushed = bench.collector.push_metrics([make_metric(prob_f=0.75, min_reports=50)], "test")
+    assert (pushed.changed, pushed.weakened) == (("homepage",), ())
+    assert (
+        bench.collector.push_metrics([make_metric(prob_f=0.75, min_reports=50)], "t").changed == ()
+    )
+
+
+def test_every_act_and_every_read_is_in_the_audit_log(bench: Bench) -> None:
+    collector = bench.collector
+    collector.push_metrics([METRIC], "a")
+    key = collector.create_key(Scope.REPORT, "app", "a")
+    with pytest.raises(Exception, match="no closed day"):
+        collector.read_aggregate("b", "homepage")
+    bench.send(bench.sender.reports(METRIC, 3))
+    collector.close_day(TODAY, "a")
+    collector.read_aggregate("b", "homepage", first=TODAY, last=TODAY)
+    collector.retire_metric("homepage", "a")
+    collector.revoke_key(key.key_id, "a")
+    acts = [(row.actor, row.act) for row in reversed(collector.read_audit(100))]
+    assert acts == [
+        ("a", "push"),
+        ("a", "create-key"),
+        ("b", "aggregate"),
+        ("a", "close"),
+        ("b", "aggregate"),
+        ("a", "retire"),
+        ("a", "revoke-key"),
+    ]
+    details = [json.loads(row.detail) for row in reversed(collector.read_audit(100))]
+    assert details[2]["refused"] == "no_closed_days"
+    assert (details[4]["from"], details[4]["reports"]) == (str(TODAY), 3)
+    assert key.text not in str(details)
+
+
+def test_a_retired_metric_is_refused_by_name_and_still_served(bench: Bench) -> None:
+    bench.collector.push_metrics([METRIC], "test")
+    bench.send(bench.sender.reports(METRIC, 3))
+    bench.collector.retire_metric("homepage", "test")
+    refusal = bench.send(bench.sender.reports(METRIC, 1))[0].results[0]  # type: ignore[union-attr]
+    assert refusal is not None
+    assert refusal.reason == "metric_retired"
+    bench.collector.close_day(TODAY, "test")
+    assert bench.collector.read_aggregate("test", "homepage").num_reports == 3
+
+
+def test_raw_reports_are_kept_only_where_asked_and_deleted_in_time(bench: Bench) -> None:
+    from sqlalchemy import select
+
+    from collector.store.models import raw_reports
+
+    kept = make_metric("kept", keep_raw_days=2, num_bits=64)
+    bench.collector.push_metrics([METRIC, kept], "test")
+    sent = [*bench.sender.reports(kept, 5), *bench.sender.reports(METRIC, 5)]
+    bench.send(sent)
+
+    def stored() -> set[bytes]:
+        with bench.database.read() as connection:
+            return {bytes(bits) for (bits,) in connection.execute(select(raw_reports.c.bits))}
+
+    assert stored() == {report.bits for report in sent[:5]}
+    bench.clock.pass_days(2)
+    bench.collector.close_due()
+    assert len(stored()) == 5
+    bench.clock.pass_days(1)
+    bench.collector.close_due()
+    assert stored() == set()
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        {"require_keys": False, "host": "0.0.0.0"},
+        {"require_keys": False, "host": "example.org"},
+        {"database": "sqlite://"},
+        {"database": "sqlite:////nowhere/at/all/x.sqlite"},
+        {"database": "mysql://x/y"},
+        {"database": "no url"},
+        {"database": "postgresql://u:changeme@db.example.org/x"},
+        {"workers": 2},
+        {"port": 99999},
+        {"nonsense": 1},
+        {"log_level": "loud"},
+    ],
+)
+def test_settings_that_are_wrong_or_unsafe_are_refused_in_one_line(
+    chosen: dict[str, object],
+) -> None:
+    from collector.app import create_app
+
+    with pytest.raises(SettingsError) as caught:
+        create_app(load_settings(**chosen))
+    assert "\n" not in str(caught.value)
+    assert "changeme" not in str(caught.value)
+
+
+def test_a_device_may_be_a_day_behind_and_an_admin_a_day_ahead(bench: Bench) -> None:
+    from collector.errors import RequestError
+
+    with pytest.raises(RequestError, match="has not come yet"):
+        bench.collector.close_day(TODAY + timedelta(days=1), "test")

@@ -1,0 +1,206 @@
+"""The operator's commands, against a database and against a collector that runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import pytest
+
+from rappor_cli.main import main
+from rappor_core.aggregate import Aggregate
+from rappor_core.report import encode_binary, make_batch
+from tests.collector.crash import await_ready, free_port
+from tests.collector.support import Sender
+
+ROOT = Path(__file__).parents[2]
+METRICS = """
+[metrics.theme]
+kind = "boolean"
+description = "Dark theme"
+owner = "ui@example.org"
+expires = 2099-06-30
+prob_f = 0.5
+prob_p = 0.5
+prob_q = 0.75
+min_reports = 5
+"""
+
+Run = Callable[..., "Done"]
+
+
+@pytest.fixture
+def metrics_file(tmp_path: Path) -> Path:
+    file = tmp_path / "metrics.toml"
+    file.write_text(METRICS)
+    return file
+
+
+@dataclass
+class Done:
+    """What a command printed, and its exit code."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Runs `rappor ...` in an empty folder, in this process."""
+    for name in tuple(os.environ):
+        if name.startswith("RAPPOR_"):
+            monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments: str, **environment: str) -> Done:
+        with monkeypatch.context() as context:
+            for name, value in environment.items():
+                context.setenv(name, value)
+            capsys.readouterr()
+            code = main(list(arguments))
+            return Done(code, *capsys.readouterr())
+
+    return call
+
+
+def test_the_life_of_a_metric_through_commands(
+    run: Run, metrics_file: Path, tmp_path: Path
+) -> None:
+    """serve, keys, push, reports, close, list, aggregate, retire, backup; then a clean end."""
+    database, port = f"sqlite:///{tmp_path}/r.sqlite", free_port()
+    url = f"http://127.0.0.1:{port}"
+    key = run("keys", "create", "--scope", "admin", "--label", "me", "--database", database)
+    assert key.returncode == 0, key.stderr
+    admin = {"RAPPOR_KEY": key.stdout.strip()}
+    server = subprocess.Popen(
+        [sys.executable, "-m", "rappor_cli", "serve", "--database", database, "--port", str(port)],
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        await_ready(port)
+        pushed = run("metrics", "push", str(metrics_file), "--collector", url, **admin)
+        assert (pushed.returncode, pushed.stdout) == (0, "added: theme; changed: none\n")
+        made = run("keys", "create", "--scope", "aggregate", "--collector", url, **admin)
+        analyst = {"RAPPOR_KEY": made.stdout.strip()}
+        made = run("keys", "create", "--scope", "report", "--collector", url, **admin)
+        time.sleep(1.1)
+        _send(url, made.stdout.strip())
+        refused = run("aggregate", "theme", "--collector", url, **analyst)
+        assert refused.returncode == 1
+        assert "no closed day" in refused.stderr
+        assert refused.stderr.count("\n") == 1
+        closed = run("close", _today(), "--collector", url, "--json", **admin)
+        assert json.loads(closed.stdout)["days_with_reports"] == 1
+        listed = run("metrics", "list", "--collector", url, **analyst)
+        assert "20 accepted" in listed.stdout
+        out = run("aggregate", "theme", "--collector", url, "-o", "a.json", **analyst)
+        assert out.returncode == 0, out.stderr
+        assert Aggregate.from_json((tmp_path / "a.json").read_text()).num_reports == 20
+        assert run("close", _today(), "--collector", url, **analyst).returncode == 1
+        assert run("metrics", "retire", "theme", "--collector", url, **admin).returncode == 0
+        assert run("backup", "--database", database, "-o", "copy").returncode == 0
+    finally:
+        server.send_signal(signal.SIGTERM)
+        _, errors = server.communicate(timeout=30)
+    assert server.returncode == 0
+    events = [json.loads(line)["event"] for line in errors.splitlines()]
+    assert (events[0], events[-1]) == ("started", "stopped")
+
+
+def _today() -> str:
+    from datetime import UTC, datetime
+
+    return datetime.now(UTC).date().isoformat()
+
+
+def _send(url: str, key: str) -> None:
+    from datetime import date
+
+    from rappor_core.metrics_file import parse_metrics
+
+    metric = parse_metrics(METRICS).metrics["theme"]
+    reports = Sender().reports(metric, 20, date.fromisoformat(_today()))
+    headers = {
+        "content-type": "application/vnd.rappor.batch",
+        "authorization": f"Bearer {key}",
+    }
+    body = encode_binary(make_batch(os.urandom(16), reports))
+    answer = httpx.post(f"{url}/v1/reports", content=body, headers=headers)
+    assert answer.json()["results"] == [{"status": "accepted"}] * 20
+
+
+def test_the_same_commands_work_on_the_database(run: Run, metrics_file: Path) -> None:
+    on = ("--database", "sqlite:///r.sqlite")
+    assert run("metrics", "push", str(metrics_file), *on).returncode == 0
+    assert "theme" in run("metrics", "list", *on).stdout
+    assert run("close", _today(), *on).returncode == 0
+    key = run("keys", "create", "--scope", "report", *on).stdout.strip()
+    key_id = key.split("_")[2]
+    assert key_id in run("keys", "list", *on).stdout
+    assert run("keys", "revoke", key_id, *on).returncode == 0
+    assert run("keys", "revoke", key_id, *on).returncode == 1
+    assert run("migrate", *on).stdout == "schema 0001 -> 0001\n"
+    weaker = METRICS.replace("min_reports = 5", "min_reports = 2")
+    metrics_file.write_text(weaker)
+    assert "min_reports falls" in run("metrics", "push", str(metrics_file), *on).stderr
+    assert run("metrics", "push", str(metrics_file), "--weaken", *on).returncode == 0
+
+
+def test_wrong_usage_is_2_and_a_refusal_is_one_line_and_1(run: Run, metrics_file: Path) -> None:
+    assert run("close").returncode == 2
+    assert run("keys", "create", "--scope", "everything").returncode == 2
+    for arguments in (
+        ("close", _today()),
+        ("close", "yesterday", "--database", "sqlite:///r.sqlite"),
+        ("aggregate", "x", "--collector", "http://127.0.0.1:1"),
+        ("aggregate", "x", "--collector", "ftp://example.org"),
+        ("serve", "--open", "--host", "0.0.0.0"),
+        ("serve", "--metrics", "nothing.toml"),
+        ("serve", "--workers", "2"),
+        ("metrics", "check", "nothing.toml"),
+    ):
+        done = run(*arguments)
+        assert done.returncode == 1, (arguments, done.stderr)
+        assert done.stderr.count("\n") <= 2, (arguments, done.stderr)
+        assert done.stderr.startswith(f"rappor {arguments[0]}: ") or "defect" not in done.stderr
+
+
+def test_check_warns_and_fails_on_expired_metrics(run: Run, metrics_file: Path) -> None:
+    assert run("metrics", "check", str(metrics_file), "--population", "100").returncode == 0
+    metrics_file.write_text(METRICS.replace("2099", "2020"))
+    expired = run("metrics", "check", str(metrics_file), "--json")
+    assert expired.returncode == 1
+    assert any(finding["level"] == "error" for finding in json.loads(expired.stdout))
+
+
+def test_every_setting_can_come_from_a_file_or_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from collector.errors import SettingsError
+    from collector.settings import load_settings
+
+    file = tmp_path / "settings.toml"
+    file.write_text('port = 8123\nmax_batch_reports = 50\nhost = "127.0.0.2"\n')
+    monkeypatch.setenv("RAPPOR_SETTINGS", str(file))
+    monkeypatch.setenv("RAPPOR_PORT", "8124")
+    settings = load_settings(host="127.0.0.3")
+    assert (settings.max_batch_reports, settings.port, settings.host) == (50, 8124, "127.0.0.3")
+    for text in ("port = ", "color = 1", "port = 'x'"):
+        file.write_text(text)
+        monkeypatch.delenv("RAPPOR_PORT", raising=False)
+        with pytest.raises(SettingsError):
+            load_settings()
+    monkeypatch.setenv("RAPPOR_SETTINGS", "/nowhere")
+    with pytest.raises(SettingsError, match="no such file"):
+        load_settings()

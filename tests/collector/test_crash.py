@@ -1,0 +1,32 @@
+"""`kill -9` under load: nothing acknowledged is lost, nothing is counted twice."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+
+import pytest
+
+from tests.collector.crash import METRIC, SENDERS, crash_test
+from tests.collector.support import make_bench
+
+KILLS = int(os.environ.get("RAPPOR_KILLS", "6"))
+
+
+@pytest.mark.slow
+def test_killed_at_random_moments_it_loses_and_doubles_nothing(database_url: str) -> None:
+    """6 kills here; RAPPOR_KILLS=200 for the long form."""
+    bench = make_bench(database_url)
+    bench.clock.now = datetime.now(UTC)
+    bench.collector.push_metrics([METRIC], "test")
+    tally = crash_test(database_url, KILLS)
+    bench.collector.close_day(bench.clock.now.date(), "test")
+    aggregate = bench.collector.read_aggregate("test", METRIC.name)
+    bench.database.close()
+    print(f"{KILLS} kills, {tally.reports} reports acknowledged, {tally.duplicates} duplicates")
+    assert tally.refused == 0
+    assert tally.reports > SENDERS * KILLS
+    assert aggregate.num_reports == tally.reports
+    for cohort, row in enumerate(aggregate.bit_counts):
+        for position, count in enumerate(row):
+            assert count == tally.bits.get((cohort, position), 0)

@@ -1,0 +1,207 @@
+"""The files of docker/: checked as text, their commands run here, the proxy run if it is there."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import yaml
+
+from collector.settings import Settings, load_settings
+from rappor_core.metrics_file import load_metrics
+from tests.collector.crash import await_ready, free_port
+from tests.collector.support import Server, ServerMaker, make_metric
+
+ROOT = Path(__file__).parents[2]
+DOCKER = ROOT / "docker"
+METRIC = make_metric()
+
+
+def instructions() -> list[tuple[str, str]]:
+    """(instruction, arguments) of the Dockerfile, continuation lines joined."""
+    text = (DOCKER / "Dockerfile").read_text().replace("\\\n", " ")
+    lines = [line for line in text.splitlines() if line and not line.startswith("#")]
+    return [(line.split()[0], line.partition(" ")[2].strip()) for line in lines]
+
+
+def test_the_image_is_pinned_not_root_and_has_a_health_check() -> None:
+    found = instructions()
+    names = [name for name, _ in found]
+    for _, base in [pair for pair in found if pair[0] == "FROM"]:
+        assert re.match(r"\S+:[\w.-]+", base)
+        assert ":latest" not in base
+    last_stage = found[len(names) - 1 - names[::-1].index("FROM") :]
+    stage = dict(last_stage)
+    assert stage["USER"] == "10001:10001"
+    assert json.loads(stage["ENTRYPOINT"]) == ["rappor"]
+    assert json.loads(stage["CMD"]) == ["serve"]
+    assert "HEALTHCHECK" in stage
+    assert not any(name == "ADD" for name in names)
+    for source in re.findall(r"^COPY ((?!--from)\S+(?: \S+)*) \S+$", "\n".join(
+        f"{name} {rest}" for name, rest in found
+    ), re.MULTILINE):  # fmt: skip
+        assert all((ROOT / part).exists() for part in source.split()), source
+
+
+def test_every_variable_of_the_image_and_of_compose_is_a_setting() -> None:
+    text = (DOCKER / "Dockerfile").read_text() + (DOCKER / "compose.yaml").read_text()
+    names = set(re.findall(r"\bRAPPOR_([A-Z_]+)\b", text)) - {"KEY"}
+    assert names
+    assert {name.lower() for name in names} <= Settings.model_fields.keys()
+
+
+def test_compose_names_what_it_needs_and_holds_no_secret() -> None:
+    compose: dict[str, Any] = yaml.safe_load((DOCKER / "compose.yaml").read_text())
+    services = compose["services"]
+    assert services.keys() == {"database", "collector", "decoder"}
+    for name in ("collector", "decoder"):
+        build = services[name]["build"]
+        assert (DOCKER / build["context"] / build["dockerfile"]).resolve().is_file()
+        assert services[name]["read_only"]
+        assert services[name]["cap_drop"] == ["ALL"]
+    assert all(port.startswith("127.0.0.1:") for port in services["collector"]["ports"])
+    assert "?set" in services["database"]["environment"]["POSTGRES_PASSWORD"]
+    assert load_metrics(DOCKER / "metrics.toml").metrics
+    extras = (ROOT / "pyproject.toml").read_text()
+    for name in ("collector", "decoder"):
+        assert re.search(rf"^{services[name]['build']['args']['EXTRA']} = \[", extras, re.MULTILINE)
+
+
+def test_the_commands_of_the_image_run_outside_of_it(tmp_path: Path) -> None:
+    """ENTRYPOINT + CMD with the image's environment, and its health check against them."""
+    stage = dict(instructions())
+    port = free_port()
+    variables = dict(re.findall(r"(RAPPOR_[A-Z]+)=(\S+)", stage["ENV"]))
+    assert variables.keys() == {"RAPPOR_HOST", "RAPPOR_PORT", "RAPPOR_DATABASE"}
+    environment = os.environ | variables | {
+        "RAPPOR_HOST": "127.0.0.1",
+        "RAPPOR_PORT": str(port),
+        "RAPPOR_DATABASE": f"sqlite:///{tmp_path}/rappor.sqlite",
+        "RAPPOR_METRICS": str(DOCKER / "metrics.toml"),
+        "PYTHONPATH": str(ROOT),
+    }  # fmt: skip
+    command = [sys.executable, "-m", "rappor_cli", *json.loads(stage["CMD"])]
+    check = json.loads(stage["HEALTHCHECK"].partition("CMD ")[2])
+    check[0] = sys.executable
+    assert subprocess.run(check, env=environment, capture_output=True).returncode != 0
+    process = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
+    try:
+        await_ready(port)
+        assert subprocess.run(check, env=environment, capture_output=True).returncode == 0
+    finally:
+        process.terminate()
+    assert process.wait(30) == 0
+
+
+def test_the_settings_of_the_image_need_keys(tmp_path: Path) -> None:
+    assert load_settings(host="0.0.0.0", database=f"sqlite:///{tmp_path}/x").require_keys
+
+
+@contextmanager
+def nginx(folder: Path, upstream: int) -> Iterator[int]:
+    """nginx with docker/nginx.conf; only ports, TLS and times to wait are changed for the test."""
+    program = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
+    if program is None:
+        pytest.skip("nginx is not installed, so docker/nginx.conf was not run (apt install nginx)")
+    port = free_port()
+    text = (DOCKER / "nginx.conf").read_text()
+    for old, new in (
+        ("127.0.0.1:8000", f"127.0.0.1:{upstream}"),
+        ("listen 8443 ssl;", f"listen 127.0.0.1:{port};"),
+        ("client_header_timeout 10s", "client_header_timeout 1s"),
+        ("client_body_timeout 10s", "client_body_timeout 1s"),
+        ("/tmp/nginx", f"{folder}/nginx"),
+    ):
+        assert old in text
+        text = text.replace(old, new)
+    text = re.sub(r"^ *ssl_.*$", "", text, flags=re.MULTILINE)
+    config = folder / "nginx.conf"
+    config.write_text(text)
+    command = [program, "-p", str(folder), "-c", str(config), "-g", "daemon off;"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE)
+    try:
+        _await_port(port, process)
+        yield port
+    finally:
+        process.terminate()
+        process.communicate(timeout=20)
+
+
+def _await_port(port: int, process: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        assert process.poll() is None, process.communicate()[1]
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+        except OSError:
+            time.sleep(0.05)
+        else:
+            return
+    raise AssertionError("nginx did not start")
+
+
+@pytest.fixture
+def proxied(serving: ServerMaker, tmp_path: Path) -> Iterator[tuple[Server, httpx.Client, int]]:
+    tmp_path.chmod(0o755)
+    with serving([METRIC]) as server:
+        folder = tmp_path / "proxy"
+        folder.mkdir()
+        with (
+            nginx(folder, server.http.base_url.port or 0) as port,
+            httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=10) as http,
+        ):
+            yield server, http, port
+
+
+def test_the_proxy_passes_reports_and_nothing_else(
+    proxied: tuple[Server, httpx.Client, int],
+) -> None:
+    server, http, _ = proxied
+    body = server.sender.body(server.sender.reports(METRIC, 5))
+    headers = {"content-type": "application/json"}
+    answer = http.post("/v1/reports", content=body, headers=headers)
+    assert answer.json()["results"] == [{"status": "accepted"}] * 5
+    for path in ("/metrics", "/v1/metrics", "/v1/keys", "/readyz", "/v1/reports/x"):
+        assert http.get(path).status_code == 404
+    large = http.post("/v1/reports", content=b" " * (2 << 20), headers=headers)
+    assert large.status_code == 413
+
+
+def test_the_proxy_ends_slow_connections_and_answers_others_meanwhile(
+    proxied: tuple[Server, httpx.Client, int],
+) -> None:
+    server, http, port = proxied
+    slow = [socket.create_connection(("127.0.0.1", port), timeout=10) for _ in range(40)]
+    for one in slow:
+        one.sendall(b"POST /v1/reports HTTP/1.1\r\nHost: x\r\n")
+    body = server.sender.body(server.sender.reports(METRIC, 1))
+    answer = http.post("/v1/reports", content=body, headers={"content-type": "application/json"})
+    assert answer.status_code == 200
+    for one in slow:
+        received = one.recv(100)
+        assert received == b"" or b" 408 " in received
+        one.close()
+
+
+def test_the_proxy_answers_too_many_requests_as_overload(
+    proxied: tuple[Server, httpx.Client, int],
+) -> None:
+    _, http, _ = proxied
+    headers = {"content-type": "application/json"}
+    answers = [http.post("/v1/reports", content=b"{", headers=headers) for _ in range(160)]
+    refused = [answer for answer in answers if answer.status_code == 503]
+    assert refused
+    assert refused[0].headers["retry-after"] == "10"
+    assert refused[0].json()["type"].endswith("overloaded")

@@ -1,0 +1,134 @@
+"""Disk full, database gone: 503 while it lasts, recovery by itself, nothing lost or doubled."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+import pytest
+from sqlalchemy import make_url
+
+from tests.collector.support import Server, ServerMaker, make_metric
+
+METRIC = make_metric(min_reports=1)
+
+
+def total(server: Server) -> int:
+    accepted: int = server.http.get("/v1/metrics").json()["metrics"][0]["accepted"]
+    return accepted
+
+
+def test_a_full_disk_is_a_503_until_there_is_room(
+    serving: ServerMaker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SQLite's own limit on pages gives the very error that a full disk gives."""
+    wide = make_metric(num_bits=4096, min_reports=1)
+    connections: list[sqlite3.Connection] = []
+    from collector.store import engine
+
+    prepare = engine._prepare_sqlite
+
+    def remember(connection: sqlite3.Connection, record: object) -> None:
+        prepare(connection, record)
+        connections.append(connection)
+
+    monkeypatch.setattr(engine, "_prepare_sqlite", remember)
+    with serving([wide]) as server:
+        assert server.post(server.sender.reports(wide, 1)).status_code == 200
+        connections_now = list(connections)
+        for connection in connections_now:
+            _limit(connection, 1)
+        bodies = [server.sender.body(server.sender.reports(wide, 8)) for _ in range(30)]
+        answers = [server.post_body(body) for body in bodies]
+        full = [answer for answer in answers if answer.status_code == 503]
+        assert full
+        assert full[0].json()["type"].endswith("storage-unavailable")
+        assert "retry-after" in full[0].headers
+        assert server.http.get("/healthz").status_code == 200
+        for connection in connections_now:
+            _limit(connection, 1 << 30)
+        again = [server.post_body(body) for body in bodies]
+        assert {answer.status_code for answer in again} == {200}
+        assert total(server) == 1 + 8 * len(bodies)
+
+
+def _limit(connection: sqlite3.Connection, pages: int) -> None:
+    try:
+        connection.execute(f"PRAGMA max_page_count={pages}")
+    except sqlite3.ProgrammingError:
+        return  # a connection that was closed meanwhile
+
+
+def test_a_database_that_goes_away_and_comes_back(
+    new_postgresql: Callable[[], str], serving: ServerMaker, postgresql: str
+) -> None:
+    """Every session is ended and no new one let in; then it is let in again."""
+    import psycopg
+
+    url = new_postgresql()
+    name = make_url(url).database
+    with (
+        serving([METRIC], database=url, database_seconds=2.0) as server,
+        psycopg.connect(postgresql, autocommit=True) as admin,
+    ):
+        bodies = [server.sender.body(server.sender.reports(METRIC, 5)) for _ in range(10)]
+        assert server.post_body(bodies[0]).status_code == 200
+        admin.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS false")
+        admin.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", (name,)
+        )
+        gone = [server.post_body(body) for body in bodies[1:3]]
+        assert {answer.status_code for answer in gone} == {503}
+        assert server.http.get("/readyz").status_code == 503
+        assert server.http.get("/healthz").status_code == 200
+        admin.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS true")
+        assert {server.post_body(body).status_code for body in bodies} == {200}
+        assert server.http.get("/readyz").status_code == 200
+        assert total(server) == 50
+
+
+def test_a_shutdown_answers_what_was_begun(serving: ServerMaker, tmp_path: Path) -> None:
+    """Requests in flight while the server ends are answered, and what was answered is counted."""
+    answered: list[int] = []
+    with serving([METRIC]) as server:
+
+        def send() -> None:
+            try:
+                with httpx.Client(base_url=server.http.base_url, timeout=20) as http:
+                    while True:
+                        body = server.sender.body(server.sender.reports(METRIC, 1))
+                        headers = {"content-type": "application/json"}
+                        answer = http.post("/v1/reports", content=body, headers=headers)
+                        if answer.status_code != 200:
+                            return
+                        answered.append(1)
+            except httpx.TransportError:
+                return
+
+        threads = [threading.Thread(target=send) for _ in range(6)]
+        for thread in threads:
+            thread.start()
+        while len(answered) < 20:
+            pass
+    for thread in threads:
+        thread.join()
+    with serving() as server:
+        assert len(answered) <= total(server) <= len(answered) + 6
+
+
+def test_a_copy_of_the_file_taken_after_an_answer_holds_the_report(
+    server: Server, tmp_path: Path
+) -> None:
+    """An answer means that the commit is on the disk: the WAL beside the file holds it."""
+    assert server.post(server.sender.reports(METRIC, 7)).status_code == 200
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    for path in tmp_path.glob("collector.sqlite*"):
+        shutil.copy(path, copy)
+    with sqlite3.connect(copy / "collector.sqlite") as connection:
+        assert connection.execute("SELECT sum(num_reports) FROM counters").fetchone() == (7,)
+    connection.close()

@@ -1,0 +1,321 @@
+"""Hostile input over real HTTP: named 4xx problem documents, never a 500, memory bounded."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import random
+import socket
+import time
+import zlib
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import psutil
+import pytest
+
+from rappor_core.report import BINARY_CONTENT_TYPE, decode_json, encode_binary
+from tests.collector.support import (
+    TODAY,
+    Clock,
+    Sender,
+    Server,
+    ServerMaker,
+    make_metric,
+    running_server,
+)
+
+METRIC = make_metric()
+MUTATIONS = 10_000
+MAX_GROWTH = 50 << 20
+
+ID = '"batch_id":"' + "0" * 32 + '"'
+REPORT = (
+    f'{{"metric":"homepage","params_id":"{METRIC.params_id}","cohort":1,"day":"{TODAY}",'
+    '"bits":"AAE="}'
+)
+
+
+def batch(report: str = REPORT, head: str = f'"version":1,{ID}') -> str:
+    return f'{{{head},"reports":[{report}]}}'
+
+
+OTHER_DIGITS = str(TODAY).translate({ord("1"): 0x0661, ord("2"): 0x0662})
+
+CORPUS: dict[str, bytes] = {
+    "empty": b"",
+    "not json": b"{",
+    "lone surrogate": b'"\\ud800"',
+    "surrogate as metric": batch(REPORT.replace("homepage", "\\ud800")).encode(),
+    "not utf-8": b'{"version":"\xff"}',
+    "utf-16": batch().encode("utf-16"),
+    "byte order mark": b"\xef\xbb\xbf" + batch().encode(),
+    "NaN": batch(REPORT.replace('"cohort":1', '"cohort":NaN')).encode(),
+    "Infinity": batch(REPORT.replace('"cohort":1', '"cohort":Infinity')).encode(),
+    "true as a number": batch(REPORT.replace('"cohort":1', '"cohort":true')).encode(),
+    "true as a version": batch(head=f'"version":true,{ID}').encode(),
+    "1.0 as a version": batch(head=f'"version":1.0,{ID}').encode(),
+    "a number of 5,000 digits": batch(
+        REPORT.replace('"cohort":1', f'"cohort":{"9" * 5000}')
+    ).encode(),
+    "1e400": batch(REPORT.replace('"cohort":1', '"cohort":1e400')).encode(),
+    "negative cohort": batch(REPORT.replace('"cohort":1', '"cohort":-1')).encode(),
+    "duplicate key": batch(REPORT.replace('"cohort":1', '"cohort":1,"cohort":2')).encode(),
+    "unknown field": batch(REPORT.replace('"cohort":1', '"cohort":1,"x":2')).encode(),
+    "missing field": batch(REPORT.replace('"cohort":1,', "")).encode(),
+    "no reports": batch(report="").encode(),
+    "a report that is a list": batch(report="[]").encode(),
+    "nested 100,000 deep": b"[" * 100_000,
+    "nested objects": b'{"a":' * 50_000,
+    "upper-case id": batch(head=f'"version":1,"batch_id":"{"A" * 32}"').encode(),
+    "id with a newline": batch(head=f'"version":1,"batch_id":"{"0" * 32}\\n"').encode(),
+    "bits not base64": batch(REPORT.replace("AAE=", "A*E=")).encode(),
+    "bits with spare ones": batch(REPORT.replace("AAE=", "AAF=")).encode(),
+    "bits url-safe": batch(REPORT.replace("AAE=", "-_E=")).encode(),
+    "day of another calendar": batch(REPORT.replace(str(TODAY), "2026-02-30")).encode(),
+    "day in other digits": batch(
+        REPORT.replace(str(TODAY), str(TODAY).translate({ord("1"): 0x0661, ord("2"): 0x0662}))
+    ).encode(),
+    "10,001 reports": batch(report=",".join([REPORT] * 10_001)).encode(),
+    "null": b"null",
+    "a string": b'"x"',
+}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """One collector for all of this file: what one test sends must not harm the next."""
+    url = f"sqlite:///{tmp_path_factory.mktemp('hostile')}/collector.sqlite"
+    with running_server([METRIC], Clock(), database=url) as made:
+        yield made
+
+
+def assert_problem(answer: httpx.Response, *statuses: int) -> dict[str, Any]:
+    assert answer.status_code in statuses, answer.text[:300]
+    assert answer.headers["content-type"] == "application/problem+json"
+    document: dict[str, Any] = json.loads(answer.content)
+    assert document["status"] == answer.status_code
+    assert document["type"].startswith("urn:rappor-telemetry:problem:")
+    assert document["detail"]
+    return document
+
+
+@pytest.mark.parametrize("name", CORPUS)
+def test_a_bad_body_is_a_problem_document(server: Server, name: str) -> None:
+    assert_problem(server.post_body(CORPUS[name]), 400, 413)
+
+
+def test_the_corpus_differs_from_a_good_body_by_what_it_names(server: Server) -> None:
+    assert server.post_body(batch().encode()).json()["results"] == [{"status": "accepted"}]
+
+
+def test_content_types_and_encodings_other_than_ours_are_refused(server: Server) -> None:
+    body = batch().encode()
+    for content_type in ("text/plain", "", "application/json; charset=latin-1", "x" * 5000):
+        assert_problem(server.post_body(body, **{"content-type": content_type}), 415)
+    for encoding in ("br", "gzip, gzip", "zstd", "deflate"):
+        assert_problem(server.post_body(body, **{"content-encoding": encoding}), 415)
+
+
+def test_bombs_and_broken_gzip_are_refused_at_the_bound(server: Server) -> None:
+    def post(body: bytes) -> httpx.Response:
+        return server.post_body(body, **{"content-encoding": "gzip"})
+
+    bomb = gzip.compress(b" " * (64 << 20))
+    assert len(bomb) < server.settings.max_body_bytes
+    assert_problem(post(bomb), 413)
+    assert_problem(post(gzip.compress(bomb)), 400)  # what is inside is not inflated again
+    good = gzip.compress(batch().encode())
+    assert_problem(post(good[:-5]), 422)
+    assert_problem(post(good + good), 422)
+    assert_problem(post(zlib.compress(batch().encode())), 422)
+    assert_problem(server.post_body(b" " * (server.settings.max_body_bytes + 1)), 413)
+
+
+def test_a_body_without_a_length_is_bounded_while_it_arrives(server: Server) -> None:
+    def chunks() -> Iterator[bytes]:
+        for _ in range(40):
+            yield b" " * (64 << 10)
+
+    try:
+        answer = server.http.post(
+            "/v1/reports", content=chunks(), headers={"content-type": "application/json"}
+        )
+    except httpx.WriteError:  # the server closed before everything was written
+        return
+    assert_problem(answer, 413)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/",
+        "/v1/metrics/..%2f..%2fetc%2fpasswd/aggregate",
+        "/v1/metrics/%00/aggregate",
+        "/v1/metrics/%ff%fe/aggregate",
+        "/v1/metrics//aggregate",
+        "/v1/metrics/" + "x" * 4000 + "/aggregate",
+        "/v1/metrics/homepage/aggregate?from=1",
+        "/v1/metrics/homepage/aggregate?from=2026-13-01",
+        "/v1/metrics/homepage/aggregate?from=2026-11-21&to=2026-11-20",
+        "/v1/metrics/homepage/aggregate?params_id=%27%20OR%201=1",
+        "/v1/audit?limit=-1",
+        "/v1/audit?limit=99999999999999999999",
+        "/v1/reports/%2e%2e/keys",
+        "/docs",
+    ],
+)
+def test_strange_paths_are_problem_documents(server: Server, path: str) -> None:
+    assert_problem(server.http.get(path), 404, 405, 409, 422)
+
+
+@pytest.mark.parametrize("day", ["2026-11-21T00", "tomorrow", "9999-12-31", "0000-00-00", "%00"])
+def test_strange_days_cannot_be_closed(server: Server, day: str) -> None:
+    assert_problem(server.http.post(f"/v1/days/{day}/close"), 422)
+
+
+def _mutate(rng: random.Random, body: bytes) -> bytes:
+    """Flip, cut, repeat or insert, at one to four places."""
+    data = bytearray(body)
+    for _ in range(rng.randint(1, 4)):
+        at = rng.randrange(len(data)) if data else 0
+        kind = rng.randrange(5)
+        if kind == 0 and data:
+            data[at] = rng.randrange(256)
+        elif kind == 1:
+            del data[at : at + rng.randint(1, 20)]
+        elif kind == 2:
+            data[at:at] = data[at : at + rng.randint(1, 50)]
+        elif kind == 3:
+            data[at:at] = rng.choice(
+                [b"\x00", b'"', b"{", b"\xff\xff\xff\xff", b"1e999", b"\\ud800"]
+            )
+        elif data:
+            data[at] ^= 1 << rng.randrange(8)
+    return bytes(data)
+
+
+def test_mutated_bodies_never_break_the_collector(server: Server) -> None:
+    """10,000 bodies near to good ones: no 500, memory flat."""
+    rng = random.Random(11)
+    sender = Sender(rng)
+    reports = sender.reports(METRIC, 20)
+    good = sender.body(reports, b"g" * 16)
+    forms = [
+        (good, {"content-type": "application/json"}),
+        (encode_binary(decode_json(good)), {"content-type": BINARY_CONTENT_TYPE}),
+        (gzip.compress(good), {"content-type": "application/json", "content-encoding": "gzip"}),
+        *((body, {"content-type": "application/json"}) for body in list(CORPUS.values())[:20]),
+    ]
+    process = psutil.Process()
+    statuses: dict[int, int] = {}
+    start = 0
+    for number in range(MUTATIONS):
+        body, headers = rng.choice(forms[:3]) if number % 4 else rng.choice(forms)
+        answer = server.post_body(_mutate(rng, body), **headers)
+        statuses[answer.status_code] = statuses.get(answer.status_code, 0) + 1
+        if number == MUTATIONS // 10:
+            start = process.memory_info().rss
+    assert statuses.keys() <= {200, 400, 409, 413, 415, 422}, statuses
+    assert statuses[400] > MUTATIONS / 4
+    assert process.memory_info().rss - start < MAX_GROWTH
+    assert server.http.get("/readyz").status_code == 200
+
+
+def _connect(server: Server) -> socket.socket:
+    url = server.http.base_url
+    return socket.create_connection((url.host, url.port), timeout=15)
+
+
+def test_slow_senders_hold_nobody_up_and_are_cut_off(
+    serving: ServerMaker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """300 connections with half a head or half a body; others are served meanwhile."""
+    monkeypatch.setattr("collector.protocol.HEAD_SECONDS", 1.5)
+    head = b"POST /v1/reports HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+    with serving([METRIC], body_seconds=1.5) as server:
+        half_heads = [_connect(server) for _ in range(150)]
+        half_bodies = [_connect(server) for _ in range(150)]
+        for one in half_heads:
+            one.sendall(head)
+        for one in half_bodies:
+            one.sendall(head + b"Content-Length: 1000\r\n\r\n{")
+        started = time.monotonic()
+        assert server.post(server.sender.reports(METRIC, 5)).status_code == 200
+        assert time.monotonic() - started < 1.0
+        assert all(one.recv(100) == b"" for one in half_heads)
+        assert all(one.recv(100).startswith(b"HTTP/1.1 408") for one in half_bodies)
+        for one in half_heads + half_bodies:
+            one.close()
+
+
+def test_endless_headers_are_cut_off(server: Server) -> None:
+    with _connect(server) as one:
+        one.sendall(b"POST /v1/reports HTTP/1.1\r\nHost: x\r\n")
+        received = b""
+        try:
+            for _ in range(200):
+                one.sendall(b"X-Filler: " + b"a" * 4000 + b"\r\n")
+            received = one.recv(200)
+        except (BrokenPipeError, ConnectionResetError):
+            pass
+        assert received == b"" or received.startswith(b"HTTP/1.1 431")
+    assert server.http.get("/healthz").status_code == 200
+
+
+@pytest.mark.parametrize(
+    "request_bytes",
+    [
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+        b"GET /\xff\xfe HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"POST /v1/reports HTTP/1.1\r\nContent-Length: -5\r\n\r\n",
+        b"POST /v1/reports HTTP/1.1\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n",
+        b"GET http://[::1 HTTP/1.1\r\n\r\n",
+        b"GET / HTTP/9.9\r\n\r\n",
+    ],
+)
+def test_what_is_not_http_gets_a_400_or_nothing(server: Server, request_bytes: bytes) -> None:
+    with _connect(server) as one:
+        one.sendall(request_bytes)
+        one.shutdown(socket.SHUT_WR)
+        answer = one.recv(200)
+    assert answer == b"" or answer[9:12] in (b"400", b"404", b"415")
+    assert server.http.get("/healthz").status_code == 200
+
+
+def test_overload_is_answered_with_503_and_when_to_come_back(serving: ServerMaker) -> None:
+    """More than may wait: refused with Retry-After, and nothing of it counted."""
+    wide = make_metric(num_bits=8 * 4096)
+    with serving([wide], max_queued_bytes=1 << 20) as server:
+        reports = server.sender.reports(wide, 100)
+        body = encode_binary(decode_json(server.sender.body(reports)))
+        answers = _at_once(server, body, 24)
+    refused = [answer for answer in answers if answer.status_code == 503]
+    accepted = [answer for answer in answers if answer.status_code == 200]
+    assert refused
+    assert len(refused) + len(accepted) == len(answers)
+    assert all(5 <= int(answer.headers["retry-after"]) <= 15 for answer in refused)
+    assert refused[0].json()["type"].endswith("overloaded")
+
+
+def _at_once(server: Server, body: bytes, count: int) -> list[httpx.Response]:
+    import asyncio
+
+    async def all_of_them() -> list[httpx.Response]:
+        async with httpx.AsyncClient(base_url=server.http.base_url, timeout=30) as http:
+            bodies = [body[:5] + os.urandom(16) + body[21:] for _ in range(count)]
+            headers = {"content-type": BINARY_CONTENT_TYPE}
+            return await asyncio.gather(
+                *(http.post("/v1/reports", content=one, headers=headers) for one in bodies)
+            )
+
+    return asyncio.run(all_of_them())
+
+
+def test_rates_are_limited_by_address_and_by_key(serving: ServerMaker) -> None:
+    with serving([METRIC], max_requests_per_address=0.5) as server:
+        answers = [server.post(server.sender.reports(METRIC, 1)) for _ in range(8)]
+    assert [answer.status_code for answer in answers] == [200] * 5 + [429] * 3
+    assert "retry-after" in answers[-1].headers

@@ -1,0 +1,96 @@
+"""The OpenAPI document: what is in the repository, what is served, and what is answered agree."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, given, settings
+from hypothesis.errors import Unsatisfiable
+from schemathesis import GenerationMode
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from collector.app import create_app
+from collector.openapi import document
+from collector.settings import load_settings
+from tests.collector.support import TODAY, Clock, Server, make_metric, running_server
+
+WRITTEN = Path(__file__).parents[2] / "docs" / "openapi.json"
+CHECKS = [
+    not_a_server_error,
+    status_code_conformance,
+    content_type_conformance,
+    response_schema_conformance,
+]
+METRIC = make_metric(min_reports=1)
+
+
+@schemathesis.serializer("application/toml")
+def as_text(_context: Any, value: Any) -> bytes:
+    return str(value).encode("utf-8", "replace")
+
+
+def test_the_written_document_is_the_one_of_the_code() -> None:
+    assert json.loads(WRITTEN.read_text()) == document(), (
+        "run: python -m collector.openapi > docs/openapi.json"
+    )
+
+
+def test_every_route_is_in_the_document(sqlite_url: str) -> None:
+    app = create_app(load_settings(database=sqlite_url))
+    served = {
+        (route.path.replace(":path", ""), method)
+        for route in app.routes
+        for method in getattr(route, "methods", ())
+        if method != "HEAD"
+    }
+    described = {
+        (path, method.upper())
+        for path, methods in document()["paths"].items()
+        for method in methods
+    }
+    assert served - {("/openapi.json", "GET")} == described
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    url = f"sqlite:///{tmp_path_factory.mktemp('openapi')}/collector.sqlite"
+    with running_server([METRIC], Clock(), database=url) as server:
+        server.post(server.sender.reports(METRIC, 5))
+        server.http.post(f"/v1/days/{TODAY}/close")
+        yield server
+
+
+@pytest.fixture(scope="module")
+def api(live: Server) -> Any:
+    return schemathesis.openapi.from_url(f"{live.http.base_url}/openapi.json")
+
+
+OPERATIONS = [(path, method) for path, methods in document()["paths"].items() for method in methods]
+
+
+@pytest.mark.parametrize(("path", "method"), OPERATIONS)
+@pytest.mark.parametrize("mode", list(GenerationMode))
+def test_generated_requests_get_documented_answers(
+    api: Any, path: str, method: str, mode: GenerationMode
+) -> None:
+    """Requests that fit the document, and requests that break it: none is a 500 or a surprise."""
+
+    @settings(max_examples=15, suppress_health_check=list(HealthCheck))
+    @given(case=api[path][method].as_strategy(generation_mode=mode))
+    def check(case: Any) -> None:
+        case.call_and_validate(checks=CHECKS)
+
+    try:
+        check()
+    except Unsatisfiable:  # a request without parameters cannot break them
+        assert mode is GenerationMode.NEGATIVE

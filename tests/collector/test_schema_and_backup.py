@@ -1,0 +1,166 @@
+"""Migrations give the tables of the code; strange databases are refused; copies are whole."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.runtime.migration import MigrationContext
+from sqlalchemy import text
+
+from collector.backup import back_up, restore
+from collector.errors import SchemaError, SettingsError, StorageError
+from collector.store.engine import Database, make_engine
+from collector.store.models import metadata
+from collector.store.schema import migrate, prepare
+from tests.collector.support import TODAY, Bench, make_bench, make_metric
+
+METRIC = make_metric(min_reports=1)
+
+
+def test_migrations_and_models_say_the_same(bench: Bench) -> None:
+    with bench.database.read() as connection:
+        context = MigrationContext.configure(connection, opts={"compare_type": True})
+        assert compare_metadata(context, metadata) == []
+
+
+def test_an_older_schema_names_the_command_and_a_newer_one_is_refused(bench: Bench) -> None:
+    def set_revision(revision: str) -> None:
+        with bench.database.change() as connection:
+            connection.execute(text("UPDATE alembic_version SET version_num = :r"), {"r": revision})
+
+    set_revision("9999")
+    with pytest.raises(SchemaError, match="9999, which this code"):
+        prepare(bench.database)
+    with pytest.raises(SchemaError, match="9999"):
+        migrate(bench.database)
+
+
+def test_an_older_database_is_migrated_only_when_asked(database_url: str) -> None:
+    """There is one revision so far, so `older` is a database of ours from before the first."""
+    database = Database(make_engine(database_url))
+    with database.change() as connection:
+        connection.execute(text("CREATE TABLE alembic_version (version_num VARCHAR(32))"))
+    with pytest.raises(SchemaError):
+        prepare(database)
+    assert migrate(database) == (None, "0001")
+    prepare(database)
+    assert migrate(database) == ("0001", "0001")
+    database.close()
+
+
+def test_a_database_of_something_else_is_left_alone(database_url: str) -> None:
+    database = Database(make_engine(database_url))
+    with database.change() as connection:
+        connection.execute(text("CREATE TABLE somebody_elses (id INTEGER)"))
+    with pytest.raises(SchemaError, match="none of them is ours"):
+        prepare(database)
+    database.close()
+
+
+def test_many_workers_may_start_on_an_empty_database_at_once(database_url: str) -> None:
+    failures: list[BaseException] = []
+
+    def start() -> None:
+        database = Database(make_engine(database_url))
+        try:
+            prepare(database)
+        except BaseException as error:
+            failures.append(error)
+        finally:
+            database.close()
+
+    threads = [threading.Thread(target=start) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+
+
+@pytest.fixture
+def with_pg_programs(postgresql_server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """pg_dump and pg_restore of the server that the tests brought."""
+    monkeypatch.setenv("PATH", f"{postgresql_server.bin_path}:{os.environ['PATH']}")
+
+
+@pytest.mark.usefixtures("with_pg_programs")
+def test_a_copy_made_while_reports_come_in_is_whole_and_can_be_put_back(
+    bench: Bench,
+    database_url: str,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+) -> None:
+    bench.collector.push_metrics([METRIC], "test")
+    stop = threading.Event()
+
+    def load() -> None:
+        while not stop.is_set():
+            bench.send(bench.sender.reports(METRIC, 10))
+
+    thread = threading.Thread(target=load)
+    thread.start()
+    copy = tmp_path / "copy.backup"
+    try:
+        assert back_up(database_url, copy) > 0
+    finally:
+        stop.set()
+        thread.join()
+    assert copy.stat().st_mode & 0o077 == 0
+    if bench.database.is_postgresql:
+        make: Callable[[], str] = request.getfixturevalue("new_postgresql")
+        target = make()
+    else:
+        target = f"sqlite:///{tmp_path}/restored.sqlite"
+    restore(copy, target)
+    restored = make_bench(target, bench.clock)
+    accepted = restored.collector.list_metrics()[0]["accepted"]
+    assert accepted % 10 == 0
+    assert accepted <= bench.collector.list_metrics()[0]["accepted"]
+    restored.send(restored.sender.reports(METRIC, 3))
+    restored.collector.close_day(TODAY, "test")
+    total = restored.collector.read_aggregate("test", METRIC.name).num_reports
+    assert total == accepted + 3
+    restored.database.close()
+
+
+def test_after_a_restore_what_was_not_served_is_discarded(bench: Bench) -> None:
+    """Served, closed but too few, and open: only what was served stays."""
+    bench.collector.push_metrics([make_metric(min_reports=10)], "test")
+    for back, count in ((2, 12), (1, 4), (0, 6)):
+        day = TODAY - timedelta(days=back)
+        bench.send([bench.sender.report(METRIC, day) for _ in range(count)])
+        if back:
+            bench.collector.close_day(day, "test")
+    assert bench.collector.discard_unserved("test") == 10
+    assert bench.collector.read_aggregate("test", METRIC.name).num_reports == 12
+    bench.send(bench.sender.reports(METRIC, 11))
+    bench.collector.close_day(TODAY, "test")
+    assert bench.collector.read_aggregate("test", METRIC.name).num_reports == 23
+
+
+def test_a_backup_overwrites_nothing_and_says_what_is_missing(
+    bench: Bench, database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = tmp_path / "there"
+    there.write_text("x" * 5000)
+    with pytest.raises(SettingsError, match="exists"):
+        back_up(database_url, there)
+    with pytest.raises(SettingsError, match="no such file"):
+        restore(tmp_path / "nothing", database_url)
+    if bench.database.is_postgresql:
+        monkeypatch.setenv("PATH", "")
+        with pytest.raises(SettingsError, match="pg_dump is not on the PATH"):
+            back_up(database_url, tmp_path / "new")
+    else:
+        with pytest.raises(SettingsError, match="exists; stop the collector"):
+            restore(there, database_url)
+        with pytest.raises(StorageError):
+            restore(there, f"sqlite:///{tmp_path}/new.sqlite")
+    assert there.read_text() == "x" * 5000

@@ -1,0 +1,28 @@
+"""The soak of benchmarks/soak.py in a short form; RAPPOR_SOAK_MINUTES=30 runs the long one."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+MINUTES = os.environ.get("RAPPOR_SOAK_MINUTES", "0.4")
+
+
+@pytest.mark.slow
+def test_a_soak_with_restarts_loses_nothing_and_keeps_its_memory() -> None:
+    """0.4 minutes here: two restarts of the database, 5 % broken requests, 1 % replays."""
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "benchmarks" / "soak.py"), "--minutes", MINUTES],
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=180 + 60 * float(MINUTES),
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "database restarted (2 of 2)" in done.stdout
