@@ -24,6 +24,7 @@ from collector.routes import admin, aggregates, health
 from collector.routes.parts import Limits, Parts
 from collector.routes.reports import ReportsEndpoint
 from collector.service.acceptance import Judge
+from collector.service.closing import Closed
 from collector.service.collector import COMMAND_LINE, Collector
 from collector.service.days import Clock, utc_now
 from collector.service.intake import Bounds, Intake
@@ -104,8 +105,18 @@ def prepare_database(settings: Settings, clock: Clock = utc_now) -> None:
 def _start(parts: Parts) -> None:
     prepare_database(parts.settings, parts.collector.clock)
     parts.keys.refresh()
-    parts.collector.close_due()
+    _do_chores(parts)
     parts.intake.start()
+
+
+def _do_chores(parts: Parts) -> Closed | None:
+    """Close the days whose time is over, and show how many are open."""
+    closed = parts.collector.close_due()
+    registry, today = parts.collector.registry(), parts.collector.today
+    open_days = [today - entry.closed_through for entry in registry if not entry.retired]
+    parts.telemetry.open_days.set(max(open_days, default=0))
+    parts.telemetry.metrics_current.set(len(open_days))
+    return closed
 
 
 def _lifespan(parts: Parts, log: Log) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
@@ -131,7 +142,7 @@ async def _keep_house(parts: Parts, log: Log) -> None:
     while True:
         await asyncio.sleep(parts.settings.housekeeping_seconds)
         try:
-            closed = await run_in_threadpool(parts.collector.close_due)
+            closed = await run_in_threadpool(_do_chores, parts)
         except StorageError as error:
             log.warning("housekeeping_failed", reason=str(error))
             continue

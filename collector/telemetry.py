@@ -67,7 +67,7 @@ class Telemetry:
         )
         self.metrics_current = Gauge(
             "rappor_metrics_current",
-            "Metrics that take reports",
+            "Versions of metrics that are not retired",
             registry=registry,
             multiprocess_mode="livemax",
         )

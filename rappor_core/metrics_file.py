@@ -10,11 +10,12 @@ from datetime import date
 from pathlib import Path
 from typing import Any, Literal
 
-from rappor_core.errors import MetricsFileError, ParameterError
+from rappor_core.errors import MetricsFileError, ParameterError, shown
 from rappor_core.metrics import Metric, encodings_of
 from rappor_core.metrics_tables import (
     NOISE_KEYS,
     SHAPE_KEYS,
+    is_positive,
     needed,
     read_mechanism,
     refuse,
@@ -22,6 +23,7 @@ from rappor_core.metrics_tables import (
 )
 from rappor_core.params import RapporParams
 
+MAX_CHARACTERS = 1_000_000
 _TOP_KEYS = {"budget", "metrics"}
 _METRIC_KEYS = {
     "kind",
@@ -101,9 +103,15 @@ def load_metrics(path: str | Path) -> MetricsFile:
 
 def parse_metrics(text: str) -> MetricsFile:
     """Read the text of a `metrics.toml`. Raises MetricsFileError."""
+    if len(text) > MAX_CHARACTERS:
+        raise MetricsFileError(
+            f"{len(text):,} characters; a metrics.toml has {MAX_CHARACTERS:,} at most"
+        )
     try:
         document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except RecursionError:
+        raise MetricsFileError("not TOML that can be read: nested too deeply") from None
+    except ValueError as error:  # TOMLDecodeError, and numbers of thousands of digits
         raise MetricsFileError(f"not TOML: {error}") from error
     refuse_unknown("the file", document, _TOP_KEYS)
     tables = document.get("metrics")
@@ -173,7 +181,7 @@ def _tracking(metric: Metric, population: int) -> Iterator[Finding]:
 
 def _metrics(name: str, table: Any) -> Iterable[Metric]:
     if not isinstance(table, dict):
-        raise MetricsFileError(f"metric {name!r}: {table!r} is not a table")
+        raise MetricsFileError(f"metric {name!r}: {shown(table)} is not a table")
     if table.get("kind") == "location":
         from rappor_core.metrics_file_location import location_metrics  # only where there is one
 
@@ -203,7 +211,7 @@ def _categories(name: str, table: Mapping[str, Any]) -> tuple[str, ...]:
     categories = table.get("categories", [])
     if not isinstance(categories, list) or not all(isinstance(c, str) for c in categories):
         raise MetricsFileError(
-            f"metric {name!r}: categories = {categories!r} is not a list of text"
+            f"metric {name!r}: categories = {shown(categories)} is not a list of text"
         )
     return tuple(categories)
 
@@ -240,8 +248,8 @@ def _check_budget(file: MetricsFile) -> None:
 def _budget(value: Any) -> float | None:
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
-        raise MetricsFileError(f"budget = {value!r} is not a positive number of nats")
+    if not is_positive(value):
+        raise MetricsFileError(f"budget = {shown(value)} is not a positive number of nats")
     return float(value)
 
 

@@ -111,8 +111,9 @@ def read_trips(path: str | Path) -> Trips:
 
 @dataclass(frozen=True)
 class RealResult:
-    """What one way made of the real riders. Maps know how often devices reported. tv: total variation distance to the true density.
+    """What one way made of the real riders; the maps know how often devices reported.
 
+    tv: total variation distance to the true density.
     busiest_found: of the ten busiest cells.  coverage: of the cells' intervals.
     spent: nats, by device.  memoised: most answers of a device.
     """

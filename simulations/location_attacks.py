@@ -100,12 +100,12 @@ def _scores(params: RapporParams, reports: int, first: Integers, second: Integer
     """Log likelihood ratio of every pair (n, n): one permanent response, or two."""
     a, prior = _features(params, reports, first)
     b, _ = _features(params, reports, second)
-    total = np.zeros((len(first), len(second)))
+    alone = [np.log(np.maximum(x @ prior, 1e-300)).sum(axis=1) for x in (a, b)]
+    total = -alone[0][:, None] - alone[1][None, :]
     for part in range(a.shape[1]):
         joint = (a[:, part] * prior) @ b[:, part].T
-        apart = np.outer(a[:, part] @ prior, b[:, part] @ prior)
-        total += np.log(np.maximum(joint, 1e-300)) - np.log(np.maximum(apart, 1e-300))
-    return total
+        total += np.log(np.maximum(joint, 1e-300))
+    return np.asarray(total)
 
 
 def _pairwise(params: RapporParams, reports: int, first: Integers, second: Integers) -> Floats:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -115,13 +116,13 @@ class Judge:
 
     def _judge_rows(self, group: ReportGroup, entry: Entry, tally: Tally) -> list[Refusal | None]:
         results: list[Refusal | None] = []
-        params, weights = entry.metric.params, entry.weights
-        padding = 8 - (entry.num_lanes - params.num_bits)
-        cells: dict[int, list[bytes]] = {}
+        num_cohorts, padding = entry.metric.params.num_cohorts, entry.padding
+        lowest, highest = entry.weights.lowest, entry.weights.highest
+        cells: dict[int, list[bytes]] = defaultdict(list)
         for cohort, bits in group.rows:
             if (
-                cohort < params.num_cohorts
-                and weights.lowest <= int.from_bytes(bits, "little").bit_count() <= weights.highest
+                cohort < num_cohorts
+                and lowest <= int.from_bytes(bits, "little").bit_count() <= highest
                 and not bits[-1] >> padding
             ):
                 refusal = None
@@ -129,7 +130,7 @@ class Judge:
                 refusal = self._refuse_row(cohort, bits, entry, tally)
             results.append(refusal)
             if refusal is None:
-                cells.setdefault(cohort, []).append(bits)
+                cells[cohort].append(bits)
         if cells:
             self._add(cells, (entry.series_id, number(group.day)), entry, tally)
         return results

@@ -10,7 +10,6 @@ from sqlalchemy import Connection
 
 from collector.errors import NotFoundError
 from collector.service.plausibility import WeightRange, weight_range
-from collector.store.lanes import LANE_BYTES
 from collector.store.registry import (
     SeriesRow,
     VersionRow,
@@ -50,9 +49,9 @@ class Entry:
         return 8 * self.metric.params.report_bytes
 
     @property
-    def stored_bytes(self) -> int:
-        """Bytes of one stored counter."""
-        return LANE_BYTES * self.num_lanes
+    def padding(self) -> int:
+        """How far the last byte of a report is shifted to show the bits that must be zero."""
+        return 8 - (self.num_lanes - self.metric.params.num_bits)
 
 
 class Registry:

@@ -1,0 +1,67 @@
+"""What Prometheus and the log say: counts that add up, and days that close by themselves."""
+
+from __future__ import annotations
+
+import re
+import time
+from datetime import timedelta
+
+from tests.collector.support import TODAY, Server, ServerMaker, make_metric
+
+METRIC = make_metric(min_reports=1)
+
+
+def value(server: Server, name: str) -> float:
+    text = server.http.get("/metrics").text
+    found = re.search(rf"^{re.escape(name)} (\S+)$", text, re.MULTILINE)
+    assert found is not None, name
+    return float(found[1])
+
+
+def test_counts_add_up(server: Server) -> None:
+    body = server.sender.body(
+        [
+            *server.sender.reports(METRIC, 4),
+            server.sender.report(METRIC, cohort=4),
+            server.sender.report(METRIC, metric="nothing"),
+        ]
+    )
+    for _ in range(2):
+        server.post_body(body)
+    server.post_body(b"{")
+    assert value(server, "rappor_reports_accepted_total") == 4
+    assert value(server, 'rappor_reports_refused_total{reason="cohort_out_of_range"}') == 1
+    assert value(server, 'rappor_reports_refused_total{reason="unknown_metric"}') == 1
+    assert value(server, 'rappor_reports_refused_total{reason="day_closed"}') == 0
+    assert value(server, "rappor_batches_duplicate_total") == 1
+    assert value(server, 'rappor_requests_total{status="200"}') == 2
+    assert value(server, 'rappor_requests_total{status="400"}') == 1
+    assert value(server, "rappor_commit_seconds_count") == 2
+    assert value(server, "rappor_commit_failures_total") == 0
+    assert value(server, "rappor_queued_reports") == 0
+    assert value(server, "rappor_open_days") == METRIC.accept_days + 1
+    assert value(server, "rappor_metrics_current") == 1
+
+
+def test_days_close_by_themselves(serving: ServerMaker) -> None:
+    with serving([METRIC], housekeeping_seconds=0.05) as server:
+        server.post(server.sender.reports(METRIC, 3))
+        server.clock.pass_days(8)
+        deadline = time.monotonic() + 5
+        while server.http.get("/v1/metrics").json()["metrics"][0]["served"] is None:
+            assert time.monotonic() < deadline
+        listed = server.http.get("/v1/metrics").json()["metrics"][0]
+        assert listed["closed_through"] == str(TODAY)
+        assert listed["served"] == {"first_day": str(TODAY), "last_day": str(TODAY)}
+        late = server.post(server.sender.reports(METRIC, 1))
+        assert late.json()["results"][0]["reason"] == "day_closed"
+
+
+def test_the_clock_going_back_opens_nothing(serving: ServerMaker) -> None:
+    with serving([METRIC]) as server:
+        server.post(server.sender.reports(METRIC, 3))
+        server.clock.pass_days(8)
+        assert server.http.get("/v1/metrics/homepage/aggregate").status_code == 200
+        server.clock.pass_days(-8)
+        late = server.post([server.sender.report(METRIC, TODAY - timedelta(days=1))])
+        assert late.json()["results"][0]["reason"] == "day_closed"
