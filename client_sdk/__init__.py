@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from client_sdk.answers import Answer, Result
-    from client_sdk.client import Client, Status
+    from client_sdk.client import Client
     from client_sdk.delivery import Delivery
     from client_sdk.encoder import Encoder
     from client_sdk.errors import (
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         UnknownMetricError,
     )
     from client_sdk.identity import new_secret
+    from client_sdk.lifecycle import Status
     from client_sdk.memory_state import MemoryState
     from client_sdk.privacy_level import PrivacyLevel
     from client_sdk.randomness import system_randomness
@@ -48,7 +49,7 @@ _HOMES = {
     "StateChangedError": "client_sdk.errors",
     "StateError": "client_sdk.errors",
     "StateVersionError": "client_sdk.errors",
-    "Status": "client_sdk.client",
+    "Status": "client_sdk.lifecycle",
     "Transport": "client_sdk.transport",
     "TransportError": "client_sdk.errors",
     "UnknownMetricError": "client_sdk.errors",

@@ -8,23 +8,22 @@ it shows in `status`, in `inspect`, and in counters.
 from __future__ import annotations
 
 import sqlite3
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from client_sdk import forks
 from client_sdk.address import check_key, split_url
 from client_sdk.custody import StateDirectory
 from client_sdk.delivery import Delivery
-from client_sdk.errors import StateChangedError, StateError, UnknownMetricError
+from client_sdk.errors import StateChangedError, StateError
+from client_sdk.lifecycle import Lifecycle, Status
 from client_sdk.privacy_level import PrivacyLevel
 from client_sdk.randomness import Randomness, system_randomness
-from client_sdk.recorder import SECONDS_A_DAY
-from client_sdk.session import DO_NOT_TRACK, Session, Setup, do_not_track
+from client_sdk.session import Session, Setup, do_not_track
 from client_sdk.worker import Worker
-from rappor_core.errors import ParameterError, RapporError, ValueRefusedError
+from rappor_core.errors import ParameterError
 from rappor_core.metrics_file import MetricsFile, load_metrics
 
 if TYPE_CHECKING:
@@ -33,24 +32,6 @@ if TYPE_CHECKING:
     from client_sdk.location import Point
 
 HOUSEKEEPING = 1_000  # records between two looks at the bounds of the queue
-CLOSE_SECONDS = 0.1  # longest that `close` waits for the sending thread
-MAX_REASONS = 1_000  # counters kept in memory
-REVIVAL_SECONDS = 60.0  # between two tries of `record` to open a state that could not be used
-
-ACTIVE = "active"
-SENTENCES = {
-    ACTIVE: "Values are recorded and reports are sent.",
-    "no_consent": "The person has not consented: nothing is recorded, kept or sent.",
-    "do_not_track": f"{DO_NOT_TRACK} is set: nothing is recorded or sent.",
-    "closed": "The client is closed.",
-}
-
-
-class Status(NamedTuple):
-    """condition: one word, `active` when all is well.  sentence: for a person or a log."""
-
-    condition: str
-    sentence: str
 
 
 class Client:
@@ -63,12 +44,8 @@ class Client:
     def __init__(self, setup: Setup) -> None:
         """Use `open`."""
         self._setup = setup
-        self._lock = threading.RLock()
-        self._status = Status("closed", SENTENCES["closed"])
-        self._session: Session | None = None
-        self._revive_at: float | None = None  # time.monotonic(), where there is hope
+        self._life = Lifecycle(setup)
         self._since_housekeeping = 0
-        self._counted: dict[str, int] = {}
 
     @classmethod
     def open(
@@ -112,18 +89,18 @@ class Client:
         )
         client = cls(setup)
         client.set_consent(consent)
-        forks.watch(client)
+        forks.watch(client._life)
         return client
 
     @property
     def status(self) -> Status:
         """Whether anything is recorded, and if not, why."""
-        return self._status
+        return self._life.status
 
     @property
     def last_error(self) -> str:
         """Why the last try to send failed; "" when it did not."""
-        session = self._session
+        session = self._life.session
         return session.worker.last_error if session is not None else ""
 
     def record(self, name: str, value: object) -> bool:
@@ -161,20 +138,20 @@ class Client:
 
     def _guarded(self, name: str, act: Callable[[Session, float], str | None]) -> bool:
         """Do what an app asked for; no trouble with it reaches the app."""
-        session = self._session or self._revive()
+        life = self._life
+        session = life.session or life.revive()
         if session is None:
-            return self._not_recorded(f"not_recorded:{self._status.condition}")
+            return self._not_recorded(f"not_recorded:{life.status.condition}")
         try:
             outcome = act(session, float(self._setup.clock()))
-        except (UnknownMetricError, ValueRefusedError) as error:
-            if self._setup.development:
-                raise
-            return self._not_recorded(f"mistake:{type(error).__name__}")
         except StateChangedError:
-            self._reopen()
+            life.reopen()
             return self._not_recorded("not_recorded:state_changed")
-        except (RapporError, sqlite3.Error, OSError) as error:
-            return self._not_recorded(f"trouble:{type(error).__name__}")
+        except Exception as error:
+            trouble = isinstance(error, StateError | sqlite3.Error | OSError)  # nobody's mistake
+            if self._setup.development and not trouble:
+                raise
+            return self._not_recorded(f"{'trouble' if trouble else 'mistake'}:{_name(error)}")
         if outcome is None:
             return True
         if outcome not in ("queued", "queued_fallback"):
@@ -188,9 +165,9 @@ class Client:
         timeout: seconds to wait at most. For the end of a session or a test; a service that
         flushes after every record tells the collector when it was used.
         """
-        session = self._session or self._revive(at_once=True)
+        session = self._life.session or self._life.revive(at_once=True)
         if session is None:
-            return self._status.condition in ("no_consent", "do_not_track")  # nothing waits
+            return self.status.condition in ("no_consent", "do_not_track")  # nothing waits
         return session.worker.flush(timeout)
 
     def close(self) -> None:
@@ -198,8 +175,8 @@ class Client:
 
         Nothing is lost: what was not delivered is sent after the next `open`.
         """
-        self._shut("closed")
-        forks.forget(self)
+        self._life.shut("closed")
+        forks.forget(self._life)
 
     def set_consent(self, consent: bool) -> None:
         """What the person decided now. Withdrawn: queue, values and secret are wiped at once.
@@ -208,12 +185,12 @@ class Client:
         from zero. `DO_NOT_TRACK=1` in the environment wins over consent, and wipes nothing.
         """
         if not consent:
-            self._shut("no_consent")
-            self._wipe()
+            self._life.shut("no_consent")
+            self._life.wipe()
         elif do_not_track():
-            self._shut("do_not_track")
-        elif self._session is None:
-            self._begin(may_create=True)
+            self._life.shut("do_not_track")
+        elif self._life.session is None:
+            self._life.begin(may_create=True)
 
     def reset(self) -> None:
         """Start anew with a new secret, where `status` says that the state cannot be used.
@@ -222,13 +199,9 @@ class Client:
         ever. Never call this automatically. Raises StateError without consent, and where a file
         cannot be made.
         """
-        if self._status.condition in ("no_consent", "do_not_track"):
-            raise StateError(f"reset() needs consent. {self._status.sentence}")
-        self._shut("closed")
-        setup = self._setup
-        day = int(setup.clock() // SECONDS_A_DAY)
-        setup.directory.reset(self._lock, setup.randomness, day).close()
-        self._begin(may_create=False)
+        if self.status.condition in ("no_consent", "do_not_track"):
+            raise StateError(f"reset() needs consent. {self.status.sentence}")
+        self._life.reset()
 
     def inspect(self) -> dict[str, Any]:
         """What is queued, what was sent and what can be inferred, in plain values for JSON.
@@ -238,11 +211,11 @@ class Client:
         from client_sdk.inspection import inspect_state  # rarely needed: keeps the import light
 
         account: dict[str, Any] = {}
-        session = self._session or self._revive(at_once=True)
+        session = self._life.session or self._life.revive(at_once=True)
         if session is not None:
-            self._save_counts(session)
+            self._life.save_counts(session)
             account = inspect_state(session.state, self._setup.metrics.budget)
-        return {"status": self._status._asdict(), "last_error": self.last_error, **account}
+        return {"status": self.status._asdict(), "last_error": self.last_error, **account}
 
     def __enter__(self) -> Client:
         """Use it in a `with` block."""
@@ -251,71 +224,6 @@ class Client:
     def __exit__(self, *_: object) -> None:
         """Close it."""
         self.close()
-
-    def before_fork(self) -> None:
-        """See `forks`."""
-        self._lock.acquire()
-        if self._session is not None:
-            self._session.suspend()
-
-    def after_fork_in_parent(self) -> None:
-        """See `forks`."""
-        self._lock.release()
-
-    def after_fork_in_child(self) -> None:
-        """See `forks`: a new lock at once, a new session when it is first needed."""
-        self._lock = threading.RLock()
-        if self._session is not None:
-            self._session.worker.abandon()
-            self._session = None
-            self._revive_at = 0.0
-
-    def _revive(self, *, at_once: bool = False) -> Session | None:
-        """A session where there was none: in a forked child, or after a trouble that may be over.
-
-        It makes no new secret, unless the person has consented and none was ever made.
-        """
-        if self._revive_at is None or not (at_once or time.monotonic() >= self._revive_at):
-            return None
-        with self._lock:
-            if self._session is None and self._revive_at is not None:
-                self._begin(may_create=not self._setup.directory.exists())
-            return self._session
-
-    def _begin(self, *, may_create: bool) -> None:
-        with self._lock:
-            try:
-                self._session = Session(self._setup, self._lock, may_create=may_create)
-                self._status = Status(ACTIVE, SENTENCES[ACTIVE])
-                self._revive_at = None
-            except StateError as error:
-                self._status = Status(error.condition, str(error))
-                hope = error.condition == "state_unavailable"
-                self._revive_at = time.monotonic() + REVIVAL_SECONDS if hope else None
-
-    def _reopen(self) -> None:
-        """Another process changed the secret: read the state again, once."""
-        with self._lock:
-            if self._session is not None:
-                self._shut("closed")
-                self._begin(may_create=False)
-
-    def _shut(self, condition: str) -> None:
-        with self._lock:
-            session, self._session = self._session, None
-            self._revive_at = None
-            self._status = Status(condition, SENTENCES[condition])
-        if session is not None:
-            self._save_counts(session)
-            session.close(CLOSE_SECONDS)
-
-    def _wipe(self) -> None:
-        """Trouble is shown, not raised: the next `open` without consent tries again."""
-        try:
-            self._setup.directory.wipe(self._lock)
-        except (StateError, sqlite3.Error, OSError) as error:
-            sentence = f"Consent is withdrawn, but the state could not be wiped yet: {error}"
-            self._status = Status("no_consent", sentence)
 
     def _tell(self, worker: Worker) -> None:
         """Wake the sending thread when it has nothing to do, and now and then for housekeeping."""
@@ -327,15 +235,9 @@ class Client:
             worker.keep_house()
 
     def _not_recorded(self, reason: str) -> bool:
-        """Count it: in memory first, in the state when it is next inspected or closed."""
-        if reason in self._counted or len(self._counted) < MAX_REASONS:
-            self._counted[reason] = self._counted.get(reason, 0) + 1
+        self._life.count(reason)
         return False
 
-    def _save_counts(self, session: Session) -> None:
-        counted, self._counted = self._counted, {}
-        try:
-            for reason, number in counted.items():
-                session.state.count(reason, number)
-        except (StateError, sqlite3.Error, OSError):
-            self._counted = counted  # a full disk must not keep an app from closing
+
+def _name(error: Exception) -> str:
+    return type(error).__name__

@@ -89,15 +89,20 @@ class StateDirectory:
     def wipe(self, lock: threading.RLock) -> None:
         """Forget all but numbers, at once: the person does not consent. Nothing is made.
 
-        A state that cannot be read is deleted whole; then only `reset` starts anew.
+        A state that cannot be read is deleted whole; then only `reset` starts anew. Raises
+        StateError where it can be neither, such as for want of permission.
         """
         if not self.state_path.exists():
             return
         try:
             state = self.open(lock)
-        except StateError:
-            self._delete()
-            return
+        except StateError as error:
+            if error.condition in ("state_corrupt", "state_newer"):
+                self._delete()
+                return
+            if error.condition != "state_rolled_back":
+                raise
+            state = self.connect(lock)
         try:
             wipe(state)
         finally:

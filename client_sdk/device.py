@@ -6,13 +6,18 @@ Kept apart from `rappor_core.report`, so that an app that records does not load 
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import TypeVar
 
 from client_sdk.identity import DIGEST_BYTES, cohort_of, derive
 from client_sdk.randomness import Randomness
 from client_sdk.responses import InstantaneousRound, PermanentRound
 from rappor_core.metrics import Metric
 
-MAX_REMEMBERED = 256  # values whose permanent response is kept in memory, for speed alone
+MAX_REMEMBERED = 256  # values of which derivations are kept in memory, for speed alone
+MAX_REMEMBERED_CHARS = 256
+
+_Key = TypeVar("_Key")
+_Derived = TypeVar("_Derived")
 
 
 class MetricDevice:
@@ -25,9 +30,11 @@ class MetricDevice:
 
     __slots__ = (
         "_bits_bytes",
+        "_bits_of",
+        "_digest_of",
         "_instantaneous",
         "_permanent",
-        "_remembered",
+        "_permanent_of",
         "_secret",
         "cohort",
         "line",
@@ -49,31 +56,27 @@ class MetricDevice:
             secret, self.line, self.params_id, mechanism, k, symbol=symbol
         )
         self._instantaneous = InstantaneousRound(mechanism, k, randomness, symbol=symbol)
-        self._remembered: dict[int, tuple[int, bytes]] = {}
+        self._bits_of: dict[str, int] = {}
+        self._permanent_of: dict[int, int] = {}
+        self._digest_of: dict[int, bytes] = {}
 
     def value_bits(self, value: object) -> int:
         """B of a value, k bits. Raises ValueRefusedError. Private."""
-        return self.metric.value_bits(value, self.cohort)
+        if type(value) is not str or len(value) > MAX_REMEMBERED_CHARS:
+            return self.metric.value_bits(value, self.cohort)
+        bits = self._bits_of.get(value)
+        if bits is None:
+            bits = self.metric.value_bits(value, self.cohort)
+            _remember(self._bits_of, value, bits)
+        return bits
 
     def report_bits(self, bloom_bits: int) -> bytes:
-        """S as on the wire: both rounds over B, fresh at each call."""
-        report_bits = self._instantaneous(self._permanent(bloom_bits))
-        return report_bits.to_bytes(self._bits_bytes, "little")
-
-    def report_and_digest(self, bloom_bits: int) -> tuple[bytes, bytes]:
-        """As `report_bits`, with the digest of the permanent response that it was made from.
-
-        Both derivations are remembered for the values seen last.
-        """
-        known = self._remembered.get(bloom_bits)
-        if known is None:
-            if len(self._remembered) >= MAX_REMEMBERED:
-                self._remembered.clear()
-            known = self._permanent(bloom_bits), self.digest(bloom_bits)
-            self._remembered[bloom_bits] = known
-        permanent_bits, digest = known
-        report_bits = self._instantaneous(permanent_bits)
-        return report_bits.to_bytes(self._bits_bytes, "little"), digest
+        """S as on the wire: both rounds over B, the second one fresh at each call."""
+        permanent_bits = self._permanent_of.get(bloom_bits)
+        if permanent_bits is None:
+            permanent_bits = self._permanent(bloom_bits)
+            _remember(self._permanent_of, bloom_bits, permanent_bits)
+        return self._instantaneous(permanent_bits).to_bytes(self._bits_bytes, "little")
 
     def permanent_bits(self, bloom_bits: int) -> int:
         """B' of B. Private: for audits."""
@@ -84,22 +87,29 @@ class MetricDevice:
 
         Two values with the same bits share one permanent response, and so one digest.
         """
-        line, params_id = self.line.encode(), bytes.fromhex(self.params_id)
-        bits = bloom_bits.to_bytes(self._bits_bytes, "little")
-        return derive(self._secret, b"ledger", line, params_id, bits, length=DIGEST_BYTES)
+        digest = self._digest_of.get(bloom_bits)
+        if digest is None:
+            line, params_id = self.line.encode(), bytes.fromhex(self.params_id)
+            bits = bloom_bits.to_bytes(self._bits_bytes, "little")
+            digest = derive(self._secret, b"ledger", line, params_id, bits, length=DIGEST_BYTES)
+            _remember(self._digest_of, bloom_bits, digest)
+        return digest
 
     def fallback_bits(self) -> int:
         """B of the declared fallback. Only for a metric that has one."""
         return self.value_bits(self.metric.fallback)
 
     def reserved_bits(self) -> list[int]:
-        """What must be memoised before any value: the fallback, or all values where there is none.
+        """What must be memoised before any value, because it may have to be sent at any time.
+
+        The fallback, and what stands for no data; or all values where there is no fallback.
 
         (A metric without a fallback has so few values that all fit in its cap.)
         """
         metric = self.metric
         if metric.fallback is not None:
-            return [self.fallback_bits()]
+            always = (metric.fallback, metric.no_data)
+            return [self.value_bits(value) for value in always if value is not None]
         if metric.kind == "boolean":
             return [self.value_bits(value) for value in (False, True)]
         return [self.value_bits(category) for category in metric.categories]
@@ -108,6 +118,13 @@ class MetricDevice:
 def base_name(name: str) -> str:
     """The metric that a sub-metric `name/slot/level` belongs to; a plain name is its own."""
     return name.partition("/")[0]
+
+
+def _remember(known: dict[_Key, _Derived], key: _Key, derived: _Derived) -> None:
+    """Keep a derivation; forget all of them when there are too many."""
+    if len(known) >= MAX_REMEMBERED:
+        known.clear()
+    known[key] = derived
 
 
 @lru_cache(maxsize=4096)

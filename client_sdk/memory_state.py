@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import date
 
-from client_sdk.state import Draft, Entry, Identity, Line, Source, Stored
+from client_sdk.state import LIFE, Draft, Entry, Identity, Line, Source, Stored
 from rappor_core.report import EPOCH, Report
 
 
@@ -76,6 +76,11 @@ class MemoryState:
         self._entries[draft.digest] = entry._replace(reports=entry.reports + 1)
         self._queue.append(draft)
         return "queued"
+
+    def last_period(self, metric: str) -> int | None:
+        """See `State`."""
+        periods = (period for name, period in self._periods if name == metric and period != LIFE)
+        return max(periods, default=None)
 
     def line(self, name: str) -> Line | None:
         """See `State`."""

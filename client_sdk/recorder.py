@@ -65,6 +65,24 @@ class Recorder:
         """As `record`, for a value that was encoded elsewhere; day: since 1970-01-01, UTC."""
         return self._queue(self._ways.get(name) or self._prepare(name), bloom_bits, day)
 
+    def fill_periods(self, now: float) -> int:
+        """Send `no_data` for each period that is over, took nothing, and still takes reports.
+
+        Only for metrics that declare it and that this device has used. Returns how many it queued.
+        """
+        today = int(now // SECONDS_A_DAY)
+        filled = 0
+        for name, metric in self._metrics.items():
+            last = None if metric.no_data is None else self._state.last_period(name)
+            if last is None:
+                continue
+            first = max(last + 1, period_number(metric.period, max(0, today - metric.accept_days)))
+            for period in range(first, period_number(metric.period, today)):
+                bits = self.device(name).value_bits(metric.no_data)
+                outcome = self.record_bits(name, bits, last_day(metric.period, period))
+                filled += outcome in ("queued", "queued_fallback")
+        return filled
+
     def device(self, name: str) -> MetricDevice:
         """This device's part in a metric. Raises UnknownMetricError."""
         return (self._ways.get(name) or self._prepare(name)).device
@@ -90,9 +108,9 @@ class Recorder:
         return "queued" if sent == bits else "queued_fallback"
 
     def _store(self, way: Way, bits: int, day: int) -> Stored:
-        report_bits, digest = way.device.report_and_digest(bits)
-        draft = Draft(way.source, digest, day, report_bits)
-        return self._state.add_report(draft, way.device.metric.name, way.limits(day))
+        device = way.device
+        draft = Draft(way.source, device.digest(bits), day, device.report_bits(bits))
+        return self._state.add_report(draft, device.metric.name, way.limits(day))
 
     def _admit(self, way: Way, bits: int) -> int | None:
         """Ask the ledger about a value that it may not know; remember an answer that is final."""
@@ -183,3 +201,13 @@ def period_number(period: str, day: int) -> int:
         return (ordinal - 1) // 7
     date_ = date.fromordinal(ordinal)
     return date_.year * 12 + date_.month - 1
+
+
+def last_day(period: str, number: int) -> int:
+    """The last day of a period, since 1970-01-01; the inverse of `period_number`."""
+    if period == "day":
+        return number
+    if period == "week":
+        return number * 7 + 7 - EPOCH_ORDINAL
+    year, month = divmod(number + 1, 12)
+    return date(year, month + 1, 1).toordinal() - 1 - EPOCH_ORDINAL

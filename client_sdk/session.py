@@ -71,7 +71,10 @@ class Session:
             randomness=setup.randomness,
         )
         self._setup = setup
-        located = any(metric.kind == "location" for metric in setup.metrics.metrics.values())
+        located = self._located = any(
+            metric.kind == "location" for metric in setup.metrics.metrics.values()
+        )
+        filled = any(metric.no_data is not None for metric in setup.metrics.metrics.values())
         self.worker = Worker(
             setup.directory,
             lock,
@@ -80,9 +83,19 @@ class Session:
             setup.delivery,
             setup.randomness,
             setup.clock,
-            (lambda: self.places.roll(float(setup.clock()))) if located else None,
+            self._close_periods if located or filled else None,
         )
-        self.worker.start()
+        try:
+            self.worker.start()
+        except RuntimeError as error:  # no more threads, or the interpreter is ending
+            raise StateError(f"the sending thread cannot be started: {error}") from error
+
+    def _close_periods(self) -> None:
+        """Report what is due for periods that are over; the sending thread does it now and then."""
+        now = float(self._setup.clock())
+        if self._located:
+            self.places.roll(now)
+        self.recorder.fill_periods(now)
 
     @property
     def places(self) -> LocationRecorder:

@@ -17,7 +17,7 @@ from typing import Any
 from client_sdk.errors import StateError
 from client_sdk.identity import secret_check
 from client_sdk.schema import connect
-from client_sdk.state import Draft, Entry, Identity, Line, Source, Stored
+from client_sdk.state import LIFE, Draft, Entry, Identity, Line, Source, Stored
 from client_sdk.witness import Seen, Witness
 
 COUNT_IN_PERIOD = """
@@ -171,6 +171,12 @@ class SqliteState:
             query = "SELECT id FROM sources WHERE metric = ? AND params_id = ? AND cohort = ?"
             (number,) = database.execute(query, source).fetchone()
         return int(number)
+
+    def last_period(self, metric: str) -> int | None:
+        """See `State`."""
+        query = "SELECT max(period) FROM periods WHERE metric = ? AND period <> ?"
+        ((period,),) = self.rows(query, (metric, LIFE))
+        return None if period is None else int(period)
 
     def line(self, name: str) -> Line | None:
         """See `State`."""

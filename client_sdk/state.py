@@ -100,6 +100,9 @@ class State(Protocol):
         `full` when a limit is reached; `not_memoised` when the ledger does not hold the digest.
         """
 
+    def last_period(self, metric: str) -> int | None:
+        """The highest number of a period in which a report of `metric` was counted, or None."""
+
     def line(self, name: str) -> Line | None:
         """A line of the ledger, or None."""
 

@@ -27,15 +27,15 @@ class Facts:
     """What the warnings are made from.
 
     reports: N_j of all cohorts, (m,).  groups: candidates that set the same bits, as lists of
-    values, larger than one.  bound_used: repeated reports were bounded by the definition.
-    hashed: the encoding is a Bloom filter, so that values share bits.
+    values, larger than one.  bound: repetition that the definition allows, 1 where it was
+    told.  hashed: the encoding is a Bloom filter, so that values share bits.
     """
 
     summary: Summary
     diagnostics: Diagnostics
     reports: Floats
     groups: list[list[str]]
-    bound_used: bool
+    bound: float
     hashed: bool
 
 
@@ -139,7 +139,10 @@ def _few(facts: Facts) -> str | None:
 def _balance(facts: Facts) -> str | None:
     mean = float(facts.reports.mean())
     worst = float(np.abs(facts.reports / mean - 1).max())
-    if worst < UNBALANCED or balance_p_value(facts.reports) > COHORT_ALARM:
+    if (
+        worst < UNBALANCED
+        or balance_p_value(facts.reports, facts.summary.repetition) > COHORT_ALARM
+    ):
         return None
     return (
         f"The cohorts are not equally large (from {facts.reports.min():,.0f} to "
@@ -156,12 +159,18 @@ def _empty(facts: Facts) -> str | None:
 
 
 def _repeats(facts: Facts) -> str | None:
-    if not facts.bound_used:
+    used = facts.summary.repetition
+    if facts.bound <= 1:
         return None
+    allowed = (
+        f"The definition allows a device up to {facts.bound:g} reports in this window, "
+        "which repeat its permanent noise"
+    )
+    if used < facts.bound:
+        return f"{allowed}; the noise in the data shows a repetition of at most {used:.3g}."
     return (
-        f"A device may send up to {facts.summary.repetition:g} reports in this window, and repeats "
-        "its permanent noise: the intervals allow for all devices doing so. If you know the "
-        "number of reports by device, give it (--repeats) and they narrow."
+        f"{allowed}: the intervals allow for all devices doing so. If you know the number of "
+        "reports by device, give it (--repeats) and they narrow."
     )
 
 

@@ -14,7 +14,7 @@ from decoder.candidates import Candidates
 from decoder.diagnostics import cohort_residuals, variance_parts, visible_share
 from decoder.estimators import Estimate, Observed
 from decoder.inference import Decision
-from decoder.options import DecodeOptions
+from decoder.options import DecodeOptions, repetition
 from decoder.results import CandidateTable, Decoding, Diagnostics, Summary
 from rappor_core.aggregate import Aggregate
 
@@ -72,7 +72,7 @@ def assemble(
         diagnostics,
         np.array(aggregate.reports_per_cohort, dtype=np.float64),
         grouping.larger_than_one(table.values),
-        options.repeats is None and summary.repetition > 1,
+        repetition(aggregate, options.repeats) if options.repeats is None else 1.0,
         aggregate.params.encoding == "bloom",
     )
     return Decoding(

@@ -30,7 +30,7 @@ TOLERANCE = 0.03  # of a z-score
 REFRESH_NOISE = frozenset({3, 6})
 REBUILD_LADDER = frozenset({2, 3, 4, 5, 6})
 FREEZE_ACTIVE_AFTER = 14
-FULL_FIT_PER_ROW = 12  # candidates a row up to which all take part in the fit
+FULL_FIT_PER_ROW = 4  # candidates a row up to which all take part in the fit
 FULL_FIT_ROWS = 1536  # rows up to which a fit in the space of the rows is quick
 
 

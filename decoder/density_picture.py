@@ -37,7 +37,7 @@ def write_picture(maps: Sequence[Density], path: Path, points: Sequence[Point] =
     for panel in axes[len(shown) :]:
         panel.set_axis_off()
     bar = figure.colorbar(colours, ax=list(axes), shrink=0.7)
-    bar.set_label("share of devices (hatched: not told apart from zero)")
+    bar.set_label("share of devices (hatched: not told apart from zero)", fontsize=8)
     figure.savefig(path, metadata={"Software": None})
 
 

@@ -53,9 +53,13 @@ def visible_share(cutoff: float, std_errors: Floats) -> float:
     return min(1.0, (cutoff + float(norm.ppf(POWER))) * float(np.median(std_errors)))
 
 
-def balance_p_value(reports: Floats) -> float:
-    """P-value of equal cohorts (chi-squared over the m cohorts); 1 for a single one."""
+def balance_p_value(reports: Floats, repetition: float) -> float:
+    """P-value of equal cohorts: chi-squared over the m cohorts; 1 for a single one.
+
+    repetition: rho = sum r^2 / sum r, by which whole devices make the reports vary more.
+    """
     if len(reports) < 2:
         return 1.0
     mean = float(reports.mean())
-    return float(chi2.sf(((reports - mean) ** 2).sum() / mean, len(reports) - 1))
+    size = ((reports - mean) ** 2).sum() / (mean * repetition)
+    return float(chi2.sf(size, len(reports) - 1))

@@ -6,7 +6,7 @@ score whose distribution is known when nobody holds the candidate.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,6 +45,10 @@ class Observed:
         """y - a, (m, k)."""
         return self.bit_shares - self.noise.random.mean
 
+    def repeated(self, repetition: float) -> Observed:
+        """The same, with another repetition rho >= 1 of the reports."""
+        return replace(self, noise=replace(self.noise, repetition=repetition))
+
     def noise_of(self, shares: Floats) -> Floats:
         """Covariance of each cohort when the candidates hold `shares` (M,): (m, k, k)."""
         return self.noise.covariance(self.positions, shares)
@@ -56,8 +60,9 @@ class Estimate:
 
     shares: unbiased.  shrunken: posterior means.  low, high: of every candidate, not selected.
     prior: None where none was learnt.  fitted: bit shares that the fit explains.
-    missing: tau, with its error; excess: kappa; freedom: of the t distribution of the scores;
-    unfitted: part of the rows' freedom that the fit left over, in [0, 1].
+    missing: tau, with its error; ratio: of the noise to the model's; excess: kappa, at least 1;
+    freedom: of the t distribution of the scores; unfitted: part of the rows' freedom
+    that the fit left over, in [0, 1].
     tail: null distribution of the scores beyond their variance.
     """
 
@@ -74,6 +79,7 @@ class Estimate:
     tail: NullTail = NORMAL_TAIL
     missing: float = 0.0
     missing_error: float = 0.0
+    ratio: float = 1.0
     excess: float = 1.0
     freedom: float = np.inf
     iterations: int = 1
@@ -87,18 +93,21 @@ def by_cavity(observed: Observed, level: float) -> Estimate:
     random = observed.noise.random
     fit = fit_cavity(Question(observed.centred, observed.positions, random, observed.noise_of))
     posterior = fit.prior.posterior(*fit.scores)
+    unfitted = _unfitted(observed, fit.freedom)
+    freedom = _score_freedom(fit.freedom, unfitted)
     return Estimate(
-        *_described(fit.scores, fit.freedom, level),
+        *_described(fit.scores, freedom, level),
         shrunken=posterior.mean,
         local_fdr=posterior.local_fdr,
         prior=fit.prior,
         fitted=_fitted(observed, fit.taking_part),
-        unfitted=_unfitted(observed, fit.freedom),
+        unfitted=unfitted,
         tail=null_tail(fit.balance.solution.residual, random.num_hashes),
         missing=fit.balance.missing,
         missing_error=missing_error(fit.balance, fit.freedom),
+        ratio=fit.balance.ratio,
         excess=fit.balance.excess,
-        freedom=fit.freedom,
+        freedom=freedom,
         iterations=fit.iterations,
         converged=fit.converged,
         full=fit.full,
@@ -114,7 +123,9 @@ def by_lasso(observed: Observed, level: float, alpha: float) -> Estimate:
     shares[chosen.selected] = chosen.shares
     columns = dense_columns(observed.positions[chosen.selected], random.num_bits) - random.mean
     fitted = refit(observed.noise_of(shares), observed.centred, columns, random)
-    freedom = max(observed.centred.size - len(observed.centred) - len(chosen.selected), 1.0)
+    left = max(observed.centred.size - len(observed.centred) - len(chosen.selected), 1.0)
+    unfitted = _unfitted(observed, left)
+    freedom = _score_freedom(left, unfitted)
     shares[chosen.selected] = fitted.shares
     scores = _refit_scores(observed, fitted, chosen.selected)
     prior = _prior_of(scores, chosen.selected)
@@ -125,10 +136,11 @@ def by_lasso(observed: Observed, level: float, alpha: float) -> Estimate:
         local_fdr=posterior.local_fdr,
         prior=prior,
         fitted=_fitted(observed, shares),
-        unfitted=_unfitted(observed, freedom),
+        unfitted=unfitted,
         tail=null_tail(fitted.balance.solution.residual, random.num_hashes),
         missing=fitted.balance.missing,
-        missing_error=missing_error(fitted.balance, freedom),
+        missing_error=missing_error(fitted.balance, left),
+        ratio=fitted.balance.ratio,
         excess=fitted.balance.excess,
         freedom=freedom,
         penalty=chosen.penalty,
@@ -211,3 +223,12 @@ def _unfitted(observed: Observed, freedom: float) -> float:
     """Freedom left over, as a part of the m (k - 1) that centred rows have."""
     cohorts, num_bits = observed.centred.shape
     return float(freedom / (cohorts * (num_bits - 1)))
+
+
+def _score_freedom(freedom: float, unfitted: float) -> float:
+    """Of the t distribution of a score: what the residual has left, over the part fitted away.
+
+    Given a residual that no fit has touched, the variance of a null score is known, not estimated
+    (normal). Only the part that the fit has shaped makes it uncertain.
+    """
+    return float(min(freedom / max(1 - unfitted, 1e-6), 1e9))

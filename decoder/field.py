@@ -30,6 +30,7 @@ USUAL_STRENGTH = 0.1
 MOST_CELLS_FOR_EVIDENCE = 4_500  # it takes a dense matrix of the cells
 _ANCHOR = 0.003  # keeps the level of a component of the graph from drifting; 1 for a lone cell
 _HARDLY = 3.0  # nats of evidence
+_CLEARLY = 10.0
 _MOST_STEPS = 500
 
 
@@ -89,28 +90,24 @@ def _structure(graph: Graph, laplacian: Any | None, size: int) -> Any:
 
 
 def _climb(readings: Sequence[Reading], graph: Graph, structure: Any) -> Field:
-    """Go up the evidence over the strengths, from the usual one; it has one summit in practice.
+    """Go through the strengths from weak to strong, until the evidence has clearly fallen.
 
-    Of strengths that the data hardly tell apart, the strongest is taken: the evidence is
-    approximate, and a map that is too rough costs more than one that is too smooth.
+    Each fit starts from the one before: the posterior has several summits, and the way from a
+    weak prior leads to a high one. Of strengths that the data hardly tell apart, the strongest is
+    taken: the evidence is approximate, and too rough a map costs more than too smooth a one.
     """
     constant = 0.5 * _log_determinant(structure.toarray())
-    fits: dict[int, Field] = {}
-
-    def at(index: int) -> Field:
-        if index not in fits:
-            near = min(fits, key=lambda other: abs(other - index), default=None)
-            start = np.zeros(structure.shape[0]) if near is None else fits[near].log_shares
-            fit = _fit(readings, Belief(graph, STRENGTHS[index]), structure, start)
-            evidence = _evidence(readings, fit, structure) + constant
-            fits[index] = Field(fit.shares, fit.log_shares, fit.belief, evidence)
-        return fits[index]
-
-    here = STRENGTHS.index(USUAL_STRENGTH)
-    step = 1 if at(here + 1).evidence > at(here).evidence else -1
-    while 0 <= here + step < len(STRENGTHS) and at(here + step).evidence > at(here).evidence:
-        here += step
-    return fits[max(i for i, f in fits.items() if f.evidence > at(here).evidence - _HARDLY)]
+    start = np.zeros(structure.shape[0])
+    fits: list[Field] = []
+    for strength in STRENGTHS:
+        fit = _fit(readings, Belief(graph, strength), structure, start)
+        evidence = _evidence(readings, fit, structure) + constant
+        fits.append(Field(fit.shares, fit.log_shares, fit.belief, evidence))
+        start = fit.log_shares
+        best = max(field.evidence for field in fits)
+        if all(field.evidence < best - _CLEARLY for field in fits[-2:]):
+            break
+    return [field for field in fits if field.evidence >= best - _HARDLY][-1]
 
 
 def _fit(

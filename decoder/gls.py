@@ -27,6 +27,7 @@ from decoder.noise import RandomString
 
 Floats = NDArray[np.float64]
 
+_TINY = 1e-9
 _CLOSE = 0.005  # of the ratio of observed to expected score variance to 1
 
 
@@ -90,7 +91,7 @@ def balance(solve: Solver, start: float, steps: int) -> Balance:
     tau, history = start, []
     for step in range(steps + 1):
         solution = solve(tau)
-        ratio = null_variance(solution.residual, solve.random) / solution.expected
+        ratio = max(null_variance(solution.residual, solve.random) / solution.expected, _TINY)
         history.append((tau, 1 - 1 / ratio))
         settled = abs(ratio - 1) < _CLOSE or (tau == 0 and ratio <= 1)
         if settled or step == steps:

@@ -55,9 +55,10 @@ def _truncated_quantile(
 
 
 def bisect(rising: Callable[[Floats], Floats], low: Floats, high: Floats) -> Floats:
-    """Where a rising function crosses 0, element by element; `low` or `high` if it never does."""
+    """Where a rising function crosses 0, element by element; exactly `low` if it starts above."""
+    starts_above, bottom = rising(low) >= 0, low
     for _ in range(_BISECTIONS):
         middle = (low + high) / 2
         below = rising(middle) < 0
         low, high = np.where(below, middle, low), np.where(below, high, middle)
-    return (low + high) / 2
+    return np.where(starts_above, bottom, (low + high) / 2)

@@ -128,6 +128,16 @@ class CohortNoise:
     reports: Floats
     repetition: float
 
+    def shown_repetition(self, ratio: float) -> float:
+        """The repetition in [1, rho] at which the noise of a typical bit is `ratio` of ours."""
+        share = np.array([self.random.mean])
+        sampling = self.random.variance
+        once = float(self.bits.mechanism_variance(share, 1.0)[0]) + sampling
+        now = float(self.bits.mechanism_variance(share, self.repetition)[0])
+        now += self.repetition * sampling
+        slope = (now - once) / (self.repetition - 1) if self.repetition > 1 else 1.0
+        return min(max(1.0 + (ratio * now - once) / slope, 1.0), self.repetition)
+
     def covariance(self, positions: Positions, shares: Floats) -> Floats:
         """S_j, (m, k, k), when the candidates hold `shares` (M,) and random strings the rest.
 

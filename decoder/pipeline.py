@@ -42,7 +42,7 @@ def decode(
         leaders, back = np.unique(group, return_inverse=True)
         distinct = tensor if len(leaders) == len(tensor) else tensor[leaders]
         observed = observe(aggregate, distinct, repetition(aggregate, options.repeats))
-        estimate = _estimate(aggregate.params, observed, options)
+        observed, estimate = _settled(aggregate.params, observed, options)
         p = p_values(estimate.tail.deviate(estimate.z), estimate.freedom)
         decision = decide(
             p, estimate.local_fdr, options.correction, options.alpha, options.largest_p
@@ -82,6 +82,24 @@ def bit_noise(mechanism: TwoRoundMechanism) -> BitNoise:
     """The mechanism's integers over 2**16 as probabilities."""
     rounds = (mechanism.p1, mechanism.q1, mechanism.p2, mechanism.q2)
     return BitNoise(*(value / PROBABILITY_SCALE for value in rounds))
+
+
+def _settled(
+    params: RapporParams, observed: Observed, options: DecodeOptions
+) -> tuple[Observed, Estimate]:
+    """Estimate; where repeated reports are only bounded and the data are quieter, once more.
+
+    The repetition is lowered to what the noise in the data shows, plus two standard errors.
+    """
+    estimate = _estimate(params, observed, options)
+    left = observed.centred.size * estimate.unfitted
+    if options.repeats is not None or observed.noise.repetition == 1 or left < 1:
+        return observed, estimate
+    ratio = estimate.ratio * (1 + 2 * np.sqrt(2 / left))
+    if ratio >= 1:
+        return observed, estimate
+    observed = observed.repeated(observed.noise.shown_repetition(ratio))
+    return observed, _estimate(params, observed, options)
 
 
 def _estimate(params: RapporParams, observed: Observed, options: DecodeOptions) -> Estimate:

@@ -1,5 +1,6 @@
 """`python -m rappor_cli`, and the console script `rappor`."""
 
+import os
 import sys
 
 from rappor_cli.main import main
@@ -7,7 +8,13 @@ from rappor_cli.main import main
 
 def run() -> None:
     """Run the command line and leave with its exit code."""
-    sys.exit(main())
+    try:
+        code = main()
+        sys.stdout.flush()
+    except OSError as error:  # standard output is full, or its reader has gone
+        print(f"rappor: {error}", file=sys.stderr)
+        os._exit(1)  # a normal exit would try to flush again, and complain again
+    sys.exit(code)
 
 
 if __name__ == "__main__":

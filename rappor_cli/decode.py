@@ -20,9 +20,12 @@ from decoder import decode as run_decoder
 from decoder.advice import percent
 from decoder.google_files import read_counts, read_map, read_params, write_metrics_json
 from decoder.outputs import results
+from decoder.over_time import Series, decode_over_time
 from decoder.report import p_text
+from decoder.series_outputs import series_rows, write_series
 from decoder.tables import read_repetition, read_shares
 from rappor_cli.remote import fetch_aggregate
+from rappor_cli.windows import Each, windows_of_collector, windows_of_files
 from rappor_core.aggregate import Aggregate
 from rappor_core.params import HashFamily
 
@@ -100,6 +103,9 @@ def decode(
     true_shares: Annotated[
         Path | None, typer.Option(help="CSV of value,share, shown beside estimates.", exists=True)
     ] = None,
+    each: Annotated[
+        Each | None, typer.Option(help="A series by day or week: --from, --to, or several files.")
+    ] = None,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Folder for files.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print results as JSON.")] = False,
 ) -> None:
@@ -114,6 +120,16 @@ def decode(
         largest_p=max_p,
         true_shares=read_shares(true_shares) if true_shares else None,
     )
+    if each:
+        windows = _windows(each, aggregate, collector, metric, first, last)
+        wanted = _candidates(windows[0], candidates, column, numbers, dates, map_file)
+        with _status(f"decoding {len(windows)} windows"):
+            series = decode_over_time(windows, wanted, options)
+        if output:
+            write_series(series, output)
+            write_outputs(series.whole, output)
+        _print_series(series, output, as_json)
+        return
     if params or counts:
         source = _google_aggregate(params, counts, hash_name.value)
     elif collector:
@@ -131,12 +147,33 @@ def decode(
     _print(decoding, output, as_json)
 
 
+def _windows(
+    each: Each,
+    paths: list[Path] | None,
+    collector: str | None,
+    metric: str | None,
+    first: str | None,
+    last: str | None,
+) -> list[Aggregate]:
+    """Aggregates of the windows, oldest first."""
+    if not collector:
+        return windows_of_files([_read_one(path) for path in paths or ()], each)
+    days = _day(first), _day(last)
+    if metric is None or days[0] is None or days[1] is None:
+        raise typer.BadParameter("--each with --collector needs --metric, --from and --to")
+    return list(windows_of_collector(collector, metric, each, days[0], days[1]))
+
+
+def _read_one(path: Path) -> Aggregate:
+    return Aggregate.from_json(path.read_bytes())
+
+
 def _read_aggregates(paths: list[Path] | None) -> Aggregate:
     if not paths:
         raise typer.BadParameter(
             "give --aggregate FILE, or --collector URL --metric NAME, or --params with --counts"
         )
-    whole, *others = (Aggregate.from_json(path.read_bytes()) for path in paths)
+    whole, *others = map(_read_one, paths)
     for other in others:
         whole = whole.merge(other)
     return whole
@@ -212,6 +249,23 @@ def _print(decoding: Decoding, output: Path | None, as_json: bool) -> None:
         console.print(Text(decoding.reason or ""))
     if output:
         console.print(Text(f"files in {output}: results.csv, candidates.csv, report.html and more"))
+
+
+def _print_series(series: Series, output: Path | None, as_json: bool) -> None:
+    """Of each value the first and last share, and the smallest corrected p of a change."""
+    if as_json:
+        print(json.dumps(results(series.whole) | {"series": series_rows(series)}, default=str))
+        return
+    console = Console()
+    title = f"{series.whole.metric}: {len(series.values)} values in {len(series.windows)} windows"
+    table = Table("value", "first", "last", "smallest p of a change", title=Text(title))
+    for i, value in enumerate(series.values[:_SHOWN]):
+        smallest = min(float(change.p_adjusted[i]) for change in series.changes)
+        ends = (percent(float(share)) for share in series.shares[[0, -1], i])
+        table.add_row(Text(value), *ends, p_text(smallest))
+    console.print(table if series.values else Text(series.whole.reason or ""))
+    if output:
+        console.print(Text(f"files in {output}: series.csv, changes.csv, series.html and more"))
 
 
 def _table(decoding: Decoding) -> Table:

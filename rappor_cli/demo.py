@@ -13,16 +13,17 @@ import numpy as np
 import typer
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from client_sdk import Transport
 from client_sdk.randomness import Randomness, system_randomness
 from collector.server import running_collector
 from collector.settings import load_settings
 from decoder import Candidates, DecodeOptions, Decoding, decode, write_outputs
+from decoder.advice import percent
 from decoder.candidates import metric_candidates
 from rappor_cli.progress import progress_bar
 from rappor_cli.remote import ask, fetch_aggregate
+from rappor_cli.text import plain
 from rappor_core.errors import RapporError
 from simulations.demo import Plan, Question, plan_values, plan_words
 from simulations.fleet import Delivery, deliver, encode_fleet
@@ -47,8 +48,9 @@ class Shown:
 
 def demo(
     clients: Annotated[
-        int, typer.Option(min=1, help="Devices in the fleet; with --input the file says.")
-    ] = DEFAULT_CLIENTS,
+        int | None,
+        typer.Option(min=1, help=f"Devices in the fleet, {DEFAULT_CLIENTS:,} if not given."),
+    ] = None,
     seed: Annotated[
         int | None, typer.Option(min=0, help="Repeat a run exactly. Never for real devices.")
     ] = None,
@@ -70,20 +72,24 @@ def demo(
     """Run a fleet of devices, a collector and the decoder on this machine, and show the result."""
     if (input_ is None) != (column is None):
         raise typer.BadParameter("--input and --column go together", param_hint="--input")
-    console = Console()
+    if input_ is None and client_column is not None:
+        raise typer.BadParameter("it goes with --input", param_hint="--client-column")
+    if input_ is not None and clients is not None:
+        raise typer.BadParameter("with --input the file says how many", param_hint="--clients")
+    console = Console(markup=False)
     rng, today = np.random.default_rng(seed), datetime.now(UTC).date()
     epsilons = (epsilon_infinity, epsilon_one)
     if input_ is not None and column is not None:
         plan = plan_values(input_, column, client_column, epsilons, today, rng)
     else:
-        plan = plan_words(clients, epsilons, today, rng)
+        plan = plan_words(clients or DEFAULT_CLIENTS, epsilons, today, rng)
     randomness = system_randomness if seed is None else random.Random(seed).randbytes
     shown = run_demo(plan, today, output, randomness, console.print)
     for item in shown:
         console.print(_table(item))
         for warning in item.decoding.warnings:
             console.print(f"  note: {warning}", soft_wrap=True)
-    console.print(f"\n[bold]What a device spends[/bold] (nats): {plan.cost}", soft_wrap=True)
+    console.print(f"\nWhat a device spends (nats): {plan.cost}", soft_wrap=True)
     for item in shown:
         console.print(f"report: {item.report}", soft_wrap=True)
 
@@ -96,6 +102,8 @@ def run_demo(
     say: Callable[[str], None],
 ) -> list[Shown]:
     """Collector up, fleet through HTTP, day closed, aggregates fetched, decoded; collector down."""
+    if set(str(output)) & set("?#%"):
+        raise DemoError(f"the folder {str(output)!r} has ?, # or % in its name; choose another")
     output.mkdir(parents=True, exist_ok=True)
     metrics_path = output / "metrics.toml"
     metrics_path.write_text(plan.toml, encoding="utf-8")
@@ -158,7 +166,7 @@ def _table(item: Shown) -> Table:
     table = Table(
         title=f"{name}: {summary.num_detected} found of {len(truth):,} held, "
         f"{summary.num_candidates:,} candidates, {summary.num_reports:,} reports; shares of about "
-        f"{100 * summary.visible_share:.2g} % and more are visible",
+        f"{percent(summary.visible_share)} and more are visible",
         title_justify="left",
     )
     for heading in ("value", "true %", "estimate %", "95 % interval", "corrected p", "found"):
@@ -172,5 +180,5 @@ def _table(item: Shown) -> Table:
             interval = f"{100 * row.low:.2f} to {100 * row.high:.2f}"
             cells += [f"{100 * row.share:.2f}", interval, f"{row.p_adjusted:.2g}"]
             cells += ["yes" if value in truth else "yes, wrongly"]
-        table.add_row(*map(Text, cells))
+        table.add_row(*map(plain, cells))
     return table

@@ -74,6 +74,9 @@ def density(
     method: Annotated[MapMethodName, typer.Option(help="Kind of map.")] = MapMethodName.FIELD,
     level: Annotated[float, typer.Option(help="Level of the intervals.")] = 0.95,
     alpha: Annotated[float, typer.Option(help="False share among visible cells.")] = 0.05,
+    repeats: Annotated[
+        float | None, typer.Option(help="Reports by device: sum r^2 / sum r, 1 for one each.")
+    ] = None,
     region: Annotated[
         Path | None, typer.Option(help="GeoJSON polygon: list only cells in it.", exists=True)
     ] = None,
@@ -86,7 +89,7 @@ def density(
 ) -> None:
     """Map where devices usually are, by slot: table, CSV, Parquet, GeoJSON, PNG, HTML."""
     window = _day(first), _day(last)
-    options = DensityOptions(method.value, level=level, alpha=alpha)
+    options = DensityOptions(method.value, level=level, alpha=alpha, repeats=repeats)
     if aggregate:
         groups = group_by_slot(Aggregate.from_json(path.read_bytes()) for path in aggregate)
     elif database and not collector:
@@ -102,9 +105,16 @@ def density(
         raise DecodeError(f"no reports of {metric!r} in this window and these slots")
     maps = make_maps(wanted, options)
     changes = slot_changes(maps, wanted)
+    tracked = "" if as_json and not output else trackability_text(maps[0].metric)
     if output:
-        _write(maps, output, _read_points(points))
-    _print(maps, changes, _region(maps[0], region), output, as_json)
+        _write(maps, output, _read_points(points), tracked)
+    cells = _region(maps[0], region)
+    if as_json:
+        _print_json(maps, cells)
+    else:
+        _print(maps, changes, cells, tracked)
+        if output:
+            print(f"files in {output}: density.csv, density.parquet, density.html and more")
 
 
 SlotWindow = tuple[str, Window]
@@ -231,27 +241,25 @@ def _region(one: Density, path: Path | None) -> set[str] | None:
     return set(region_cells(grid, one.places.levels[-1], json.loads(path.read_text("utf-8"))))
 
 
-def _write(maps: Sequence[Density], folder: Path, points: Sequence[Point]) -> None:
+def _write(maps: Sequence[Density], folder: Path, points: Sequence[Point], note: str) -> None:
     write_density_files(maps, folder)
     if is_of_pairs(maps[0]):
         return
     write_picture(maps, folder / "density.png", points)
-    notes = [trackability_text(maps[0].metric)]
-    (folder / "density.html").write_text(render_page(maps, points, notes), encoding="utf-8")
+    (folder / "density.html").write_text(render_page(maps, points, [note]), encoding="utf-8")
+
+
+def _print_json(maps: Sequence[Density], cells: set[str] | None) -> None:
+    rows = density_table(maps).to_pylist()
+    print(json.dumps([r for r in rows if cells is None or r["cell"] in cells], default=str))
 
 
 def _print(
     maps: Sequence[Density],
     changes: dict[str, Change],
     cells: set[str] | None,
-    output: Path | None,
-    as_json: bool,
+    tracked: str,
 ) -> None:
-    if as_json:
-        rows = density_table(maps).to_pylist()
-        kept = [row for row in rows if cells is None or row["cell"] in cells]
-        print(json.dumps(kept, default=str))
-        return
     console = Console()
     for one in maps:
         console.print(_table(one, cells))
@@ -260,9 +268,7 @@ def _print(
             console.print(Text.assemble(("note ", "yellow"), warning))
     for slot, found in changes.items():
         console.print(_change_table(slot, found))
-    console.print(Text(trackability_text(maps[0].metric)))
-    if output:
-        console.print(Text(f"files in {output}: density.csv, density.parquet, density.html, ..."))
+    console.print(Text(tracked))
 
 
 def _table(one: Density, cells: set[str] | None) -> Table:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from rappor_core.errors import RapporError
@@ -37,12 +37,19 @@ def main(arguments: list[str] | None = None) -> int:
         print(_overview())
         return 0 if arguments else 2
     if arguments[0] == "--version":
-        print(f"rappor {version('rappor-telemetry')}")
+        print(f"rappor {_version()}")
         return 0
     if arguments[0] not in COMMANDS:
         print(f"rappor: unknown command {arguments[0]!r}; see rappor --help", file=sys.stderr)
         return 2
     return _run(arguments[0], arguments[1:])
+
+
+def _version() -> str:
+    try:
+        return version("rappor-telemetry")
+    except PackageNotFoundError:
+        return "from a source tree that is not installed"
 
 
 def _run(name: str, arguments: list[str]) -> int:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import asdict
 from datetime import UTC, datetime
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,7 +15,7 @@ import typer
 from collector.service.collector import COMMAND_LINE
 from rappor_cli.remote import ask_json
 from rappor_cli.store import CollectorOption, DatabaseOption, JsonOption, need_one, opened
-from rappor_core.metrics_file import check_metrics, load_metrics
+from rappor_core.metrics_file import Finding, MetricsFile, check_metrics, load_metrics
 
 app = typer.Typer(help="Check, list, push and retire metrics.", no_args_is_help=True)
 
@@ -32,6 +34,8 @@ def check(
     metrics = load_metrics(file)
     today = datetime.now(UTC).date()
     findings = list(check_metrics(metrics, today=today, population=population))
+    if population is not None and any(m.kind == "location" for m in metrics.declared):
+        findings.extend(_tracking(metrics, population))
     if as_json:
         print(json.dumps([asdict(finding) for finding in findings]))
     else:
@@ -43,6 +47,20 @@ def check(
         )
     if any(finding.level == "error" for finding in findings):
         raise typer.Exit(1)
+
+
+def _tracking(metrics: MetricsFile, population: int) -> Iterable[Finding]:
+    """Attack the location metrics, where the numerical libraries for it are installed."""
+    try:
+        simulate = import_module("simulations.trackability")
+        numpy = import_module("numpy")
+    except ModuleNotFoundError as error:
+        missing = f"re-linking was not tried, as {error.name} is missing: "
+        return [Finding("warning", "", missing + "pip install 'rappor-telemetry[all]'")]
+    found: Iterable[Finding] = simulate.track_findings(
+        metrics, population, numpy.random.default_rng(0)
+    )
+    return found
 
 
 @app.command("list")

@@ -7,8 +7,9 @@ import os
 import urllib.error
 import urllib.request
 from datetime import date
+from http.client import HTTPException
 from typing import Any
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import quote, urlencode
 
 from rappor_core.aggregate import Aggregate
 from rappor_core.errors import RapporError
@@ -35,7 +36,7 @@ def ask(
     Raises RemoteError, with what the collector said.
     """
     url = collector.rstrip("/") + quote(path)
-    if urlsplit(url).scheme not in ("http", "https"):
+    if not collector.isprintable() or not collector.startswith(("http://", "https://")):
         raise RemoteError(f"collector {collector!r} is not an http:// or https:// URL")
     given = {name: value for name, value in (query or {}).items() if value is not None}
     if given:
@@ -43,23 +44,28 @@ def ask(
     request = urllib.request.Request(url, body, method=method)  # noqa: S310 (checked above)
     if body is not None:
         request.add_header("Content-Type", content_type)
-    key = os.environ.get(KEY_VARIABLE)
+    key = os.environ.get(KEY_VARIABLE, "").strip()
+    if not key.isascii() or not key.isprintable():
+        raise RemoteError(f"{KEY_VARIABLE} holds characters that no key has")
     if key:
-        request.add_header("Authorization", f"Bearer {key.strip()}")
+        request.add_header("Authorization", f"Bearer {key}")
     try:
         with urllib.request.urlopen(request, timeout=_SECONDS) as answer:  # noqa: S310
             content: bytes = answer.read()
             return content
     except urllib.error.HTTPError as error:
         raise RemoteError(_told(error)) from error
-    except (urllib.error.URLError, TimeoutError, ConnectionError) as error:
-        reason = getattr(error, "reason", error)
+    except (OSError, HTTPException, ValueError) as error:  # URLError and time-outs are OSErrors
+        reason = getattr(error, "reason", None) or error or type(error).__name__
         raise RemoteError(f"no collector answers at {collector}: {reason}") from error
 
 
 def ask_json(collector: str, path: str, **options: Any) -> Any:
     """As `ask`, and read the answer as JSON."""
-    return json.loads(ask(collector, path, **options))
+    try:
+        return json.loads(ask(collector, path, **options))
+    except ValueError as error:
+        raise RemoteError(f"what answers at {collector} is not a collector: {error}") from error
 
 
 def fetch_aggregate(

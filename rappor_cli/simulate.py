@@ -15,6 +15,7 @@ from rich.table import Table
 from decoder.options import DecodeOptions
 from rappor_cli.calibration import decoder_calibration
 from rappor_cli.decode import CorrectionName, MethodName
+from rappor_cli.location import location, location_attacks
 from simulations import paper
 from simulations.figures import draw_experiments
 from simulations.paper import Experiment
@@ -27,6 +28,8 @@ app = typer.Typer(
 )
 
 app.command("decoder-calibration")(decoder_calibration)
+app.command("location")(location)
+app.command("location-attacks")(location_attacks)
 
 Seed = Annotated[
     int | None, typer.Option(min=0, help="Repeat a run exactly; otherwise the draws are fresh.")
@@ -42,6 +45,7 @@ HEADINGS = {
     "held": "values_held",
     "found": "found_true",
     "false": "found_false",
+    "missed": "found_missed",
     "coverage": "interval_coverage",
     "visible share": "smallest_visible_share",
     "epsilon_one": "epsilon_one",
@@ -114,6 +118,7 @@ def _row(experiment: Experiment) -> dict[str, str | int | float]:
         "values_held": int((experiment.true_shares > 0).sum()),
         "found_true": experiment.true_positives,
         "found_false": experiment.false_positives,
+        "found_missed": experiment.missed,
         "interval_coverage": experiment.coverage,
         "smallest_visible_share": summary.visible_share,
         "epsilon_one": summary.epsilon_one,

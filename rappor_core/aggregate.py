@@ -8,11 +8,13 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Any
 
-from rappor_core.errors import AggregateError, WireFormatError
+from rappor_core.errors import AggregateError, WireFormatError, shown
+from rappor_core.metrics import Metric
 from rappor_core.params import RapporParams
 from rappor_core.strict_json import parse_strict_json
 
 AGGREGATE_VERSION = 1
+MAX_COUNT = 1 << 53  # the largest count that a double holds exactly
 _FIELDS = {
     "version",
     "metric",
@@ -64,6 +66,10 @@ class Aggregate:
             zip(self.reports_per_cohort, self.bit_counts, strict=True)
         ):
             _check_cohort(cohort, total, row, params.num_bits)
+        if (self.first_day is None) != (self.last_day is None):
+            raise AggregateError(
+                f"the window {self.first_day} to {self.last_day} has one end; give both or none"
+            )
         if self.first_day and self.last_day and self.first_day > self.last_day:
             raise AggregateError(f"the window {self.first_day} to {self.last_day} runs backwards")
 
@@ -85,6 +91,10 @@ class Aggregate:
             raise AggregateError(
                 f"{self.metric!r} ({self.params_id}) and {other.metric!r} ({other.params_id}) "
                 "have different meanings and cannot be added"
+            )
+        if not (_dated(self) and _dated(other)):
+            raise AggregateError(
+                f"{self.metric!r}: a window is not known, so the same reports might count twice"
             )
         if _overlap(self, other):
             raise AggregateError(
@@ -121,13 +131,17 @@ class Aggregate:
     def from_json(cls, text: str | bytes) -> Aggregate:
         """Read an aggregate file. Raises WireFormatError or AggregateError, saying what is off."""
         fields = parse_strict_json(text.encode() if isinstance(text, str) else text)
-        if not isinstance(fields, dict) or fields.get("version") != AGGREGATE_VERSION:
-            raise WireFormatError(f"this is not an aggregate file of version {AGGREGATE_VERSION}")
+        if not isinstance(fields, dict) or type(fields.get("version")) is not int:
+            raise WireFormatError("this is not an aggregate file: it has no whole number `version`")
+        if fields["version"] != AGGREGATE_VERSION:
+            raise WireFormatError(
+                f"aggregate file of version {fields['version']}; this reads {AGGREGATE_VERSION}"
+            )
         if fields.keys() != _FIELDS:
             wrong = sorted(map(ascii, fields.keys() ^ _FIELDS))
             raise WireFormatError(f"missing or unknown fields: {', '.join(wrong[:5])}")
         _check_text(fields)
-        return cls(
+        found = cls(
             metric=fields["metric"],
             params=RapporParams.from_dict(fields["params"]),
             reports_per_cohort=_row("reports_per_cohort", fields["reports_per_cohort"]),
@@ -137,6 +151,8 @@ class Aggregate:
             last_day=_day(fields["last_day"]),
             definition=fields["definition"],
         )
+        _check_definition(found)
+        return found
 
 
 def _check_cohort(cohort: int, total: int, row: Sequence[int], num_bits: int) -> None:
@@ -144,10 +160,30 @@ def _check_cohort(cohort: int, total: int, row: Sequence[int], num_bits: int) ->
         raise AggregateError(
             f"cohort {cohort} has {len(row)} bit counts; the parameters say num_bits = {num_bits}"
         )
+    if total > MAX_COUNT:
+        raise AggregateError(f"cohort {cohort}: {shown(total)} reports; {MAX_COUNT:,} at most")
     if total < 0 or (row and not 0 <= min(row) <= max(row) <= total):
         raise AggregateError(
             f"cohort {cohort}: bit counts from {min(row)} to {max(row)} do not fit {total} reports"
         )
+
+
+def _check_definition(aggregate: Aggregate) -> None:
+    """A file's definition, where it holds one, must be that of its own metric and parameters."""
+    if not aggregate.definition:
+        return
+    metric = Metric.from_dict(aggregate.definition)
+    for name, stated, declared in (
+        ("metric", aggregate.metric, metric.name),
+        ("params_id", aggregate.params_id, metric.params_id),
+        ("params", aggregate.params, metric.params),
+    ):
+        if stated != declared:
+            raise AggregateError(f"{name} = {shown(stated)}, but the definition says {declared}")
+
+
+def _dated(aggregate: Aggregate) -> bool:
+    return aggregate.first_day is not None and aggregate.last_day is not None
 
 
 def _overlap(one: Aggregate, other: Aggregate) -> bool:
@@ -173,8 +209,11 @@ def _list(value: Any) -> list[Any]:
 
 
 def _row(name: str, value: Any) -> tuple[int, ...]:
-    if type(value) is not list or any(type(count) is not int for count in value):
-        raise WireFormatError(f"{name} holds something other than whole numbers")
+    if type(value) is not list:
+        raise WireFormatError(f"{name} holds {shown(value)}, which is not a list")
+    for count in value:
+        if type(count) is not int:
+            raise WireFormatError(f"{name} holds {shown(count)}, which is not a whole number")
     return tuple(value)
 
 
@@ -182,6 +221,8 @@ def _day(text: Any) -> date | None:
     if text is None:
         return None
     try:
-        return date.fromisoformat(text)
+        if date.fromisoformat(text).isoformat() != text:
+            raise ValueError
     except (TypeError, ValueError):
-        raise WireFormatError(f"day {text!r} is not a date YYYY-MM-DD") from None
+        raise WireFormatError(f"day {shown(text)} is not a date YYYY-MM-DD") from None
+    return date.fromisoformat(text)

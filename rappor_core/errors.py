@@ -11,6 +11,21 @@ RapporError
 Messages repeat the bad value and name the way out. None of them holds a secret.
 """
 
+from reprlib import Repr
+
+_SHOWN_CHARACTERS = 60
+
+
+def shown(value: object) -> str:
+    """A bad value for a message: ASCII, so that no terminal is steered by it, and cut if long."""
+    if type(value) is int and value.bit_length() > 1_000:
+        return f"an integer of {value.bit_length()} bits"
+    short = Repr()
+    short.maxstring = short.maxother = _SHOWN_CHARACTERS
+    short.maxlist = short.maxtuple = 8
+    short.maxdict = short.maxlevel = 3
+    return short.repr(value).encode("ascii", "backslashreplace").decode("ascii")
+
 
 class RapporError(Exception):
     """Base of every error that this product raises on purpose."""

@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from rappor_core.errors import InformationLostError, ParameterError
+from rappor_core.errors import InformationLostError, ParameterError, shown
 
 PROBABILITY_BITS = 16
 PROBABILITY_SCALE = 1 << PROBABILITY_BITS
@@ -32,7 +32,7 @@ def quantise(name: str, probability: float) -> int:
     without being it: a coin that should fall sometimes must not be one that never does.
     """
     if isinstance(probability, bool) or not isinstance(probability, int | float):
-        raise ParameterError(f"{name} = {probability!r} is not a number between 0 and 1")
+        raise ParameterError(f"{name} = {shown(probability)} is not a number between 0 and 1")
     if not 0.0 <= probability <= 1.0:
         raise ParameterError(f"{name} = {probability!r} is not between 0 and 1")
     scaled = round(probability * PROBABILITY_SCALE)
@@ -63,7 +63,7 @@ class TwoRoundMechanism:
             value = getattr(self, name)
             if type(value) is not int or not 0 <= value <= PROBABILITY_SCALE:
                 raise ParameterError(
-                    f"{name} = {value!r} is not an integer between 0 and {PROBABILITY_SCALE}"
+                    f"{name} = {shown(value)} is not an integer between 0 and {PROBABILITY_SCALE}"
                 )
         if self.p1 == self.q1:
             raise InformationLostError(
@@ -81,7 +81,12 @@ class TwoRoundMechanism:
     @classmethod
     def rappor(cls, prob_f: float, prob_p: float, prob_q: float) -> TwoRoundMechanism:
         """Make RAPPOR's mechanism from f, p and q in [0, 1] (arXiv:1407.6981, section 2)."""
-        q1 = quantise("prob_f / 2", _checked("prob_f", prob_f) / 2)
+        quantise("prob_f", prob_f)  # so that a message shows what was given
+        q1 = quantise("prob_f / 2", prob_f / 2)
+        if 2 * q1 == PROBABILITY_SCALE:
+            raise InformationLostError(
+                f"prob_f = {prob_f!r}: the permanent response keeps nothing; choose f below 1"
+            )
         p2 = quantise("prob_q", prob_q)
         return cls(p1=PROBABILITY_SCALE - q1, q1=q1, p2=p2, q2=quantise("prob_p", prob_p))
 
@@ -96,7 +101,9 @@ class TwoRoundMechanism:
         p1 = math.floor(PROBABILITY_SCALE * _sigmoid(epsilon_infinity / 2))
         q1 = PROBABILITY_SCALE - p1
         target = PROBABILITY_SCALE * _sigmoid(epsilon_one / 2)
-        return cls._solved(p1, q1, (target - q1) / (p1 - q1) if p1 > q1 else 0.5)
+        _check_certain(epsilon_infinity, q1)
+        second = (target - q1) / (p1 - q1) if p1 > q1 else 0.5
+        return cls._solved(p1, q1, second, (epsilon_infinity, epsilon_one))
 
     @classmethod
     def optimised(cls, epsilon_infinity: float, epsilon_one: float) -> TwoRoundMechanism:
@@ -108,7 +115,9 @@ class TwoRoundMechanism:
         q1 = math.ceil(PROBABILITY_SCALE * _sigmoid(-epsilon_infinity))
         target = PROBABILITY_SCALE * _sigmoid(epsilon_one)
         spread = PROBABILITY_SCALE - 2 * q1
-        return cls._solved(PROBABILITY_SCALE // 2, q1, (target - q1) / spread if spread else 0.5)
+        _check_certain(epsilon_infinity, q1)
+        second = (target - q1) / spread if spread else 0.5
+        return cls._solved(PROBABILITY_SCALE // 2, q1, second, (epsilon_infinity, epsilon_one))
 
     @classmethod
     def symbols(
@@ -147,12 +156,15 @@ class TwoRoundMechanism:
         return cls(p1=PROBABILITY_SCALE, q1=0, p2=PROBABILITY_SCALE // 2, q2=q2)
 
     @classmethod
-    def _solved(cls, p1: int, q1: int, p2: float, /) -> TwoRoundMechanism:
+    def _solved(
+        cls, p1: int, q1: int, p2: float, epsilons: tuple[float, float]
+    ) -> TwoRoundMechanism:
         """Finish a mechanism whose second round is symmetric with P(S=1 | B'=1) = `p2`."""
         if p2 > 1:
             raise ParameterError(
-                "epsilon_one is too close to epsilon_infinity: no instantaneous response can reach "
-                "it with probabilities over 2**16; lower epsilon_one"
+                f"epsilon_one = {epsilons[1]!r} is too close to epsilon_infinity = "
+                f"{epsilons[0]!r}: no instantaneous response can reach it with probabilities over "
+                "2**16; lower epsilon_one"
             )
         kept = math.floor(PROBABILITY_SCALE * p2)
         return cls(p1=p1, q1=q1, p2=kept, q2=PROBABILITY_SCALE - kept)
@@ -177,10 +189,13 @@ class TwoRoundMechanism:
         return mixed / (PROBABILITY_SCALE * PROBABILITY_SCALE)
 
 
-def _checked(name: str, probability: float) -> float:
-    """Check a probability before it is halved, so that the message shows what was given."""
-    quantise(name, probability)
-    return probability
+def _check_certain(epsilon_infinity: float, q1: int) -> None:
+    """Refuse a first round that would never lie: a promise so weak that 2**16 cannot hold it."""
+    if q1 == 0:
+        raise ParameterError(
+            f"epsilon_infinity = {epsilon_infinity!r} is more than probabilities over "
+            f"{PROBABILITY_SCALE} can promise; use 20 or less, or prob_f = 0 for none"
+        )
 
 
 def _check_epsilons(epsilon_infinity: float, epsilon_one: float) -> None:

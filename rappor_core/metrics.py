@@ -11,7 +11,7 @@ from datetime import date
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from rappor_core.errors import MetricsFileError, ParameterError, ValueRefusedError
+from rappor_core.errors import MetricsFileError, ParameterError, ValueRefusedError, shown
 from rappor_core.hashing import bloom_bits, canonical, normalise
 from rappor_core.params import Encoding, RapporParams
 from rappor_core.reserved import OTHER
@@ -25,6 +25,7 @@ Period = Literal["day", "week", "month"]
 DEFAULT_MIN_REPORTS = 1_000
 DEFAULT_ACCEPT_DAYS = 7
 MAX_ACCEPT_DAYS = 90
+MAX_REPORTS_FOR_LIFE = 10**9
 MEANING_VERSION = 1
 
 _ENCODINGS: dict[str, tuple[Encoding, ...]] = {
@@ -44,6 +45,8 @@ class Metric:
         `location` (a cell of a grid; one slot and level of a declared metric, `name/slot/level`).
     expires: the last day on which it is collected.
     fallback: what is encoded past the cap on memoised values; it has its own place in the cap.
+    no_data: what a device that has used the metric sends for a period in which nothing was recorded
+        (a silence would tell); a value like any other in the cap. None: nothing is sent.
     max_memoized_values: distinct values for life.  max_reports: reports for life, None = no cap.
     period, max_reports_per_period: at most so many reports in each period.
     min_reports: a day with fewer is merged with the next before it is served.
@@ -68,6 +71,7 @@ class Metric:
     accept_days: int = DEFAULT_ACCEPT_DAYS
     keep_raw_days: int = 0
     location: Location | None = None
+    no_data: str | None = None
 
     def __post_init__(self) -> None:
         """Bring categories into the one form of strings; check each key alone, then together."""
@@ -77,6 +81,7 @@ class Metric:
         self._check_numbers()
         self._check_categories()
         self._check_location()
+        self._check_no_data()
         self._check_lifetime()
 
     def _check_name(self) -> None:
@@ -118,9 +123,9 @@ class Metric:
             if type(value) is not int or not lowest <= value <= highest:
                 self._refuse(key, f"is not a whole number from {lowest} to {highest:,}")
         if self.max_reports is not None and (
-            type(self.max_reports) is not int or self.max_reports < 1
+            type(self.max_reports) is not int or not 1 <= self.max_reports <= MAX_REPORTS_FOR_LIFE
         ):
-            self._refuse("max_reports", "is not a whole number of 1 or more")
+            self._refuse("max_reports", f"is not a whole number from 1 to {MAX_REPORTS_FOR_LIFE:,}")
 
     def _check_categories(self) -> None:
         if self.kind != "category":
@@ -160,11 +165,26 @@ class Metric:
             self._refuse("fallback", "has no use: a boolean has two values, both may be memoised")
         elif self.kind == "category" and canonical(self.fallback) not in self.categories:
             self._refuse("fallback", "is not one of the categories")
+        taken = {canonical(v) for v in (self.fallback, self.no_data) if v is not None}
+        if self.params.mechanism.has_permanent_round and self.max_memoized_values <= len(taken):
+            self._refuse(
+                "max_memoized_values",
+                "leaves no place beside fallback and no_data, which alone would ever be sent; "
+                f"use {len(taken) + 1} or more",
+            )
         if self.kind == "boolean" and self.max_memoized_values != 2:
             self._refuse("max_memoized_values", "must be 2 for a boolean")
 
+    def _check_no_data(self) -> None:
+        if self.no_data is None:
+            return
+        if type(self.no_data) is not str or self.kind not in ("string", "category"):
+            self._refuse("no_data", "is not a string, or its metric no 'string' or 'category'")
+        if self.kind == "category" and canonical(self.no_data) not in self.categories:
+            self._refuse("no_data", "is not one of the categories")
+
     def _refuse(self, key: str, why: str) -> None:
-        raise MetricsFileError(f"metric {self.name!r}: {key} = {getattr(self, key)!r} {why}")
+        raise MetricsFileError(f"metric {self.name!r}: {key} = {shown(getattr(self, key))} {why}")
 
     @property
     def num_values(self) -> int | None:
@@ -259,6 +279,8 @@ class Metric:
             del definition["location"]
         else:
             definition["location"] = self.location.to_dict()
+        if self.no_data is None:
+            del definition["no_data"]
         return definition
 
     @classmethod
@@ -267,6 +289,8 @@ class Metric:
         expected = {field.name for field in fields(cls)}
         if definition.get("kind") != "location":
             expected.remove("location")
+        if "no_data" not in definition:
+            expected.remove("no_data")
         if definition.keys() != expected:
             wrong = sorted(map(ascii, definition.keys() ^ expected))
             raise MetricsFileError(f"a definition lacks or has unknown keys: {', '.join(wrong)}")
@@ -280,7 +304,7 @@ class Metric:
 
                 known["location"] = Location.from_dict(definition["location"])
         except (TypeError, ValueError, AttributeError) as error:
-            raise MetricsFileError(f"metric {definition['name']!a}: {error}") from error
+            raise MetricsFileError(f"metric {shown(definition['name'])}: {error}") from error
         return cls(**known)
 
 
@@ -289,6 +313,6 @@ def encodings_of(kind: str) -> tuple[Encoding, ...]:
 
     Raises ParameterError for an unknown kind.
     """
-    if kind not in _ENCODINGS:
+    if not isinstance(kind, str) or kind not in _ENCODINGS:
         raise ParameterError(f"kind = {kind!r} is not one of {', '.join(get_args(Kind))}")
     return _ENCODINGS[kind]

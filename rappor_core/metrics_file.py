@@ -10,11 +10,12 @@ from datetime import date
 from pathlib import Path
 from typing import Any, Literal
 
-from rappor_core.errors import MetricsFileError, ParameterError
+from rappor_core.errors import MetricsFileError, ParameterError, shown
 from rappor_core.metrics import Metric, encodings_of
 from rappor_core.metrics_tables import (
     NOISE_KEYS,
     SHAPE_KEYS,
+    is_positive,
     needed,
     read_mechanism,
     refuse,
@@ -22,6 +23,7 @@ from rappor_core.metrics_tables import (
 )
 from rappor_core.params import RapporParams
 
+MAX_CHARACTERS = 1_000_000
 _TOP_KEYS = {"budget", "metrics"}
 _METRIC_KEYS = {
     "kind",
@@ -31,6 +33,7 @@ _METRIC_KEYS = {
     "max_memoized_values",
     "categories",
     "fallback",
+    "no_data",
     "max_reports",
     "period",
     "max_reports_per_period",
@@ -100,9 +103,15 @@ def load_metrics(path: str | Path) -> MetricsFile:
 
 def parse_metrics(text: str) -> MetricsFile:
     """Read the text of a `metrics.toml`. Raises MetricsFileError."""
+    if len(text) > MAX_CHARACTERS:
+        raise MetricsFileError(
+            f"{len(text):,} characters; a metrics.toml has {MAX_CHARACTERS:,} at most"
+        )
     try:
         document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except RecursionError:
+        raise MetricsFileError("not TOML that can be read: nested too deeply") from None
+    except ValueError as error:  # TOMLDecodeError, and numbers of thousands of digits
         raise MetricsFileError(f"not TOML: {error}") from error
     refuse_unknown("the file", document, _TOP_KEYS)
     tables = document.get("metrics")
@@ -128,11 +137,11 @@ def check_metrics(
         )
     for metric in file.declared:
         if metric.expires < today:
-            yield Finding("error", metric.name, f"expired on {metric.expires}")
+            yield Finding("error", metric.base_name, f"expired on {metric.expires}")
         if math.isinf(metric.params.epsilon_infinity):
             yield Finding(
                 "warning",
-                metric.name,
+                metric.base_name,
                 f"no permanent response: {metric.max_reports} reports cost up to epsilon "
                 f"{metric.lifetime_epsilon:.2f}; the bound is the count of reports alone",
             )
@@ -150,17 +159,19 @@ def _tracking(metric: Metric, population: int) -> Iterator[Finding]:
     if crowd < 1_000:
         yield Finding(
             "warning",
-            metric.name,
+            metric.base_name,
             f"about {crowd:.0f} devices in each of {metric.params.num_cohorts} cohorts: "
             "the cohort, which is public, narrows the crowd; use fewer cohorts",
         )
+    if metric.kind == "location":
+        return  # `rappor metrics check` runs the attack itself
     lie = metric.params.mechanism.q1 / (1 << 16)
     entropy = -lie * math.log2(lie) - (1 - lie) * math.log2(1 - lie) if 0 < lie < 1 else 0.0
     pattern = metric.params.num_bits * entropy
     if pattern > math.log2(max(crowd, 2)):
         yield Finding(
             "warning",
-            metric.name,
+            metric.base_name,
             f"a permanent response of {metric.params.num_bits} bits carries about {pattern:.0f} "
             f"bits that tell devices apart, and a cohort of {crowd:.0f} needs only "
             f"{math.log2(max(crowd, 2)):.0f}: long series of reports could be linked; use fewer "
@@ -170,7 +181,7 @@ def _tracking(metric: Metric, population: int) -> Iterator[Finding]:
 
 def _metrics(name: str, table: Any) -> Iterable[Metric]:
     if not isinstance(table, dict):
-        raise MetricsFileError(f"metric {name!r}: {table!r} is not a table")
+        raise MetricsFileError(f"metric {name!r}: {shown(table)} is not a table")
     if table.get("kind") == "location":
         from rappor_core.metrics_file_location import location_metrics  # only where there is one
 
@@ -200,7 +211,7 @@ def _categories(name: str, table: Mapping[str, Any]) -> tuple[str, ...]:
     categories = table.get("categories", [])
     if not isinstance(categories, list) or not all(isinstance(c, str) for c in categories):
         raise MetricsFileError(
-            f"metric {name!r}: categories = {categories!r} is not a list of text"
+            f"metric {name!r}: categories = {shown(categories)} is not a list of text"
         )
     return tuple(categories)
 
@@ -237,8 +248,8 @@ def _check_budget(file: MetricsFile) -> None:
 def _budget(value: Any) -> float | None:
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
-        raise MetricsFileError(f"budget = {value!r} is not a positive number of nats")
+    if not is_positive(value):
+        raise MetricsFileError(f"budget = {shown(value)} is not a positive number of nats")
     return float(value)
 
 

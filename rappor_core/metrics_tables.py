@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
-from rappor_core.errors import MetricsFileError
+from rappor_core.errors import MetricsFileError, shown
 from rappor_core.mechanism import TwoRoundMechanism
 
 SHAPE_KEYS = {"num_bits", "num_hashes", "num_cohorts", "hash"}
 NOISE_KEYS = {"mechanism", "prob_f", "prob_p", "prob_q", "epsilon_infinity", "epsilon_one"}
+LARGEST_EPSILON = 1e6  # nats; beyond it a promise says nothing and numbers overflow
 _MECHANISMS = ("rappor", "l-sue", "l-osue")
 
 
@@ -21,7 +21,7 @@ def read_mechanism(
     epsilons = {key: table[key] for key in ("epsilon_infinity", "epsilon_one") if key in table}
     probabilities = {key for key in ("prob_f", "prob_p", "prob_q") if key in table}
     choice = table.get("mechanism", "rappor")
-    if choice not in _MECHANISMS:
+    if not isinstance(choice, str) or choice not in _MECHANISMS:
         refuse(name, "mechanism", choice, f"is not one of {', '.join(_MECHANISMS)}")
     if epsilons and probabilities:
         both = sorted(probabilities | epsilons.keys())
@@ -45,9 +45,14 @@ def read_mechanism(
 def positive(name: str, table: Mapping[str, Any], key: str) -> float:
     """Read a key that must be a positive number of nats."""
     value = needed(name, table, key)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+    if not is_positive(value):
         refuse(name, key, value, "is not a positive number of nats")
     return float(value)
+
+
+def is_positive(value: object) -> bool:
+    """Whether a value is a number of nats that a device could spend."""
+    return type(value) in (int, float) and 0 < value < LARGEST_EPSILON  # type: ignore[operator]
 
 
 def needed(name: str, table: Mapping[str, Any], key: str) -> Any:
@@ -61,10 +66,11 @@ def refuse_unknown(where: str, table: Mapping[str, Any], known: set[str]) -> Non
     """Refuse the first key that is not known, with its value."""
     for key in sorted(table.keys() - known):
         raise MetricsFileError(
-            f"{where}: unknown key {key} = {table[key]!r}; known are {', '.join(sorted(known))}"
+            f"{where}: unknown key {shown(key)[1:-1]} = {shown(table[key])}; "
+            f"known are {', '.join(sorted(known))}"
         )
 
 
 def refuse(name: str, key: str, value: Any, why: str) -> NoReturn:
     """Raise MetricsFileError that names the metric, the key and the value."""
-    raise MetricsFileError(f"metric {name!r}: {key} = {value!r} {why}")
+    raise MetricsFileError(f"metric {name!r}: {key} = {shown(value)} {why}")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, cast, get_args
 
 from rappor_core import privacy
-from rappor_core.errors import ParameterError
+from rappor_core.errors import ParameterError, shown
 from rappor_core.mechanism import PROBABILITY_SCALE, TwoRoundMechanism
 
 Encoding = Literal["bloom", "one_hot", "boolean", "symbol"]
@@ -199,4 +199,4 @@ class RapporParams:
 
 def _check_whole(name: str, value: object, largest: int) -> None:
     if type(value) is not int or not 1 <= value <= largest:
-        raise ParameterError(f"{name} = {value!r} is not a whole number from 1 to {largest}")
+        raise ParameterError(f"{name} = {shown(value)} is not a whole number from 1 to {largest}")

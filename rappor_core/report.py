@@ -17,16 +17,19 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from itertools import groupby
-from typing import Any
+from typing import Any, NamedTuple
 
-from rappor_core.errors import WireFormatError
-from rappor_core.strict_json import parse_quickly, parse_strict_json, shown
+from rappor_core.errors import WireFormatError, shown
+from rappor_core.params import MAX_BITS
+from rappor_core.strict_json import parse_quickly, parse_strict_json
 
 WIRE_VERSION = 1
 BINARY_MAGIC = b"RAPR"
 JSON_CONTENT_TYPE = "application/json"
 BINARY_CONTENT_TYPE = "application/vnd.rappor.batch"
 MAX_METRIC_BYTES = 128
+MAX_REPORT_BYTES = MAX_BITS // 8
+MAX_BASE64_CHARACTERS = 4 * -(-MAX_REPORT_BYTES // 3)
 MAX_REPORTS = 10_000
 EPOCH = date(1970, 1, 1)
 
@@ -41,8 +44,7 @@ _BATCH_QUOTES = 2 * (3 + 1)  # three keys, one string
 _REPORT_QUOTES = 2 * (5 + 4)  # five keys, four strings
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(NamedTuple):
     """One message of one device about one metric.
 
     metric: its name.  params_id: 32 hexadecimal digits.  cohort: 0 to 65,535.
@@ -144,7 +146,17 @@ def decode_json_groups(body: bytes, *, max_reports: int = MAX_REPORTS) -> Groupe
 
 
 def encode_binary(batch: Batch) -> bytes:
-    """Write a batch as bytes; a run of reports alike in all but cohort and bits is one group."""
+    """Write a batch as bytes; a run of reports alike in all but cohort and bits is one group.
+
+    Raises WireFormatError for a batch that no decoder would take.
+    """
+    try:
+        return _packed(batch)
+    except (struct.error, ValueError, OverflowError) as error:
+        raise WireFormatError(f"the batch does not fit the binary form: {error}") from error
+
+
+def _packed(batch: Batch) -> bytes:
     groups = [(key, list(run)) for key, run in groupby(batch.reports, _group_key)]
     parts = [_HEADER.pack(BINARY_MAGIC, WIRE_VERSION, bytes.fromhex(batch.batch_id), len(groups))]
     for (metric, params_id, day, num_bytes), run in groups:
@@ -205,7 +217,7 @@ def _read_group(body: bytes, offset: int, max_reports: int) -> tuple[ReportGroup
     params_id, days, num_bytes, count = _unpack(_GROUP, body, name_end)
     start = name_end + _GROUP.size
     end = start + (_COHORT.size + num_bytes) * count
-    if count == 0 or num_bytes == 0:
+    if count == 0 or not 1 <= num_bytes <= MAX_REPORT_BYTES:
         raise WireFormatError(f"a group of {count} reports of {num_bytes} bytes of bits")
     _check_count(count, max_reports)
     if end > len(body):
@@ -241,13 +253,15 @@ def _ungrouped(batch: GroupedBatch) -> Batch:
 
 def _bits_from_text(index: int, text: Any) -> bytes:
     try:
-        if type(text) is not str or not text:
+        if type(text) is not str or not 1 <= len(text) <= MAX_BASE64_CHARACTERS:
             raise ValueError
         bits = binascii.a2b_base64(text, strict_mode=True)
         if binascii.b2a_base64(bits, newline=False) != text.encode("ascii"):
             raise ValueError  # spare bits that are not zero
     except (ValueError, binascii.Error):
-        raise WireFormatError(f"report {index}: bits {shown(text)} is not base64") from None
+        raise WireFormatError(
+            f"report {index}: bits {shown(text)} is not base64 of 1 to {MAX_REPORT_BYTES} bytes"
+        ) from None
     return bits
 
 
@@ -255,9 +269,14 @@ def _day_from_text(where: str, text: Any) -> date:
     try:
         if type(text) is not str or not _DAY.fullmatch(text):
             raise ValueError
-        return date.fromisoformat(text)
+        day = date.fromisoformat(text)
+        if day < EPOCH:
+            raise ValueError
     except ValueError:
-        raise WireFormatError(f"{where}: day {shown(text)} is not a date YYYY-MM-DD") from None
+        raise WireFormatError(
+            f"{where}: day {shown(text)} is not a date YYYY-MM-DD from 1970 on"
+        ) from None
+    return day
 
 
 def _day_from_number(days: int) -> date:

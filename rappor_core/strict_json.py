@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from typing import Any, NoReturn
 
-from rappor_core.errors import WireFormatError
+from rappor_core.errors import WireFormatError, shown
 
 
 def parse_quickly(body: bytes) -> tuple[Any, int]:
@@ -55,11 +55,3 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _no_constant(text: str) -> NoReturn:
     raise WireFormatError(f"{text} is not a JSON number")
-
-
-def shown(value: Any) -> str:
-    """A bad value, short enough for a message and safe in a log line."""
-    if not isinstance(value, str | int | float | None):
-        return f"of type {type(value).__name__}"
-    text = ascii(value)
-    return text if len(text) <= 60 else text[:57] + "..."

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import t as student
 from threadpoolctl import threadpool_limits
 
 from decoder.bit_tensor import Positions, mark_repeated, scatter_sums
@@ -173,7 +174,8 @@ def run_cell(cell: Cell, method: Method = "cavity") -> RunScore:
         estimate = fit(sample, method)
     p = p_values(estimate.tail.deviate(estimate.z), estimate.freedom)
     truth = sample.true_shares
-    inside = (estimate.low <= truth) & (truth <= estimate.high)
+    margin = float(student.isf((1 - LEVEL) / 2, estimate.freedom)) * estimate.std_errors
+    inside = np.abs(estimate.shares - truth) <= margin  # not clipped at 0: that only helps
     order = np.argsort(p, kind="stable")
     wrong = truth == 0
     return RunScore(

@@ -36,9 +36,7 @@ def draw_aggregate(
     for cohort, row in enumerate(holders):
         for value in np.flatnonzero(row):
             truth[cohort, _bits(values[value], int(value), cohort, params)] += row[value]
-    counts = rng.binomial(truth, params.q_star) + rng.binomial(
-        cohorts[:, None] - truth, params.p_star
-    )
+    counts = _noisy(truth, cohorts, params, rng)
     aggregate = Aggregate(
         metric=metric,
         params=params,
@@ -46,6 +44,21 @@ def draw_aggregate(
         bit_counts=tuple(map(tuple, counts.tolist())),
     )
     return aggregate, holders.sum(axis=0)
+
+
+def _noisy(
+    truth: Counts, cohorts: Counts, params: RapporParams, rng: np.random.Generator
+) -> Counts:
+    """What is reported of `truth` (m, k) true bits, or true symbols, of one report a device."""
+    if params.encoding != "symbol":
+        others = cohorts[:, None] - truth
+        return np.asarray(rng.binomial(truth, params.q_star) + rng.binomial(others, params.p_star))
+    reported = np.zeros_like(truth)
+    for symbol in range(params.num_bits):
+        chances = np.full(params.num_bits, params.p_star)
+        chances[symbol] = params.q_star
+        reported += rng.multinomial(truth[:, symbol], chances / chances.sum())
+    return reported
 
 
 def _bits(value: str, index: int, cohort: int, params: RapporParams) -> list[int]:

@@ -55,6 +55,7 @@ def _draw(panel: Axes, experiment: Experiment) -> None:
         loc="left",
         fontsize=10,
     )
+    panel.set_xlabel("candidates, in the order of the list")
     panel.set_ylabel("share, %")
     panel.set_xlim(-1, len(experiment.values))
     panel.margins(x=0)

@@ -48,6 +48,15 @@ class Experiment:
         return int((self.decoding.candidates.detected & (self.true_shares == 0)).sum())
 
     @property
+    def missed(self) -> int:
+        """Values that were found, and whose interval after selection misses the true share."""
+        table = self.decoding.candidates
+        inside = (table.selected_low <= self.true_shares) & (
+            self.true_shares <= table.selected_high
+        )
+        return int((table.detected & ~inside).sum())
+
+    @property
     def coverage(self) -> float:
         """Share of all candidates whose interval holds the realised share."""
         table = self.decoding.candidates

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rappor_core.errors import RapporError
+from rappor_core.hashing import canonical
 
 Floats = NDArray[np.float64]
 
@@ -106,7 +107,7 @@ def _opened(path: Path) -> IO[str]:
 def _rows(reader: csv.DictReader[str], column: str, client_column: str | None) -> Iterator[Holding]:
     for number, row in enumerate(reader):
         client = row[client_column] if client_column else str(number)
-        yield Holding(client or "", row[column] or "")
+        yield Holding(client or "", canonical(row[column] or ""))
 
 
 def _check_columns(

@@ -1,71 +1,32 @@
-"""How far reports of one device can be told to be its own: what memoisation does not hide.
+"""How far reports of one device can be told to be its own, in words: what memoisation leaves open.
 
-An observer who can link a device's reports over some periods sees its permanent bits through the
-instantaneous noise. Two attacks, both by the best score there is, the log likelihood ratio of
-"the same permanent response" against "another one", and both within one cohort, which is public:
-whether the value changed between two series (AUC, .5 is a guess), and which of a crowd's second
-series belongs to a first one (share found).
-
-Here by the first two moments of the score, in closed form but for sums over counts; the attacks
-themselves are run in `simulations.location_attacks`. No numerical library is needed.
+The figures are those of `location_attacks`, run for a metric's own parameters.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
 
-from rappor_core.mechanism import PROBABILITY_SCALE
+import numpy as np
+from threadpoolctl import threadpool_limits
+
 from rappor_core.metrics import Metric
+from rappor_core.metrics_file import Finding, MetricsFile
 from rappor_core.params import RapporParams
+from simulations.location_attacks import AttackResult, attack
 
-PERIODS_A_YEAR = {"day": 365, "week": 52, "month": 12}
 CROWD = 1_500
-MOST_COUNTS = 400  # reports of one series that are told apart
-_STEPS = 400
-
-
-@dataclass(frozen=True)
-class Score:
-    """Mean and variance of the score of two series: of one response, and of two."""
-
-    mean_same: float
-    variance_same: float
-    mean_other: float
-    variance_other: float
-
-    @property
-    def change_auc(self) -> float:
-        """P(a pair of series without a change scores above one with a change)."""
-        spread = math.sqrt(self.variance_same + self.variance_other)
-        return _normal((self.mean_same - self.mean_other) / spread) if spread > 0 else 0.5
-
-    def relinked(self, crowd: int) -> float:
-        """Share of series found among those of `crowd` devices, one each, as normal scores."""
-        if self.variance_same <= 0 or self.variance_other <= 0:
-            return 1 / crowd
-        same, other = math.sqrt(self.variance_same), math.sqrt(self.variance_other)
-        width, total = 12 / _STEPS, 0.0
-        for step in range(_STEPS):
-            z = -6 + (step + 0.5) * width
-            score = self.mean_same + z * same
-            below = _normal((score - self.mean_other) / other)
-            total += math.exp(-z * z / 2) * below ** (crowd - 1) * width
-        return max(total / math.sqrt(2 * math.pi), 1 / crowd)
-
-
-def series_score(params: RapporParams, reports: int) -> Score:
-    """Score two series of `reports` reports each (1 to 400 are told apart)."""
-    reports = min(reports, MOST_COUNTS)
-    if params.encoding == "symbol":
-        return _symbol_score(params, reports)
-    one = _bit_score(params, reports)
-    bits = params.num_bits
-    return Score(*(bits * moment for moment in one))
+PERIODS = (1, 7, 30)
+PERIODS_A_YEAR = {"day": 365, "week": 52, "month": 12}
+WORRYING = 0.05  # of devices re-linked after a year
+_MOST_BITS = 128  # more bits only make the attacks stronger, and slower to run
 
 
 def reports_in(metric: Metric, periods: int) -> int:
-    """How many reports of one slot a device sends in so many periods; at least 1."""
+    """How many reports of one slot a device sends in so many periods: 1 or more."""
     location = metric.location
     if location is None or location.mode == "memo":
         return periods
@@ -73,64 +34,64 @@ def reports_in(metric: Metric, periods: int) -> int:
     return min(sent, metric.max_reports or sent)
 
 
-def trackability_text(metric: Metric, crowd: int = CROWD) -> str:
-    """What accuracy costs, in words: the two attacks after 1, 7 and 30 periods."""
-    parts = []
-    for periods in (1, 7, 30):
-        score = series_score(metric.params, reports_in(metric, periods))
-        parts.append(
-            f"after {periods} a change of place is guessed with AUC {score.change_auc:.2f} and "
-            f"{score.relinked(crowd):.1%} of devices are re-linked"
-        )
+def attacks_on(
+    metric: Metric, periods: tuple[int, ...], crowd: int, rng: np.random.Generator
+) -> list[AttackResult]:
+    """Attack devices of one cohort that report for so many periods before, and as many after."""
+    params = _attackable(metric.params)
+    with threadpool_limits(1):
+        return [attack(params, reports_in(metric, number), crowd, rng) for number in periods]
+
+
+def _attackable(params: RapporParams) -> RapporParams:
+    if params.encoding == "one_hot" and params.num_bits > _MOST_BITS:
+        return replace(params, num_bits=_MOST_BITS)
+    return params
+
+
+def trackability_text(metric: Metric) -> str:
+    """What the accuracy of these parameters costs: both attacks after 1, 7 and 30 periods."""
+    if metric.location is not None and metric.location.mode == "once":
+        return "Each device reports once for life: there is no second report to link it to."
+    found = attacks_on(metric, PERIODS, CROWD, np.random.default_rng(0))
+    parts = [
+        f"after {periods} a change of place is guessed with AUC {result.change_auc:.2f} and "
+        f"{result.relinked:.1%} of devices are re-linked"
+        for periods, result in zip(PERIODS, found, strict=True)
+    ]
     return (
-        f"What it does not hide, for these parameters, from whoever can link a device's reports "
-        f"within a {metric.period} and its cohort of {crowd:,} devices: {'; '.join(parts)} "
-        f"({metric.period}s of reports on each side)."
+        f"What these parameters do not hide from an observer who can link a device's reports over "
+        f"some {metric.period}s, in a cohort of {CROWD:,} devices: {'; '.join(parts)} "
+        f"(.50 and {1 / CROWD:.1%} are guesses). docs/location.md says what follows from it."
     )
 
 
-def _bit_score(params: RapporParams, n: int) -> tuple[float, float, float, float]:
-    """Moments of one bit's log likelihood ratio over two counts of n reports."""
-    mechanism = params.mechanism
-    p1, q1, p2, q2 = (x / PROBABILITY_SCALE for x in
-                      (mechanism.p1, mechanism.q1, mechanism.p2, mechanism.q2))  # fmt: skip
-    share = min(1.0, params.num_hashes / params.num_bits)
-    kept = share * p1 + (1 - share) * q1
-    ones, zeros = _binomial(n, p2), _binomial(n, q2)
-    mixed = [kept * a + (1 - kept) * b for a, b in zip(ones, zeros, strict=True)]
-    counts = [i for i in range(n + 1) if mixed[i] > 1e-12]
-    sums = [0.0] * 4
-    for i in counts:
-        for j in counts:
-            apart = mixed[i] * mixed[j]
-            same = kept * ones[i] * ones[j] + (1 - kept) * zeros[i] * zeros[j]
-            ratio = math.log(same / apart) if same > 0 else -700.0
-            sums[0] += same * ratio
-            sums[1] += same * ratio * ratio
-            sums[2] += apart * ratio
-            sums[3] += apart * ratio * ratio
-    return sums[0], sums[1] - sums[0] ** 2, sums[2], sums[3] - sums[2] ** 2
+def track_findings(
+    file: MetricsFile, population: int, rng: np.random.Generator
+) -> Iterator[Finding]:
+    """Warn of location metrics whose devices could be followed from year to year.
 
-
-def _symbol_score(params: RapporParams, n: int) -> Score:
-    """As `_bit_score` for g symbols, each a bit of the frame; their dependence is left out.
-
-    For g = 2 the second symbol is the complement of the first and says nothing more.
+    population: devices expected to report.
     """
-    mean_same, variance_same, mean_other, variance_other = _bit_score(params, n)
-    free = params.num_bits - 1
-    return Score(free * mean_same, free * variance_same, free * mean_other, free * variance_other)
+    for metric in file.declared:
+        if metric.location is None or metric.location.mode == "once":
+            continue
+        crowd = min(max(population // metric.params.num_cohorts, 2), CROWD)
+        year = PERIODS_A_YEAR[metric.period]
+        (found,) = attacks_on(metric, (year,), crowd, rng)
+        if found.relinked > WORRYING:
+            yield Finding("warning", metric.base_name, _advice(metric, found))
 
 
-def _binomial(n: int, p: float) -> list[float]:
-    if p in (0.0, 1.0):
-        return [float(i == n * p) for i in range(n + 1)]
-    log_p, log_q, whole = math.log(p), math.log1p(-p), math.lgamma(n + 1)
-    return [
-        math.exp(whole - math.lgamma(i + 1) - math.lgamma(n - i + 1) + i * log_p + (n - i) * log_q)
-        for i in range(n + 1)
-    ]
-
-
-def _normal(z: float) -> float:
-    return 0.5 * math.erfc(-z / math.sqrt(2))
+def _advice(metric: Metric, found: AttackResult) -> str:
+    location: Any = metric.location
+    way = (
+        "a longer period, encoding = 'symbol' with few symbols, fewer bits, or mode = 'window'"
+        if location.mode == "memo"
+        else "a longer window or fewer max_reports"
+    )
+    return (
+        f"after a year, {found.reports} reports on each side, {found.relinked:.0%} of devices "
+        f"could be re-linked among the {found.crowd:,} of their cohort by an observer who links "
+        f"the reports of each year; use {way}"
+    )

@@ -15,6 +15,7 @@ from client_sdk import Client, Delivery, UnknownMetricError
 from client_sdk.inspection import render
 from client_sdk.testing import MemoryCollector
 from rappor_core.errors import MetricsFileError, ParameterError, ValueRefusedError
+from rappor_core.metrics_file import parse_metrics
 
 YEAR = 365 * 86_400.0
 
@@ -94,7 +95,7 @@ def test_consent_withdrawn_wipes_all_but_the_numbers(open_client: Any, tmp_path:
     client = open_client(delivery=Delivery())
     for value in ("a", "b"):
         assert client.record("homepage", value)
-    state = client._session.state
+    state = client._life.session.state
     secret = state.identity().secret
     digests = [entry.digest for entry in state.entries("homepage")]
     spent = client.inspect()["metrics"][0]["epsilon_spent"]
@@ -181,7 +182,7 @@ def test_a_read_only_place_keeps_the_client_quiet(open_client: Any, tmp_path: Pa
 def test_a_full_disk_is_counted_and_recovers(open_client: Any) -> None:
     client = open_client(delivery=Delivery(), development=False)
     assert client.record("homepage", "a")
-    database = client._session.state.database
+    database = client._life.session.state.database
     (pages,) = database.execute("PRAGMA page_count").fetchone()
     database.execute(f"PRAGMA max_page_count = {pages}").fetchall()
     outcomes = [client.record("homepage", "a") for _ in range(200)]
@@ -191,6 +192,16 @@ def test_a_full_disk_is_counted_and_recovers(open_client: Any) -> None:
     account = client.inspect()
     assert account["counters"]["trouble:OperationalError"] == outcomes.count(False)
     assert account["queued"]["homepage"] == 2 + outcomes.count(True)
+
+
+def test_a_defect_below_never_reaches_an_app_in_production(open_client: Any, clock: Any) -> None:
+    clock.now = float("nan")
+    development = open_client(delivery=Delivery())
+    with pytest.raises(ValueError, match="NaN"):
+        development.record("homepage", "a")
+    production = open_client(delivery=Delivery(), development=False)
+    assert not production.record("homepage", "a")
+    assert production.inspect()["counters"]["mistake:ValueError"] == 1
 
 
 @pytest.mark.parametrize("jump", [10 * YEAR, -10 * YEAR])
@@ -298,6 +309,22 @@ def test_a_client_that_lost_its_secret_to_another_goes_quiet(open_client: Any) -
     assert not one.record("homepage", "a")
     assert one.status.condition == "no_consent"
     assert not one.record("homepage", "a")
+
+
+def test_a_period_without_data_is_reported_at_the_next_start(
+    open_client: Any, collector: MemoryCollector, clock: Any, metrics_text: str
+) -> None:
+    text = metrics_text.replace('fallback = "other"\n', 'fallback = "other"\nno_data = "none"\n')
+    metrics = parse_metrics(text)
+    with open_client(metrics=metrics) as client:
+        assert client.record("homepage", "a")
+        assert client.flush(5)
+    clock.now += 3 * 86_400
+    with open_client(metrics=metrics) as client:
+        deadline = time.monotonic() + 5
+        while collector.counted()["homepage"] < 3 and time.monotonic() < deadline:
+            client.flush(0.1)
+    assert sorted(report.day.day for report in collector.reports) == [21, 22, 23]
 
 
 def test_the_public_names_are_there() -> None:

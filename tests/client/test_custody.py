@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from client_sdk import Delivery
-from client_sdk.client import SENTENCES
 from client_sdk.errors import StateError, StateVersionError
+from client_sdk.lifecycle import SENTENCES
 from client_sdk.schema import MIGRATIONS, SCHEMA_VERSION, connect, version_of
 from client_sdk.testing import MemoryCollector
 
@@ -27,7 +27,7 @@ def state_dir(tmp_path: Path) -> Path:
 
 
 def secret_of(client: Any) -> bytes:
-    return client._session.state.identity().secret
+    return client._life.session.state.identity().secret
 
 
 def used(open_client: Any) -> bytes:
@@ -224,6 +224,33 @@ def test_a_corrupt_state_without_consent_is_deleted_whole(
     open_client(consent=False)
     assert not (state_dir / "state.sqlite").exists()
     assert open_client().status.condition == "state_missing"
+
+
+def test_a_rolled_back_state_without_consent_is_wiped(
+    open_client: Any, state_dir: Path, tmp_path: Path
+) -> None:
+    secret = used(open_client)
+    shutil.copy(state_dir / "state.sqlite", tmp_path / "backup")
+    with open_client(delivery=QUIET) as client:
+        assert client.record("homepage", "b")
+    shutil.copy(tmp_path / "backup", state_dir / "state.sqlite")
+    open_client(consent=False)
+    assert secret not in (state_dir / "state.sqlite").read_bytes()
+
+
+def test_a_state_that_another_process_holds_is_not_deleted(
+    open_client: Any, state_dir: Path
+) -> None:
+    used(open_client)
+    holder = sqlite3.connect(state_dir / "state.sqlite", isolation_level=None)
+    holder.execute("BEGIN IMMEDIATE")
+    client = open_client(consent=False)
+    assert "could not be wiped yet" in client.status.sentence
+    holder.execute("ROLLBACK")
+    holder.close()
+    assert (state_dir / "state.sqlite").exists()
+    client.set_consent(False)
+    assert "could not" not in client.status.sentence
 
 
 def test_first_starts_at_the_same_moment_agree_on_one_secret(

@@ -179,13 +179,13 @@ def test_a_delay_is_kept_over_a_restart(
     with open_client(delivery=slow) as client:
         record(client, 2)
         deadline = time.monotonic() + 5
-        while client._session.state.get("send_at") is None and time.monotonic() < deadline:
+        while client._life.session.state.get("send_at") is None and time.monotonic() < deadline:
             time.sleep(0.01)
-        send_at = client._session.state.get("send_at")
+        send_at = client._life.session.state.get("send_at")
         assert 0 < send_at - clock.now <= 3600 * LONGEST_DELAY
     with open_client(delivery=slow) as client:
         time.sleep(0.1)
-        assert client._session.state.get("send_at") == send_at
+        assert client._life.session.state.get("send_at") == send_at
     assert not collector.requests
 
 
@@ -209,12 +209,12 @@ def test_the_queue_is_bounded_oldest_first(open_client: Any, clock: Any) -> None
         clock.now += 86_400
     deadline = time.monotonic() + 5
     while client.inspect()["queued"]["homepage"] > 250 and time.monotonic() < deadline:
-        client._session.worker.keep_house()
+        client._life.session.worker.keep_house()
         time.sleep(0.05)
     account = client.inspect()
     assert account["queued"]["homepage"] == 250
     assert account["counters"]["dropped:queue_full"] == 2_750
-    (days,) = client._session.state.rows("SELECT count(DISTINCT day) FROM queue")
+    (days,) = client._life.session.state.rows("SELECT count(DISTINCT day) FROM queue")
     assert days == (1,)  # the last day's are left
 
 
@@ -224,7 +224,7 @@ def test_composed_batches_are_bounded_too(open_client: Any) -> None:
     assert not client.flush(0.2)
     record(client, 100)
     assert not client.flush(0.3)
-    client._session.worker.keep_house()
+    client._life.session.worker.keep_house()
     deadline = time.monotonic() + 10
     while "dropped:queue_full" not in client.inspect()["counters"]:
         assert time.monotonic() < deadline

@@ -17,7 +17,7 @@ from client_sdk.ledger import committed, entry_spent, spent
 from client_sdk.memory_state import MemoryState
 from client_sdk.privacy_level import PrivacyLevel
 from client_sdk.randomness import system_randomness
-from client_sdk.recorder import Recorder, period_number
+from client_sdk.recorder import Recorder, last_day, period_number
 from client_sdk.sqlite_state import SqliteState
 from client_sdk.state import State
 from client_sdk.witness import Witness
@@ -86,11 +86,12 @@ def test_past_the_cap_the_fallback_is_sent_and_nothing_new_is_memoised(
 
 
 def test_the_fallback_has_its_place_from_the_start(make_state: MakeState) -> None:
-    metrics = declare(more="max_memoized_values = 1").metrics
+    metrics = declare(more="max_memoized_values = 2\nmax_reports_per_period = 9").metrics
     state = make_state()
     recorder = Recorder(metrics, state)
-    assert recorder.record("m", "a", NOON) == "queued_fallback"
-    assert len(state.entries("m")) == 1
+    assert recorder.record("m", "a", NOON) == "queued"
+    assert recorder.record("m", "b", NOON) == "queued_fallback"
+    assert len(state.entries("m")) == 2
 
 
 def test_a_restart_keeps_the_cap(make_state: MakeState) -> None:
@@ -115,6 +116,32 @@ def test_each_period_has_its_reports_whatever_the_clock_does(make_state: MakeSta
     assert record(NOON + DAY) == "queued"
     assert record(NOON + DAY) == "full"
     assert record(-5.0) == "queued"  # a clock before 1970
+
+
+def test_a_periodic_metric_sends_every_period_once_it_is_used(make_state: MakeState) -> None:
+    """Seven days still take reports; an older gap stays one, and today is not over yet."""
+    more = "max_memoized_values = 3\nno_data = 'none'"
+    metrics = declare(more=more).metrics
+    state = make_state()
+    recorder = Recorder(metrics, state)
+    assert recorder.fill_periods(NOON) == 0  # never used on this device
+    assert recorder.record("m", "a", NOON) == "queued"
+    assert recorder.fill_periods(NOON) == 0
+    assert recorder.fill_periods(NOON + 3 * DAY) == 2
+    assert recorder.fill_periods(NOON + 3 * DAY) == 0
+    assert Recorder(metrics, state).fill_periods(NOON + 20 * DAY) == 7
+    assert recorder.record("m", "b", NOON + 21 * DAY) == "queued_fallback"
+    device = recorder.device("m")
+    reports = {entry.digest: entry.reports for entry in state.entries("m")}
+    assert reports[device.digest(device.value_bits("none"))] == 9
+
+
+@pytest.mark.parametrize("period", ["day", "week", "month"])
+def test_the_last_day_of_a_period(period: str) -> None:
+    for day in (0, 59, 20_778, 20_788, 21_243):
+        end = last_day(period, period_number(period, day))
+        assert period_number(period, end) == period_number(period, day)
+        assert period_number(period, end + 1) == period_number(period, day) + 1
 
 
 def test_a_limit_for_life_holds(make_state: MakeState) -> None:

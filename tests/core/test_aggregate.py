@@ -8,21 +8,32 @@ from typing import Any
 import pytest
 
 from rappor_core.aggregate import Aggregate
-from rappor_core.errors import AggregateError, ParameterError, WireFormatError
+from rappor_core.errors import AggregateError, MetricsFileError, ParameterError, WireFormatError
+from rappor_core.metrics import Metric
 from rappor_core.params import RapporParams
 
 PARAMS = RapporParams.rappor(
     num_bits=4, num_hashes=2, num_cohorts=2, prob_f=0.5, prob_p=0.5, prob_q=0.75
+)
+METRIC = Metric(
+    name="homepage",
+    kind="string",
+    description="Home page",
+    owner="web-team@example.org",
+    expires=date(2027, 6, 30),
+    params=PARAMS,
+    max_memoized_values=3,
+    fallback="other",
 )
 ONE = Aggregate(
     metric="homepage",
     params=PARAMS,
     reports_per_cohort=(3, 0),
     bit_counts=((0, 1, 2, 3), (0, 0, 0, 0)),
-    params_id="ab" * 16,
+    params_id=METRIC.params_id,
     first_day=date(2026, 1, 1),
     last_day=date(2026, 1, 7),
-    definition={"owner": "web-team@example.org"},
+    definition=METRIC.to_dict(),
 )
 NEXT = replace(ONE, first_day=date(2026, 1, 8), last_day=date(2026, 1, 8))
 
@@ -48,6 +59,7 @@ def test_merging_adds_counts_and_joins_windows() -> None:
         (replace(NEXT, metric="other"), "'other'"),
         (replace(NEXT, params_id="cd" * 16), "cdcd"),
         (ONE, "overlap"),
+        (replace(NEXT, first_day=None, last_day=None), "might count twice"),
     ],
 )
 def test_what_does_not_fit_is_not_added(other: Aggregate, message: str) -> None:
@@ -65,6 +77,8 @@ def test_what_does_not_fit_is_not_added(other: Aggregate, message: str) -> None:
         ({"bit_counts": ((0, -1, 2, 3), (0, 0, 0, 0))}, "from -1"),
         ({"reports_per_cohort": (3, -1)}, "-1 reports"),
         ({"last_day": date(2025, 1, 1)}, "backwards"),
+        ({"last_day": None}, "one end"),
+        ({"reports_per_cohort": (10**400, 0)}, "an integer of 1329 bits"),
     ],
 )
 def test_counts_that_cannot_be_are_refused(changes: dict[str, Any], message: str) -> None:
@@ -76,6 +90,12 @@ def test_counts_that_cannot_be_are_refused(changes: dict[str, Any], message: str
     ("changes", "error"),
     [
         ({"version": 2}, WireFormatError),
+        ({"version": True}, WireFormatError),
+        ({"version": 1.0}, WireFormatError),
+        ({"metric": "theme"}, AggregateError),
+        ({"params_id": "zzz"}, AggregateError),
+        ({"definition": METRIC.to_dict() | {"owner": ""}}, MetricsFileError),
+        ({"first_day": "20260101"}, WireFormatError),
         ({"extra": 1}, WireFormatError),
         ({"metric": 3}, WireFormatError),
         ({"params": []}, WireFormatError),

@@ -165,6 +165,16 @@ BAD = [
     (edit(STRING, "prob_f = 0.75", "epsilon_one = 1.0"), "probabilities or epsilons"),
     (STRING + 'mechanism = "l-osue"', "mechanism = 'l-osue' needs epsilon_infinity"),
     (STRING + 'mechanism = "laplace"', "mechanism = 'laplace'"),
+    (edit(STRING, 'kind = "string"', 'kind = ["string"]'), "kind = ['string']"),
+    (edit(STRING, "num_bits = 128", "num_bits = " + "9" * 5000), "not TOML"),
+    ("a = " + "[" * 5000, "nested too deeply"),
+    ("x" * 1_000_001, "1,000,001 characters"),
+    ("budget = " + "9" * 400 + "\n" + STRING, "budget = an integer of"),
+    (edit(CATEGORY, "epsilon_one = 1.0", "epsilon_one = " + "9" * 400), "epsilon_one = an integer"),
+    (edit(CATEGORY, "epsilon_infinity = 3.0", "epsilon_infinity = 1000"), "= 1000.0 is more than"),
+    (STRING + "max_reports = " + "9" * 400, "max_reports = an integer of"),
+    (edit(STRING, "max_memoized_values = 3", "max_memoized_values = 1"), "no place beside"),
+    (edit(STRING, "prob_f = 0.75", "prob_f = 0.99999"), "prob_f = 0.99999"),
     (STRING + 'hash = "sha1"', "hash = 'sha1'"),
     (STRING + 'period = "hour"', "period = 'hour'"),
     (STRING + "max_reports_per_period = 0", "max_reports_per_period = 0"),
@@ -197,6 +207,34 @@ def test_files_that_must_fail_name_the_key_and_the_value(text: str, message: str
     with pytest.raises(MetricsFileError) as caught:
         parse_metrics(text)
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (CATEGORY + 'no_data = "blue"\n', "no_data = 'blue' is not one of the categories"),
+        (BOOLEAN + 'no_data = "x"\n', "no_data = 'x' is not a string, or its metric"),
+        (STRING + "no_data = 3\n", "no_data = 3 is not a string"),
+        (
+            STRING.replace("max_memoized_values = 3", "max_memoized_values = 2")
+            + 'no_data = "none"\n',
+            "max_memoized_values = 2 leaves no place beside fallback and no_data",
+        ),
+    ],
+)
+def test_a_value_for_no_data_must_have_a_place(text: str, message: str) -> None:
+    with pytest.raises(MetricsFileError) as caught:
+        parse_metrics(text)
+    assert message in str(caught.value)
+
+
+def test_a_value_for_no_data_travels_and_changes_no_meaning() -> None:
+    (plain,) = parse_metrics(STRING).metrics.values()
+    (periodic,) = parse_metrics(STRING + 'no_data = "none"\n').metrics.values()
+    assert periodic.no_data == "none"
+    assert periodic.params_id == plain.params_id
+    for metric in (plain, periodic):
+        assert Metric.from_dict(json.loads(json.dumps(metric.to_dict()))) == metric
 
 
 def test_a_file_is_named_in_its_errors(tmp_path: Path) -> None:

@@ -14,11 +14,14 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture
 def doc_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """README's metrics.toml, an aggregate of its metric, and a list of candidates."""
+    """README's metrics.toml, docs/location.md's location.toml, an aggregate, and candidates."""
     monkeypatch.delenv("DO_NOT_TRACK", raising=False)
     toml = re.search(r"^```toml\n(.*?)^```", (ROOT / "README.md").read_text(), re.M | re.S)
     assert toml
     (tmp_path / "metrics.toml").write_text(toml[1])
+    places = re.search(r"^```toml\n(.*?)^```", (ROOT / "docs/location.md").read_text(), re.M | re.S)
+    assert places
+    (tmp_path / "location.toml").write_text(places[1])
     params = parse_metrics(toml[1]).metrics["homepage"].params
     pages = [f"https://example.org/{number}" for number in range(20)]
     shares = np.full(20, 1 / 20)

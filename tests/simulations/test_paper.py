@@ -20,6 +20,7 @@ def test_more_reports_show_more_of_the_normal_variable() -> None:
     assert few.true_positives < 10 < some.true_positives < many.true_positives
     assert many.true_positives >= 35
     assert few.false_positives + some.false_positives + many.false_positives == 0
+    assert few.missed + some.missed + many.missed <= 7  # of about 64: 95 % intervals, 3.2 expected
     found = np.flatnonzero(many.decoding.candidates.detected)
     assert 45 < found.mean() < 55
     for experiment in (few, some, many):

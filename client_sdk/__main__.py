@@ -1,0 +1,49 @@
+"""`python -m client_sdk inspect STATE_DIR`: what a device holds and has told. Changes nothing.
+
+Exit codes: 0 done, 1 there is no state or it cannot be read, 2 wrong usage.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import threading
+from pathlib import Path
+
+from client_sdk.custody import StateDirectory
+from client_sdk.errors import StateError
+from client_sdk.inspection import inspect_state, render
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m client_sdk", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    inspect = commands.add_parser("inspect", help="show what is queued, was sent, can be inferred")
+    inspect.add_argument("state_dir", type=Path, help="the directory given to Client.open")
+    inspect.add_argument("--json", action="store_true", help="for machines")
+    chosen = parser.parse_args(arguments)
+    try:
+        print(account_of(chosen.state_dir, as_json=chosen.json))
+    except StateError as error:
+        print(f"inspect: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def account_of(state_dir: Path, *, as_json: bool) -> str:
+    """The account of a directory. Raises StateError; a directory without a state is left so."""
+    directory = StateDirectory(state_dir)
+    if not directory.exists():
+        raise StateError(f"{state_dir} holds no state of this SDK")
+    state = directory.open(threading.RLock())
+    try:
+        account = inspect_state(state)
+    finally:
+        state.close()
+    return json.dumps(account, indent=2) if as_json else render(account)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

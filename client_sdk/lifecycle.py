@@ -1,0 +1,141 @@
+"""Whether there is a session, and why not: consent, trouble with the state, forks, resets.
+
+`Client` is the interface on top; `Session` is what is open below.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+import time
+from typing import NamedTuple
+
+from client_sdk.errors import StateError
+from client_sdk.recorder import SECONDS_A_DAY
+from client_sdk.session import DO_NOT_TRACK, Session, Setup
+
+CLOSE_SECONDS = 0.1  # longest that closing waits for the sending thread
+MAX_REASONS = 1_000  # counters kept in memory
+REVIVAL_SECONDS = 60.0  # between two tries of `record` to open a state that could not be used
+
+ACTIVE = "active"
+SENTENCES = {
+    ACTIVE: "Values are recorded and reports are sent.",
+    "no_consent": "The person has not consented: nothing is recorded, kept or sent.",
+    "do_not_track": f"{DO_NOT_TRACK} is set: nothing is recorded or sent.",
+    "closed": "The client is closed.",
+}
+
+
+class Status(NamedTuple):
+    """condition: one word, `active` when all is well.  sentence: for a person or a log."""
+
+    condition: str
+    sentence: str
+
+
+class Lifecycle:
+    """The session of one client, from open to close, over consent, trouble and forks.
+
+    session: None while nothing may be recorded.  status: why.  Any thread may call.
+    """
+
+    def __init__(self, setup: Setup) -> None:
+        """Nothing is open yet."""
+        self.setup = setup
+        self.session: Session | None = None
+        self.status = Status("closed", SENTENCES["closed"])
+        self._lock = threading.RLock()
+        self._revive_at: float | None = None  # time.monotonic(), where there is hope
+        self._counted: dict[str, int] = {}
+
+    def begin(self, *, may_create: bool) -> None:
+        """Open a session, or say in `status` why there is none. may_create: a secret, too."""
+        with self._lock:
+            try:
+                self.session = Session(self.setup, self._lock, may_create=may_create)
+                self.status = Status(ACTIVE, SENTENCES[ACTIVE])
+                self._revive_at = None
+            except StateError as error:
+                self.status = Status(error.condition, str(error))
+                hope = error.condition == "state_unavailable"
+                self._revive_at = time.monotonic() + REVIVAL_SECONDS if hope else None
+
+    def shut(self, condition: str) -> None:
+        """Close the session, if there is one; `condition` is of SENTENCES."""
+        with self._lock:
+            session, self.session = self.session, None
+            self._revive_at = None
+            self.status = Status(condition, SENTENCES[condition])
+        if session is not None:
+            self.save_counts(session)
+            session.close(CLOSE_SECONDS)
+
+    def reopen(self) -> None:
+        """Another process changed the secret: read the state again, once."""
+        with self._lock:
+            if self.session is not None:
+                self.shut("closed")
+                self.begin(may_create=False)
+
+    def revive(self, *, at_once: bool = False) -> Session | None:
+        """A session where there was none: in a forked child, or after a trouble that may be over.
+
+        It makes no new secret, unless the person has consented and none was ever made.
+        """
+        if self._revive_at is None or not (at_once or time.monotonic() >= self._revive_at):
+            return None
+        with self._lock:
+            if self.session is None and self._revive_at is not None:
+                self.begin(may_create=not self.setup.directory.exists())
+            return self.session
+
+    def wipe(self) -> None:
+        """Forget all but numbers.
+
+        Trouble is shown, not raised: the next `open` without consent tries again.
+        """
+        try:
+            self.setup.directory.wipe(self._lock)
+        except (StateError, sqlite3.Error, OSError) as error:
+            sentence = f"Consent is withdrawn, but the state could not be wiped yet: {error}"
+            self.status = Status("no_consent", sentence)
+
+    def reset(self) -> None:
+        """Start anew with a new secret. Raises StateError."""
+        self.shut("closed")
+        day = int(self.setup.clock() // SECONDS_A_DAY)
+        self.setup.directory.reset(self._lock, self.setup.randomness, day).close()
+        self.begin(may_create=False)
+
+    def count(self, reason: str) -> None:
+        """Count what was not recorded: in memory first, in the state when it is next looked at."""
+        if reason in self._counted or len(self._counted) < MAX_REASONS:
+            self._counted[reason] = self._counted.get(reason, 0) + 1
+
+    def save_counts(self, session: Session) -> None:
+        """Move the counts from memory into the state."""
+        counted, self._counted = self._counted, {}
+        try:
+            for reason, number in counted.items():
+                session.state.count(reason, number)
+        except (StateError, sqlite3.Error, OSError):
+            self._counted = counted  # a full disk must not keep an app from closing
+
+    def before_fork(self) -> None:
+        """See `forks`."""
+        self._lock.acquire()
+        if self.session is not None:
+            self.session.suspend()
+
+    def after_fork_in_parent(self) -> None:
+        """See `forks`."""
+        self._lock.release()
+
+    def after_fork_in_child(self) -> None:
+        """See `forks`: a new lock at once, a new session when it is first needed."""
+        self._lock = threading.RLock()
+        if self.session is not None:
+            self.session.worker.abandon()
+            self.session = None
+            self._revive_at = 0.0

@@ -1,0 +1,129 @@
+"""`rappor simulate location` and `location-attacks`: what the modes give, and what they leave."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from decoder.density_files import write_density_files
+from decoder.density_page import render_page
+from decoder.density_picture import write_picture
+from rappor_cli.progress import progress_bar
+from rappor_core.metrics_file import load_metrics
+from simulations.location import RealResult, read_trips, real_riders, ways
+from simulations.location_budgets import BudgetResult, compare_budgets
+from simulations.trackability import PERIODS, attacks_on
+
+Seed = Annotated[
+    int | None, typer.Option(min=0, help="Repeat the drawn parts exactly; otherwise fresh.")
+]
+
+
+def location(
+    trips: Annotated[Path, typer.Option(exists=True, help="CSV of trips, gzipped or not.")],
+    people: Annotated[
+        list[int], typer.Option(min=100, help="Sizes of resampled crowds; may be repeated.")
+    ] = [100_000],  # noqa: B006 - typer copies it
+    days: Annotated[
+        list[int], typer.Option(min=2, help="Days that the crowds report; may be repeated.")
+    ] = [30, 180],  # noqa: B006
+    budget: Annotated[float, typer.Option(min=0.1, help="Lifetime budget, nats.")] = 4.0,
+    level: Annotated[int, typer.Option(min=8, max=18, help="Quadkey level of the cells.")] = 13,
+    riders: Annotated[
+        int | None, typer.Option(min=1, help="Only so many of the real riders.")
+    ] = None,
+    seed: Seed = None,
+    output: Annotated[Path, typer.Option("-o", "--output", help="Folder for the maps.")] = Path(
+        "simulation-output"
+    ),
+    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+) -> None:
+    """Real trips through the SDK, and resampled crowds: accuracy, budget spent, trackability."""
+    rng = np.random.default_rng(seed)
+    everybody = read_trips(trips)
+    some = dict(list(everybody.items())[:riders])
+    real, crowds = [], []
+    for way in ways(budget, 12):
+        with progress_bar(f"real riders: {way.name}", len(some)) as advance:
+            real.append(real_riders(some, way, level, advance))
+    with progress_bar("crowds", len(people) * len(days) * 6) as advance:
+        for size in people:
+            for number in days:
+                crowds += compare_budgets(everybody, budget, size, number, level, rng, advance)
+    maps = [real[0].map]
+    write_density_files(maps, output)
+    write_picture(maps, output / "density.png")
+    (output / "density.html").write_text(render_page(maps), encoding="utf-8")
+    if as_json:
+        print(json.dumps({"real": [_plain(r) for r in real], "crowds": list(map(asdict, crowds))}))
+        return
+    console = Console()
+    console.print(_real_table(real, len(some)))
+    console.print(_crowd_table(crowds))
+    console.print(f"maps in {output}: density.html, density.png, density.geojson and more")
+
+
+def location_attacks(
+    metrics: Annotated[Path, typer.Argument(exists=True, help="A metrics.toml.")],
+    crowd: Annotated[int, typer.Option(min=2, max=5_000, help="Devices of one cohort.")] = 1_500,
+    seed: Seed = None,
+    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+) -> None:
+    """Attack devices by their cohort and permanent bits, for each location metric of a file."""
+    rng = np.random.default_rng(seed)
+    rows = [
+        {"metric": metric.base_name, "periods": periods, **asdict(found)}
+        for metric in load_metrics(metrics).declared
+        if metric.location is not None and metric.location.mode != "once"
+        for periods, found in zip(PERIODS, attacks_on(metric, PERIODS, crowd, rng), strict=True)
+    ]
+    if as_json:
+        print(json.dumps(rows))
+        return
+    table = Table(title=f"among {crowd:,} devices of one cohort, by chance {1 / crowd:.3%}")
+    for name in ("metric", "periods", "reports", "change AUC", "re-linked"):
+        table.add_column(name, justify="left" if name == "metric" else "right")
+    for row in rows:
+        figures = f"{row['change_auc']:.2f}", f"{row['relinked']:.1%}"
+        table.add_row(row["metric"], str(row["periods"]), str(row["reports"]), *figures)
+    Console().print(table)
+
+
+def _plain(result: RealResult) -> dict[str, Any]:
+    return {name: value for name, value in vars(result).items() if name != "map"}
+
+
+def _real_table(results: Sequence[RealResult], riders: int) -> Table:
+    table = Table(title=f"{riders:,} real riders through the SDK, a report a month")
+    for name in ("way", "lifetime", "reports", "TV", "top 10", "cover", "spent", "most"):
+        table.add_column(name, justify="left" if name == "way" else "right")
+    for r in results:
+        table.add_row(
+            r.way, f"{r.lifetime:.2f}", f"{r.reports:,}", f"{r.tv:.3f}", f"{r.busiest_found:.0%}",
+            f"{r.coverage:.1%}", f"{r.spent_median:.2f}", f"{r.spent_most:.2f}",
+        )  # fmt: skip
+    return table
+
+
+def _crowd_table(results: Sequence[BudgetResult]) -> Table:
+    table = Table(
+        title="crowds resampled from riders' active days, a report a day",
+        caption="AUC of a change and share re-linked of 1,500 in a cohort, after 1 / 7 / 30 days",
+    )
+    for name in ("way", "people", "days", "lifetime", "TV", "AUC", "re-linked"):
+        table.add_column(name, justify="left" if name == "way" else "right")
+    for r in results:
+        auc = " / ".join(f"{a.change_auc:.2f}" for a in r.attacks or [])
+        linked = " / ".join(f"{a.relinked:.0%}" for a in r.attacks or [])
+        table.add_row(
+            r.way, f"{r.people:,}", str(r.days), f"{r.lifetime:.2f}", f"{r.tv:.3f}", auc, linked
+        )
+    return table

@@ -1,0 +1,118 @@
+"""Two attacks on devices of one cohort, run on drawn reports: the check of `trackability`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import rankdata
+
+from rappor_core.mechanism import PROBABILITY_SCALE
+from rappor_core.params import RapporParams
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class AttackResult:
+    """reports: in each of two series.  change_auc: .5 is a guess.  relinked: of 1/crowd by chance.
+
+    Of `crowd` devices of one cohort, by an adversary who knows the cohort and the parameters.
+    """
+
+    reports: int
+    crowd: int
+    change_auc: float
+    relinked: float
+
+
+def attack(
+    params: RapporParams, reports: int, crowd: int, rng: np.random.Generator
+) -> AttackResult:
+    """Draw two series of every device, of the same value and of another one, and attack both."""
+    values = rng.integers(params.num_bits, size=(2, crowd))
+    permanent = [_permanent(row, params, rng) for row in values]
+    before = _counts(permanent[0], reports, params, rng)
+    after = _counts(permanent[0], reports, params, rng)
+    moved = _counts(permanent[1], reports, params, rng)
+    score = _scores(params, reports, before, after)
+    other = _pairwise(params, reports, before, moved)
+    same = np.diag(score)
+    ranks = rankdata(np.concatenate([same, other]))[:crowd]
+    auc = (ranks.sum() - crowd * (crowd + 1) / 2) / crowd**2
+    best = score >= score.max(axis=1, keepdims=True)
+    relinked = float((np.diag(best) / best.sum(axis=1)).mean())
+    return AttackResult(reports, crowd, float(auc), relinked)
+
+
+def _permanent(bits: Integers, params: RapporParams, rng: np.random.Generator) -> Integers:
+    """B' of devices whose value sets one bit: (n, k)."""
+    keep = params.mechanism.p1 / PROBABILITY_SCALE
+    lie = params.mechanism.q1 / PROBABILITY_SCALE
+    rows, k = np.arange(len(bits)), params.num_bits
+    if params.encoding == "symbol":
+        drawn = np.zeros((len(bits), k), dtype=np.int64)
+        shift = np.where(rng.random(len(bits)) < keep, 0, rng.integers(1, k, size=len(bits)))
+        drawn[rows, (bits + shift) % k] = 1
+        return drawn
+    chance = np.full((len(bits), k), lie)
+    chance[rows, bits] = keep
+    return (rng.random((len(bits), k)) < chance).astype(np.int64)
+
+
+def _counts(
+    permanent: Integers, reports: int, params: RapporParams, rng: np.random.Generator
+) -> Integers:
+    """How often each bit was shown in a series: (n, k)."""
+    show = params.mechanism.p2 / PROBABILITY_SCALE
+    hide = params.mechanism.q2 / PROBABILITY_SCALE
+    if params.encoding == "symbol":
+        chances = np.where(permanent == 1, 1 - (params.num_bits - 1) * hide, hide)
+        return np.asarray(rng.multinomial(reports, chances))
+    return np.asarray(rng.binomial(reports, np.where(permanent == 1, show, hide)))
+
+
+def _features(params: RapporParams, reports: int, counts: Integers) -> tuple[Floats, Floats]:
+    """Likelihood of each series under each permanent state, (n, k, states), and the prior."""
+    mechanism = params.mechanism
+    p1, q1, p2, q2 = (
+        x / PROBABILITY_SCALE for x in (mechanism.p1, mechanism.q1, mechanism.p2, mechanism.q2)
+    )
+    if params.encoding == "symbol":
+        log = counts * (np.log(p2) - np.log(q2))
+        likelihood = np.exp(log - log.max(axis=1, keepdims=True))
+        return likelihood[:, None, :], np.full(params.num_bits, 1 / params.num_bits)
+    kept = p1 / params.num_bits + q1 * (1 - 1 / params.num_bits)
+    logs = np.stack([_log_binomial(counts, reports, q2), _log_binomial(counts, reports, p2)], -1)
+    return np.exp(logs - logs.max(axis=-1, keepdims=True)), np.array([1 - kept, kept])
+
+
+def _log_binomial(counts: Integers, reports: int, p: float) -> Floats:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ones = np.where(counts > 0, counts * np.log(p), 0.0)
+        zeros = np.where(counts < reports, (reports - counts) * np.log1p(-p), 0.0)
+    return np.asarray(np.maximum(ones + zeros, -600.0))
+
+
+def _scores(params: RapporParams, reports: int, first: Integers, second: Integers) -> Floats:
+    """Log likelihood ratio of every pair (n, n): one permanent response, or two."""
+    a, prior = _features(params, reports, first)
+    b, _ = _features(params, reports, second)
+    alone = [np.log(np.maximum(x @ prior, 1e-300)).sum(axis=1) for x in (a, b)]
+    total = -alone[0][:, None] - alone[1][None, :]
+    for part in range(a.shape[1]):
+        joint = (a[:, part] * prior) @ b[:, part].T
+        total += np.log(np.maximum(joint, 1e-300))
+    return np.asarray(total)
+
+
+def _pairwise(params: RapporParams, reports: int, first: Integers, second: Integers) -> Floats:
+    """The same for device i's first and second series only, (n,)."""
+    a, prior = _features(params, reports, first)
+    b, _ = _features(params, reports, second)
+    joint = np.einsum("nks,nks,s->nk", a, b, prior)
+    apart = (a @ prior) * (b @ prior)
+    logs = np.log(np.maximum(joint, 1e-300)) - np.log(np.maximum(apart, 1e-300))
+    return np.asarray(logs.sum(axis=1))

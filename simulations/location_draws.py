@@ -1,0 +1,151 @@
+"""Counts of reports over time, drawn exactly as memoised devices make them, without a fleet.
+
+Given a device's values, its permanent bits are drawn once for each distinct value; given those, the
+sum of all instantaneous answers to a bit in a period is a sum of two binomials. So a period of a
+million devices costs as much as one of a thousand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from decoder.places import value_positions
+from rappor_core.mechanism import PROBABILITY_SCALE
+from rappor_core.params import RapporParams
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class PeriodCounts:
+    """What a collector holds of T periods. reports: (T, m). bits: (T, m, k)."""
+
+    reports: Integers
+    bits: Integers
+
+
+def capped(values: Integers, cap: int, other: int) -> Integers:
+    """Replace what comes after `cap` distinct values of a device by `other`, which is one of them.
+
+    values: (n, T), indices. Values are admitted in the order in which they come first.
+    """
+    result = values.copy()
+    for row in result:
+        known = {other}
+        for period, value in enumerate(row):
+            if value not in known:
+                if len(known) < cap:
+                    known.add(int(value))
+                else:
+                    row[period] = other
+    return result
+
+
+def draw_memo(
+    values: Integers, names: Sequence[str], params: RapporParams, rng: np.random.Generator
+) -> PeriodCounts:
+    """Every device reports in every period. values: (n, T), indices into `names`."""
+    num_devices, num_periods = values.shape
+    m, k = params.num_cohorts, params.num_bits
+    positions = value_positions(names, params)[:, :, 0].astype(np.int64)
+    cohorts: Integers = np.sort(rng.integers(m, size=num_devices))
+    rng.shuffle(values := values.copy())
+    reports = np.bincount(cohorts, minlength=m)
+    ones = np.zeros((num_periods, m, k), dtype=np.int64)
+    for first in range(0, num_devices, _CHUNK):
+        part = slice(first, first + _CHUNK)
+        _add_permanent(values[part], positions, cohorts[part], params, rng, ones)
+    return PeriodCounts(
+        np.tile(reports, (num_periods, 1)),
+        _instantaneous(ones, reports[None, :, None], params, rng),
+    )
+
+
+_CHUNK = 20_000
+
+
+def _add_permanent(
+    values: Integers,
+    positions: Integers,
+    cohorts: Integers,
+    params: RapporParams,
+    rng: np.random.Generator,
+    ones: Integers,
+) -> None:
+    """Draw permanent bits of each device's distinct values, and count them in each period."""
+    own = positions[values, cohorts[:, None]]  # the bit (or symbol) of each period, (n, T)
+    order = np.argsort(own, axis=1, kind="stable")
+    ranked = np.take_along_axis(own, order, axis=1)
+    new = np.ones(ranked.shape, dtype=bool)
+    new[:, 1:] = ranked[:, 1:] != ranked[:, :-1]
+    number = np.cumsum(new.ravel()) - 1  # of the distinct (device, bit) pair
+    drawn = _permanent(ranked.ravel()[new.ravel()], params, rng)
+    index = np.empty(own.shape, dtype=np.int64)
+    np.put_along_axis(index, order, number.reshape(own.shape), axis=1)
+    present, starts = np.unique(cohorts, return_index=True)  # cohorts come sorted
+    for period in range(own.shape[1]):
+        rows = drawn[index[:, period]]
+        ones[period, present] += np.add.reduceat(rows, starts, axis=0)
+
+
+def _permanent(bits: Integers, params: RapporParams, rng: np.random.Generator) -> NDArray[np.int32]:
+    """B' of values that set one bit each: (len(bits), k), of 0 and 1."""
+    mechanism, k = params.mechanism, params.num_bits
+    keep, lie = mechanism.p1 / PROBABILITY_SCALE, mechanism.q1 / PROBABILITY_SCALE
+    rows = np.arange(len(bits))
+    drawn = np.zeros((len(bits), k), dtype=np.int32)
+    if params.encoding == "symbol":
+        moved = rng.random(len(bits)) >= keep
+        shift = rng.integers(1, k, size=len(bits))
+        drawn[rows, np.where(moved, (bits + shift) % k, bits)] = 1
+        return drawn
+    chance = np.full((len(bits), k), lie, dtype=np.float32)
+    chance[rows, bits] = keep
+    drawn[rng.random((len(bits), k), dtype=np.float32) < chance] = 1
+    return drawn
+
+
+def _instantaneous(
+    ones: Integers, reports: Integers, params: RapporParams, rng: np.random.Generator
+) -> Integers:
+    """Sum of the second round over devices, given how many permanent ones there are."""
+    mechanism = params.mechanism
+    show, hide = mechanism.p2 / PROBABILITY_SCALE, mechanism.q2 / PROBABILITY_SCALE
+    if params.encoding == "symbol":
+        k = params.num_bits
+        shown = np.zeros_like(ones)
+        for symbol in range(k):
+            chances = np.full(k, hide)
+            chances[symbol] = 1 - (k - 1) * hide
+            shown += rng.multinomial(ones[..., symbol], chances)
+        return shown
+    zeros = np.broadcast_to(reports, ones.shape) - ones
+    return np.asarray(rng.binomial(ones, show) + rng.binomial(zeros, hide))
+
+
+def draw_window(
+    values: Integers,
+    names: Sequence[str],
+    params: RapporParams,
+    window: int,
+    rng: np.random.Generator,
+) -> PeriodCounts:
+    """Each device reports afresh in the periods of its own phase modulo `window`."""
+    num_devices, num_periods = values.shape
+    m, k = params.num_cohorts, params.num_bits
+    positions = value_positions(names, params)[:, :, 0].astype(np.int64)
+    cohorts: Integers = rng.integers(m, size=(num_devices,))
+    phases: Integers = rng.integers(window, size=(num_devices,))
+    reports = np.zeros((num_periods, m), dtype=np.int64)
+    ones = np.zeros((num_periods, m, k), dtype=np.int64)
+    for period in range(num_periods):
+        mine = np.flatnonzero(phases == period % window)
+        reports[period] = np.bincount(cohorts[mine], minlength=m)
+        bits = positions[values[mine, period], cohorts[mine]]
+        np.add.at(ones[period], (cohorts[mine], bits), 1)
+    return PeriodCounts(reports, _instantaneous(ones, reports[..., None], params, rng))

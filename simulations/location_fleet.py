@@ -1,0 +1,145 @@
+"""Devices of people who move: raw fixes through the SDK, one device a person, to aggregates.
+
+The whole device runs, but for files, threads and the network: fixes, dwell, periods, ledger,
+both rounds. Randomness is the system's, as on a device, unless given.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+
+import numpy as np
+from numpy.typing import NDArray
+
+from client_sdk.identity import new_secret
+from client_sdk.ledger import spent
+from client_sdk.location import LocationRecorder
+from client_sdk.memory_state import MemoryState
+from client_sdk.randomness import Randomness, system_randomness
+from client_sdk.recorder import Recorder
+from rappor_core.aggregate import Aggregate
+from rappor_core.metrics import Metric
+from rappor_core.metrics_file import MetricsFile
+from rappor_core.report import Report
+
+Counts = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Fix:
+    """Where a person was, and when. at: with a time zone."""
+
+    at: datetime
+    latitude: float
+    longitude: float
+
+
+@dataclass
+class Tally:
+    """Counts of one sub-metric, as a collector keeps them."""
+
+    metric: Metric
+    reports: Counts = field(init=False)
+    bits: Counts = field(init=False)
+    first: date | None = None
+    last: date | None = None
+
+    def __post_init__(self) -> None:
+        """Start at zero."""
+        params = self.metric.params
+        self.reports = np.zeros(params.num_cohorts, dtype=np.int64)
+        self.bits = np.zeros((params.num_cohorts, params.num_bits), dtype=np.int64)
+
+    def add(self, report: Report) -> None:
+        """Count one report."""
+        row = np.frombuffer(report.bits, dtype=np.uint8)
+        bits = np.unpackbits(row, bitorder="little")[: self.metric.params.num_bits]
+        self.reports[report.cohort] += 1
+        self.bits[report.cohort] += bits
+        self.first = min(self.first or report.day, report.day)
+        self.last = max(self.last or report.day, report.day)
+
+    def aggregate(self) -> Aggregate:
+        """As a collector would serve it."""
+        return Aggregate(
+            metric=self.metric.name,
+            params=self.metric.params,
+            reports_per_cohort=tuple(self.reports.tolist()),
+            bit_counts=tuple(map(tuple, self.bits.tolist())),
+            params_id=self.metric.params_id,
+            first_day=self.first,
+            last_day=self.last,
+            definition=self.metric.to_dict(),
+        )
+
+
+@dataclass(frozen=True)
+class FleetResult:
+    """What a collector holds, and what each device has spent (nats, in order of the devices).
+
+    repetition: rho = sum r^2 / sum r over the devices, which a collector cannot know.
+    """
+
+    aggregates: list[Aggregate]
+    spent: NDArray[np.float64]
+    memoised: NDArray[np.int64]
+    num_reports: int
+    repetition: float
+
+
+class Device:
+    """One person's device for one metrics file."""
+
+    def __init__(self, metrics: MetricsFile, randomness: Randomness = system_randomness) -> None:
+        """Draw its secret."""
+        self._state = MemoryState(new_secret(randomness))
+        self._recorder = Recorder(
+            metrics.metrics, self._state, budget=metrics.budget, randomness=randomness
+        )
+        self._places = LocationRecorder(metrics, self._state, self._recorder, lambda: 0.0)
+
+    def live(self, name: str, fixes: Iterable[Fix], until: datetime) -> list[Report]:
+        """Record the fixes in order and close what is over at `until`; the reports made."""
+        for fix in fixes:
+            self._places.fix(name, fix.latitude, fix.longitude, fix.at)
+        self._places.roll(until)
+        return self._state.take_reports()
+
+    def account(self) -> tuple[float, int]:
+        """Nats that its reports have cost, and how many answers it has memoised."""
+        lines = self._state.lines()
+        entries = [(line, self._state.entries(line.name)) for line in lines]
+        return sum(spent(*pair) for pair in entries), sum(len(found) for _, found in entries)
+
+
+def run_fleet(
+    metrics: MetricsFile,
+    name: str,
+    people: Mapping[str, list[Fix]],
+    until: datetime,
+    randomness: Randomness = system_randomness,
+    advance: Callable[[int], None] = lambda _: None,
+) -> FleetResult:
+    """Let everybody's device live through their fixes. until: when the last periods are closed.
+
+    advance: told of each device that is done.
+    """
+    tallies = {metric.name: Tally(metric) for metric in metrics.parts(name)}
+    costs, answers, sent = [], [], []
+    for fixes in people.values():
+        device = Device(metrics, randomness)
+        reports = device.live(name, fixes, until.astimezone(UTC))
+        for report in reports:
+            tallies[report.metric].add(report)
+        cost, memoised = device.account()
+        costs.append(cost if math.isfinite(cost) else float("inf"))
+        answers.append(memoised)
+        sent.append(len(reports))
+        advance(1)
+    aggregates = [tally.aggregate() for tally in tallies.values() if tally.reports.any()]
+    each = np.array(sent, dtype=np.float64)
+    rho = float((each**2).sum() / max(each.sum(), 1.0))
+    return FleetResult(aggregates, np.array(costs), np.array(answers), sum(sent), max(rho, 1.0))

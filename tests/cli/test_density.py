@@ -1,0 +1,115 @@
+"""`rappor density`, `rappor simulate location-attacks` and the tracking part of `metrics check`."""
+
+import json
+from dataclasses import replace
+from datetime import date, timedelta
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from decoder.places import places_of
+from rappor_cli.main import main
+from rappor_core.metrics_file import parse_metrics
+from simulations.draws import draw_aggregate
+
+DECLARED = """
+[metrics.places]
+kind = "location"
+description = "The usual place"
+owner = "maps@example.org"
+expires = 2099-12-31
+grid = "square"
+box = [0, 0, 8, 8]
+rows = 3
+columns = 3
+levels = [0]
+slots = ["night 22-6", "day 6-22"]
+mode = "memo"
+num_bits = 16
+num_cohorts = 8
+mechanism = "l-osue"
+epsilon_infinity = 3.0
+epsilon_one = 2.0
+max_memoized_values = 3
+"""
+DAY = date(2026, 11, 2)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """Two slots and two days of a crowd that sits in the south-west, and by day has moved."""
+    folder = tmp_path_factory.mktemp("aggregates")
+    rng, paths = np.random.default_rng(0), []
+    for metric in parse_metrics(DECLARED).parts("places"):
+        assert metric.location is not None
+        values = list(places_of([metric.location]).finest)
+        for day in (0, 1):
+            shares = np.full(10, 0.02)
+            shares[8 if day and metric.location.slot == "day" else 0] = 0.82
+            found, _ = draw_aggregate(values, shares, 20_000, metric.params, rng, metric.name)
+            at = DAY + timedelta(days=day)
+            found = replace(found, definition=metric.to_dict(), params_id=metric.params_id,
+                            first_day=at, last_day=at)  # fmt: skip
+            path = folder / f"{metric.location.slot}-{day}.json"
+            path.write_text(found.to_json())
+            paths += ["--aggregate", str(path)]
+    return paths
+
+
+def test_maps_changes_and_what_can_be_tracked_are_printed_together(
+    files: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    points = tmp_path / "points.csv"
+    points.write_text("latitude,longitude\n1.0,1.0\n")
+    assert main(["density", "places", *files, "-o", str(tmp_path / "out"),
+                 "--points", str(points)]) == 0  # fmt: skip
+    told = " ".join(capsys.readouterr().out.split())
+    assert "0-0-0" in told
+    assert "re-linked" in told
+    assert "smallest share found" in told
+    assert "day: change from the first window" in told
+    assert "not distinguishable" in told
+    names = sorted(path.name for path in (tmp_path / "out").iterdir())
+    assert names == [
+        "density.csv", "density.geojson", "density.html", "density.parquet", "density.png",
+    ]  # fmt: skip
+
+
+def test_slots_and_regions_are_chosen(
+    files: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    region = tmp_path / "region.json"
+    ring = [[0.1, 0.1], [2.0, 0.1], [2.0, 2.0], [0.1, 2.0], [0.1, 0.1]]
+    region.write_text(json.dumps({"type": "Polygon", "coordinates": [ring]}))
+    assert main(["density", "places", *files, "--slot", "night", "--json",
+                 "--region", str(region), "--method", "simplex"]) == 0  # fmt: skip
+    rows = json.loads(capsys.readouterr().out)
+    assert {row["slot"] for row in rows} == {"night"}
+    assert {row["cell"] for row in rows} == {"0-0-0"}
+    assert all(abs(row["estimate"] - 0.82) < 0.05 for row in rows)
+
+
+def test_refusals_name_the_way_out(files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["density", "places"]) == 2
+    assert main(["density", "places", *files, "--slot", "noon"]) == 1
+    assert "no reports of 'places'" in capsys.readouterr().err
+
+
+def test_check_warns_of_devices_that_can_be_followed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "metrics.toml"
+    path.write_text(DECLARED)
+    assert main(["metrics", "check", str(path), "--population", "1200"]) == 0
+    assert "re-linked among the 150 of their cohort" in capsys.readouterr().out
+
+
+def test_attacks_are_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "metrics.toml"
+    path.write_text(DECLARED)
+    assert main(["simulate", "location-attacks", str(path), "--crowd", "60", "--json",
+                 "--seed", "1"]) == 0  # fmt: skip
+    rows = json.loads(capsys.readouterr().out)
+    assert [row["periods"] for row in rows] == [1, 7, 30]
+    assert rows[0]["change_auc"] < rows[2]["change_auc"]

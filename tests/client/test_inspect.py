@@ -1,0 +1,59 @@
+"""`python -m client_sdk inspect`: for the person whose device it is."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from client_sdk import Delivery
+from client_sdk.__main__ import main
+
+
+@pytest.fixture
+def state_dir(open_client: Any, tmp_path: Path) -> Path:
+    with open_client(delivery=Delivery()) as client:
+        client.record("homepage", "my-private-page")
+        client.record("crashed", True)
+    return tmp_path / "state"
+
+
+def test_the_command_as_a_person_runs_it(state_dir: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "client_sdk", "inspect", str(state_dir)],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert "Waiting: 2 reports queued" in done.stdout
+    assert "crashed: 1 reports were made, about 2 of at most 2 answers." in done.stdout
+    assert "at or below epsilon 13.18" in done.stdout  # three values of 4.39 nats
+    assert "my-private-page" not in done.stdout
+
+
+def test_json_for_machines(state_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["inspect", str(state_dir), "--json"]) == 0
+    account = json.loads(capsys.readouterr().out)
+    assert account["queued"] == {"crashed": 1, "homepage": 1}
+    assert {line["metric"] for line in account["metrics"]} == {"crashed", "homepage"}
+
+
+def test_reasons_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["inspect", str(tmp_path / "nosuch")]) == 1
+    assert "holds no state" in capsys.readouterr().err
+    assert not (tmp_path / "nosuch").exists()
+    with pytest.raises(SystemExit) as wrong:
+        main([])
+    assert wrong.value.code == 2
+
+
+def test_inspecting_changes_nothing(state_dir: Path) -> None:
+    before = (state_dir / "state.sqlite").read_bytes()
+    assert main(["inspect", str(state_dir)]) == 0
+    assert (state_dir / "state.sqlite").read_bytes() == before

@@ -1,0 +1,345 @@
+"""Fixes become one report a slot and period, under the cap, whatever the clock and the app do."""
+
+import json
+from collections import Counter
+from datetime import UTC, date, datetime, timedelta, timezone
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from client_sdk import Client
+from client_sdk.duty import duty_of
+from client_sdk.dwell import MOST_PLACES, Dwell, Periods
+from client_sdk.errors import UnknownMetricError
+from client_sdk.local_time import is_weekend, last_day, moment_at, moment_of
+from client_sdk.location import LocationRecorder
+from client_sdk.memory_state import MemoryState
+from client_sdk.recorder import EPOCH_ORDINAL, Recorder, period_number
+from client_sdk.testing import FixedRandomness, MemoryCollector
+from client_sdk.visits import Visits
+from rappor_core.errors import ValueRefusedError
+from rappor_core.metrics_file import MetricsFile, parse_metrics
+from rappor_core.report import Report
+
+DECLARED = """
+[metrics.density]
+kind = "location"
+description = "The usual place of each part of the day"
+owner = "maps@example.org"
+expires = 2099-12-31
+grid = "square"
+box = [0, 0, 10, 10]
+rows = 10
+columns = 10
+levels = [0, 1]
+slots = ["night 22-6", "day 6-22"]
+"""
+MEMO = """mode = "memo"
+num_bits = 16
+num_cohorts = 4
+mechanism = "l-osue"
+epsilon_infinity = 2.0
+epsilon_one = 1.0
+max_memoized_values = 3
+"""
+SYMBOLS = """mode = "memo"
+encoding = "symbol"
+num_symbols = 2
+num_cohorts = 4
+epsilon_infinity = 2.0
+epsilon_one = 1.0
+"""
+WINDOW = (
+    'mode = "window"\nwindow = 3\nmax_reports = 4\nnum_bits = 16\nnum_cohorts = 4\nepsilon = 1.0\n'
+)
+ONCE = 'mode = "once"\nnum_bits = 16\nnum_cohorts = 4\nepsilon = 1.0\n'
+MODES = {"memo": MEMO, "symbols": SYMBOLS, "window": WINDOW, "once": ONCE}
+START = datetime(2026, 11, 2, tzinfo=UTC)  # a Monday
+
+
+def declared(mode: str, *extra: str) -> MetricsFile:
+    return parse_metrics(DECLARED + MODES[mode] + "".join(extra))
+
+
+def visits_of(file: MetricsFile, seed: int = 0, saved: str | None = None):  # type: ignore[no-untyped-def]
+    sent: list[tuple[str, str, int]] = []
+    secret = FixedRandomness(seed)(32)
+    visits = Visits(file.parts("density"), secret, lambda *row: sent.append(row), saved)
+    return visits, sent
+
+
+def values(sent: list[tuple[str, str, int]], slot: str) -> list[str]:
+    return [value for name, value, _ in sent if f"/{slot}/" in name]
+
+
+def test_the_usual_cell_is_where_the_device_was_longest() -> None:
+    visits, sent = visits_of(declared("memo", "max_gap_minutes = 120\n"))
+    for hour, point in ((7, (1.5, 1.5)), (9, (2.5, 2.5)), (12, (1.5, 1.5)), (14, (3.5, 3.5))):
+        visits.fix(*point, moment_of(START + timedelta(hours=hour)))
+    visits.fix(9.5, 9.5, moment_of(START + timedelta(days=1, hours=8)))
+    (cell,) = values(sent, "day")
+    level = int(sent[0][0].rpartition("/")[2])
+    assert cell == declared("memo").parts("density")[0].location.grid.place(1.5, 1.5, level)  # type: ignore[union-attr]
+    assert values(sent, "night") == ["other"]
+
+
+def test_time_is_split_at_the_hour_where_a_slot_ends() -> None:
+    """20:30 to 23:30 is an hour and a half of day, and the same of night."""
+    visits, _ = visits_of(declared("memo", "max_gap_minutes = 600\n"))
+    visits.fix(1.5, 1.5, moment_of(START + timedelta(hours=20, minutes=30)))
+    visits.fix(2.5, 2.5, moment_of(START + timedelta(hours=23, minutes=30)))
+    rows = {(slot, round(time)) for slot, _, time in json.loads(visits.to_json())["dwell"]}
+    assert rows == {("day", 5401), ("night", 5400), ("night", 1)}
+
+
+def test_a_fix_speaks_for_no_longer_than_declared() -> None:
+    visits, _ = visits_of(declared("memo", "max_gap_minutes = 10\n"))
+    visits.fix(1.5, 1.5, moment_of(START + timedelta(hours=8)))
+    visits.fix(2.5, 2.5, moment_of(START + timedelta(hours=12)))
+    times = [time for _, _, time in json.loads(visits.to_json())["dwell"]]
+    assert times == [601.0, 1.0]
+
+
+def test_every_period_is_reported_with_or_without_data() -> None:
+    visits, sent = visits_of(declared("memo"))
+    visits.fix(1.5, 1.5, moment_of(START + timedelta(hours=8)))
+    visits.roll(moment_of(START + timedelta(days=3, hours=1)))
+    days = (START.date() - date(1970, 1, 1)).days
+    assert [day for _, _, day in sent] == [days, days, days + 1, days + 1, days + 2, days + 2]
+    assert values(sent, "day")[1:] == ["other", "other"]
+
+
+def test_a_long_absence_is_reported_as_far_back_as_the_collector_takes_it() -> None:
+    visits, sent = visits_of(declared("memo", "accept_days = 5\n"))
+    visits.fix(1.5, 1.5, moment_of(START))
+    visits.roll(moment_of(START + timedelta(days=100)))
+    assert len({day for _, _, day in sent}) == 1 + 6
+
+
+def test_what_is_outside_the_box_is_other() -> None:
+    visits, sent = visits_of(declared("memo"))
+    visits.fix(50.0, 50.0, moment_of(START + timedelta(hours=8)))
+    visits.roll(moment_of(START + timedelta(days=1)))
+    assert values(sent, "day") == ["other"]
+
+
+def test_fixes_are_forgotten_when_their_period_closes() -> None:
+    visits, _ = visits_of(declared("memo"))
+    visits.fix(1.5, 1.5, moment_of(START + timedelta(hours=8)))
+    visits.roll(moment_of(START + timedelta(days=1, hours=12)))
+    saved = json.loads(visits.to_json())
+    assert saved["dwell"] == []
+
+
+def test_trips_are_pairs_of_cells() -> None:
+    visits, sent = visits_of(declared("memo", "pairs = true\n"))
+    for hour in (8, 9):
+        visits.trip((1.5, 1.5), (2.5, 2.5), moment_of(START + timedelta(hours=hour)))
+    visits.trip((1.5, 1.5), (50.0, 2.5), moment_of(START + timedelta(hours=10)))
+    visits.roll(moment_of(START + timedelta(days=1)))
+    (pair,) = values(sent, "day")
+    origin, _, destination = pair.partition(">")
+    assert origin != destination
+    assert origin.count("-") == destination.count("-") == 2
+    with pytest.raises(ValueRefusedError, match="trips"):
+        visits.fix(1.5, 1.5, moment_of(START))
+    with pytest.raises(ValueRefusedError, match="fixes"):
+        visits_of(declared("memo"))[0].trip((1, 1), (2, 2), moment_of(START))
+
+
+class Phone:
+    """A device that may restart: a state that lasts, and everything else made anew."""
+
+    def __init__(self, file: MetricsFile, seed: int) -> None:
+        self.file, self.state = file, MemoryState(FixedRandomness(seed)(32))
+        self.reports: list[Report] = []
+        self.restart()
+
+    def restart(self) -> None:
+        self.recorder = Recorder(self.file.metrics, self.state, randomness=FixedRandomness(1))
+        self.places = LocationRecorder(self.file, self.state, self.recorder, lambda: 0.0)
+
+    def collect(self) -> None:
+        self.reports += self.state.take_reports()
+
+
+steps = st.lists(
+    st.one_of(
+        st.tuples(st.just("fix"), st.floats(-1, 11), st.floats(-1, 11)),
+        st.tuples(st.just("wait"), st.floats(0, 80), st.just(0.0)),
+        st.tuples(st.just("clock"), st.floats(-2000, 2000), st.just(0.0)),
+        st.tuples(st.just("save"), st.just(0.0), st.just(0.0)),
+        st.tuples(st.just("restart"), st.just(0.0), st.just(0.0)),
+    ),
+    max_size=60,
+)
+
+
+@pytest.mark.parametrize("mode", list(MODES))
+@settings(max_examples=60, deadline=None)
+@given(steps=steps, seed=st.integers(0, 50))
+def test_fixes_clocks_and_restarts_keep_cap_period_and_permanence(
+    mode: str, steps: list[tuple[str, float, float]], seed: int
+) -> None:
+    phone, now = Phone(declared(mode), seed), START
+    for what, first, second in steps:
+        if what in ("wait", "clock"):
+            now += timedelta(hours=first)
+            phone.places.roll(now)
+        elif what == "fix":
+            phone.places.fix("density", first, second, now)
+        elif what == "save":
+            phone.places.save()
+        else:
+            phone.restart()
+        phone.collect()
+    entries = phone.state.entries("density")
+    metric = phone.file.declared[0]
+    each = Counter((report.metric, report.day) for report in phone.reports)
+    assert all(number == 1 for number in each.values())
+    assert len({report.metric.rpartition("/")[2] for report in phone.reports}) <= 1
+    if mode in ("memo", "symbols"):
+        assert len(entries) <= metric.max_permanent_responses
+    else:
+        assert len(phone.reports) <= (metric.max_reports or 0)
+    assert len({report.cohort for report in phone.reports}) <= 1
+    if mode == "symbols":
+        assert all(int.from_bytes(r.bits, "little").bit_count() == 1 for r in phone.reports)
+
+
+def test_the_same_cell_in_two_slots_is_memoised_once() -> None:
+    phone = Phone(declared("memo"), 3)
+    for hour in (3, 12):
+        phone.places.fix("density", 1.5, 1.5, START + timedelta(hours=hour))
+    phone.places.roll(START + timedelta(days=1))
+    phone.collect()
+    assert len(phone.reports) == 2
+    assert len(phone.state.entries("density")) == 2  # the cell, and `other`
+
+
+@pytest.mark.parametrize("mode", list(MODES))
+def test_duties_do_not_depend_on_places_and_are_spread(mode: str) -> None:
+    parts = declared(mode).parts("density")
+    duties = [duty_of(FixedRandomness(seed)(32), parts) for seed in range(400)]
+    assert 140 < sum(duty.level == 1 for duty in duties) < 260
+    for duty in duties[:20]:
+        due = [name for period in range(12) for _, name in duty.due(period)]
+        expected = {"memo": 24, "symbols": 24, "window": 4, "once": 12}[mode]
+        assert len(due) == expected
+        assert all(name.endswith(f"/{duty.level}") for name in due)
+    if mode == "window":
+        phases = Counter(duty.phase for duty in duties)
+        assert set(phases) == set(range(6))
+
+
+def test_dwell_is_bounded_and_keeps_what_matters() -> None:
+    dwell = Dwell()
+    for place in range(10 * MOST_PLACES):
+        dwell.add("day", place, 1.0)
+        dwell.add("day", "home", 1.5)
+    assert len(dwell.rows()) <= MOST_PLACES
+    assert dwell.usual("day") == "home"
+    assert dwell.usual("night") is None
+
+
+@given(st.lists(st.integers(-50, 50)), st.integers(-60, 60))
+def test_periods_are_a_set(numbers: list[int], probe: int) -> None:
+    periods = Periods()
+    for number in numbers:
+        periods.add(number)
+    assert (probe in periods) == (probe in numbers)
+    assert (probe in Periods(periods.runs())) == (probe in numbers)
+
+
+def test_periods_stay_small_and_never_forget() -> None:
+    periods = Periods()
+    numbers = [3 * i + (i % 7) * 1000 for i in range(2_000)]
+    for number in numbers:
+        periods.add(number)
+    assert len(periods.runs()) <= Periods.MOST_RUNS
+    assert all(number in periods for number in numbers)
+
+
+@pytest.mark.parametrize("period", ["day", "week", "month"])
+@given(day=st.integers(0, 60_000))
+def test_the_last_day_of_a_period_is_its_last(period: str, day: int) -> None:
+    number = period_number(period, day)
+    last = last_day(period, number)
+    assert period_number(period, last) == number
+    assert period_number(period, last + 1) == number + 1
+    assert is_weekend(day) == (date.fromordinal(day + EPOCH_ORDINAL).weekday() >= 5)
+
+
+def test_moments_are_local() -> None:
+    zone = timezone(timedelta(hours=14))
+    moment = moment_of(datetime(2026, 11, 3, 1, 30, tzinfo=zone))
+    assert (moment.day, moment.hour, moment.left) == (
+        (date(2026, 11, 3) - date(1970, 1, 1)).days,
+        1,
+        1800,
+    )
+    assert moment_at(START.timestamp()).at == START.timestamp()
+    with pytest.raises(ValueRefusedError, match="time zone"):
+        moment_of(datetime(2026, 11, 3))
+
+
+def test_a_client_takes_fixes_and_nothing_of_them_leaves(tmp_path: Path) -> None:
+    file = declared("memo")
+    now = [START.timestamp()]
+    with MemoryCollector(file.metrics) as collector:
+        client = Client.open(
+            file, state_dir=tmp_path, collector=collector.url, consent=True, clock=lambda: now[0]
+        )
+        with client:
+            for hour in range(48):
+                at = START + timedelta(hours=hour)
+                now[0] = at.timestamp()
+                assert client.record_location("density", 1.234567, 2.345678, at=at)
+            assert not client.record_location("density", float("nan"), 2.0, at=START)
+            assert not client.record_location("missing", 1.0, 2.0, at=START)
+            assert not client.record_trip("density", (1, 2), (3, 4), at=START)
+            assert client.flush(10)
+            assert client.inspect()["metrics"][0]["values_memoised"] == 2
+        assert sum(collector.counted().values()) == 2
+        bodies = b"".join(body for _, body in collector.requests)
+    assert b"1.2345" not in bodies
+    assert b"2.3456" not in bodies
+
+
+def test_a_period_goes_on_after_a_restart_and_is_wiped_without_consent(tmp_path: Path) -> None:
+    file = declared("memo")
+    now = [(START + timedelta(hours=12)).timestamp()]
+
+    def opened(consent: bool) -> Client:
+        return Client.open(
+            file, state_dir=tmp_path, collector="http://127.0.0.1:9", consent=consent,
+            clock=lambda: now[0],
+        )  # fmt: skip
+
+    def kept(client: Client) -> str | None:
+        session = client._session
+        assert session is not None
+        return session.state.note("visits:density")
+
+    with opened(True) as client:
+        client.record_location("density", 1.5, 1.5, at=START + timedelta(hours=12))
+    with opened(True) as client:
+        assert "day" in (kept(client) or "")
+    opened(False).close()
+    with opened(True) as client:
+        assert "day" not in (kept(client) or "")
+
+
+def test_mistakes_show_in_development(tmp_path: Path) -> None:
+    with Client.open(
+        declared("memo"), state_dir=tmp_path, collector="http://127.0.0.1:9", consent=True,
+        development=True,
+    ) as client:  # fmt: skip
+        with pytest.raises(UnknownMetricError, match=r"'home'.*density"):
+            client.record_location("home", 1.0, 2.0)
+        with pytest.raises(ValueRefusedError, match="finite"):
+            client.record_location("density", float("nan"), 2.0)
+        with pytest.raises(ValueRefusedError, match="time zone"):
+            client.record_location("density", 1.0, 2.0, at=datetime(2026, 1, 1))

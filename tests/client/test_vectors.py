@@ -1,0 +1,133 @@
+"""The vectors that a port is checked with: against our code, and against a second, plain one.
+
+The second one below is written from docs/porting.md alone, bit by bit, with nothing of ours.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from client_sdk.device import MetricDevice
+from client_sdk.identity import cohort_of, derive, keyed_input, secret_check
+from client_sdk.memory_state import MemoryState
+from client_sdk.randomness import CoinPair
+from client_sdk.recorder import EPOCH_ORDINAL, Recorder, period_number
+from rappor_core.metrics_file import parse_metrics
+
+FOLDER = Path(__file__).parents[1] / "vectors" / "v1"
+VECTORS = json.loads((FOLDER / "device.json").read_text())
+METRICS = parse_metrics(json.loads((FOLDER / "metrics.json").read_text())["metrics.toml"]).metrics
+
+
+def plain_derive(secret: bytes, purpose: str, fields: list[bytes], length: int) -> bytes:
+    message = b""
+    for part in (b"rappor-telemetry v1", purpose.encode(), secret, *fields):
+        message += len(part).to_bytes(4, "big") + part
+    return hashlib.shake_256(message).digest(length)
+
+
+def bit(data: bytes, place: int) -> int:
+    return data[place // 8] >> (place % 8) & 1
+
+
+def plain_toss(if_one: int, if_zero: int, num_bits: int, bits: bytes, random: bytes) -> bytes:
+    """Each bit by itself: its 16-digit uniform number, from the words, against its threshold."""
+    used = [t for t in (if_one, if_zero) if t not in (0, 65_536)]
+    digits = 16 - min(((t & -t).bit_length() - 1 for t in used), default=16)
+    size = (num_bits + 7) // 8
+    assert len(random) == digits * size
+    result = bytearray(size)
+    for place in range(num_bits):
+        threshold = if_one if bit(bits, place) else if_zero
+        uniform = 0  # the last word holds the most significant digit
+        for word in reversed(range(digits)):
+            uniform = uniform << 1 | (1 - bit(random[word * size : (word + 1) * size], place))
+        if uniform << (16 - digits) < threshold:
+            result[place // 8] |= 1 << (place % 8)
+    return bytes(result)
+
+
+@pytest.mark.parametrize("row", VECTORS["derivations"])
+def test_derivations(row: dict[str, Any]) -> None:
+    secret, fields = bytes.fromhex(row["secret"]), [bytes.fromhex(f) for f in row["fields"]]
+    purpose, output = row["purpose"], bytes.fromhex(row["output"])
+    assert keyed_input(secret, purpose.encode(), *fields).hex() == row["input"]
+    assert derive(secret, purpose.encode(), *fields, length=len(output)) == output
+    assert plain_derive(secret, purpose, fields, len(output)) == output
+
+
+def test_secret_checks() -> None:
+    for row in VECTORS["secret_checks"]:
+        secret = bytes.fromhex(row["secret"])
+        assert secret_check(secret).hex() == row["check"]
+        assert plain_derive(secret, "check", [], 8).hex() == row["check"]
+
+
+def test_cohorts() -> None:
+    for row in VECTORS["cohorts"]:
+        secret, name, number = bytes.fromhex(row["secret"]), row["metric"], row["num_cohorts"]
+        assert cohort_of(secret, name, number) == row["cohort"]
+        draw = int.from_bytes(plain_derive(secret, "cohort", [name.encode()], 8), "big")
+        assert draw * number // 2**64 == row["cohort"]
+
+
+@pytest.mark.parametrize("row", VECTORS["coins"])
+def test_coins(row: dict[str, Any]) -> None:
+    bits, random = bytes.fromhex(row["bits"]), bytes.fromhex(row["random"])
+    pair = CoinPair(row["if_one"], row["if_zero"], row["num_bits"])
+    tossed = pair.toss(int.from_bytes(bits, "little"), random)
+    assert tossed.to_bytes(len(bits), "little").hex() == row["result"]
+    plain = plain_toss(row["if_one"], row["if_zero"], row["num_bits"], bits, random)
+    assert plain.hex() == row["result"]
+
+
+@pytest.mark.parametrize("row", VECTORS["reports"])
+def test_reports(row: dict[str, Any]) -> None:
+    metric, secret = METRICS[row["metric"]], bytes.fromhex(row["secret"])
+    random = bytes.fromhex(row["random"])
+    device = MetricDevice(metric, secret, lambda num_bytes: random[:num_bytes])
+    bits = device.value_bits(row["value"])
+    assert (device.params_id, device.cohort) == (row["params_id"], row["cohort"])
+    assert bits.to_bytes(metric.params.report_bytes, "little").hex() == row["bloom_bits"]
+    assert device.digest(bits).hex() == row["ledger_digest"]
+    assert device.report_bits(bits).hex() == row["report_bits"]
+    assert plain_report(row) == (row["permanent_bits"], row["ledger_digest"], row["report_bits"])
+
+
+def plain_report(row: dict[str, Any]) -> tuple[str, str, str]:
+    """Both rounds and the digest, from the Bloom bits on."""
+    params = METRICS[row["metric"]].params
+    mechanism, k = params.mechanism, params.num_bits
+    bloom, secret = bytes.fromhex(row["bloom_bits"]), bytes.fromhex(row["secret"])
+    fields = [row["metric"].encode(), bytes.fromhex(row["params_id"]), bloom]
+    stream = plain_derive(secret, "permanent", fields, 16 * len(bloom))
+    used = [t for t in (mechanism.p1, mechanism.q1) if t not in (0, 65_536)]
+    digits = 16 - min(((t & -t).bit_length() - 1 for t in used), default=16)
+    permanent = plain_toss(mechanism.p1, mechanism.q1, k, bloom, stream[: digits * len(bloom)])
+    random = bytes.fromhex(row["random"])
+    report = plain_toss(mechanism.p2, mechanism.q2, k, permanent, random)
+    digest = plain_derive(secret, "ledger", fields, 16)
+    return permanent.hex(), digest.hex(), report.hex()
+
+
+def test_periods() -> None:
+    for row in VECTORS["periods"]:
+        day = date.fromisoformat(row["day"]).toordinal() - EPOCH_ORDINAL
+        assert period_number(row["period"], day) == row["number"]
+
+
+def test_the_ledgers_decisions() -> None:
+    script = VECTORS["ledger"]
+    metrics = parse_metrics(script["metrics.toml"])
+    state = MemoryState(bytes.fromhex(script["secret"]))
+    recorder = Recorder(metrics.metrics, state, budget=metrics.budget)
+    for operation in script["operations"]:
+        day = date.fromisoformat(operation["day"]).toordinal() - EPOCH_ORDINAL
+        outcome = recorder.record(operation["metric"], operation["value"], day * 86_400.0)
+        assert outcome == operation["outcome"], operation

@@ -1,0 +1,284 @@
+"""Maps of drawn reports: every encoding, levels, windows, change, and the files written."""
+
+import csv
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import date, timedelta
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pyarrow import parquet
+
+from decoder.change import change
+from decoder.density import Density, DensityOptions, density, map_shares, repeats_of
+from decoder.density_files import NOT_APART, density_geojson, write_density_files
+from decoder.density_page import render_page, visible_text
+from decoder.density_picture import write_picture
+from decoder.errors import DecodeError
+from decoder.places import location_of, places_of
+from rappor_core.aggregate import Aggregate
+from rappor_core.metrics import Metric
+from rappor_core.metrics_file import parse_metrics
+from simulations.draws import draw_aggregate
+from simulations.location_draws import draw_memo
+
+DECLARED = """
+[metrics.places]
+kind = "location"
+description = "The usual place"
+owner = "maps@example.org"
+expires = 2099-12-31
+grid = "square"
+box = [0, 0, 8, 8]
+rows = 4
+columns = 4
+levels = [{levels}]
+slots = ["night 22-6", "day 6-22"]
+"""
+BLOOM = 'num_bits = 16\nnum_cohorts = 16\nmechanism = "l-osue"\nmax_memoized_values = 3\n'
+SYMBOL = 'encoding = "symbol"\nnum_symbols = 4\nnum_cohorts = 32\n'
+ONE_HOT = 'encoding = "one_hot"\nmechanism = "l-osue"\nmax_memoized_values = 3\n'
+ENCODINGS = {"bloom": BLOOM, "symbol": SYMBOL, "one_hot": ONE_HOT}
+BOTH = 'mode = "memo"\nepsilon_infinity = 3.0\nepsilon_one = 2.0\n'
+DAY = date(2026, 11, 2)
+
+
+def parts(keys: str, levels: str = "1") -> tuple[Metric, ...]:
+    return parse_metrics(DECLARED.format(levels=levels) + keys).parts("places")
+
+
+def hill(values: Sequence[str]) -> np.ndarray:
+    """Most are near one corner of the box; a tenth is outside."""
+    weights = []
+    for value in values[:-1]:
+        _, row, column = map(int, value.split("-"))
+        weights.append(np.exp(-(row**2 + column**2) / len(values) * 1.5))
+    return np.append(0.9 * np.array(weights) / sum(weights), 0.1)
+
+
+def drawn(metric: Metric, reports: int, rng: np.random.Generator, **more: object) -> Aggregate:
+    assert metric.location is not None
+    values = places_of([metric.location]).finest
+    found, _ = draw_aggregate(list(values), hill(values), reports, metric.params, rng, metric.name)
+    given = {"definition": metric.to_dict(), "params_id": metric.params_id,
+             "first_day": DAY, "last_day": DAY}  # fmt: skip
+    return replace(found, **(given | more))  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def night() -> Density:
+    return density([drawn(parts(BOTH + BLOOM)[0], 40_000, np.random.default_rng(1))])
+
+
+@pytest.mark.parametrize("encoding", list(ENCODINGS))
+@pytest.mark.parametrize("method", ["field", "simplex"])
+def test_a_map_is_near_the_truth_in_every_encoding(encoding: str, method: str) -> None:
+    metric = parts(BOTH + ENCODINGS[encoding])[0]
+    aggregate = drawn(metric, 40_000, np.random.default_rng(4))
+    found = density([aggregate], DensityOptions(method))  # type: ignore[arg-type]
+    truth = hill(found.cells)
+    assert found.shares.sum() == pytest.approx(1)
+    assert found.shares.min() >= 0
+    assert np.abs(found.shares - truth).sum() / 2 < (0.12 if method == "field" else 0.2)
+    assert found.num_reports == 40_000
+    assert set(np.flatnonzero(found.visible)) <= set(np.flatnonzero(truth > 0.001))
+
+
+def test_levels_of_one_slot_make_one_map() -> None:
+    rng = np.random.default_rng(3)
+    coarse, fine = parts(BOTH + ONE_HOT, "0, 1")[:2]
+    aggregates = [drawn(fine, 30_000, rng), drawn(coarse, 30_000, rng)]
+    for method in ("field", "hierarchy"):
+        found = density(aggregates, DensityOptions(method))  # type: ignore[arg-type]
+        assert len(found.cells) == 65
+        assert found.num_reports == 60_000
+        assert np.abs(found.shares - hill(found.cells)).sum() / 2 < 0.12
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("encoding", list(ENCODINGS))
+def test_intervals_of_single_cells_hold_the_truth(encoding: str) -> None:
+    """False alarms below 1 in 10,000: 30 maps of 65 cells, band of 4 standard deviations at .95."""
+    metric = parts(BOTH + ENCODINGS[encoding])[0]
+    held = []
+    for seed in range(30):
+        found = density(
+            [drawn(metric, 30_000, np.random.default_rng(seed))], DensityOptions("simplex")
+        )
+        truth = hill(found.cells)
+        held.append(((found.low <= truth) & (truth <= found.high)).mean())
+    assert 0.925 < np.mean(held) < 0.985
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("encoding", list(ENCODINGS))
+def test_memoised_reports_vary_as_the_formula_says(encoding: str) -> None:
+    """Thirty days of one crowd. False alarms below 1 in 1,000; a naive variance must fail.
+
+    65 cells in 12 crowds; cells of one map are dependent, hence the wide band.
+    """
+    metric = parts(BOTH + ENCODINGS[encoding])[0]
+    assert metric.location is not None
+    values = places_of([metric.location]).finest
+    truth, squares = hill(values), []
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        homes = rng.choice(len(values), size=6_000, p=truth)
+        counts = draw_memo(np.repeat(homes[:, None], 30, axis=1), values, metric.params, rng)
+        aggregate = Aggregate(
+            metric.name, metric.params, tuple(counts.reports.sum(axis=0).tolist()),
+            tuple(map(tuple, counts.bits.sum(axis=0).tolist())), metric.params_id,
+            DAY, DAY + timedelta(days=29), metric.to_dict(),
+        )  # fmt: skip
+        found = density([aggregate], DensityOptions("simplex"))
+        assert found.repetition == 30
+        squares.append((((found.estimate - truth) / found.std_error) ** 2).mean())
+    assert 0.75 < np.mean(squares) < 1.3
+
+
+def test_windows_repeat_less_often() -> None:
+    keys = 'mode = "window"\nwindow = 10\nmax_reports = 9\nepsilon = 1.0\nencoding = "one_hot"\n'
+    metric = parts(keys)[0]
+    aggregate = drawn(metric, 1_000, np.random.default_rng(0), last_day=DAY + timedelta(days=29))
+    assert repeats_of(aggregate, None) == 1  # at most nine reports, one in ten periods
+    assert repeats_of(aggregate, 2.5) == 2.5
+
+
+def two_windows(
+    movers: float, shift: bool, seed: int
+) -> tuple[tuple[Density, Aggregate], tuple[Density, Aggregate], np.ndarray]:
+    """A crowd of which a share moves, into the far corner or anywhere as before."""
+    metric = parts(BOTH + BLOOM)[0]
+    assert metric.location is not None
+    values = places_of([metric.location]).finest
+    rng, truth = np.random.default_rng(seed), hill(values)
+    people = rng.choice(len(values), size=(20_000, 1), p=truth)
+    after = people.copy()
+    moved = rng.random(len(people)) < movers
+    after[moved, 0] = len(values) - 2 if shift else rng.choice(len(values), moved.sum(), p=truth)
+    counts = draw_memo(np.hstack([people, after]), values, metric.params, rng)
+    windows = []
+    for day in (0, 1):
+        at = DAY + timedelta(days=day)
+        aggregate = Aggregate(
+            metric.name, metric.params, tuple(counts.reports[day].tolist()),
+            tuple(map(tuple, counts.bits[day].tolist())), metric.params_id, at, at,
+            metric.to_dict(),
+        )  # fmt: skip
+        windows.append((density([aggregate], DensityOptions("simplex")), aggregate))
+    shares = [np.bincount(v[:, 0], minlength=len(values)) / len(people) for v in (people, after)]
+    return windows[0], windows[1], shares[1] - shares[0]
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("movers", [0.0, 0.5])
+def test_a_difference_varies_as_much_as_movers_make_it(movers: float) -> None:
+    """False alarms below 1 in 1,000 (12 crowds of 65 cells); independent windows must fail."""
+    squares, naive = [], []
+    for seed in range(12):
+        before, after, _ = two_windows(movers, False, seed)
+        found = change(before, after)
+        assert found.movers >= movers - 0.05
+        squares.append(((found.difference / found.std_error) ** 2).mean())
+        independent = np.hypot(before[0].std_error, after[0].std_error)
+        naive.append(((found.difference / independent) ** 2).mean())
+    assert 0.6 < np.mean(squares) < 1.25
+    if movers == 0:
+        assert np.mean(naive) < 0.6
+
+
+def test_a_real_change_is_found_and_named() -> None:
+    before, after, truth = two_windows(0.2, True, 5)
+    found = change(before, after)
+    assert found.detected[-2]
+    assert found.low[-2] < truth[-2] < found.high[-2]
+    with pytest.raises(DecodeError, match="movers = 2"):
+        change(before, after, movers=2)
+    other = replace(after[1], params_id="0" * 32)
+    with pytest.raises(DecodeError, match="different meanings"):
+        change(before, (after[0], other))
+
+
+def test_what_does_not_belong_together_is_refused() -> None:
+    rng = np.random.default_rng(0)
+    night_part, day_part = parts(BOTH + ONE_HOT)
+    with pytest.raises(DecodeError, match="one slot"):
+        density([drawn(night_part, 100, rng), drawn(day_part, 100, rng)])
+    with pytest.raises(DecodeError, match="no aggregates"):
+        density([])
+    with pytest.raises(DecodeError, match="definition"):
+        density([drawn(night_part, 100, rng, definition={})])
+    with pytest.raises(DecodeError, match="method = 'smooth'"):
+        DensityOptions("smooth")  # type: ignore[arg-type]
+    empty = drawn(night_part, 100, rng)
+    zero = replace(empty, reports_per_cohort=(0,), bit_counts=((0,) * 65,))
+    with pytest.raises(DecodeError, match="no reports"):
+        density([zero])
+
+
+def test_pairs_are_listed_up_to_a_bound() -> None:
+    metric = parts(BOTH + BLOOM + "pairs = true\n", "0")[0]
+    assert metric.location is not None
+    places = places_of([metric.location])
+    assert len(places.finest) == 16**2 + 1
+    assert places.laplacian is None
+    with pytest.raises(DecodeError, match="1,048,576 pairs"):
+        places_of([parts(BOTH + BLOOM + "pairs = true\n", "3")[0].location])  # type: ignore[list-item]
+
+
+def test_a_known_belief_gives_the_map_alone() -> None:
+    aggregate = drawn(parts(BOTH + BLOOM)[0], 40_000, np.random.default_rng(1))
+    found = density([aggregate])
+    assert found.belief is not None
+    again = map_shares([aggregate], found.places, found.belief)
+    assert again == pytest.approx(found.shares, abs=2e-3)
+
+
+def test_files_hold_every_cell_and_never_call_a_hidden_one_zero(
+    night: Density, tmp_path: Path
+) -> None:
+    paths = write_density_files([night], tmp_path)
+    with paths[0].open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == len(night.cells) == parquet.read_table(paths[1]).num_rows
+    for row, visible in zip(rows, night.visible, strict=True):
+        assert row["note"] == ("" if visible else NOT_APART)
+        assert float(row["map_share"]) > 0
+    assert {row["note"] for row in rows} == {"", NOT_APART}
+    geojson = json.loads(paths[2].read_text())
+    assert geojson == density_geojson([night])
+    ring = geojson["features"][0]["geometry"]["coordinates"][0]
+    assert ring[0] == ring[-1]
+    area = sum(a[0] * b[1] - b[0] * a[1] for a, b in pairwise(ring))
+    assert area > 0  # counter-clockwise, as RFC 7946 asks
+    assert len(geojson["features"]) == len(night.cells) - 1
+
+
+def test_the_page_stands_alone_and_escapes(night: Density, tmp_path: Path) -> None:
+    metric = replace(night.metric, description="<script>alert(1)</script>")
+    page = render_page([replace(night, metric=metric)], [(1.0, 2.0)], ["a <b> note"])
+    assert "<script>alert" not in page
+    assert "a &lt;b&gt; note" in page
+    assert "http://" not in page
+    assert "https://" not in page
+    start = page.index('id="data">') + 10
+    data = json.loads(page[start : page.index("</script>", start)])
+    assert len(data["cells"]) == len(data["maps"][0]["share"]) == len(night.cells) - 1
+    assert data["points"] == [[2.0, 1.0]]
+    write_picture([night], tmp_path / "map.png", [(1.0, 2.0)])
+    assert (tmp_path / "map.png").read_bytes()[:4] == b"\x89PNG"
+    assert "not distinguishable from zero" in visible_text(night)
+
+
+def test_a_metric_of_strings_has_no_map() -> None:
+    text = parts(BOTH + BLOOM)[0]
+    definition = parse_metrics(
+        '[metrics.a]\nkind = "boolean"\ndescription = "x"\nowner = "x"\nexpires = 2099-01-01\n'
+        "prob_f = 0.5\nprob_p = 0.25\nprob_q = 0.75\n"
+    ).metrics["a"]
+    aggregate = drawn(text, 100, np.random.default_rng(0), definition=definition.to_dict())
+    with pytest.raises(DecodeError, match="'boolean'"):
+        location_of(aggregate)

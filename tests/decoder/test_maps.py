@@ -1,0 +1,144 @@
+"""From noisy cells to maps: projection, hierarchy, the field, and which cells touch."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import sparse
+from scipy.optimize import minimize
+
+from decoder.errors import DecodeError
+from decoder.field import Belief, fit_field, softmax
+from decoder.hierarchy import LevelEstimate, reconcile
+from decoder.neighbours import cell_laplacian
+from decoder.noise import BitNoise
+from decoder.readings import Reading
+from decoder.simplex import clip_and_rescale, project_simplex
+from rappor_core.grid import OTHER, Grid
+from rappor_core.grid_codes import Box
+
+vectors = st.lists(st.floats(-2, 2), min_size=1, max_size=12).map(np.array)
+
+
+@given(vectors, st.floats(0.1, 3))
+def test_the_projection_is_the_nearest_point(values: np.ndarray, total: float) -> None:
+    """Optimality: what is positive was lowered by one amount, what is zero by no more."""
+    found = project_simplex(values, total)
+    assert found.min() >= 0
+    assert found.sum() == pytest.approx(total)
+    taken = values - found
+    amount = taken[found > 0].mean()
+    assert taken[found > 0] == pytest.approx(amount)
+    assert (taken[found == 0] <= amount + 1e-9).all()
+
+
+def test_the_projection_agrees_with_a_general_solver() -> None:
+    values = np.array([0.4, -0.2, 0.3, 0.05, 0.7])
+    solved = minimize(
+        lambda x: ((x - values) ** 2).sum(), np.full(5, 0.2), bounds=[(0, None)] * 5,
+        constraints={"type": "eq", "fun": lambda x: x.sum() - 1},
+    )  # fmt: skip
+    assert project_simplex(values) == pytest.approx(solved.x, abs=1e-5)
+
+
+def test_edges_of_the_projection() -> None:
+    assert project_simplex(np.array([])).shape == (0,)
+    assert project_simplex(np.array([3.0, 1.0]), 0.0).tolist() == [0, 0]
+    assert clip_and_rescale(np.array([-1.0, 1.0, 3.0])).tolist() == [0, 0.25, 0.75]
+    assert clip_and_rescale(np.array([-1.0, -1.0])).tolist() == [0.5, 0.5]
+
+
+def level(shares: list[float], error: float) -> LevelEstimate:
+    return LevelEstimate(np.array(shares), np.full(len(shares), error))
+
+
+def test_levels_add_up_and_small_parents_are_not_divided() -> None:
+    parents = (np.array([0, 0, 1, 1, 2]),)
+    coarse, fine = reconcile(
+        [level([0.7, 0.02, 0.3], 0.05), level([0.5, -0.4, 0.3, -0.3, 0.1], 0.05)], parents
+    )
+    assert coarse.sum() == pytest.approx(1)
+    assert np.bincount(parents[0], fine) == pytest.approx(coarse)
+    assert fine[1] == 0  # the family of a clear parent is divided by its own estimates
+    assert fine[2] == pytest.approx(fine[3])  # 0.02 is under two errors: not looked into
+
+
+def test_parents_must_fit() -> None:
+    with pytest.raises(DecodeError, match="2 levels need 1"):
+        reconcile([level([1], 0.1), level([1], 0.1)], ())
+    with pytest.raises(DecodeError, match="3 parents do not fit 2 cells"):
+        reconcile([level([1], 0.1), level([1, 0], 0.1)], (np.array([0, 0, 0]),))
+
+
+NOISE = BitNoise(0.9, 0.1, 0.8, 0.2)
+
+
+def reading(target: np.ndarray, reports: float) -> Reading:
+    size = len(target)
+    return Reading(sparse.eye_array(size, format="csr"), target, np.full(size, reports), NOISE, 1.0)
+
+
+def chain(size: int) -> sparse.csr_array:
+    steps = sparse.diags_array([np.ones(size - 1), np.ones(size - 1)], offsets=[-1, 1])
+    return (sparse.diags_array(np.asarray(steps.sum(axis=1))) - steps).tocsr()
+
+
+def test_the_evidence_smooths_what_is_smooth_and_spares_what_is_not() -> None:
+    rng = np.random.default_rng(7)
+    at = np.arange(120)
+    smooth = softmax(2 * np.sin(at / 15))
+    rough = rng.permutation(softmax(rng.normal(0, 2.5, size=120)))
+    for truth, graph in ((smooth, "neighbours"), (rough, "alike")):
+        noisy = truth + rng.normal(0, 0.006, size=120)
+        error = np.sqrt(NOISE.mechanism_variance(np.array([0.01]), 1.0))[0]
+        found = fit_field([reading(noisy, (error / 0.006) ** 2)], chain(120))
+        flat = np.abs(project_simplex(noisy) - truth).sum()
+        assert found.belief.graph == graph
+        assert np.abs(found.shares - truth).sum() < flat
+        assert found.shares.sum() == pytest.approx(1)
+        assert found.shares.min() > 0
+
+
+def test_a_field_with_many_reports_is_the_truth() -> None:
+    truth = softmax(np.random.default_rng(2).normal(size=30))
+    found = fit_field([reading(truth, 1e12)], chain(30), Belief("neighbours", 0.1))
+    assert found.shares == pytest.approx(truth, abs=1e-4)
+
+
+def test_two_readings_weigh_as_their_reports() -> None:
+    one, other = softmax(np.linspace(0, 2, 10)), softmax(np.linspace(2, 0, 10))
+    mixed = fit_field([reading(one, 3e9), reading(other, 1e9)], None, Belief("alike", 0.01)).shares
+    assert mixed == pytest.approx((3 * one + other) / 4, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("kind", "levels", "shape", "degrees"),
+    [
+        ("square", (0,), (4, 5), {2: 4, 3: 10, 4: 6}),
+        ("quadkey", (12,), (0, 0), None),
+        ("h3", (6,), (0, 0), None),
+    ],
+)
+def test_neighbours_share_an_edge(kind, levels, shape, degrees) -> None:  # type: ignore[no-untyped-def]
+    grid = Grid(kind, Box(40.5, -74.3, 40.95, -73.65), levels, *shape)
+    cells = [*grid.cells(levels[0]), OTHER]
+    laplacian = cell_laplacian(grid, cells)
+    assert abs(laplacian.sum(axis=0)).max() == 0
+    degree = laplacian.diagonal()
+    assert degree[-1] == 0
+    assert degree[:-1].max() == (6 if kind == "h3" else 4)
+    if degrees:
+        numbers, counts = np.unique(degree[:-1], return_counts=True)
+        assert dict(zip(numbers.astype(int).tolist(), counts.tolist(), strict=True)) == degrees
+    if kind == "h3":
+        import h3
+
+        inner = cells[int(np.argmax(degree))]
+        near = np.flatnonzero(laplacian[[cells.index(inner)]].toarray()[0] < 0)
+        assert {cells[i] for i in near} == set(h3.grid_ring(inner, 1))
+
+
+def test_the_field_works_across_the_antimeridian() -> None:
+    grid = Grid("quadkey", Box(-5, 178, 5, -178), (7,))
+    laplacian = cell_laplacian(grid, grid.cells(7))
+    assert (laplacian.diagonal() >= 2).all()

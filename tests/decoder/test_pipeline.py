@@ -1,0 +1,230 @@
+"""`decode` from end to end: what it finds, what it refuses, and that it is repeatable."""
+
+from dataclasses import replace
+from datetime import date
+
+import numpy as np
+import pytest
+
+from decoder import Candidates, DecodeOptions, decode, metric_candidates
+from decoder.errors import CandidatesError, DecodeError
+from rappor_core.aggregate import Aggregate
+from rappor_core.errors import AggregateError, InformationLostError
+from rappor_core.params import RapporParams
+from simulations.draws import draw_aggregate
+
+METHODS = ("cavity", "lasso")
+
+
+@pytest.fixture
+def candidates(values):
+    return Candidates.from_strings(values)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("correction", ["bonferroni", "holm", "bh", "fdr", "fdr-eb", "none"])
+def test_finds_what_is_there(make_aggregate, candidates, values, shares, method, correction):
+    known = dict(zip(values, shares.tolist(), strict=True))
+    options = DecodeOptions(method=method, correction=correction, true_shares=known)
+    decoding = decode(make_aggregate(), candidates, options)
+    found = decoding.detected
+    assert {row.value for row in found} >= set(values[:9])
+    assert [row.share for row in found] == sorted((row.share for row in found), reverse=True)
+    for row in found[:9]:
+        assert abs(row.share - row.true_share) < 5 * row.std_error
+        assert row.low <= row.share <= row.high
+    assert decoding.reason is None
+    assert 0.8 < decoding.summary.allocated_share < 1.2
+    parts = decoding.summary
+    assert parts.explained + parts.missing + parts.noise == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_same_input_gives_the_same_bits_whatever_the_threads(
+    make_aggregate, candidates, method, monkeypatch
+):
+    tables = []
+    for threads in (1, 2, 7):
+        monkeypatch.setattr("os.cpu_count", lambda threads=threads: threads)
+        tables.append(decode(make_aggregate(), candidates, DecodeOptions(method=method)).candidates)
+    for name in ("estimate", "std_error", "p_value", "shrunken", "local_fdr", "selected_low"):
+        first = getattr(tables[0], name).tobytes()
+        assert all(getattr(table, name).tobytes() == first for table in tables[1:]), name
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_nothing_to_find_is_a_result_with_a_reason(make_aggregate, candidates, shares, method):
+    uniform = np.full(len(shares), 1 / len(shares))
+    aggregate = make_aggregate(num_reports=1000, shares=uniform)
+    options = DecodeOptions(method=method, correction="bonferroni")
+    decoding = decode(aggregate, candidates, options)
+    assert decoding.detected == ()
+    assert decoding.reason.startswith("No value was found: 1,000 reports cannot show shares below")
+    assert any("cannot show shares below" in text for text in decoding.warnings)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_single_cohort(values, method):
+    params = RapporParams.rappor(
+        num_bits=128, num_hashes=2, num_cohorts=1, prob_f=0.25, prob_p=0.25, prob_q=0.75
+    )
+    shares = np.repeat([0.2, 0.0], [5, 55])
+    aggregate, _ = draw_aggregate(values, shares, 50_000, params, np.random.default_rng(2))
+    decoding = decode(aggregate, Candidates.from_strings(values), DecodeOptions(method=method))
+    assert {row.value.split(" | ")[0] for row in decoding.detected} >= set(values[:5])
+    assert any("single cohort" in text for text in decoding.warnings)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_empty_cohorts_are_left_out_and_told(make_aggregate, candidates, params, values, method):
+    full = make_aggregate()
+    reports = (0, *full.reports_per_cohort[1:])
+    counts = ((0,) * params.num_bits, *full.bit_counts[1:])
+    decoding = decode(
+        replace(full, reports_per_cohort=reports, bit_counts=counts),
+        candidates,
+        DecodeOptions(method=method),
+    )
+    assert {row.value for row in decoding.detected} >= set(values[:8])
+    assert decoding.summary.empty_cohorts == 1
+    assert np.isnan(decoding.diagnostics.cohort_z[0])
+    assert any("1 of 32 cohorts have no reports" in text for text in decoding.warnings)
+
+
+def test_a_cohort_that_lies_is_named(make_aggregate, candidates, params):
+    full = make_aggregate()
+    made_up = list(full.bit_counts)
+    made_up[5] = tuple(full.reports_per_cohort[5] * (i % 2) for i in range(params.num_bits))
+    decoding = decode(replace(full, bit_counts=tuple(made_up)), candidates)
+    assert int(np.nanargmax(decoding.diagnostics.cohort_z)) == 5
+    assert any("(cohort 5" in text for text in decoding.warnings)
+
+
+def test_a_list_that_misses_something_large_is_told(make_aggregate, values):
+    decoding = decode(make_aggregate(), Candidates.from_strings(values[1:]))
+    assert decoding.diagnostics.unlisted_squared == pytest.approx(0.24**2, rel=0.3)
+    assert any("misses something large" in text for text in decoding.warnings)
+    assert not decode(make_aggregate(), Candidates.from_strings(values)).warnings
+
+
+def test_candidates_that_cannot_be_told_apart_are_one_group():
+    params = RapporParams.rappor(
+        num_bits=16, num_hashes=1, num_cohorts=1, prob_f=0.0, prob_p=0.1, prob_q=0.9
+    )
+    values = [f"v{i}" for i in range(40)]
+    shares = np.repeat([0.5, 0.0], [2, 38])
+    aggregate, _ = draw_aggregate(values, shares, 20_000, params, np.random.default_rng(0))
+    decoding = decode(aggregate, Candidates.from_strings(values))
+    table = decoding.candidates
+    assert decoding.summary.num_groups <= 16 < decoding.summary.num_candidates
+    for i, leader in enumerate(table.group):
+        assert table.estimate[i] == table.estimate[leader]
+    assert any(" | " in row.value for row in decoding.detected)
+    assert any("cannot be told apart" in text for text in decoding.warnings)
+
+
+def test_basic_rappor_and_its_categories():
+    params = RapporParams.rappor(
+        num_bits=5,
+        num_hashes=1,
+        num_cohorts=1,
+        prob_f=0.25,
+        prob_p=0.25,
+        prob_q=0.75,
+        encoding="one_hot",
+    )
+    names = ["a", "b", "c", "d", "e"]
+    shares = np.array([0.5, 0.3, 0.2, 0.0, 0.0])
+    aggregate, _ = draw_aggregate(names, shares, 50_000, params, np.random.default_rng(1))
+    aggregate = replace(aggregate, definition={"categories": names})
+    decoding = decode(aggregate, metric_candidates(aggregate), DecodeOptions(correction="holm"))
+    assert [row.value for row in decoding.detected] == ["a", "b", "c"]
+    assert [row.share for row in decoding.detected] == pytest.approx([0.5, 0.3, 0.2], abs=0.03)
+    assert np.isnan(decoding.diagnostics.cohort_z).all()
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
+def test_one_bit(share):
+    params = RapporParams.rappor(
+        num_bits=1,
+        num_hashes=1,
+        num_cohorts=3,
+        prob_f=0.5,
+        prob_p=0.25,
+        prob_q=0.75,
+        encoding="boolean",
+    )
+    rng, reports = np.random.default_rng(3), np.array([9_000, 11_000, 0])
+    ones = rng.binomial(reports, params.p_star + (params.q_star - params.p_star) * share)
+    aggregate = Aggregate("on", params, tuple(reports.tolist()), tuple((int(c),) for c in ones))
+    decoding = decode(aggregate, metric_candidates(aggregate), DecodeOptions(correction="holm"))
+    table = decoding.candidates
+    assert list(table.values) == ["true", "false"]
+    assert table.estimate.sum() == pytest.approx(1.0)
+    assert abs(table.estimate[0] - share) < 5 * table.std_error[0]
+    expected = {"true"} if share == 1.0 else {"false"} if share == 0.0 else {"true", "false"}
+    assert {row.value for row in decoding.detected} == expected
+
+
+def test_repeated_reports_are_bounded_by_the_definition_and_by_what_the_data_show(
+    make_aggregate, candidates
+):
+    aggregate = replace(
+        make_aggregate(),
+        definition={"period": "day", "max_reports_per_period": 2},
+        first_day=date(2026, 1, 1),
+        last_day=date(2026, 1, 10),
+    )
+    told = decode(aggregate, candidates, DecodeOptions(repeats=20))
+    shown = decode(aggregate, candidates)
+    once = decode(aggregate, candidates, DecodeOptions(repeats=1))
+    errors = [np.median(d.candidates.std_error) for d in (told, shown, once)]
+    assert errors[0] > 1.5 * errors[1]
+    assert errors[2] <= errors[1] < 1.3 * errors[2]
+    assert told.summary.repetition == 20
+    assert 1 <= shown.summary.repetition < 4
+    assert any("a repetition of at most" in text for text in shown.warnings)
+
+
+def test_what_cannot_be_answered_is_refused(params, values, candidates):
+    empty = Aggregate("page", params, (0,) * 32, ((0,) * 32,) * 32)
+    with pytest.raises(DecodeError, match="'page' has no reports"):
+        decode(empty, candidates)
+    with pytest.raises(AggregateError):
+        Aggregate("page", params, (1,) * 31, ((0,) * 32,) * 32)
+    for prob_f, prob_p in ((1.0, 0.25), (0.5, 0.75)):
+        with pytest.raises(InformationLostError):
+            RapporParams.rappor(
+                num_bits=8, num_hashes=1, num_cohorts=1, prob_f=prob_f, prob_p=prob_p, prob_q=0.75
+            )
+    with pytest.raises(CandidatesError):
+        Candidates.from_strings([])
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"method": "ridge"}, "method = 'ridge'"),
+        ({"correction": "sidak"}, "correction = 'sidak'"),
+        ({"alpha": 0.0}, r"alpha = 0\.0"),
+        ({"level": 1.0}, r"level = 1\.0"),
+        ({"repeats": 0.5}, r"repeats = 0\.5"),
+        ({"largest_p": 0.0}, r"largest_p = 0\.0"),
+    ],
+)
+def test_options_name_the_bad_value(wrong, message):
+    with pytest.raises(DecodeError, match=message):
+        DecodeOptions(**wrong)
+
+
+def test_more_candidates_than_the_full_fit_takes(make_aggregate, values):
+    wrong = [f"absent-{i}" for i in range(13_000)]
+    decoding = decode(
+        make_aggregate(seed=1),
+        Candidates.from_strings(values + wrong),
+        DecodeOptions(correction="holm"),
+    )
+    assert not decoding.diagnostics.full_fit
+    assert {row.value for row in decoding.detected} >= set(values[:8])
+    wrong_found = {row.value for row in decoding.detected} - set(values[:10])
+    assert not wrong_found  # this seed is one of the 19 in 20

@@ -1,0 +1,182 @@
+"""Riders and crowds: drawn counts against the device's own, attacks, and what is warned of."""
+
+import gzip
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from client_sdk.testing import FixedRandomness
+from rappor_core.errors import ParameterError
+from rappor_core.mechanism import TwoRoundMechanism
+from rappor_core.metrics_file import parse_metrics
+from rappor_core.params import RapporParams
+from simulations.geo_noise import planar_laplace
+from simulations.location import daily_places, read_trips, real_riders, resample, ways
+from simulations.location_attacks import attack
+from simulations.location_budgets import compare_budgets
+from simulations.location_draws import capped, draw_memo, draw_window
+from simulations.location_fleet import Fix, run_fleet
+from simulations.trackability import reports_in, track_findings, trackability_text
+
+START = datetime(2026, 1, 1, 9, tzinfo=UTC)
+PLACES = [(42.3, -72.6), (42.37, -72.52), (42.1, -72.6), (42.2, -72.55)]
+
+
+@pytest.fixture(scope="module")
+def people() -> dict[str, list[Fix]]:
+    rng = np.random.default_rng(0)
+    found = {}
+    for rider in range(150):
+        home, work = rng.choice(4, 2, p=[0.5, 0.3, 0.15, 0.05])
+        days = range(0, 60, 1 + rider % 9)
+        found[str(rider)] = [
+            Fix(START + timedelta(days=day, hours=hour), *PLACES[place])
+            for day in days
+            for hour, place in ((0, home), (8, work))
+        ]
+    return found
+
+
+SYMBOL = RapporParams(4, 1, 8, TwoRoundMechanism.symbols(4, 3.0, 2.0), "symbol")
+BLOOM = RapporParams(8, 1, 8, TwoRoundMechanism.optimised(3.0, 2.0))
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("params", [SYMBOL, BLOOM], ids=["symbol", "bloom"])
+def test_drawn_counts_are_those_of_devices(params: RapporParams) -> None:
+    """Mean within five standard errors; the sum over days varies by the repeated answers.
+
+    40,000 devices that stay, two days: false alarms below 1 in 10,000.
+    """
+    names = ["a", "b", "c"]
+    rng = np.random.default_rng(3)
+    homes = np.repeat(rng.integers(3, size=(40_000, 1)), 2, axis=1)
+    counts = draw_memo(homes, names, params, rng)
+    again = draw_memo(homes, names, params, rng)
+    share = counts.bits.sum(axis=1) / 40_000
+    assert share[0] == pytest.approx(share[1], abs=0.02)  # the same permanent bits
+    total = counts.bits.sum(axis=(0, 2)).sum() / counts.reports.sum()
+    ones = 1.0 if params.encoding == "symbol" else params.q_star + 7 * params.p_star
+    assert total == pytest.approx(ones, abs=0.02)
+    assert not np.array_equal(counts.bits, again.bits)
+    once = draw_window(homes, names, params, 2, rng)
+    assert once.reports.sum() == 40_000
+    assert abs(once.reports[0].sum() - 20_000) < 700
+
+
+def test_the_cap_admits_what_comes_first() -> None:
+    values = np.array([[1, 2, 1, 3, 2], [0, 0, 0, 0, 1]])
+    assert capped(values, 2, 0).tolist() == [[1, 0, 1, 0, 0], [0, 0, 0, 0, 1]]
+
+
+def test_riders_live_through_the_sdk(people: dict[str, list[Fix]]) -> None:
+    by_name = {way.name: way for way in ways(4.0, 12)}
+    for name in ("memo, L-OSUE, 3 places", "memo, LOLOHA, 2 symbols", "once"):
+        result = real_riders(people, by_name[name], 12)
+        assert result.spent_most <= result.lifetime + 1e-9 <= 4.0 + 1e-6
+        assert result.reports == (150 if name == "once" else 450)
+        assert 0 <= result.tv <= 1
+        assert result.map.shares.sum() == pytest.approx(1)
+        assert result.memoised_most <= 3
+
+
+def test_a_fleet_is_the_same_for_the_same_randomness(people: dict[str, list[Fix]]) -> None:
+    file = ways(4.0, 12)[0].metrics(12, "month")
+    until = START + timedelta(days=70)
+    runs = [run_fleet(file, "riders", people, until, FixedRandomness(4)) for _ in range(2)]
+    assert runs[0].aggregates == runs[1].aggregates
+    other = run_fleet(file, "riders", people, until, FixedRandomness(5))
+    assert other.aggregates != runs[0].aggregates
+
+
+def test_crowds_spend_one_budget_in_every_way(people: dict[str, list[Fix]]) -> None:
+    results = compare_budgets(people, 4.0, 3_000, 4, 12, np.random.default_rng(1), crowd=100)
+    found = {result.way: result for result in results}
+    assert len(found) == 6
+    assert all(result.lifetime <= 4.0 + 1e-6 for result in results)
+    assert found["splitting over time"].attacks is None
+    assert found["memo, LOLOHA, 2 symbols"].tv < found["splitting over time"].tv
+
+
+def test_trips_are_read_in_time_order(tmp_path: Path) -> None:
+    header = "user_id,start_time,end_time,start_lat,start_lon,end_lat,end_lon\n"
+    rows = "7,2020-01-02 10:00:00,2020-01-02 11:00:00,1,2,3,4\n"
+    rows += "7,2020-01-01 10:00:00,2020-01-01 10:30:00,5,6,7,8\n"
+    path = tmp_path / "trips.csv.gz"
+    path.write_bytes(gzip.compress((header + rows).encode()))
+    (fixes,) = read_trips(path).values()
+    assert [fix.latitude for fix in fixes] == [5, 7, 1, 3]
+    path.write_bytes(gzip.compress(b"a,b\n1,2\n"))
+    with pytest.raises(ParameterError, match="not a file of trips"):
+        read_trips(path)
+
+
+def test_days_go_around(people: dict[str, list[Fix]]) -> None:
+    location = ways(4.0, 12)[0].metrics(12, "day").declared[0].location
+    assert location is not None
+    days = daily_places(people, location.grid, 12)
+    index = {value: i for i, value in enumerate(sorted({v for row in days for v in row}))}
+    values = resample(days, index, 50, 200, np.random.default_rng(0))
+    assert values.shape == (50, 200)
+    assert set(np.unique(values)) <= set(index.values())
+
+
+@pytest.mark.statistical
+def test_attacks_know_a_guess_from_a_certainty() -> None:
+    """Bands of five standard errors of 400 devices."""
+    rng = np.random.default_rng(0)
+    quiet = TwoRoundMechanism(p1=60_000, q1=5_536, p2=33_000, q2=32_536)
+    blind = attack(RapporParams(32, 1, 1, quiet), 5, 400, rng)
+    assert blind.change_auc == pytest.approx(0.5, abs=0.1)
+    assert blind.relinked < 0.03
+    seen = attack(RapporParams(100, 1, 1, TwoRoundMechanism.symmetric(2.0, 1.0)), 30, 400, rng)
+    assert seen.change_auc > 0.999
+    assert seen.relinked > 0.99
+    few = attack(
+        RapporParams(2, 1, 1, TwoRoundMechanism.symbols(2, 2.0, 1.0), "symbol"), 30, 400, rng
+    )
+    assert 0.6 < few.change_auc < 0.85
+    assert few.relinked < 0.03
+
+
+def test_metrics_that_can_be_followed_are_warned_of() -> None:
+    table = ways(4.0, 30)
+    bloom, symbol, once = table[0], table[3], table[5]
+    rng = np.random.default_rng(0)
+    (finding,) = track_findings(bloom.metrics(12, "day"), 6_400, rng)
+    assert finding.metric == "riders"
+    assert "re-linked" in finding.message
+    assert not list(track_findings(symbol.metrics(12, "day"), 100_000, rng))
+    assert not list(track_findings(once.metrics(12, "day"), 6_400, rng))
+    assert "once for life" in trackability_text(once.metrics(12, "day").declared[0])
+    assert "AUC" in trackability_text(symbol.metrics(12, "month").declared[0])
+
+
+def test_reports_in_a_time() -> None:
+    memo, window, once = (ways(4.0, 30)[i].metrics(12, "day").declared[0] for i in (0, 4, 5))
+    assert [reports_in(metric, 30) for metric in (memo, window, once)] == [30, 1, 1]
+    assert not list(track_findings(parse_metrics(STRING), 1_000, np.random.default_rng(0)))
+
+
+STRING = """
+[metrics.a]
+kind = "boolean"
+description = "x"
+owner = "x"
+expires = 2099-01-01
+prob_f = 0.5
+prob_p = 0.25
+prob_q = 0.75
+"""
+
+
+@pytest.mark.statistical
+def test_planar_laplace_has_its_mean_and_density() -> None:
+    """Mean 2 / epsilon within five standard errors; P(r < 1/epsilon) = 1 - 2/e."""
+    x, y = planar_laplace(100_000, 0.01, np.random.default_rng(2))
+    radius = np.hypot(x, y)
+    assert radius.mean() == pytest.approx(200, abs=5 * np.sqrt(2) * 100 / np.sqrt(100_000))
+    assert (radius < 100).mean() == pytest.approx(1 - 2 / np.e, abs=0.008)
+    assert np.arctan2(y, x).mean() == pytest.approx(0, abs=0.03)

@@ -1,0 +1,219 @@
+"""Writes tests/vectors/v1/device.json. Run by hand when the protocol changes, never by tests.
+
+    python tests/vectors/make_device_v1.py
+
+What a client in another language must compute; docs/porting.md explains each part. Byte strings are
+hexadecimal; bits are given as on the wire (bit i is bit i % 8 of byte i // 8).
+"""
+
+import json
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from client_sdk.device import MetricDevice
+from client_sdk.identity import cohort_of, derive, keyed_input, secret_check
+from client_sdk.memory_state import MemoryState
+from client_sdk.randomness import CoinPair
+from client_sdk.recorder import EPOCH_ORDINAL, Recorder, period_number
+from client_sdk.testing import FixedRandomness
+from rappor_core.metrics_file import parse_metrics
+from rappor_core.report import bits_to_bytes
+
+HERE = Path(__file__).parent / "v1"
+SECRETS = [bytes(32), bytes(range(32)), b"\xff" * 32]
+NOON = 43_200
+
+LEDGER_METRICS = """
+budget = 20
+
+[metrics.page]
+kind = "string"
+description = "Shows the cap and the fallback"
+owner = "o@example.org"
+expires = 2026-12-31
+num_bits = 64
+num_hashes = 2
+num_cohorts = 8
+prob_f = 0.5
+prob_p = 0.5
+prob_q = 0.75
+max_memoized_values = 3
+fallback = "other"
+max_reports_per_period = 2
+period = "week"
+
+[metrics.once]
+kind = "category"
+description = "Shows a limit for life, without a permanent round"
+owner = "o@example.org"
+expires = 2026-12-31
+categories = ["a", "b"]
+prob_f = 0
+prob_p = 0.5
+prob_q = 0.75
+max_memoized_values = 2
+max_reports = 2
+"""
+OPERATIONS = [
+    ("page", "x", "2026-11-16"),
+    ("page", "x", "2026-11-22"),
+    ("page", "x", "2026-11-22"),
+    ("page", "y", "2026-11-23"),
+    ("page", "z", "2026-11-24"),
+    ("page", "y", "2026-11-24"),
+    ("page", "z", "2026-11-30"),
+    ("page", "x", "2026-11-20"),
+    ("once", "a", "2026-11-20"),
+    ("once", "b", "2026-11-21"),
+    ("once", "a", "2026-11-22"),
+    ("page", "x", "2027-01-01"),
+]
+
+
+def derivations() -> list[dict[str, Any]]:
+    return [
+        {
+            "secret": secret.hex(),
+            "purpose": purpose.decode(),
+            "fields": [field.hex() for field in fields],
+            "input": keyed_input(secret, purpose, *fields).hex(),
+            "output": derive(secret, purpose, *fields, length=length).hex(),
+        }
+        for secret in SECRETS
+        for purpose, fields, length in (
+            (b"cohort", (b"homepage",), 8),
+            (b"check", (), 8),
+            (b"ledger", (b"homepage", bytes(16), b"\x05\x80"), 16),
+            (b"permanent", (b"homepage", bytes(16), b"\x05\x80"), 40),
+        )
+    ]
+
+
+def cohorts() -> list[dict[str, Any]]:
+    return [
+        {
+            "secret": secret.hex(),
+            "metric": metric,
+            "num_cohorts": number,
+            "cohort": cohort_of(secret, metric, number),
+        }
+        for secret in SECRETS
+        for metric in ("homepage", "a.b-c_d")
+        for number in (1, 3, 32, 65_536)
+    ]
+
+
+def coins() -> list[dict[str, Any]]:
+    source = FixedRandomness(1)
+    rows = []
+    for if_one, if_zero in ((49_152, 32_768), (65_536, 0), (1, 65_535), (22_938, 42_598), (0, 3)):
+        for num_bits in (1, 12, 128):
+            pair = CoinPair(if_one, if_zero, num_bits)
+            random_bytes = source(pair.num_bytes)
+            bits = int.from_bytes(source((num_bits + 7) // 8), "little") & ((1 << num_bits) - 1)
+            rows.append(
+                {
+                    "if_one": if_one,
+                    "if_zero": if_zero,
+                    "num_bits": num_bits,
+                    "bits": bits_to_bytes(bits, num_bits).hex(),
+                    "random": random_bytes.hex(),
+                    "result": bits_to_bytes(pair.toss(bits, random_bytes), num_bits).hex(),
+                }
+            )
+    return rows
+
+
+def reports() -> list[dict[str, Any]]:
+    """Metrics are those of metrics.json."""
+    text = json.loads((HERE / "metrics.json").read_text())["metrics.toml"]
+    metrics = parse_metrics(text).metrics
+    values = {
+        "homepage": ["", "example.org", "cafe\u0301"],
+        "theme": ["light", "caf\u00e9"],
+        "crashed": [False, True],
+        "once": ["abc"],
+        "usual_cell": ["north", "other"],
+    }
+    return [
+        _report(metrics[name], secret, value)
+        for name in values
+        for value in values[name]
+        for secret in SECRETS
+    ]
+
+
+def _report(metric: Any, secret: bytes, value: object) -> dict[str, Any]:
+    drawn: list[bytes] = []
+    source = FixedRandomness(len(metric.name))
+
+    def recording(num_bytes: int) -> bytes:
+        drawn.append(source(num_bytes))
+        return drawn[-1]
+
+    device = MetricDevice(metric, secret, recording)
+    bits, num_bits = device.value_bits(value), metric.params.num_bits
+    report_bits = device.report_bits(bits)
+    return {
+        "metric": metric.name,
+        "secret": secret.hex(),
+        "value": value,
+        "params_id": device.params_id,
+        "cohort": device.cohort,
+        "bloom_bits": bits_to_bytes(bits, num_bits).hex(),
+        "permanent_bits": bits_to_bytes(device.permanent_bits(bits), num_bits).hex(),
+        "ledger_digest": device.digest(bits).hex(),
+        "random": drawn[0].hex(),
+        "report_bits": report_bits.hex(),
+    }
+
+
+def periods() -> list[dict[str, Any]]:
+    days = ("1970-01-01", "2026-11-15", "2026-11-16", "2026-11-30", "2026-12-01", "2028-02-29")
+    return [
+        {"period": period, "day": day, "number": period_number(period, _day(day))}
+        for period in ("day", "week", "month")
+        for day in days
+    ]
+
+
+def ledger() -> dict[str, Any]:
+    metrics = parse_metrics(LEDGER_METRICS)
+    recorder = Recorder(metrics.metrics, MemoryState(SECRETS[1]), budget=metrics.budget)
+    return {
+        "metrics.toml": LEDGER_METRICS,
+        "secret": SECRETS[1].hex(),
+        "operations": [
+            {"metric": name, "value": value, "day": day, "outcome": _outcome(recorder, *operation)}
+            for operation in OPERATIONS
+            for name, value, day in [operation]
+        ],
+    }
+
+
+def _outcome(recorder: Recorder, name: str, value: str, day: str) -> str:
+    return recorder.record(name, value, _day(day) * 86_400 + NOON)
+
+
+def _day(text: str) -> int:
+    return date.fromisoformat(text).toordinal() - EPOCH_ORDINAL
+
+
+def main() -> None:
+    content = {
+        "derivations": derivations(),
+        "secret_checks": [
+            {"secret": secret.hex(), "check": secret_check(secret).hex()} for secret in SECRETS
+        ],
+        "cohorts": cohorts(),
+        "coins": coins(),
+        "reports": reports(),
+        "periods": periods(),
+        "ledger": ledger(),
+    }
+    (HERE / "device.json").write_text(json.dumps(content, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
