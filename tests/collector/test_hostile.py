@@ -161,6 +161,8 @@ def test_a_body_without_a_length_is_bounded_while_it_arrives(server: Server) -> 
         "/v1/metrics/homepage/aggregate?from=2026-13-01",
         "/v1/metrics/homepage/aggregate?from=2026-11-21&to=2026-11-20",
         "/v1/metrics/homepage/aggregate?params_id=%27%20OR%201=1",
+        "/v1/metrics/homepage/aggregate?form=2026-11-21",
+        "/v1/metrics/homepage/aggregate?from=2026-11-21&from=2026-11-01",
         "/v1/audit?limit=-1",
         "/v1/audit?limit=99999999999999999999",
         "/v1/reports/%2e%2e/keys",
