@@ -4,12 +4,13 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PYTEST_ARGS ?=
 
-.PHONY: help demo test lint bench clean
+.PHONY: help demo test lint bench client-wheel clean
 help:
 	@echo "make demo   the whole life of a report on this machine, ending with a table and an HTML report"
 	@echo "make test   lint, types, import rules, unit, statistical and end-to-end tests"
 	@echo "make lint   lint, types and import rules only"
 	@echo "make bench  speed and memory, as ratios against named alternatives"
+	@echo "make client-wheel  the device's part alone, as a wheel in dist/"
 	@echo "make clean  remove the virtual environment and what the tools leave behind"
 
 $(VENV)/.python:
@@ -40,6 +41,9 @@ test: lint
 
 bench: $(VENV)/.dev
 	$(BIN)/rappor bench
+
+client-wheel: $(VENV)/.python
+	$(BIN)/python -m pip wheel --quiet --no-deps -w dist packaging/client
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache build dist

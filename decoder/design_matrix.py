@@ -17,12 +17,12 @@ from decoder.bit_tensor import Positions, gather_sums
 def design_matrix(positions: Positions, num_bits: int) -> sparse.csc_array:
     """X (m*k, M), 0/1, from the index tensor (M, m, h)."""
     num_candidates, num_cohorts, _ = positions.shape
-    offsets = (np.arange(num_cohorts) * num_bits)[:, None]
+    offsets = (np.arange(num_cohorts, dtype=np.int32) * num_bits)[:, None]
     set_bits = positions < num_bits
-    rows = (positions + offsets)[set_bits]
-    columns = np.repeat(np.arange(num_candidates), set_bits.sum(axis=(1, 2)))
+    rows = (positions.astype(np.int32) + offsets)[set_bits]
+    ends = np.concatenate([[0], np.cumsum(set_bits.sum(axis=(1, 2)))]).astype(np.int32)
     shape = (num_cohorts * num_bits, num_candidates)
-    return sparse.csc_array((np.ones(len(rows)), (rows, columns)), shape=shape)
+    return sparse.csc_array((np.ones(len(rows)), rows, ends), shape=shape)
 
 
 def same_positions(positions: Positions, num_bits: int) -> NDArray[np.intp]:

@@ -81,8 +81,8 @@ class Metric:
         self._check_numbers()
         self._check_categories()
         self._check_location()
-        self._check_lifetime()
         self._check_no_data()
+        self._check_lifetime()
 
     def _check_name(self) -> None:
         location = self.location

@@ -86,11 +86,12 @@ def test_past_the_cap_the_fallback_is_sent_and_nothing_new_is_memoised(
 
 
 def test_the_fallback_has_its_place_from_the_start(make_state: MakeState) -> None:
-    metrics = declare(more="max_memoized_values = 1").metrics
+    metrics = declare(more="max_memoized_values = 2\nmax_reports_per_period = 9").metrics
     state = make_state()
     recorder = Recorder(metrics, state)
-    assert recorder.record("m", "a", NOON) == "queued_fallback"
-    assert len(state.entries("m")) == 1
+    assert recorder.record("m", "a", NOON) == "queued"
+    assert recorder.record("m", "b", NOON) == "queued_fallback"
+    assert len(state.entries("m")) == 2
 
 
 def test_a_restart_keeps_the_cap(make_state: MakeState) -> None:

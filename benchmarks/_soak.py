@@ -5,7 +5,7 @@ the requests broken, 1 % of the batches sent twice, and the database restarted t
 At the end every acknowledged report must be counted once, requests outside the restarts must have
 been answered as they should, and the memory of the collector must not have grown.
 
-Usage: python benchmarks/soak.py [--minutes 30] [--share 0.8]
+Usage: python benchmarks/_soak.py [--minutes 30] [--share 0.8]
 """
 
 from __future__ import annotations

@@ -1,0 +1,109 @@
+"""`rappor decode` as a user calls it: files in, files out, exit codes."""
+
+import json
+from dataclasses import replace
+from datetime import date
+
+import numpy as np
+import pytest
+
+from rappor_cli.main import main
+from rappor_core.params import RapporParams
+from simulations.draws import draw_aggregate
+
+WORDS = [f"word{i}" for i in range(12)]
+PARAMS = RapporParams.rappor(
+    num_bits=32, num_hashes=2, num_cohorts=32, prob_f=0.25, prob_p=0.25, prob_q=0.75
+)
+
+
+@pytest.fixture
+def inputs(tmp_path):
+    shares = np.repeat([0.25, 0.0], [4, 8])
+    for day in (5, 6, 12):
+        rng = np.random.default_rng(day)
+        aggregate, _ = draw_aggregate(WORDS, shares, 40_000, PARAMS, rng, metric="page")
+        when = date(2026, 1, day)
+        stamped = replace(aggregate, first_day=when, last_day=when)
+        (tmp_path / f"{day}.json").write_text(stamped.to_json())
+    (tmp_path / "words.txt").write_text("\n".join(WORDS))
+    (tmp_path / "true.csv").write_text("value,share\n" + "".join(f"{w},0.25\n" for w in WORDS[:4]))
+    return tmp_path
+
+
+def decode(inputs, *arguments, days=(5,)):
+    files = [word for day in days for word in ("--aggregate", str(inputs / f"{day}.json"))]
+    return main(["decode", *files, *map(str, arguments)])
+
+
+def test_table_and_files(inputs, capsys):
+    code = decode(
+        inputs, "--candidates", inputs / "words.txt", "--true-shares", inputs / "true.csv",
+        "-o", inputs / "out", "--correction", "holm",
+    )  # fmt: skip
+    assert code == 0
+    shown = capsys.readouterr()
+    assert "page: 4 values found" in shown.out
+    assert "word0" in shown.out
+    assert shown.err == ""
+    assert (inputs / "out" / "report.html").exists()
+
+
+def test_json_for_machines(inputs, capsys):
+    assert decode(inputs, "--candidates", inputs / "words.txt", "--json", days=(5, 6)) == 0
+    results = json.loads(capsys.readouterr().out)
+    assert results["summary"]["num_reports"] == 80_000
+    assert {row["value"] for row in results["detected"]} >= set(WORDS[:4])
+
+
+@pytest.mark.parametrize(("each", "windows"), [("day", 3), ("week", 2)])
+def test_a_series(inputs, capsys, each, windows):
+    words = ("--candidates", inputs / "words.txt")
+    code = decode(inputs, *words, "--each", each, "-o", inputs / "s", days=(12, 5, 6))
+    assert code == 0
+    assert f"in {windows} windows" in capsys.readouterr().out
+    rows = (inputs / "s" / "series.csv").read_text().splitlines()
+    assert len(rows) == 1 + windows * len({row.split(",")[3] for row in rows[1:]})
+    assert rows[1].startswith("2026-01-05,")
+
+
+def test_nothing_found_is_no_failure(inputs, capsys):
+    (inputs / "absent.txt").write_text("nobody\nholds\nthese\n")
+    options = ("--candidates", inputs / "absent.txt", "--correction", "bonferroni")
+    assert decode(inputs, *options) == 0
+    assert "No value was found" in capsys.readouterr().out
+
+
+def test_numbers_dates_and_reports_by_device(inputs, capsys):
+    (inputs / "devices.txt").write_text("1\n3\n")
+    code = decode(
+        inputs, "--numbers", "1:20:2", "--reports-by-device", inputs / "devices.txt", "--json"
+    )
+    results = json.loads(capsys.readouterr().out)
+    assert code == 0
+    assert results["summary"]["num_candidates"] == 10
+    assert results["summary"]["repetition"] == pytest.approx(10 / 4)
+    assert decode(inputs, "--dates", "2026-01-01:2026-01-09", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["summary"]["num_candidates"] == 9
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["decode"], 2, "give --aggregate FILE"),
+        (["decode", "--collector", "http://127.0.0.1:1"], 2, "--metric"),
+        (["decode", "--params", "{}/words.txt"], 2, "go together"),
+        (["decode", "--aggregate", "{}/5.json"], 1, "must be guessed to be found"),
+        (["decode", "--aggregate", "{}/5.json", "--numbers", "a:b"], 2, "FIRST:LAST"),
+        (["decode", "--aggregate", "{}/words.txt", "--numbers", "1:2"], 1, "rappor decode: "),
+        (
+            ["decode", "--aggregate", "{}/5.json", "--aggregate", "{}/5.json", "--numbers", "1:2"],
+            1,
+            "overlap",
+        ),
+        (["decode", "--aggregate", "{}/5.json", "--numbers", "1:2", "--alpha", "2"], 1, "alpha"),
+    ],
+)
+def test_refusals_say_what_to_do(inputs, capsys, arguments, code, message):
+    assert main([word.format(inputs) for word in arguments]) == code
+    assert message in capsys.readouterr().err

@@ -1,0 +1,89 @@
+"""The device's part alone can be built as a wheel, and works with nothing but mmh3 beside it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import mmh3
+import pytest
+
+ROOT = Path(__file__).parents[2]
+USE = """
+import sys, tempfile
+from client_sdk import Client, Delivery, load_metrics
+from client_sdk.testing import MemoryCollector
+metrics = load_metrics(sys.argv[1])
+with tempfile.TemporaryDirectory() as folder, MemoryCollector(metrics.metrics) as collector:
+    choices = dict(state_dir=folder, collector=collector.url, consent=True)
+    with Client.open(metrics, **choices, delivery=Delivery(mean_delay=0)) as client:
+        assert client.record("homepage", "a")
+        assert client.flush(5)
+    assert collector.counted() == {"homepage": 1}
+ours = {"client_sdk", "rappor_core", "mmh3"}
+loaded = {name.partition(".")[0] for name in sys.modules} - set(sys.stdlib_module_names)
+print(sorted(name for name in loaded - ours if not name.startswith("__")))
+"""
+
+
+def put_mmh3_in(folder: Path) -> str:
+    """A place for modules with mmh3 in it, whether that is a package or a single file."""
+    origin = Path(str(mmh3.__file__)).parent
+    installed = origin.parent if origin.name == "mmh3" else origin
+    folder.mkdir(exist_ok=True)
+    for path in installed.glob("mmh3*"):
+        (folder / path.name).symlink_to(path)
+    return str(folder)
+
+
+def run(program: str, path: list[str], *arguments: str) -> str:
+    """In a fresh, isolated interpreter that sees `path` only."""
+    prelude = f"import sys; sys.path[:0] = {path!r}\n"
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", prelude + program, *arguments],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout.strip()
+
+
+def test_a_device_at_work_loads_no_third_party_module_but_mmh3(
+    tmp_path: Path, metrics_text: str
+) -> None:
+    metrics = tmp_path / "metrics.toml"
+    metrics.write_text(metrics_text)
+    site = put_mmh3_in(tmp_path / "site")
+    assert run(USE, [str(ROOT), site], str(metrics)) == "[]"
+
+
+def test_importing_and_opening_load_no_network(tmp_path: Path, metrics_text: str) -> None:
+    metrics = tmp_path / "metrics.toml"
+    metrics.write_text(metrics_text)
+    program = """
+from client_sdk import Client
+client = Client.open(sys.argv[1], state_dir=sys.argv[2], collector="http://x", consent=True)
+assert client.record("theme", "dark")
+print(sorted({"http.client", "socket", "ssl", "email", "logging", "asyncio"} & set(sys.modules)))
+"""
+    path = [str(ROOT), put_mmh3_in(tmp_path / "site")]
+    assert run(program, path, str(metrics), str(tmp_path / "state")) == "[]"
+
+
+@pytest.mark.slow
+def test_the_wheel_holds_the_device_and_nothing_else(tmp_path: Path, metrics_text: str) -> None:
+    """Needs pip and the build backend, as every build of a wheel does."""
+    build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", str(tmp_path)]
+    subprocess.run([*build, str(ROOT / "packaging" / "client")], check=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+        archive.extractall(tmp_path / "site")
+    roots = {name.partition("/")[0] for name in names if ".dist-info" not in name}
+    assert roots == {"client_sdk", "rappor_core"}
+    assert "client_sdk/py.typed" in names
+    metrics = tmp_path / "metrics.toml"
+    metrics.write_text(metrics_text)
+    assert run(USE, [put_mmh3_in(tmp_path / "site")], str(metrics)) == "[]"

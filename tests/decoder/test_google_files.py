@@ -1,0 +1,132 @@
+"""google/rappor's files: read, written, and refused when they do not fit."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+
+from decoder import Candidates, DecodeOptions, decode
+from decoder.errors import CountsError
+from decoder.google_files import (
+    read_counts,
+    read_map,
+    read_params,
+    write_counts,
+    write_map,
+    write_metrics_json,
+    write_params,
+)
+from rappor_core.hashing import md5_positions
+from rappor_core.params import RapporParams
+from simulations.draws import draw_aggregate
+
+WORDS = [f"word{i}" for i in range(20)]
+
+
+@pytest.fixture
+def md5_params():
+    return RapporParams.rappor(
+        num_bits=32, num_hashes=2, num_cohorts=64, prob_f=0.25, prob_p=0.25, prob_q=0.75, hash="md5"
+    )
+
+
+@pytest.fixture
+def files(md5_params, tmp_path):
+    """params.csv, counts.csv and a map made by hand from MD5, with CRLF."""
+    shares = np.repeat([0.2, 0.0], [5, 15])
+    aggregate, _ = draw_aggregate(WORDS, shares, 100_000, md5_params, np.random.default_rng(0))
+    paths = {name: tmp_path / f"{name}.csv" for name in ("params", "counts", "map")}
+    paths["params"].write_text("k,h,m,p,q,f\r\n32,2,64,0.25,0.75,0.25\r\n")
+    write_counts(aggregate, paths["counts"])
+    with paths["map"].open("w", newline="") as file:
+        writer = csv.writer(file, lineterminator="\r\n")
+        for word in WORDS:
+            cells = [
+                cohort * 32 + bit + 1
+                for cohort in range(64)
+                for bit in md5_positions(word.encode(), cohort, 32, 2)
+            ]
+            writer.writerow([word, *cells])
+    return paths
+
+
+def test_the_map_and_the_hash_lead_to_the_same_decoding(files):
+    params = read_params(files["params"])
+    aggregate = read_counts(files["counts"], params)
+    by_map = decode(aggregate, read_map(files["map"], params))
+    by_hash = decode(aggregate, Candidates.from_strings(WORDS))
+    assert {row.value for row in by_map.detected} == set(WORDS[:5])
+    np.testing.assert_array_equal(by_map.candidates.estimate, by_hash.candidates.estimate)
+
+
+def test_a_repeated_cell_sets_one_bit(files, md5_params):
+    tensor = read_map(files["map"], md5_params).positions(md5_params)
+    collided = (tensor == 32).any(axis=2)
+    assert collided.any()
+    assert ((tensor < 32).sum(axis=2) == 2 - collided).all()
+
+
+def test_files_survive_a_round_trip(files, md5_params, tmp_path):
+    write_params(md5_params, tmp_path / "p.csv")
+    assert read_params(tmp_path / "p.csv") == md5_params
+    candidates = Candidates.from_strings(WORDS)
+    write_map(candidates, md5_params, tmp_path / "m.csv")
+    again = read_map(tmp_path / "m.csv", md5_params).positions(md5_params)
+    for one, other in zip(again, candidates.positions(md5_params), strict=True):
+        assert [set(bits) for bits in one.tolist()] == [set(bits) for bits in other.tolist()]
+
+
+def test_metrics_json_has_their_six_numbers(files, tmp_path):
+    aggregate = read_counts(files["counts"], read_params(files["params"]))
+    decoding = decode(aggregate, Candidates.from_strings(WORDS))
+    write_metrics_json(decoding, 1.5, tmp_path / "metrics.json")
+    metrics = json.loads((tmp_path / "metrics.json").read_text())
+    assert list(metrics) == [
+        "sample_size",
+        "allocated_mass",
+        "num_detected",
+        "explained_var",
+        "missing_var",
+        "total_elapsed_time",
+    ]
+    assert metrics["num_detected"] == 5
+    assert metrics["allocated_mass"] == pytest.approx(1.0, abs=0.1)
+
+
+@pytest.mark.parametrize("hash_family", ["md5", "mmh3"])
+def test_basic_rappor_with_one_cohort_which_crashes_the_original(tmp_path, hash_family):
+    (tmp_path / "params.csv").write_text("k,h,m,p,q,f\n4,1,1,0.25,0.75,0\n")
+    (tmp_path / "counts.csv").write_text("10000,6500,3500,2490,2510\n")
+    (tmp_path / "map.csv").write_text("a,1\nb,2\nc,3\nd,4\n")
+    params = read_params(tmp_path / "params.csv", hash_family)
+    aggregate = read_counts(tmp_path / "counts.csv", params)
+    options = DecodeOptions(correction="bonferroni")
+    decoding = decode(aggregate, read_map(tmp_path / "map.csv", params), options)
+    assert [(row.value, row.share) for row in decoding.detected] == [
+        ("a", pytest.approx(0.8)),
+        ("b", pytest.approx(0.2)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("params", "k,h,m\n1,2,3\n", "expected the header k,h,m,p,q,f"),
+        ("params", "k,h,m,p,q,f\nx,2,3,0.5,0.75,0.5\n", "invalid literal"),
+        ("counts", "1,2,3\n", r"1 rows of \[3\] cells; the parameters say 64 cohorts"),
+        ("counts", "1,a\n", "counts are whole numbers"),
+        ("map", "word,1,2\n", r"rows of \[2\] cells; the parameters say h\*m = 128"),
+        ("map", "word," + ",".join(["1"] * 128) + "\n", "outside its cohort"),
+        ("map", "", "has no rows"),
+    ],
+)
+def test_files_that_do_not_fit_are_refused(files, md5_params, name, text, message):
+    files[name].write_text(text)
+    readers = {
+        "params": read_params,
+        "counts": lambda path: read_counts(path, md5_params),
+        "map": lambda path: read_map(path, md5_params),
+    }
+    with pytest.raises(CountsError, match=message):
+        readers[name](files[name])

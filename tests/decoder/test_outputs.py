@@ -1,0 +1,125 @@
+"""Files of a decoding: columns, plain JSON, a page that nothing can inject into."""
+
+import csv
+import json
+import math
+
+import numpy as np
+import pytest
+
+from decoder import Candidates, DecodeOptions, decode, write_outputs
+from decoder.advice import percent
+from decoder.plots import axis_step, forest, tick_text
+from decoder.report import factor, p_text
+
+NAMES = {"results.csv", "candidates.csv", "results.json", "manifest.json", "report.html"}
+
+
+@pytest.fixture
+def decoding(make_aggregate, values, shares):
+    odd = ['<script>alert("x")</script>', 'comma, "quoted"', *values[2:]]
+    known = dict(zip(odd, shares.tolist(), strict=True))
+    aggregate = make_aggregate(values=odd)
+    return decode(aggregate, Candidates.from_strings(odd), DecodeOptions(true_shares=known))
+
+
+def test_all_files_are_written_and_are_the_same_again(decoding, tmp_path):
+    first = {path.name: path.read_bytes() for path in write_outputs(decoding, tmp_path / "a" / "b")}
+    again = {path.name: path.read_bytes() for path in write_outputs(decoding, tmp_path / "c")}
+    assert set(first) == NAMES
+    assert first == again
+
+
+def test_results_have_the_columns_that_google_rappor_users_know(decoding, tmp_path):
+    write_outputs(decoding, tmp_path)
+    with (tmp_path / "results.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert list(rows[0])[:7] == [
+        "string",
+        "estimate",
+        "std_error",
+        "proportion",
+        "prop_std_error",
+        "prop_low_95",
+        "prop_high_95",
+    ]
+    assert list(rows[0])[7:] == ["p_value", "p_adjusted"]
+    assert len(rows) == decoding.summary.num_detected
+    counts = [float(row["estimate"]) for row in rows]
+    assert counts == sorted(counts, reverse=True)
+    assert counts[0] == pytest.approx(float(rows[0]["proportion"]) * 200_000)
+    assert {row["string"] for row in rows} >= {'comma, "quoted"', '<script>alert("x")</script>'}
+
+
+def test_every_candidate_is_in_its_file(decoding, values, tmp_path):
+    write_outputs(decoding, tmp_path)
+    with (tmp_path / "candidates.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["value"] for row in rows] == list(decoding.candidates.values)
+    estimates = [float(row["estimate"]) for row in rows]
+    np.testing.assert_allclose(estimates, decoding.candidates.estimate, rtol=1e-6)
+    assert {row["detected"] for row in rows} == {"true", "false"}
+
+
+def test_json_is_strict_and_the_manifest_says_how_to_do_it_again(decoding, tmp_path):
+    write_outputs(decoding, tmp_path)
+
+    def refuse(name):
+        raise AssertionError(name)
+
+    results = json.loads((tmp_path / "results.json").read_text(), parse_constant=refuse)
+    assert results["summary"]["num_detected"] == len(results["detected"])
+    manifest = json.loads((tmp_path / "manifest.json").read_text(), parse_constant=refuse)
+    assert manifest["num_reports"] == 200_000
+    assert manifest["method"] == "cavity"
+    assert manifest["params"] == decoding.params.to_dict()
+    assert manifest["epsilon_one"] == pytest.approx(decoding.params.epsilon_one)
+    assert "population" in manifest["target"]
+
+
+def test_the_page_is_self_contained_and_escapes_values(decoding, tmp_path):
+    write_outputs(decoding, tmp_path)
+    page = (tmp_path / "report.html").read_text()
+    assert "<script" not in page
+    assert "&lt;script&gt;" in page
+    assert "http://" not in page
+    assert "https://" not in page
+    assert "<svg" in page
+    assert "True share" in page
+
+
+def test_a_page_without_findings_says_why(make_aggregate, values, shares, tmp_path):
+    nothing = np.full(len(shares), 1 / len(shares))
+    aggregate = make_aggregate(num_reports=500, shares=nothing)
+    decoding = decode(
+        aggregate, Candidates.from_strings(values), DecodeOptions(correction="bonferroni")
+    )
+    write_outputs(decoding, tmp_path)
+    page = (tmp_path / "report.html").read_text()
+    assert "No value was found: 500 reports" in page
+    assert (tmp_path / "results.csv").read_text().count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [(1.0, "100 %"), (0.25, "25.0 %"), (0.0123, "1.23 %"), (0.000456, "0.046 %"), (0.0, "0.000 %")],
+)
+def test_shares_are_written_as_people_do(share, text):
+    assert percent(share) == text
+
+
+def test_factors_and_p_values_are_written_as_people_do():
+    assert factor(math.log(3)) == "3.0"
+    assert factor(math.log(81)) == "81"
+    assert factor(50.0) == "over a million"
+    assert [p_text(p) for p in (0.04, 0.0004, 0.0)] == ["0.040", "4e-04", "< 1e-300"]
+
+
+def test_axes_have_round_steps(decoding):
+    assert axis_step(0.37) == (0.05, pytest.approx(0.4))
+    assert tick_text(0.05, 0.05) == "5 %"
+    assert tick_text(0.0005, 0.0005) == "0.05 %"
+    layout = forest(decoding.detected)
+    assert all(
+        layout.left <= row.low_x <= row.x <= row.high_x <= layout.width for row in layout.rows
+    )

@@ -1,0 +1,53 @@
+"""A small form of `rappor simulate decoder-calibration`: the promises, in the small settings.
+
+Each bound lies 4 standard errors or more beyond what the method reaches over many runs (the table
+in docs/decoding.md), so that a correct decoder fails less than once in 1,000; the last test shows
+that the usual mistakes do fail.
+"""
+
+import pytest
+
+from decoder.gls import Balance
+from simulations.calibration import DISTRIBUTIONS, Cell, run_cell, summarise
+
+RUNS = 3
+CONFIGURATIONS = ("typical", "loose", "over_x2")
+LEAST_RECALL = {"typical": 0.48, "loose": 0.73, "over_x2": 0.34}
+
+
+@pytest.fixture(scope="module")
+def rows():
+    scores = [
+        run_cell(Cell("small", configuration, distribution, 100 + run))
+        for configuration in CONFIGURATIONS
+        for distribution in DISTRIBUTIONS
+        for run in range(RUNS)
+    ]
+    return {row.configuration: row for row in summarise(scores)}
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("configuration", CONFIGURATIONS)
+def test_promises(rows, configuration):
+    row = rows[configuration]
+    assert row.recall["fdr"] > LEAST_RECALL[configuration]
+    assert row.false_proportion["fdr"] < 0.10
+    assert row.family_wise["bonferroni"] <= 0.3
+    assert 0.935 < row.coverage < 0.965
+    assert 0.90 < row.coverage_detected["bh"] <= 1.0
+    assert 0.75 < row.wrong_z_squared < 1.25
+
+
+def _forgetful(solve, start, steps):
+    """A fit that believes its list to be complete: no unlisted strings, no excess variance."""
+    return Balance(solve(0.0), 0.0, 1.0)
+
+
+@pytest.mark.statistical
+def test_forgetting_what_the_list_lacks_breaks_the_promises(monkeypatch):
+    """Without tau and kappa the same lists name wrong strings, and intervals are too narrow."""
+    monkeypatch.setattr("decoder.cavity.balance", _forgetful)
+    scores = [run_cell(Cell("small", "loose", name, 200)) for name in DISTRIBUTIONS]
+    row = summarise(scores)[0]
+    assert row.family_wise["bonferroni"] >= 0.4
+    assert row.coverage < 0.85
