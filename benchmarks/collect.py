@@ -6,7 +6,7 @@ connections busy with batches that were made before the clock started. Rivals:
 - plain: FastAPI, a pydantic model, SQLAlchemy, a row a report and a transaction a request;
 - bare: an ASGI function with the same strict decoder, writer and counters, and nothing else.
 
-Usage: python benchmarks/collect.py [--seconds 5] [--rounds 3] [--databases sqlite,postgresql]
+Usage: python benchmarks/collect.py [--seconds 3] [--rounds 3] [--databases sqlite,postgresql]
 """
 
 from __future__ import annotations
@@ -24,10 +24,13 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
+
+import psutil
+import uvloop
 
 from rappor_core.metrics import Metric
 from rappor_core.metrics_file import parse_metrics
@@ -56,6 +59,7 @@ max_memoized_values = 3
 fallback = "other"
 """
 CONNECTIONS = 32
+PLACEHOLDER = b"an-id-of-a-batch"
 START_SECONDS = 30
 
 
@@ -69,11 +73,16 @@ class Load:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What was measured. seconds: p50 and p99 of a request."""
+    """What was measured. p50, p99: seconds of a request.  stored: bytes of database a report.
+
+    cpu: seconds of processor that the server took for a request.
+    """
 
     rate: float
     p50: float
     p99: float
+    stored: float = 0.0
+    cpu: float = 0.0
 
 
 def metric() -> Metric:
@@ -81,64 +90,117 @@ def metric() -> Metric:
 
 
 def make_requests(load: Load, count: int) -> list[bytes]:
-    """Whole HTTP requests, each a batch with an id of its own."""
+    """Whole HTTP requests, each a batch with an id of its own; 20 sets of reports take turns."""
     declared, today, rng = metric(), datetime.now(UTC).date(), random.Random(1)
     encode = encode_json if load.form == "json" else encode_binary
     kind = JSON_CONTENT_TYPE if load.form == "json" else BINARY_CONTENT_TYPE
-    reports = [
-        Report(declared.name, declared.params_id, rng.randrange(32), today, rng.randbytes(16))
-        for _ in range(load.reports * 20)
-    ]
-    requests = []
-    for number in range(count):
-        start = (number % 20) * load.reports
-        body = encode(make_batch(os.urandom(16), reports[start : start + load.reports]))
+    as_text = load.form == "json"
+    frames = []
+    for _ in range(20):
+        reports = [
+            Report(declared.name, declared.params_id, rng.randrange(32), today, rng.randbytes(16))
+            for _ in range(load.reports)
+        ]
+        body = encode(make_batch(PLACEHOLDER, reports))
         head = (
             f"POST /v1/reports HTTP/1.1\r\nHost: bench\r\nContent-Type: {kind}\r\n"
             f"Content-Length: {len(body)}\r\n\r\n"
         )
-        requests.append(head.encode() + body)
-    return requests
+        written = PLACEHOLDER.hex().encode() if as_text else PLACEHOLDER
+        before, _, after = body.partition(written)
+        frames.append((head.encode() + before, after))
+    ids = (os.urandom(16) for _ in range(count))
+    written_ids = (one.hex().encode() if as_text else one for one in ids)
+    return [one.join(frames[number % 20]) for number, one in enumerate(written_ids)]
+
+
+class Connection(asyncio.Protocol):
+    """Sends a request, waits for its answer, sends the next; as light as Python lets it be."""
+
+    def __init__(self, queue: Iterator[bytes], deadline: float, latencies: list[float]) -> None:
+        self._queue = queue
+        self._deadline = deadline
+        self._latencies = latencies
+        self._received = b""
+        self._started = 0.0
+        self.done = asyncio.get_running_loop().create_future()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._send()
+
+    def data_received(self, data: bytes) -> None:
+        self._received += data
+        head, separator, body = self._received.partition(b"\r\n\r\n")
+        if not separator:
+            return
+        length = int(head.lower().partition(b"content-length:")[2].partition(b"\r\n")[0])
+        if len(body) < length:
+            return
+        self._latencies.append(time.perf_counter() - self._started)
+        if not head.startswith(b"HTTP/1.1 200"):
+            self._finish(SystemExit(f"a request was refused: {self._received[:300]!r}"))
+            return
+        self._received = b""
+        self._send()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._finish(SystemExit(f"the server hung up: {exc}"))
+
+    def _send(self) -> None:
+        self._started = time.perf_counter()
+        request = next(self._queue, None) if self._started < self._deadline else None
+        if request is None:
+            self._finish(None)
+        else:
+            self._transport.write(request)
+
+    def _finish(self, error: BaseException | None) -> None:
+        if not self.done.done():
+            self.done.set_result(error)
+        self._transport.close()
 
 
 async def drive(port: int, requests: list[bytes], seconds: float) -> Outcome:
     """Keep the connections busy for a time; every answer must be a 200."""
+    loop = asyncio.get_running_loop()
     latencies: list[float] = []
     queue = iter(requests)
-    deadline = time.perf_counter() + seconds
-
-    async def connection() -> None:
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        for request in queue:
-            started = time.perf_counter()
-            if started > deadline:
-                break
-            writer.write(request)
-            await _read_answer(reader)
-            latencies.append(time.perf_counter() - started)
-        writer.close()
-
     started = time.perf_counter()
-    await asyncio.gather(*(connection() for _ in range(CONNECTIONS)))
+    made = [
+        await loop.create_connection(
+            lambda: Connection(queue, started + seconds, latencies), "127.0.0.1", port
+        )
+        for _ in range(CONNECTIONS)
+    ]
+    errors = await asyncio.gather(*(connection.done for _, connection in made))
     elapsed = time.perf_counter() - started
+    for error in filter(None, errors):
+        raise error
     if next(queue, None) is None:
-        raise SystemExit("the requests ran out before the time; raise REQUESTS_A_SECOND")
+        raise SystemExit("the requests ran out before the time was over; make more of them")
     latencies.sort()
     p50, p99 = (latencies[int(len(latencies) * share)] for share in (0.5, 0.99))
     return Outcome(len(latencies) / elapsed, p50, p99)
 
 
-async def _read_answer(reader: asyncio.StreamReader) -> None:
-    head = await reader.readuntil(b"\r\n\r\n")
-    if not head.startswith(b"HTTP/1.1 200"):
-        raise SystemExit(f"a request was refused: {head[:200]!r}")
-    length = int(head.lower().partition(b"content-length:")[2].partition(b"\r\n")[0])
-    await reader.readexactly(length)
+@dataclass(frozen=True)
+class Running:
+    """A server in a process of its own."""
+
+    port: int
+    process: psutil.Process
+
+    def cpu_seconds(self) -> float:
+        """Of the process and its workers, so far."""
+        family = [self.process, *self.process.children(recursive=True)]
+        times = [one.cpu_times() for one in family]
+        return sum(one.user + one.system for one in times)
 
 
 @contextmanager
-def server(kind: str, database: str, folder: Path, workers: int = 1) -> Iterator[int]:
-    """Run a server in its own process; yields its port."""
+def server(kind: str, database: str, folder: Path, workers: int = 1) -> Iterator[Running]:
+    """Run a server in its own process."""
     port = _free_port()
     metrics = folder / "metrics.toml"
     metrics.write_text(METRICS)
@@ -153,11 +215,11 @@ def server(kind: str, database: str, folder: Path, workers: int = 1) -> Iterator
     }
     command = [sys.executable, "-m", "rappor_cli", "serve"]
     if kind != "ours":
-        command = [sys.executable, str(Path(__file__).parent / "collect_rivals.py"), kind]
+        command = [sys.executable, str(Path(__file__).parent / "_collect_rivals.py"), kind]
     process = subprocess.Popen(command, env=environment)
     try:
         _await(port, process)
-        yield port
+        yield Running(port, psutil.Process(process.pid))
     finally:
         process.terminate()
         process.wait(30)
@@ -185,15 +247,32 @@ def _await(port: int, process: subprocess.Popen[bytes]) -> None:
 
 def measure(kind: str, database: str, load: Load, seconds: float, workers: int = 1) -> Outcome:
     """One server, one load, warmed for half a second."""
-    guess = {1: 8_000, 100: 4_000}[load.reports]  # more a second than any server answers here
+    guess = {1: 20_000, 100: 8_000}[load.reports]  # more a second than any server answers here
     with (
         tempfile.TemporaryDirectory() as folder,
-        server(kind, database, Path(folder), workers) as port,
+        server(kind, database, Path(folder), workers) as running,
     ):
         requests = make_requests(load, int(guess * (seconds + 0.5)))
         warm = len(requests) // 10
-        asyncio.run(drive(port, requests[:warm], 0.5))
-        return asyncio.run(drive(port, requests[warm:], seconds))
+        uvloop.run(drive(running.port, requests[:warm], 0.5))
+        before = database_bytes(database)
+        cpu = running.cpu_seconds()
+        outcome = uvloop.run(drive(running.port, requests[warm:], seconds))
+        cpu = (running.cpu_seconds() - cpu) / (outcome.rate * seconds)
+        grown = database_bytes(database) - before
+        reports = load.reports * outcome.rate * seconds
+        return replace(outcome, stored=max(0, grown) / reports, cpu=cpu)
+
+
+def database_bytes(database: str) -> int:
+    """Bytes of the tables, without the write-ahead log, which is used again and again."""
+    if database.startswith("sqlite"):
+        return Path(database.removeprefix("sqlite:///")).stat().st_size
+    import psycopg
+
+    with psycopg.connect(database.replace("+psycopg", ""), autocommit=True) as connection:
+        row = connection.execute("SELECT pg_database_size(current_database())").fetchone()
+    return int(row[0]) if row else 0
 
 
 def fsync_ms(folder: Path) -> float:
@@ -268,6 +347,8 @@ def _row(kind: str, name: str, load: Load, workers: int, outcomes: list[Outcome]
         "spread": [min(rates), max(rates)],
         "p50_ms": 1000 * statistics.median(outcome.p50 for outcome in outcomes),
         "p99_ms": 1000 * statistics.median(outcome.p99 for outcome in outcomes),
+        "cpu_us": 1e6 * statistics.median(outcome.cpu for outcome in outcomes),
+        "stored": statistics.median(outcome.stored for outcome in outcomes),
     }
 
 
@@ -276,7 +357,9 @@ def _line(row: dict[str, Any]) -> str:
     return (
         f"{row['database']:<11}{row['server']:<6} {row['form']:<7}{row['reports']:>4} a request  "
         f"{row['workers']} worker  {row['rate']:>7.0f}/s ({low:.0f} to {high:.0f})  "
-        f"p50 {row['p50_ms']:6.1f} ms  p99 {row['p99_ms']:6.1f} ms"
+        f"p50 {row['p50_ms']:6.1f} ms  p99 {row['p99_ms']:6.1f} ms  "
+        f"{row['stored']:6.1f} B a report  "
+        f"{row['cpu_us']:5.0f} us of CPU"
     )
 
 
@@ -292,7 +375,11 @@ def ratios(rows: list[dict[str, Any]]) -> Iterator[str]:
             and other["server"] != "ours"
         }
         plain = row["rate"] / same["plain"]["rate"]
-        line = f"{row['database']} {row['form']} {row['reports']} a request: {plain:.1f} x plain"
+        less = same["plain"]["cpu_us"] / row["cpu_us"]
+        line = (
+            f"{row['database']} {row['form']} {row['reports']} a request: {plain:.1f} x plain "
+            f"in requests a second, {less:.1f} x in requests a second of CPU"
+        )
         if row["form"] == "binary":
             line += f", {row['rate'] / same['bare']['rate']:.2f} of bare ASGI"
         yield line
@@ -300,7 +387,7 @@ def ratios(rows: list[dict[str, Any]]) -> Iterator[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--seconds", type=float, default=5.0)
+    parser.add_argument("--seconds", type=float, default=3.0)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--databases", default="sqlite,postgresql")
     parser.add_argument("-o", "--output", type=Path)

@@ -12,9 +12,11 @@ package costs an app next to nothing.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
+TYPE_CHECKING = False  # for type checkers alone, which take it for true; typing is slow to import
 if TYPE_CHECKING:
+    from typing import Any
+
     from client_sdk.answers import Answer, Result
     from client_sdk.client import Client
     from client_sdk.delivery import Delivery

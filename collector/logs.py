@@ -5,6 +5,9 @@ from __future__ import annotations
 import logging
 import sys
 import traceback
+from collections import Counter
+from collections.abc import Callable
+from time import monotonic
 from typing import Any, TextIO
 
 import structlog
@@ -15,16 +18,24 @@ LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 class Log:
     """What the collector says about itself."""
 
-    def __init__(self, logger: Any) -> None:
+    def __init__(self, logger: Any, seconds: Callable[[], float] = monotonic) -> None:
         self._logger = logger
+        self._seconds = seconds
+        self._last: dict[str, float] = {}
+        self._left_out: Counter[str] = Counter()
 
     def info(self, event: str, **fields: str | int | float) -> None:
         """Something that happened as it should."""
         self._logger.info(event, **fields)
 
     def warning(self, event: str, **fields: str | int | float) -> None:
-        """Something that an operator may have to look at."""
-        self._logger.warning(event, **fields)
+        """Something that an operator may have to look at; of a flood, one line a second."""
+        now = self._seconds()
+        if now - self._last.get(event, float("-inf")) < 1.0:
+            self._left_out[event] += 1
+            return
+        self._last[event] = now
+        self._logger.warning(event, **fields, more_before=self._left_out.pop(event, 0))
 
     def crash(self, error: BaseException) -> None:
         """A defect: its kind and where it was raised; its message could hold a request's data."""
@@ -57,8 +68,13 @@ def redirect_server_log(log: Log) -> None:
 
 def make_log(level: str, stream: TextIO | None = None) -> Log:
     """A log of one app; nothing global is configured. stream: stderr if None."""
-    logger = structlog.wrap_logger(
-        structlog.WriteLogger(stream or sys.stderr),
+    return Log(make_logger(level, stream or sys.stderr))
+
+
+def make_logger(level: str, stream: TextIO) -> Any:
+    """structlog's logger, one JSON object a line."""
+    return structlog.wrap_logger(
+        structlog.WriteLogger(stream),
         processors=[
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="%Y-%m-%dT%H:%M:%SZ", utc=True),
@@ -66,4 +82,3 @@ def make_log(level: str, stream: TextIO | None = None) -> Log:
         ],
         wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
     )
-    return Log(logger)

@@ -79,6 +79,7 @@ def assemble(
         metric=aggregate.metric,
         params=aggregate.params,
         params_id=aggregate.params_id,
+        definition=aggregate.definition,
         first_day=aggregate.first_day,
         last_day=aggregate.last_day,
         options=options,

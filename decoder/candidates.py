@@ -18,9 +18,11 @@ from decoder.candidate_files import read_values
 from decoder.errors import CandidatesError
 from decoder.hashing import bit_positions
 from rappor_core.aggregate import Aggregate
-from rappor_core.errors import ValueRefusedError
+from rappor_core.errors import ValueRefusedError, shown
 from rappor_core.hashing import normalise
 from rappor_core.params import RapporParams
+
+MAX_GENERATED = 10_000_000
 
 
 @dataclass(frozen=True)
@@ -96,6 +98,10 @@ class Candidates:
         """Whole numbers from `first` to `last`, both included, as decimal text."""
         if step < 1 or last < first:
             raise CandidatesError(f"numbers from {first} to {last} by {step}: nothing to count")
+        if (last - first) // step >= MAX_GENERATED:
+            raise CandidatesError(
+                f"numbers from {first} to {last} by {step}: more than {MAX_GENERATED:,} candidates"
+            )
         return cls.from_strings(str(number) for number in range(first, last + 1, step))
 
     @classmethod
@@ -162,6 +168,28 @@ def metric_candidates(aggregate: Aggregate) -> Candidates:
         f"metric {aggregate.metric!r} holds strings, which must be guessed to be found: "
         "give a list of candidates"
     )
+
+
+def in_bit_order(candidates: Candidates, aggregate: Aggregate) -> Candidates:
+    """The metric's own values where it has a list of them: a bit is a value by its name.
+
+    Raises CandidatesError for a candidate that is none of them: another order or spelling must
+    not move an estimate to another name. Other candidates are returned as they are.
+    """
+    encoding = aggregate.params.encoding
+    named = encoding == "boolean" or "categories" in aggregate.definition
+    if encoding not in ("boolean", "one_hot") or not named or candidates.tensor is not None:
+        return candidates
+    own = metric_candidates(aggregate)
+    known = set(own.values)
+    for value in candidates.values:
+        if value not in known:
+            names = ", ".join(name.decode() for name in own.values[:10])
+            raise CandidatesError(
+                f"candidate {shown(value.decode(errors='replace'))} is not a value of metric "
+                f"{aggregate.metric!r}, which has {names}"
+            )
+    return own
 
 
 def _listed(names: Sequence[str]) -> Candidates:

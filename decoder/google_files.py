@@ -18,6 +18,7 @@ from decoder.candidates import Candidates
 from decoder.errors import CountsError
 from decoder.results import Decoding
 from rappor_core.aggregate import Aggregate
+from rappor_core.errors import shown
 from rappor_core.hashing import normalise
 from rappor_core.params import HashFamily, RapporParams
 
@@ -68,7 +69,10 @@ def read_map(path: Path, params: RapporParams) -> Candidates:
     values: dict[bytes, list[str]] = {}
     for row in _rows(path):
         if row:
-            values[normalise(row[0])] = row[1:]
+            value = normalise(row[0])
+            if value in values:
+                raise CountsError(f"{path.name}: {shown(row[0])} stands twice")
+            values[value] = row[1:]
     if not values:
         raise CountsError(f"{path.name} has no rows")
     return Candidates(list(values), tensor=_tensor(path, values, params))
@@ -135,8 +139,11 @@ def _tensor(
 
 
 def _rows(path: Path) -> list[list[str]]:
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        return list(csv.reader(file))
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            return list(csv.reader(file))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise CountsError(f"{path.name}: cannot be read as CSV: {error}") from error
 
 
 def _write(path: Path, rows: list[list[str]]) -> None:

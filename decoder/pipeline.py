@@ -8,7 +8,7 @@ from threadpoolctl import threadpool_limits
 
 from decoder.assemble import Answer, Grouping, assemble
 from decoder.bit_tensor import Positions
-from decoder.candidates import Candidates
+from decoder.candidates import Candidates, in_bit_order
 from decoder.debias import debias
 from decoder.design_matrix import same_positions
 from decoder.errors import DecodeError
@@ -37,6 +37,7 @@ def decode(
     """
     options = options or DecodeOptions()
     with threadpool_limits(1):
+        candidates = in_bit_order(candidates, aggregate)
         tensor = candidates.positions(aggregate.params)
         group = same_positions(tensor, aggregate.params.num_bits)
         leaders, back = np.unique(group, return_inverse=True)

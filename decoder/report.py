@@ -10,6 +10,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from decoder.advice import percent
 from decoder.plots import forest
 from decoder.results import Decoding
+from rappor_core.metrics import Metric
 
 SHOWN = 60  # rows of the picture and of the table; the files have all
 
@@ -40,6 +41,9 @@ def _context(decoding: Decoding) -> dict[str, Any]:
         "window": _window(decoding),
         "guarantee": guarantee(decoding),
         "promise": promise(decoding),
+        "cost": cost(decoding),
+        "description": decoding.definition.get("description"),
+        "level": f"{100 * decoding.options.level:g} %",
         "odd_cohorts": [
             (cohort, round(float(z), 1))
             for cohort, z in enumerate(decoding.diagnostics.cohort_z)
@@ -82,6 +86,17 @@ def guarantee(decoding: Decoding) -> str:
     )
 
 
+def cost(decoding: Decoding) -> str | None:
+    """What the metric's caps allow a device to spend in its life; None where not declared."""
+    if not decoding.definition:
+        return None
+    metric = Metric.from_dict(decoding.definition)
+    return (
+        f"A device may memoise {metric.max_memoized_values:,} values of this metric, or spend for "
+        f"life at most epsilon = {metric.lifetime_epsilon:.2f} on it."
+    )
+
+
 def factor(epsilon: float) -> str:
     """e^epsilon as people write it."""
     if epsilon > 13.8:
@@ -92,7 +107,7 @@ def factor(epsilon: float) -> str:
 
 def promise(decoding: Decoding) -> str:
     """What the correction promises about the list of values found."""
-    level = percent(decoding.options.alpha)
+    level = f"{100 * decoding.options.alpha:g} %"
     return {
         "bonferroni": f"the chance that any of them is wrong is at most {level} (Bonferroni)",
         "holm": f"the chance that any of them is wrong is at most {level} (Holm)",

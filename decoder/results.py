@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -113,12 +114,14 @@ class Diagnostics:
 class Decoding:
     """Result of `decode`. `warnings` are in plain words, most important first.
 
+    definition: the metric as declared, empty where not known.
     reason: why nothing was found, or None.  notes: what was met while the candidates were read.
     """
 
     metric: str
     params: RapporParams
     params_id: str
+    definition: Mapping[str, Any]
     first_day: date | None
     last_day: date | None
     options: DecodeOptions

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from collector.service.collector import COMMAND_LINE
-from rappor_cli.close import parse_day
+from rappor_cli.days import read_day
 from rappor_cli.remote import fetch_aggregate
 from rappor_cli.store import CollectorOption, DatabaseOption, need_one, opened
 
@@ -27,7 +27,7 @@ def aggregate(
 ) -> None:
     """Write the aggregate of METRIC as JSON: reports and bit counts of each cohort."""
     need_one(collector, database)
-    days = [None if text is None else parse_day(text) for text in (first, last)]
+    days = [read_day(text) for text in (first, last)]
     if collector is not None:
         found = fetch_aggregate(collector, metric, params_id=params_id, first=days[0], last=days[1])
     else:

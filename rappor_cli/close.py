@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from collector.errors import SettingsError
 from collector.service.collector import COMMAND_LINE
+from rappor_cli.days import read_day
 from rappor_cli.remote import ask_json
 from rappor_cli.store import CollectorOption, DatabaseOption, JsonOption, need_one, opened
 
@@ -23,7 +23,7 @@ def close(
 ) -> None:
     """Close DAY and every day before it: no more reports, and they can be served. For good."""
     need_one(collector, database)
-    closed = _close(parse_day(day), metric, collector, database)
+    closed = _close(read_day(day), metric, collector, database)
     if as_json:
         print(json.dumps(closed))
         return
@@ -47,11 +47,3 @@ def _close(
         "metrics": list(closed.metrics),
         "days_with_reports": closed.folded,
     }
-
-
-def parse_day(text: str) -> date:
-    """A date YYYY-MM-DD. Raises SettingsError."""
-    try:
-        return date.fromisoformat(text)
-    except ValueError:
-        raise SettingsError(f"day {text!r} is not a date YYYY-MM-DD") from None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from datetime import date
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, cast
@@ -24,7 +23,9 @@ from decoder.over_time import Series, decode_over_time
 from decoder.report import p_text
 from decoder.series_outputs import series_rows, write_series
 from decoder.tables import read_repetition, read_shares
+from rappor_cli.days import read_day
 from rappor_cli.remote import fetch_aggregate
+from rappor_cli.text import plain
 from rappor_cli.windows import Each, windows_of_collector, windows_of_files
 from rappor_core.aggregate import Aggregate
 from rappor_core.params import HashFamily
@@ -81,12 +82,10 @@ Numbers = Annotated[str | None, typer.Option(help="Numbers FIRST:LAST[:STEP].")]
 Dates = Annotated[str | None, typer.Option(help="Days FIRST:LAST.")]
 Method = Annotated[MethodName, typer.Option(help="Estimator.")]
 Correction = Annotated[CorrectionName, typer.Option(help="What is promised about the list.")]
-Alpha = Annotated[float, typer.Option(help="Level of the correction.")]
-Level = Annotated[float, typer.Option(help="Level of the intervals.")]
-MaxP = Annotated[float, typer.Option(help="Never accept a p-value above this.")]
-Repeats = Annotated[
-    float | None, typer.Option(help="Reports by device: sum r^2 / sum r, 1 for one each.")
-]
+Alpha = Annotated[float, typer.Option(min=0, max=1, help="Level of the correction.")]
+Level = Annotated[float, typer.Option(min=0, max=1, help="Level of the intervals.")]
+MaxP = Annotated[float, typer.Option(min=0, max=1, help="Accept no larger p-value.")]
+Repeats = Annotated[float | None, typer.Option(min=1, help="Reports of a device: sum r^2 / sum r.")]
 DevicesFile = Annotated[
     Path | None, typer.Option(help="File of the number of reports of each device.", exists=True)
 ]
@@ -128,6 +127,7 @@ def decode(
 ) -> None:
     """Recover frequencies from an aggregate, with a report that can be shown."""
     started = time.monotonic()
+    _one_source(aggregate, collector, params or counts, first or last)
     options = DecodeOptions(
         method=method.value,
         correction=correction.value,
@@ -164,6 +164,16 @@ def decode(
     _print(decoding, output, as_json)
 
 
+def _one_source(
+    aggregate: list[Path] | None, collector: str | None, google: Path | None, window: str | None
+) -> None:
+    """Refuse what would be ignored."""
+    if sum(map(bool, (aggregate, collector, google))) > 1:
+        raise typer.BadParameter("give one of --aggregate, --collector and --params with --counts")
+    if window and not collector:
+        raise typer.BadParameter("--from and --to go with --collector; a file is its own window")
+
+
 def _windows(
     each: Each,
     paths: list[Path] | None,
@@ -175,7 +185,7 @@ def _windows(
     """Aggregates of the windows, oldest first."""
     if not collector:
         return windows_of_files([_read_one(path) for path in paths or ()], each)
-    days = _day(first), _day(last)
+    days = read_day(first), read_day(last)
     if metric is None or days[0] is None or days[1] is None:
         raise typer.BadParameter("--each with --collector needs --metric, --from and --to")
     return list(windows_of_collector(collector, metric, each, days[0], days[1]))
@@ -199,16 +209,7 @@ def _read_aggregates(paths: list[Path] | None) -> Aggregate:
 def _fetch(collector: str, metric: str | None, first: str | None, last: str | None) -> Aggregate:
     if not metric:
         raise typer.BadParameter("--collector needs --metric NAME")
-    return fetch_aggregate(collector, metric, first=_day(first), last=_day(last))
-
-
-def _day(text: str | None) -> date | None:
-    if text is None:
-        return None
-    try:
-        return date.fromisoformat(text)
-    except ValueError:
-        raise typer.BadParameter(f"{text!r} is not a day YYYY-MM-DD") from None
+    return fetch_aggregate(collector, metric, first=read_day(first), last=read_day(last))
 
 
 def _google_aggregate(params: Path | None, counts: Path | None, hash_name: str) -> Aggregate:
@@ -237,7 +238,7 @@ def _candidates(
         return Candidates.numbers(*_whole_numbers(numbers))
     if dates:
         first, _, last = dates.partition(":")
-        return Candidates.dates(*(day for day in (_day(first), _day(last)) if day))
+        return Candidates.dates(*(day for day in (read_day(first), read_day(last)) if day))
     return metric_candidates(source)
 
 
@@ -259,7 +260,7 @@ def _print(decoding: Decoding, output: Path | None, as_json: bool) -> None:
         return
     console = Console()
     for warning in decoding.warnings:
-        console.print(Text.assemble(("note ", "yellow"), warning))
+        console.print(Text.assemble(("note ", "yellow"), plain(warning)), soft_wrap=True)
     if decoding.detected:
         console.print(_table(decoding))
     else:
@@ -275,11 +276,11 @@ def _print_series(series: Series, output: Path | None, as_json: bool) -> None:
         return
     console = Console()
     title = f"{series.whole.metric}: {len(series.values)} values in {len(series.windows)} windows"
-    table = Table("value", "first", "last", "smallest p of a change", title=Text(title))
+    table = Table("value", "first", "last", "smallest p of a change", title=plain(title))
     for i, value in enumerate(series.values[:_SHOWN]):
         smallest = min(float(change.p_adjusted[i]) for change in series.changes)
         ends = (percent(float(share)) for share in series.shares[[0, -1], i])
-        table.add_row(Text(value), *ends, p_text(smallest))
+        table.add_row(plain(value), *ends, p_text(smallest))
     console.print(table if series.values else Text(series.whole.reason or ""))
     if output:
         console.print(Text(f"files in {output}: series.csv, changes.csv, series.html and more"))
@@ -287,14 +288,16 @@ def _print_series(series: Series, output: Path | None, as_json: bool) -> None:
 
 def _table(decoding: Decoding) -> Table:
     known = decoding.options.true_shares is not None
-    table = Table(title=Text(f"{decoding.metric}: {decoding.summary.num_detected:,} values found"))
+    table = Table(title=plain(f"{decoding.metric}: {decoding.summary.num_detected:,} values found"))
     table.add_column("value")
     for name in (*(["true"] if known else []), "share", "interval", "corrected p"):
         table.add_column(name, justify="right")
     for row in decoding.detected[:_SHOWN]:
         truth = [percent(row.true_share or 0.0)] if known else []
         interval = f"{percent(row.low)} to {percent(row.high)}"
-        table.add_row(Text(row.value), *truth, percent(row.share), interval, p_text(row.p_adjusted))
+        table.add_row(
+            plain(row.value), *truth, percent(row.share), interval, p_text(row.p_adjusted)
+        )
     if len(decoding.detected) > _SHOWN:
         table.caption = f"the {_SHOWN} largest; results.csv has all"
     return table

@@ -26,7 +26,7 @@ from decoder.density_page import render_page, visible_text
 from decoder.density_picture import write_picture
 from decoder.errors import DecodeError
 from decoder.places import location_of
-from rappor_cli.close import parse_day
+from rappor_cli.days import read_day
 from rappor_cli.progress import progress_bar
 from rappor_cli.remote import ask_json, fetch_aggregate
 from rappor_cli.store import CollectorOption, DatabaseOption, opened
@@ -88,7 +88,7 @@ def density(
     as_json: Annotated[bool, typer.Option("--json", help="Print rows as JSON.")] = False,
 ) -> None:
     """Map where devices usually are, by slot: table, CSV, Parquet, GeoJSON, PNG, HTML."""
-    window = _day(first), _day(last)
+    window = read_day(first), read_day(last)
     options = DensityOptions(method.value, level=level, alpha=alpha, repeats=repeats)
     if aggregate:
         groups = group_by_slot(Aggregate.from_json(path.read_bytes()) for path in aggregate)
@@ -180,10 +180,6 @@ def _asked(
                     raise
                 _tell(f"{name}, {part[0]} to {part[1]}: {error}")
     return group_by_slot(found)
-
-
-def _day(text: str | None) -> date | None:
-    return None if text is None else parse_day(text)
 
 
 def _parts(first: date, last: date, split: SplitName) -> list[Window]:

@@ -26,7 +26,7 @@ FileArgument = Annotated[Path, typer.Argument(help="A metrics.toml.")]
 def check(
     file: FileArgument,
     population: Annotated[
-        int | None, typer.Option(help="Devices expected, to warn of tracking.")
+        int | None, typer.Option(min=1, help="Devices expected, to warn of tracking.")
     ] = None,
     as_json: JsonOption = False,
 ) -> None:

@@ -8,7 +8,6 @@ from typing import Annotated
 
 import typer
 
-from collector.errors import SettingsError
 from collector.service.collector import Collector
 from collector.store.engine import Database, make_engine
 from collector.store.schema import prepare
@@ -38,6 +37,6 @@ def opened(database: str) -> Iterator[Collector]:
 
 
 def need_one(collector: str | None, database: str | None) -> None:
-    """Raises SettingsError unless a collector or a database was named. --collector wins."""
+    """Wrong usage unless a collector or a database was named. --collector wins."""
     if collector is None and database is None:
-        raise SettingsError("name --collector URL or --database URL")
+        raise typer.BadParameter("name --collector URL or --database URL")

@@ -1,7 +1,8 @@
 """A device in a process of its own, for tests that kill it. Prints what it has recorded.
 
 usage: python device_process.py STATE_DIR COLLECTOR METRICS_FILE NUMBER [WHAT]
-WHAT: `record` (default), `flush` after each ten, `close` and open after each ten.
+WHAT: `record` (default), `flush` after each ten, `close` and open after each ten, `leave` without
+closing once the thread has begun to send.
 """
 
 from __future__ import annotations
@@ -32,6 +33,10 @@ def main(state_dir: str, collector: str, metrics: str, number: int, what: str = 
         if what == "close" and count % 10 == 0:
             client.close()
             client = open_client()
+    if what == "leave":
+        client.flush(0.3)
+        print("leaving", flush=True)
+        return
     client.close()
     print("closed", flush=True)
 

@@ -8,6 +8,7 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -68,6 +69,32 @@ def test_killed_right_after_recording(
     with open_client() as client:
         assert client.flush(10)
     assert counted(collector) == 300
+
+
+def test_an_app_that_just_ends_does_not_wait_for_a_hanging_server(
+    start: Any, open_client: Any, collector: MemoryCollector
+) -> None:
+    """Without `close`, with an exchange under way; the next start delivers."""
+    release = threading.Event()
+
+    def hang(_: object) -> None:
+        release.wait(20)
+
+    collector.answer = hang
+    process = start(30, "leave")
+    for line in process.stdout:
+        if line == "leaving\n":
+            break
+    begin = time.perf_counter()
+    assert process.wait(10) == 0
+    assert time.perf_counter() - begin < 1.0  # an interpreter's own end takes most of it
+    process.stdout.close()
+    assert len(collector.requests) == 1
+    collector.answer = None
+    release.set()
+    with open_client() as client:
+        assert client.flush(10)
+    assert counted(collector) == 30
 
 
 def kill_at_random(

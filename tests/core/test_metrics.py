@@ -270,6 +270,16 @@ def test_check_says_what_a_reviewer_should_know() -> None:
     assert any("no permanent response" in message for message in messages(one_time))
 
 
+def test_a_metric_is_collected_on_its_last_day() -> None:
+    assert messages("budget = 20\n" + CATEGORY, today=date(2027, 6, 30)) == []
+
+
+def test_categories_are_as_many_as_bits(golden: MetricsFile) -> None:
+    theme = golden.metrics["theme"]
+    with pytest.raises(MetricsFileError, match="does not fit num_bits = 3"):
+        replace(theme, categories=("light", "dark"))
+
+
 def test_check_warns_where_a_device_could_be_tracked() -> None:
     crowded = messages("budget = 20\n" + STRING, population=10_000_000)
     assert any("tell devices apart" in message for message in crowded)

@@ -1,0 +1,27 @@
+"""Days as options and arguments."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import overload
+
+import typer
+
+
+@overload
+def read_day(text: str) -> date: ...
+@overload
+def read_day(text: None) -> None: ...
+@overload
+def read_day(text: str | None) -> date | None: ...
+def read_day(text: str | None) -> date | None:
+    """A date written YYYY-MM-DD; wrong usage (exit 2) for anything else."""
+    if text is None:
+        return None
+    try:
+        day = date.fromisoformat(text)
+    except ValueError:
+        day = None
+    if day is None or day.isoformat() != text:
+        raise typer.BadParameter(f"{text!r} is not a day YYYY-MM-DD")
+    return day

@@ -1,0 +1,77 @@
+"""A metric with a list of values: a bit is a value by its name, whatever list is given."""
+
+from datetime import date
+
+import numpy as np
+import pytest
+
+from decoder import Candidates, decode, metric_candidates
+from decoder.errors import CandidatesError
+from rappor_core.aggregate import Aggregate
+from rappor_core.metrics_file import parse_metrics
+
+TOML = """
+[metrics.theme]
+kind = "category"
+description = "Colour theme"
+owner = "web-team@example.org"
+expires = 2027-06-30
+categories = ["light", "dark", "none"]
+epsilon_infinity = 3.0
+epsilon_one = 2.0
+max_memoized_values = 3
+[metrics.crashed]
+kind = "boolean"
+description = "Crash today"
+owner = "web-team@example.org"
+expires = 2027-06-30
+epsilon_infinity = 3.0
+epsilon_one = 2.0
+"""
+SHARES = {"theme": (0.7, 0.25, 0.05), "crashed": (0.03,)}
+
+
+def aggregate_of(name: str) -> Aggregate:
+    metric = parse_metrics(TOML).metrics[name]
+    rng, total = np.random.default_rng(1), 100_000
+    q, p = metric.params.q_star, metric.params.p_star
+    held = [round(total * share) for share in SHARES[name]]
+    counts = [rng.binomial(h, q) + rng.binomial(total - h, p) for h in held]
+    return Aggregate(
+        name,
+        metric.params,
+        (total,),
+        (tuple(map(int, counts)),),
+        metric.params_id,
+        date(2026, 1, 1),
+        date(2026, 1, 1),
+        metric.to_dict(),
+    )
+
+
+@pytest.mark.parametrize("listed", [["none", "dark", "light"], ["dark"], ["light", "dark", "none"]])
+def test_the_order_of_a_list_moves_no_estimate(listed: list[str]) -> None:
+    aggregate = aggregate_of("theme")
+    decoding = decode(aggregate, Candidates.from_strings(listed))
+    estimates = dict(
+        zip(decoding.candidates.values, decoding.candidates.estimate.tolist(), strict=True)
+    )
+    assert estimates["light"] == pytest.approx(0.7, abs=0.02)
+    assert estimates["dark"] == pytest.approx(0.25, abs=0.02)
+    own = decode(aggregate, metric_candidates(aggregate))
+    assert decoding.candidates.estimate.tolist() == own.candidates.estimate.tolist()
+
+
+def test_false_before_true_does_not_swap_them() -> None:
+    decoding = decode(aggregate_of("crashed"), Candidates.from_strings(["false", "true"]))
+    estimates = dict(
+        zip(decoding.candidates.values, decoding.candidates.estimate.tolist(), strict=True)
+    )
+    assert estimates["true"] == pytest.approx(0.03, abs=0.02)
+    assert estimates["false"] == pytest.approx(0.97, abs=0.02)
+
+
+@pytest.mark.parametrize(("name", "value"), [("theme", "blue"), ("crashed", "yes")])
+def test_a_candidate_that_is_no_value_is_refused_by_name(name: str, value: str) -> None:
+    with pytest.raises(CandidatesError, match=f"'{value}' is not a value of metric '{name}'"):
+        decode(aggregate_of(name), Candidates.from_strings([value]))
