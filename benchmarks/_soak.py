@@ -163,10 +163,11 @@ async def restart(instance: Any, score: Score) -> None:
     score.restarts[-1] = time.monotonic()
 
 
-async def soak(soaker: Soaker, instance: Any, seconds: float, share: float) -> dict[str, float]:
+async def soak(
+    soaker: Soaker, process: psutil.Process, instance: Any, seconds: float, share: float
+) -> dict[str, float]:
     """Measure the peak, then load for a time with two restarts; return figures."""
     peak = await soaker.run(PEAK_SECONDS, None)
-    process = _collector_process(soaker.url)
     await soaker.run(min(10.0, seconds / 5), peak * share)
     memory = process.memory_info().rss
     load = asyncio.create_task(soaker.run(seconds, peak * share))
@@ -177,18 +178,6 @@ async def soak(soaker: Soaker, instance: Any, seconds: float, share: float) -> d
     rate = await load
     growth = (process.memory_info().rss - memory) / (1 << 20)
     return {"peak": peak, "rate": rate, "growth_mb": growth}
-
-
-def _collector_process(url: str) -> psutil.Process:
-    port = httpx.URL(url).port
-    for process in psutil.process_iter():
-        try:
-            listening = [c.laddr.port for c in process.net_connections() if c.status == "LISTEN"]
-        except psutil.Error:
-            continue
-        if port in listening:
-            return process
-    raise SystemExit("the collector's process was not found")
 
 
 def verdict(score: Score, figures: dict[str, float], counted: int) -> list[str]:
@@ -208,10 +197,10 @@ def run(minutes: float, share: float) -> list[str]:
     with (
         tempfile.TemporaryDirectory() as folder,
         own_postgresql(Path(folder)) as (instance, database),
-        server("ours", database, Path(folder)) as port,
+        server("ours", database, Path(folder)) as running,
     ):
-        soaker = Soaker(port, seed=5)
-        figures = asyncio.run(soak(soaker, instance, 60 * minutes, share))
+        soaker = Soaker(running.port, seed=5)
+        figures = asyncio.run(soak(soaker, running.process, instance, 60 * minutes, share))
         listed = httpx.get(f"{soaker.url}/v1/metrics", timeout=30).json()["metrics"]
         counted = listed[0]["accepted"]
         score = soaker.score

@@ -29,6 +29,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
+import psutil
 import uvloop
 
 from rappor_core.metrics import Metric
@@ -72,12 +73,16 @@ class Load:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What was measured. p50, p99: seconds of a request.  stored: bytes of database a report."""
+    """What was measured. p50, p99: seconds of a request.  stored: bytes of database a report.
+
+    cpu: seconds of processor that the server took for a request.
+    """
 
     rate: float
     p50: float
     p99: float
     stored: float = 0.0
+    cpu: float = 0.0
 
 
 def metric() -> Metric:
@@ -179,9 +184,23 @@ async def drive(port: int, requests: list[bytes], seconds: float) -> Outcome:
     return Outcome(len(latencies) / elapsed, p50, p99)
 
 
+@dataclass(frozen=True)
+class Running:
+    """A server in a process of its own."""
+
+    port: int
+    process: psutil.Process
+
+    def cpu_seconds(self) -> float:
+        """Of the process and its workers, so far."""
+        family = [self.process, *self.process.children(recursive=True)]
+        times = [one.cpu_times() for one in family]
+        return sum(one.user + one.system for one in times)
+
+
 @contextmanager
-def server(kind: str, database: str, folder: Path, workers: int = 1) -> Iterator[int]:
-    """Run a server in its own process; yields its port."""
+def server(kind: str, database: str, folder: Path, workers: int = 1) -> Iterator[Running]:
+    """Run a server in its own process."""
     port = _free_port()
     metrics = folder / "metrics.toml"
     metrics.write_text(METRICS)
@@ -200,7 +219,7 @@ def server(kind: str, database: str, folder: Path, workers: int = 1) -> Iterator
     process = subprocess.Popen(command, env=environment)
     try:
         _await(port, process)
-        yield port
+        yield Running(port, psutil.Process(process.pid))
     finally:
         process.terminate()
         process.wait(30)
@@ -231,16 +250,18 @@ def measure(kind: str, database: str, load: Load, seconds: float, workers: int =
     guess = {1: 20_000, 100: 8_000}[load.reports]  # more a second than any server answers here
     with (
         tempfile.TemporaryDirectory() as folder,
-        server(kind, database, Path(folder), workers) as port,
+        server(kind, database, Path(folder), workers) as running,
     ):
         requests = make_requests(load, int(guess * (seconds + 0.5)))
         warm = len(requests) // 10
-        uvloop.run(drive(port, requests[:warm], 0.5))
+        uvloop.run(drive(running.port, requests[:warm], 0.5))
         before = database_bytes(database)
-        outcome = uvloop.run(drive(port, requests[warm:], seconds))
+        cpu = running.cpu_seconds()
+        outcome = uvloop.run(drive(running.port, requests[warm:], seconds))
+        cpu = (running.cpu_seconds() - cpu) / (outcome.rate * seconds)
         grown = database_bytes(database) - before
         reports = load.reports * outcome.rate * seconds
-        return replace(outcome, stored=max(0, grown) / reports)
+        return replace(outcome, stored=max(0, grown) / reports, cpu=cpu)
 
 
 def database_bytes(database: str) -> int:
@@ -326,6 +347,7 @@ def _row(kind: str, name: str, load: Load, workers: int, outcomes: list[Outcome]
         "spread": [min(rates), max(rates)],
         "p50_ms": 1000 * statistics.median(outcome.p50 for outcome in outcomes),
         "p99_ms": 1000 * statistics.median(outcome.p99 for outcome in outcomes),
+        "cpu_us": 1e6 * statistics.median(outcome.cpu for outcome in outcomes),
         "stored": statistics.median(outcome.stored for outcome in outcomes),
     }
 
@@ -336,7 +358,8 @@ def _line(row: dict[str, Any]) -> str:
         f"{row['database']:<11}{row['server']:<6} {row['form']:<7}{row['reports']:>4} a request  "
         f"{row['workers']} worker  {row['rate']:>7.0f}/s ({low:.0f} to {high:.0f})  "
         f"p50 {row['p50_ms']:6.1f} ms  p99 {row['p99_ms']:6.1f} ms  "
-        f"{row['stored']:6.1f} B a report"
+        f"{row['stored']:6.1f} B a report  "
+        f"{row['cpu_us']:5.0f} us of CPU"
     )
 
 
@@ -352,7 +375,11 @@ def ratios(rows: list[dict[str, Any]]) -> Iterator[str]:
             and other["server"] != "ours"
         }
         plain = row["rate"] / same["plain"]["rate"]
-        line = f"{row['database']} {row['form']} {row['reports']} a request: {plain:.1f} x plain"
+        less = same["plain"]["cpu_us"] / row["cpu_us"]
+        line = (
+            f"{row['database']} {row['form']} {row['reports']} a request: {plain:.1f} x plain "
+            f"in requests a second, {less:.1f} x in requests a second of CPU"
+        )
         if row["form"] == "binary":
             line += f", {row['rate'] / same['bare']['rate']:.2f} of bare ASGI"
         yield line

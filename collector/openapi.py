@@ -6,19 +6,13 @@ Written by `python -m collector.openapi > docs/openapi.json`; a test compares th
 from __future__ import annotations
 
 import json
-from typing import Any
 
+from collector.openapi_schemas import DAY, HEX, TEXT, Schema, ref, schemas
 from collector.problems import PROBLEM_JSON
-from collector.service.acceptance import Reason
 from collector.service.access import Scope
-from rappor_core.report import BINARY_CONTENT_TYPE, MAX_METRIC_BYTES, MAX_REPORTS, WIRE_VERSION
+from rappor_core.report import BINARY_CONTENT_TYPE
 
 API_VERSION = "1"
-Schema = dict[str, Any]
-
-_HEX = {"type": "string", "pattern": "^[0-9a-f]{32}$"}
-_DAY = {"type": "string", "format": "date"}
-_COUNT = {"type": "integer", "minimum": 0}
 
 
 def document() -> Schema:
@@ -33,7 +27,7 @@ def document() -> Schema:
         },
         "paths": _report_paths() | _reading_paths() | _admin_paths() | _health_paths(),
         "components": {
-            "schemas": _schemas(),
+            "schemas": schemas(),
             "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
         },
     }
@@ -41,7 +35,7 @@ def document() -> Schema:
 
 def _report_paths() -> Schema:
     content = {
-        "application/json": {"schema": _ref("Batch")},
+        "application/json": {"schema": ref("Batch")},
         BINARY_CONTENT_TYPE: {"schema": {"type": "string", "format": "binary"}},
     }
     return {
@@ -50,7 +44,7 @@ def _report_paths() -> Schema:
                 "postReports",
                 "Count the reports of a batch; answered when they are on the disk.",
                 [Scope.REPORT],
-                answer=_ref("Receipt"),
+                answer=ref("Receipt"),
                 problems=(400, 401, 403, 408, 409, 413, 415, 422, 429, 503),
                 body=content,
             )
@@ -61,9 +55,9 @@ def _report_paths() -> Schema:
 def _reading_paths() -> Schema:
     name = _parameter("name", "path", {"type": "string"})
     window = [
-        _parameter("from", "query", _DAY),
-        _parameter("to", "query", _DAY),
-        _parameter("params_id", "query", _HEX),
+        _parameter("from", "query", DAY),
+        _parameter("to", "query", DAY),
+        _parameter("params_id", "query", HEX),
     ]
     return {
         "/v1/metrics": {
@@ -71,13 +65,13 @@ def _reading_paths() -> Schema:
                 "listMetrics",
                 "Every version of every metric: definition, total accepted, days served.",
                 [Scope.AGGREGATE, Scope.ADMIN],
-                answer=_ref("Metrics"),
+                answer=ref("Metrics"),
             ),
             "post": _operation(
                 "pushMetrics",
                 "Declare the metrics of a metrics.toml.",
                 [Scope.ADMIN],
-                answer=_ref("Push"),
+                answer=ref("Push"),
                 problems=(401, 403, 408, 409, 413, 415, 422, 429, 503),
                 parameters=[_parameter("weaken", "query", {"enum": ["true", "false"]})],
                 body={"application/toml": {"schema": {"type": "string"}}},
@@ -88,7 +82,7 @@ def _reading_paths() -> Schema:
                 "readAggregate",
                 "Counts of a window of closed days, whole blocks only.",
                 [Scope.AGGREGATE],
-                answer=_ref("Aggregate"),
+                answer=ref("Aggregate"),
                 problems=(401, 403, 404, 409, 422, 429, 503),
                 parameters=[name, *window],
             )
@@ -107,7 +101,7 @@ def _reading_paths() -> Schema:
 
 
 def _admin_paths() -> Schema:
-    day = _parameter("day", "path", _DAY)
+    day = _parameter("day", "path", DAY)
     metric = _parameter("metric", "query", {"type": "string"})
     key_id = _parameter("key_id", "path", {"type": "string"})
     limit = _parameter("limit", "query", {"type": "integer", "minimum": 1, "maximum": 1000})
@@ -124,19 +118,19 @@ def _admin_paths() -> Schema:
                 "closeDay",
                 "Close a day and all before it, for good.",
                 admin,
-                answer=_ref("Closed"),
+                answer=ref("Closed"),
                 problems=(401, 403, 404, 422, 429, 503),
                 parameters=[day, metric],
             )
         },
         "/v1/keys": {
-            "get": _operation("listKeys", "All keys.", admin, answer=_ref("Keys")),
+            "get": _operation("listKeys", "All keys.", admin, answer=ref("Keys")),
             "post": _operation(
                 "createKey",
                 "Make a key; shown once.",
                 admin,
                 status=201,
-                answer=_ref("NewKey"),
+                answer=ref("NewKey"),
                 problems=(400, 401, 403, 408, 413, 415, 422, 429, 503),
                 body={"application/json": {"schema": new_key}},
             ),
@@ -166,7 +160,7 @@ def _admin_paths() -> Schema:
 
 def _health_paths() -> Schema:
     status = {"type": "object", "required": ["status"]}
-    text = {"200": {"description": "Counts", "content": {"text/plain": {"schema": _TEXT}}}}
+    text = {"200": {"description": "Counts", "content": {"text/plain": {"schema": TEXT}}}}
     return {
         "/healthz": {
             "get": _operation("health", "The process lives.", [], answer=status, problems=())
@@ -182,9 +176,6 @@ def _health_paths() -> Schema:
             }
         },
     }
-
-
-_TEXT = {"type": "string"}
 
 
 def _operation(
@@ -216,109 +207,12 @@ def _operation(
 
 
 def _problems(statuses: tuple[int, ...]) -> Schema:
-    content = {PROBLEM_JSON: {"schema": _ref("Problem")}}
+    content = {PROBLEM_JSON: {"schema": ref("Problem")}}
     return {str(status): {"description": "Refused", "content": content} for status in statuses}
 
 
 def _parameter(name: str, place: str, schema: Schema) -> Schema:
     return {"name": name, "in": place, "required": place == "path", "schema": schema}
-
-
-def _ref(name: str) -> Schema:
-    return {"$ref": f"#/components/schemas/{name}"}
-
-
-def _object(required: Schema, optional: Schema | None = None, *, closed: bool = True) -> Schema:
-    return {
-        "type": "object",
-        "required": sorted(required),
-        "properties": required | (optional or {}),
-        "additionalProperties": not closed,
-    }
-
-
-def _list(items: Schema) -> Schema:
-    return {"type": "array", "items": items}
-
-
-def _schemas() -> Schema:
-    report = _object(
-        {
-            "metric": {"type": "string", "minLength": 1, "maxLength": MAX_METRIC_BYTES},
-            "params_id": _HEX,
-            "cohort": {"type": "integer", "minimum": 0, "maximum": 65535},
-            "day": _DAY,
-            "bits": {"type": "string", "contentEncoding": "base64", "minLength": 4},
-        }
-    )
-    reports = _list(report) | {"minItems": 1, "maxItems": MAX_REPORTS}
-    version = {"const": WIRE_VERSION, "type": "integer"}
-    accepted = _object({"status": {"const": "accepted"}})
-    refused = _object(
-        {"status": {"const": "refused"}, "reason": {"enum": list(Reason)}, "detail": _TEXT}
-    )
-    return {
-        "Batch": _object({"version": version, "batch_id": _HEX, "reports": reports}),
-        "Receipt": _object(
-            {
-                "version": version,
-                "batch_id": _HEX,
-                "duplicate": {"type": "boolean"},
-                "results": _list({"oneOf": [accepted, refused]}),
-            }
-        ),
-        "Problem": _object(
-            {"type": _TEXT, "title": _TEXT, "status": {"type": "integer"}, "detail": _TEXT},
-            {"reason": _TEXT, "closes": _DAY},
-            closed=False,
-        ),
-        **_reading_schemas(),
-        **_admin_schemas(),
-    }
-
-
-def _reading_schemas() -> Schema:
-    span = _object({"first_day": _DAY, "last_day": _DAY})
-    metric = _object(
-        {
-            "name": _TEXT,
-            "params_id": _HEX,
-            "state": {"enum": ["current", "older", "expired", "retired"]},
-            "accepted": _COUNT,
-            "closed_through": _DAY,
-            "served": {"oneOf": [span, {"type": "null"}]},
-            "definition": {"type": "object"},
-        }
-    )
-    aggregate = _object(
-        {
-            "version": {"const": 1},
-            "metric": _TEXT,
-            "definition": {"type": "object"},
-            "params_id": _HEX,
-            "params": {"type": "object"},
-            "first_day": _DAY,
-            "last_day": _DAY,
-            "reports_per_cohort": _list(_COUNT),
-            "bit_counts": _list(_list(_COUNT)),
-        }
-    )
-    return {
-        "Metrics": _object({"version": {"const": 1}, "metrics": _list(metric)}),
-        "Aggregate": aggregate,
-    }
-
-
-def _admin_schemas() -> Schema:
-    names = _list(_TEXT)
-    key = {"key_id": _TEXT, "scope": {"enum": list(Scope)}, "label": _TEXT}
-    listed = key | {"created": _DAY, "revoked": {"oneOf": [_DAY, {"type": "null"}]}}
-    return {
-        "Push": _object({"added": names, "changed": names, "weakened": names}),
-        "Closed": _object({"closed_through": _DAY, "metrics": names, "days_with_reports": _COUNT}),
-        "Keys": _object({"keys": _list(_object(listed))}),
-        "NewKey": _object(key | {"key": _TEXT}),
-    }
 
 
 if __name__ == "__main__":

@@ -21,7 +21,8 @@ from typing import Any, NamedTuple
 
 from rappor_core.errors import WireFormatError, shown
 from rappor_core.params import MAX_BITS
-from rappor_core.strict_json import parse_quickly, parse_strict_json
+from rappor_core.report_compact import Run, read_compact
+from rappor_core.strict_json import parse_strict_json
 
 WIRE_VERSION = 1
 BINARY_MAGIC = b"RAPR"
@@ -40,8 +41,6 @@ _HEX_128 = re.compile(r"[0-9a-f]{32}")
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 _BATCH_FIELDS = {"version", "batch_id", "reports"}
 _REPORT_FIELDS = {"metric", "params_id", "cohort", "day", "bits"}
-_BATCH_QUOTES = 2 * (3 + 1)  # three keys, one string
-_REPORT_QUOTES = 2 * (5 + 4)  # five keys, four strings
 
 
 class Report(NamedTuple):
@@ -112,14 +111,10 @@ def decode_json(body: bytes, *, max_reports: int = MAX_REPORTS) -> Batch:
 
 def decode_json_groups(body: bytes, *, max_reports: int = MAX_REPORTS) -> GroupedBatch:
     """Read a batch, group by group: what a run of reports shares is checked once."""
-    document, quotes = parse_quickly(body)
-    reports = document.get("reports") if type(document) is dict else None
-    if (
-        quotes < 0
-        or type(reports) is not list
-        or quotes != _BATCH_QUOTES + _REPORT_QUOTES * len(reports)
-    ):
-        document = parse_strict_json(body)  # says what is wrong, if anything is
+    compact = read_compact(body)
+    if compact is not None:
+        return _from_compact(*compact, max_reports)
+    document = parse_strict_json(body)
     _check_fields("the batch", document, _BATCH_FIELDS)
     _check_version(document["version"])
     batch_id = _hex_128("batch_id", document["batch_id"])
@@ -143,6 +138,19 @@ def decode_json_groups(body: bytes, *, max_reports: int = MAX_REPORTS) -> Groupe
             groups.append(_group_from_json(index, fields, len(bits), rows))
         rows.append((cohort, bits))
     return GroupedBatch(batch_id, tuple(groups), len(reports))
+
+
+def _from_compact(batch_id: bytes, runs: list[Run], max_reports: int) -> GroupedBatch:
+    """A batch that `read_compact` read."""
+    total = sum(len(rows) for _, rows in runs)
+    _check_count(total, max_reports)
+    groups = []
+    index = 0
+    for (metric, params_id, day, num_bytes), rows in runs:
+        when = _day_from_text(f"report {index}", day.decode())
+        groups.append(ReportGroup(metric.decode(), params_id.decode(), when, num_bytes, rows))
+        index += len(rows)
+    return GroupedBatch(batch_id.decode(), tuple(groups), total)
 
 
 def encode_binary(batch: Batch) -> bytes:

@@ -9,21 +9,6 @@ from typing import Any, NoReturn
 from rappor_core.errors import WireFormatError, shown
 
 
-def parse_quickly(body: bytes) -> tuple[Any, int]:
-    """Parse JSON whose structure the caller knows; return it with the number of quotes in it.
-
-    Keys that stand twice are not seen here: a caller that knows how many strings the document
-    must hold sees them as quotes too many. -1 quotes where an escape makes counting worthless.
-    Raises WireFormatError as `parse_strict_json`.
-    """
-    try:
-        text = body.decode("utf-8")
-        document = json.loads(text, parse_constant=_no_constant)
-    except (RecursionError, ValueError):
-        return parse_strict_json(body), -1
-    return document, -1 if "\\" in text else text.count('"')
-
-
 def parse_strict_json(body: bytes) -> Any:
     """Parse JSON, refusing what parsers disagree on: duplicate keys, NaN, bytes not UTF-8.
 

@@ -10,7 +10,7 @@ from starlette.responses import JSONResponse, Response
 
 from collector.body import read_body
 from collector.errors import RequestError
-from collector.routes.parts import actor, parse_day, parts_of
+from collector.routes.parts import actor, parse_day, parts_of, query_of
 from collector.service import access
 from collector.service.access import Scope
 from rappor_core.metrics_file import parse_metrics
@@ -23,7 +23,9 @@ def close_day(request: Request, day: str) -> Response:
     """Close a day and all before it, of all metrics or of `metric`, for good."""
     who = actor(request, Scope.ADMIN)
     parsed = parse_day("day", day)
-    closed = parts_of(request).collector.close_day(parsed, who, _query(request, "metric"))
+    closed = parts_of(request).collector.close_day(
+        parsed, who, query_of(request, "metric").get("metric")
+    )
     return JSONResponse(
         {"closed_through": day, "metrics": list(closed.metrics), "days_with_reports": closed.folded}
     )
@@ -43,7 +45,9 @@ async def push_metrics(request: Request) -> Response:
 def retire_metric(request: Request, name: str) -> Response:
     """Take no more reports of a metric, or of the version `params_id`."""
     who = actor(request, Scope.ADMIN)
-    retired = parts_of(request).collector.retire_metric(name, who, _query(request, "params_id"))
+    retired = parts_of(request).collector.retire_metric(
+        name, who, query_of(request, "params_id").get("params_id")
+    )
     return JSONResponse({"name": name, "retired": retired})
 
 
@@ -80,7 +84,7 @@ def revoke_key(request: Request, key_id: str) -> Response:
 def get_audit(request: Request) -> Response:
     """The latest acts of admins and analysts, newest first; `limit` up to 1,000."""
     actor(request, Scope.ADMIN)
-    limit = _query(request, "limit") or "100"
+    limit = query_of(request, "limit").get("limit") or "100"
     if not (limit.isascii() and limit.isdigit() and 1 <= int(limit[:6]) <= MAX_AUDIT):
         raise RequestError(f"limit = {limit[:40]!a} is not a number from 1 to {MAX_AUDIT}")
     rows = parts_of(request).collector.read_audit(int(limit))
@@ -105,12 +109,8 @@ def _text(body: bytes) -> str:
         raise RequestError("the body is not UTF-8 text") from None
 
 
-def _query(request: Request, name: str) -> str | None:
-    return request.query_params.get(name)
-
-
 def _flag(request: Request, name: str) -> bool:
-    text = _query(request, name) or "false"
+    text = query_of(request, name).get(name) or "false"
     if text not in ("true", "false"):
         raise RequestError(f"{name} = {text[:40]!a} is not true or false")
     return text == "true"

@@ -7,7 +7,7 @@ from datetime import date
 from fastapi import Request
 from starlette.responses import JSONResponse, Response
 
-from collector.routes.parts import actor, parse_day, parts_of
+from collector.routes.parts import actor, parse_day, parts_of, query_of
 from collector.service.access import Scope
 
 
@@ -20,16 +20,17 @@ def get_metrics(request: Request) -> Response:
 def get_aggregate(request: Request, name: str) -> Response:
     """The counts of a window of closed days, as an aggregate file."""
     who = actor(request, Scope.AGGREGATE)
+    query = query_of(request, "from", "to", "params_id")
     aggregate = parts_of(request).collector.read_aggregate(
         who,
         name,
-        params_id=request.query_params.get("params_id"),
-        first=_day(request, "from"),
-        last=_day(request, "to"),
+        params_id=query.get("params_id"),
+        first=_day(query, "from"),
+        last=_day(query, "to"),
     )
     return Response(aggregate.to_json(), media_type="application/json")
 
 
-def _day(request: Request, name: str) -> date | None:
-    text = request.query_params.get(name)
+def _day(query: dict[str, str], name: str) -> date | None:
+    text = query.get(name)
     return None if text is None else parse_day(name, text)

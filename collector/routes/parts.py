@@ -70,6 +70,21 @@ def limit_address(request: Request, parts: Parts) -> None:
         parts.limits.by_address.take(network_of(request.client.host))
 
 
+def query_of(request: Request, *names: str) -> dict[str, str]:
+    """The query's parameters. One that is not known, or stands twice, is refused, not ignored.
+
+    Raises RequestError.
+    """
+    query = request.query_params
+    for name in query:
+        if name not in names:
+            known = ", ".join(names)
+            raise RequestError(f"query parameter {name[:40]!a} is not known; known are {known}")
+        if len(query.getlist(name)) > 1:
+            raise RequestError(f"query parameter {name} stands twice")
+    return dict(query)
+
+
 def parse_day(name: str, text: str) -> date:
     """A date YYYY-MM-DD and nothing else. Raises RequestError."""
     try:

@@ -10,12 +10,12 @@ import pytest
 from tests.collector.crash import METRIC, SENDERS, crash_test
 from tests.collector.support import make_bench
 
-KILLS = int(os.environ.get("RAPPOR_KILLS", "6"))
+KILLS = int(os.environ.get("RAPPOR_KILLS", "5"))
 
 
 @pytest.mark.slow
 def test_killed_at_random_moments_it_loses_and_doubles_nothing(database_url: str) -> None:
-    """6 kills here; RAPPOR_KILLS=200 for the long form."""
+    """5 kills here; RAPPOR_KILLS=200 for the long form."""
     bench = make_bench(database_url)
     bench.clock.now = datetime.now(UTC)
     bench.collector.push_metrics([METRIC], "test")

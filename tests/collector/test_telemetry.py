@@ -61,7 +61,7 @@ def test_days_close_by_themselves(serving: ServerMaker) -> None:
     with serving([METRIC], housekeeping_seconds=0.05) as server:
         server.post(server.sender.reports(METRIC, 3))
         server.clock.pass_days(8)
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + 20
         while server.http.get("/v1/metrics").json()["metrics"][0]["served"] is None:
             assert time.monotonic() < deadline
         listed = server.http.get("/v1/metrics").json()["metrics"][0]

@@ -21,6 +21,7 @@ from rappor_core.report import (
     encode_binary,
     encode_json,
 )
+from rappor_core.report_compact import read_compact
 
 DAY = date(2026, 11, 21)
 reports = st.builds(
@@ -57,6 +58,33 @@ def test_escapes_are_read_as_any_parser_reads_them() -> None:
     escaped = json.dumps(json.loads(encode_json(batch))).encode()
     assert b"\\u" in escaped
     assert decode_json(escaped) == batch
+
+
+@given(batches, st.data())
+def test_the_compact_form_is_read_as_the_parser_reads_it(batch: Batch, data: st.DataObject) -> None:
+    """Bodies near to the compact form, one or two bytes off: both ways agree, or both refuse."""
+    body = bytearray(encode_json(batch))
+    for _ in range(data.draw(st.integers(0, 2))):
+        at = data.draw(st.integers(0, len(body) - 1))
+        body[at : at + data.draw(st.integers(0, 2))] = data.draw(
+            st.sampled_from([b"", b"0", b'"', b"{", b"}", b",", b"]", b" ", b"}]", b'"bits":"A",'])
+        )
+    quick = _outcome(bytes(body))
+    parsed = _outcome(b" " + bytes(body))  # a space in front is JSON, and not the compact form
+    assert quick == parsed
+
+
+def _outcome(body: bytes) -> Batch | None:
+    try:
+        return decode_json(body)
+    except WireFormatError:
+        return None
+
+
+def test_the_compact_form_is_what_our_encoder_writes() -> None:
+    batch = Batch("0f" * 16, (Report("d/night/11", "0" * 32, 65535, DAY, b"ab"),) * 3)
+    assert read_compact(encode_json(batch)) is not None
+    assert read_compact(b" " + encode_json(batch)) is None
 
 
 REPORT = f'{{"metric":"a","params_id":"{"0" * 32}","cohort":1,"day":"{DAY}","bits":"AAE="}}'
