@@ -1,0 +1,62 @@
+"""The cavity is the leave-one-out estimate, and a list with nothing true names nothing."""
+
+import numpy as np
+import pytest
+
+from decoder import gls
+from decoder.bit_tensor import mark_repeated
+from decoder.cavity import Question, _leave_one_out, fit_cavity
+from decoder.gls import Balance
+from decoder.noise import BitNoise, CohortNoise, RandomString
+from decoder.sites import Sites
+
+COHORTS, BITS, M = 10, 6, 7
+RANDOM = RandomString(BITS, 2)
+
+
+@pytest.fixture
+def question():
+    rng = np.random.default_rng(12)
+    positions = mark_repeated(rng.integers(0, BITS, (M, COHORTS, 2), dtype=np.int16), BITS)
+    noise = np.broadcast_to(0.01 * np.eye(BITS), (COHORTS, BITS, BITS))
+    target = 0.2 * rng.normal(size=(COHORTS, BITS))
+    return Question(target, positions, RANDOM, lambda _: noise)
+
+
+@pytest.mark.parametrize("make", [gls.row_solver, gls.candidate_solver])
+def test_scores_are_those_of_a_fit_without_the_candidate(question, make):
+    rng = np.random.default_rng(3)
+    mean, variance = 0.1 * rng.random(M), 0.02 + 0.1 * rng.random(M)
+    Z = gls.dense_columns(question.positions, BITS) - RANDOM.mean
+    noise, y = question.noise_of(mean), question.centred.ravel()
+    target = (y - Z @ mean).reshape(COHORTS, BITS)
+    solution = make(noise, target, question.positions, variance, RANDOM)(0.0)
+    sites = Sites(mean, variance, np.ones(M, dtype=bool), mean)
+    scores = _leave_one_out(question, Balance(solution, 0.0, 1.0), sites)
+    for i in range(M):
+        others = np.arange(M) != i
+        V = 0.01 * np.eye(y.size) + (Z[:, others] * variance[others]) @ Z[:, others].T
+        weighted = np.linalg.solve(V, Z[:, i])
+        information = weighted @ Z[:, i]
+        rest = y - Z[:, others] @ mean[others]
+        assert scores.estimates[i] == pytest.approx(weighted @ rest / information, rel=1e-6)
+        assert scores.std_errors[i] == pytest.approx(information**-0.5, rel=1e-6)
+
+
+@pytest.mark.statistical
+def test_wrong_strings_have_standard_scores_whatever_is_missing():
+    """2,000 wrong strings, nothing true listed: mean square within 5 standard errors of 1."""
+    rng, cohorts, bits = np.random.default_rng(2), 128, 8
+    noise = BitNoise(1.0, 0.0, 0.775, 0.225)
+    random = RandomString(bits, 2)
+    reports = np.full(cohorts, 8000.0)
+    held = mark_repeated(rng.integers(0, bits, (20, cohorts, 2), dtype=np.int16), bits)
+    wrong = mark_repeated(rng.integers(0, bits, (2000, cohorts, 2), dtype=np.int16), bits)
+    shares = rng.dirichlet(np.ones(20))
+    truth = (gls.dense_columns(held, bits) @ shares).reshape(cohorts, bits)
+    counts = rng.binomial(8000, noise.p_star + noise.gap * truth)
+    centred = (counts / 8000 - noise.p_star) / noise.gap - random.mean
+    cohort = CohortNoise(noise, random, reports, 1.0)
+    fit = fit_cavity(Question(centred, wrong, random, lambda b: cohort.covariance(wrong, b)))
+    assert abs((fit.scores.z**2).mean() - 1) < 5 * np.sqrt(2 / 2000)
+    assert fit.balance.missing == pytest.approx((shares**2).sum(), rel=0.3)
