@@ -18,7 +18,7 @@ from rappor_core.mechanism import TwoRoundMechanism
 class PermanentRound:
     """B -> B' for one device, one metric and one set of parameters. Private, all of it."""
 
-    __slots__ = ("_bits_bytes", "_coins", "_prefix")
+    __slots__ = ("_bits_bytes", "_num_bytes", "_prefix", "_toss")
 
     def __init__(
         self,
@@ -31,7 +31,8 @@ class PermanentRound:
         symbol: bool = False,
     ) -> None:
         """Prepare the keyed input up to the bits, which come last. symbol: one bit of k is set."""
-        self._coins = _coins(mechanism.p1, mechanism.q1, num_bits, symbol)
+        coins = _coins(mechanism.p1, mechanism.q1, num_bits, symbol)
+        self._toss, self._num_bytes = coins.toss, coins.num_bytes
         self._bits_bytes = (num_bits + 7) // 8
         fields = keyed_input(secret, b"permanent", metric.encode(), bytes.fromhex(params_id))
         self._prefix = fields + self._bits_bytes.to_bytes(4, "big")
@@ -39,13 +40,13 @@ class PermanentRound:
     def __call__(self, bits: int) -> int:
         """B' of k bits, always the same for the same B."""
         keyed = self._prefix + bits.to_bytes(self._bits_bytes, "little")
-        return self._coins.toss(bits, shake_256(keyed).digest(self._coins.num_bytes))
+        return self._toss(bits, shake_256(keyed).digest(self._num_bytes))
 
 
 class InstantaneousRound:
     """B' -> S. S is public once sent; the bytes it was drawn with are not kept."""
 
-    __slots__ = ("_coins", "_randomness")
+    __slots__ = ("_num_bytes", "_randomness", "_toss")
 
     def __init__(
         self,
@@ -56,12 +57,13 @@ class InstantaneousRound:
         symbol: bool = False,
     ) -> None:
         """Prepare the coins for p2 and q2. symbol: one bit of k is set."""
-        self._coins = _coins(mechanism.p2, mechanism.q2, num_bits, symbol)
+        coins = _coins(mechanism.p2, mechanism.q2, num_bits, symbol)
+        self._toss, self._num_bytes = coins.toss, coins.num_bytes
         self._randomness = randomness
 
     def __call__(self, permanent_bits: int) -> int:
         """S of k bits, drawn anew at each call."""
-        return self._coins.toss(permanent_bits, self._randomness(self._coins.num_bytes))
+        return self._toss(permanent_bits, self._randomness(self._num_bytes))
 
 
 def _coins(if_one: int, if_zero: int, num_bits: int, symbol: bool) -> CoinPair | SymbolCoin:

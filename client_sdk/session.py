@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, NamedTuple
 
-from client_sdk.custody import StateDirectory, ensure_secret, wipe
+from client_sdk.custody import StateDirectory, ensure_secret
 from client_sdk.delivery import Delivery
 from client_sdk.errors import ClientError, StateError
 from client_sdk.privacy_level import PrivacyLevel
@@ -36,6 +36,10 @@ class Setup(NamedTuple):
     development: bool
     randomness: Randomness
     clock: Callable[[], float]
+
+    def __repr__(self) -> str:
+        """Without the key, which may end up in a log."""
+        return f"Setup({self.collector!r}, {str(self.directory.path)!r})"
 
 
 class Session:
@@ -114,10 +118,6 @@ class Session:
                 self._places.save()
         self.worker.stop(timeout)
         self.state.close()
-
-    def wipe(self) -> None:
-        """Forget all but numbers; the sending thread must have been told to stop."""
-        wipe(self.state)
 
     def suspend(self) -> None:
         """Before a fork: close all connections until they are needed again."""

@@ -33,7 +33,7 @@ ENTRIES = """
     FROM entries WHERE line = ? ORDER BY id
 """
 KEPT_PERIODS = 64  # of each metric: far more than can still be reported on
-ADVANCE = 1_000  # where a limit is that large or larger, this part of it is counted in advance
+ADVANCE = 1_000  # one in so many of a limit is counted in advance, if that comes to two or more
 
 
 class SqliteState:

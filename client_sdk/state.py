@@ -25,6 +25,10 @@ class Identity(NamedTuple):
     secret: bytes | None
     generation: int
 
+    def __repr__(self) -> str:
+        """Without the secret, which must not end up in a log."""
+        return f"Identity({'a secret' if self.secret else 'no secret'}, {self.generation})"
+
 
 class Line(NamedTuple):
     """One line of the ledger: a metric by its base name, over parameters, slots and levels.

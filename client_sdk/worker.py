@@ -6,14 +6,12 @@ What it needs to send is imported when there is something to send.
 
 from __future__ import annotations
 
-import sqlite3
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from client_sdk.custody import StateDirectory
 from client_sdk.delivery import Delivery
-from client_sdk.errors import ClientError
 from client_sdk.file_lock import FileLock
 from client_sdk.randomness import Randomness
 from client_sdk.sqlite_state import SqliteState
@@ -125,7 +123,7 @@ class Worker:
         try:
             wait = self._step(hurried=hurried)
             self._trouble = ""
-        except (ClientError, sqlite3.Error, OSError) as error:
+        except Exception as error:  # shown in `last_error`; the thread must outlive it
             self._trouble = f"{type(error).__name__}: {error}"
             return TROUBLE_PAUSE
         if wait is None:

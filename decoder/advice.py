@@ -57,6 +57,8 @@ def why_nothing(summary: Summary) -> str:
 
 def percent(share: float) -> str:
     """A share as people write it: three significant digits at most, 12.3 %, 0.045 %."""
+    if share == 0:
+        return "0 %"
     digits = 0 if share >= 0.995 else 1 if share >= 0.095 else 2 if share >= 0.0095 else 3
     return f"{100 * share:.{digits}f} %"
 

@@ -106,12 +106,19 @@ def density(
 
 
 def map_shares(
-    aggregates: Sequence[Aggregate], places: Places, belief: Belief, repeats: float | None = None
+    aggregates: Sequence[Aggregate],
+    places: Places,
+    belief: Belief,
+    repeats: float | None = None,
+    near: Floats | None = None,
 ) -> Floats:
-    """Only the map (n,) of a field with a known belief: fast, for a series of periods."""
+    """Only the map (n,) of a field with a known belief: fast, for a series of periods.
+
+    near: the map of another window of the same slot, to start from.
+    """
     with threadpool_limits(1):
         readings = slot_readings(in_order(aggregates), places, repeats)
-        return fit_field(readings, places.laplacian, belief).shares
+        return fit_field(readings, places.laplacian, belief, near).shares
 
 
 def in_order(aggregates: Sequence[Aggregate]) -> list[Aggregate]:

@@ -26,6 +26,7 @@ from decoder.sites import Scores, refit_prior
 Floats = NDArray[np.float64]
 
 _PRIOR_ROUNDS = 3  # of expectation maximisation, where the fit itself has no prior
+_LITTLE_FITTED = 0.8  # part of the rows' freedom that a fit of few values leaves over
 _FEW = 20  # values below which a prior cannot be learnt from their own estimates
 
 
@@ -229,6 +230,9 @@ def _score_freedom(freedom: float, unfitted: float) -> float:
     """Of the t distribution of a score: what the residual has left, over the part fitted away.
 
     Given a residual that no fit has touched, the variance of a null score is known, not estimated
-    (normal). Only the part that the fit has shaped makes it uncertain.
+    (normal). Only the part that the fit has shaped makes it uncertain. A fit that has used up much
+    of the rows has shaped all of it: then what is left.
     """
+    if unfitted < _LITTLE_FITTED:
+        return freedom
     return float(min(freedom / max(1 - unfitted, 1e-6), 1e9))

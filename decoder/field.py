@@ -56,15 +56,19 @@ class Field:
 
 
 def fit_field(
-    readings: Sequence[Reading], laplacian: Any | None, belief: Belief | None = None
+    readings: Sequence[Reading],
+    laplacian: Any | None,
+    belief: Belief | None = None,
+    near: Floats | None = None,
 ) -> Field:
     """Fit a map to the readings. laplacian: of the graph of neighbours (n, n), None for no graph.
 
     belief: fixed, or None to choose it by the evidence (up to 4,500 cells; above, the usual one).
+    near: positive shares (n,) that a fit with a fixed belief starts from, as of another window.
     Raises ConvergenceError where the fit does not settle.
     """
     size = readings[0].design.shape[1]
-    start = np.zeros(size)
+    start = np.zeros(size) if near is None else np.log(near)
     chosen = belief
     if chosen is None and size > MOST_CELLS_FOR_EVIDENCE:
         chosen = Belief("neighbours" if laplacian is not None else "alike", USUAL_STRENGTH)
@@ -74,7 +78,7 @@ def fit_field(
         best = max(found, key=lambda field: field.evidence)
         chosen, start = best.belief, best.log_shares
     else:
-        best = _fit(readings, chosen, _structure(chosen.graph, laplacian, size), start)
+        best = _fit(readings, chosen, _structure(chosen.graph, laplacian, size), start, near)
         start = best.log_shares
     structure = _structure(chosen.graph, laplacian, size)
     again = _fit(readings, chosen, structure, start, held=best.shares)

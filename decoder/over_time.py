@@ -37,12 +37,14 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Change:
-    """From one window to the next one, for each value found, (D,).
+    """From one window to another, for each value found, (D,).
 
-    difference: of the shares.  std_error: of it.  p_value: two-sided, of no change.
-    p_adjusted: Benjamini-Hochberg over all values and pairs of windows.
+    first, second: numbers of the windows, from 0.  difference: of the shares.  std_error: of it.
+    p_value: two-sided, of no change.  p_adjusted: Benjamini-Hochberg over all values and pairs.
     """
 
+    first: int
+    second: int
     difference: Floats
     std_error: Floats
     p_value: Floats
@@ -55,7 +57,8 @@ class Series:
 
     whole: the decoding of all windows together, which found the values.  windows: first and last
     day of each.  reports: (W,).  shares, std_errors, low, high: (W, D); unbiased, not clipped,
-    with intervals at the level of the options.
+    with intervals at the level of the options.  changes: from each window to the next, then from
+    the first to the last.
     """
 
     whole: Decoding
@@ -82,7 +85,7 @@ def decode_over_time(
     windows = [Window(a, tensor, found, repetition(a, options.repeats)) for a in aggregates]
     with threadpool_limits(1):
         fits = [window.fit() for window in windows]
-        changes = [change(before, after) for before, after in pairwise(windows)]
+        changes = [_between(windows, *pair) for pair in _pairs(len(windows))]
     shares, errors, freedoms = (np.array(part) for part in zip(*fits, strict=True))
     quantiles = np.asarray(stats.t.isf((1 - options.level) / 2, freedoms))
     margin = quantiles[:, None] * errors
@@ -106,7 +109,7 @@ def compare_windows(
     tensor, everyone = candidates.positions(before.params), np.arange(len(candidates))
     pair = [Window(a, tensor, everyone, repetition(a, repeats)) for a in (before, after)]
     with threadpool_limits(1):
-        return _corrected([change(*pair)])[0]
+        return _corrected([_between(pair, 0, 1)])[0]
 
 
 @dataclass(frozen=True)
@@ -144,24 +147,34 @@ class Window:
         return fitted.shares, errors, _freedom(observed)
 
 
-def change(before: Window, after: Window) -> Change:
-    """Fit the difference of the bit shares in the cohorts that both windows have."""
+def _pairs(total: int) -> list[tuple[int, int]]:
+    """Neighbours, then the two ends where they are not neighbours."""
+    ends = [(0, total - 1)] if total > 2 else []
+    return [*pairwise(range(total)), *ends]
+
+
+def _between(windows: Sequence[Window], first: int, second: int) -> Change:
+    difference, errors, freedom = change(windows[first], windows[second])
+    p = np.asarray(2 * stats.t.sf(np.abs(difference / errors), freedom))
+    return Change(first, second, difference, errors, p, p)
+
+
+def change(before: Window, after: Window) -> tuple[Floats, Floats, float]:
+    """Fit the difference of the bit shares in the cohorts that both windows have.
+
+    Returns the differences (D,), their standard errors (D,) and the degrees of freedom.
+    """
     common = before.present & after.present
     first, second = before.observed(common), after.observed(common)
     if before.direct:
         (old, old_error), (new, new_error) = _direct(first), _direct(second)
         found = before.found
-        return _tested((new - old)[found], np.hypot(old_error, new_error)[found], np.inf)
+        return (new - old)[found], np.hypot(old_error, new_error)[found], np.inf
     noise = _noise(first) + _noise(second)
     target, random = second.bit_shares - first.bit_shares, first.noise.random
     fitted = refit(noise, target, _columns(first), random, settle=False)
     errors = np.sqrt(fitted.balance.ratio * np.diag(fitted.covariance))
-    return _tested(fitted.shares, errors, _freedom(first))
-
-
-def _tested(difference: Floats, errors: Floats, freedom: float) -> Change:
-    p = 2 * stats.t.sf(np.abs(difference / errors), freedom)
-    return Change(difference, errors, np.asarray(p), np.asarray(p))
+    return fitted.shares, errors, _freedom(first)
 
 
 def _corrected(changes: Sequence[Change]) -> tuple[Change, ...]:

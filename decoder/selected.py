@@ -14,6 +14,7 @@ from decoder.options import DecodeOptions
 
 Floats = NDArray[np.float64]
 
+_NO_CUT = 8.0  # standard errors below 0: no estimate is that low
 _FAR = 40.0  # standard errors: beyond any threshold
 
 
@@ -58,9 +59,12 @@ def _cutoffs(
 
 
 def _local_fdr_cutoffs(prior: SharePrior, errors: Floats, threshold: float) -> Floats:
-    """The estimate at which the local fdr falls to `threshold`, for each standard error, (D,)."""
+    """The estimate at which the local fdr falls to `threshold`, for each standard error, (D,).
+
+    Far below 0 where the prior accepts any estimate: then nothing was selected.
+    """
 
     def rising(shares: Floats) -> Floats:
         return threshold - prior.posterior(shares, errors).local_fdr
 
-    return bisect(rising, np.zeros(len(errors)), _FAR * errors)
+    return bisect(rising, -_NO_CUT * errors, _FAR * errors)

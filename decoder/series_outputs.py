@@ -108,8 +108,8 @@ def _series_rows(series: Series) -> Iterable[Sequence[object]]:
 
 
 def _change_rows(series: Series) -> Iterable[Sequence[object]]:
-    for w, change in enumerate(series.changes):
-        ends = _name(series.windows[w]), _name(series.windows[w + 1])
+    for change in series.changes:
+        ends = _name(series.windows[change.first]), _name(series.windows[change.second])
         for i, value in enumerate(series.values):
             numbers = (change.difference, change.std_error, change.p_value, change.p_adjusted)
             yield (*ends, value, *(float(x[i]) for x in numbers))

@@ -64,52 +64,66 @@ Input = Annotated[
 ]
 
 
+CollectorOption = Annotated[str | None, typer.Option(help="Address of a collector.")]
+MetricOption = Annotated[str | None, typer.Option(help="Metric to fetch from it.")]
+First = Annotated[str | None, typer.Option("--from", help="First day, YYYY-MM-DD.")]
+Last = Annotated[str | None, typer.Option("--to", help="Last day, YYYY-MM-DD.")]
+ParamsFile = Annotated[Path | None, typer.Option(help="google/rappor's params.csv.", exists=True)]
+CountsFile = Annotated[Path | None, typer.Option(help="google/rappor's counts.csv.", exists=True)]
+MapFile = Annotated[
+    Path | None, typer.Option("--map", help="google/rappor's map.csv.", exists=True)
+]
+Hash = Annotated[HashName, typer.Option("--hash", help="Hash of the reports behind --counts.")]
+CandidatesFile = Annotated[
+    Path | None, typer.Option(help="Values to look for: txt, csv, Parquet, or gz.", exists=True)
+]
+Column = Annotated[str | None, typer.Option(help="Column of a table of candidates.")]
+Numbers = Annotated[str | None, typer.Option(help="Numbers FIRST:LAST[:STEP].")]
+Dates = Annotated[str | None, typer.Option(help="Days FIRST:LAST.")]
+Method = Annotated[MethodName, typer.Option(help="Estimator.")]
+Correction = Annotated[CorrectionName, typer.Option(help="What is promised about the list.")]
+Alpha = Annotated[float, typer.Option(min=0, max=1, help="Level of the correction.")]
+Level = Annotated[float, typer.Option(min=0, max=1, help="Level of the intervals.")]
+MaxP = Annotated[float, typer.Option(min=0, max=1, help="Accept no larger p-value.")]
+Repeats = Annotated[float | None, typer.Option(min=1, help="Reports of a device: sum r^2 / sum r.")]
+DevicesFile = Annotated[
+    Path | None, typer.Option(help="File of the number of reports of each device.", exists=True)
+]
+SharesFile = Annotated[
+    Path | None, typer.Option(help="CSV of value,share, shown beside estimates.", exists=True)
+]
+EachOption = Annotated[
+    Each | None, typer.Option(help="A series by day or week: --from, --to, or several files.")
+]
+Output = Annotated[Path | None, typer.Option("-o", "--output", help="Folder for files.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print results as JSON.")]
+
+
 def decode(
     aggregate: Input = None,
-    collector: Annotated[str | None, typer.Option(help="Address of a collector.")] = None,
-    metric: Annotated[str | None, typer.Option(help="Metric to fetch from it.")] = None,
-    first: Annotated[str | None, typer.Option("--from", help="First day, YYYY-MM-DD.")] = None,
-    last: Annotated[str | None, typer.Option("--to", help="Last day, YYYY-MM-DD.")] = None,
-    params: Annotated[
-        Path | None, typer.Option(help="google/rappor's params.csv.", exists=True)
-    ] = None,
-    counts: Annotated[
-        Path | None, typer.Option(help="google/rappor's counts.csv.", exists=True)
-    ] = None,
-    map_file: Annotated[
-        Path | None, typer.Option("--map", help="google/rappor's map.csv.", exists=True)
-    ] = None,
-    hash_name: Annotated[
-        HashName, typer.Option("--hash", help="Hash of the reports behind --counts.")
-    ] = HashName.MD5,
-    candidates: Annotated[
-        Path | None, typer.Option(help="Values to look for: txt, csv, Parquet, or gz.", exists=True)
-    ] = None,
-    column: Annotated[str | None, typer.Option(help="Column of a table of candidates.")] = None,
-    numbers: Annotated[str | None, typer.Option(help="Numbers FIRST:LAST[:STEP].")] = None,
-    dates: Annotated[str | None, typer.Option(help="Days FIRST:LAST.")] = None,
-    method: Annotated[MethodName, typer.Option(help="Estimator.")] = MethodName.CAVITY,
-    correction: Annotated[
-        CorrectionName, typer.Option(help="What is promised about the list.")
-    ] = CorrectionName.FDR,
-    alpha: Annotated[float, typer.Option(min=0, max=1, help="Level of the correction.")] = 0.05,
-    level: Annotated[float, typer.Option(min=0, max=1, help="Level of the intervals.")] = 0.95,
-    max_p: Annotated[float, typer.Option(min=0, max=1, help="Accept no larger p-value.")] = 1.0,
-    repeats: Annotated[
-        float | None,
-        typer.Option(min=1, help="Reports of a device: sum r^2 / sum r."),
-    ] = None,
-    reports_by_device: Annotated[
-        Path | None, typer.Option(help="File of the number of reports of each device.", exists=True)
-    ] = None,
-    true_shares: Annotated[
-        Path | None, typer.Option(help="CSV of value,share, shown beside estimates.", exists=True)
-    ] = None,
-    each: Annotated[
-        Each | None, typer.Option(help="A series by day or week: --from, --to, or several files.")
-    ] = None,
-    output: Annotated[Path | None, typer.Option("-o", "--output", help="Folder for files.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print results as JSON.")] = False,
+    collector: CollectorOption = None,
+    metric: MetricOption = None,
+    first: First = None,
+    last: Last = None,
+    params: ParamsFile = None,
+    counts: CountsFile = None,
+    map_file: MapFile = None,
+    hash_name: Hash = HashName.MD5,
+    candidates: CandidatesFile = None,
+    column: Column = None,
+    numbers: Numbers = None,
+    dates: Dates = None,
+    method: Method = MethodName.CAVITY,
+    correction: Correction = CorrectionName.FDR,
+    alpha: Alpha = 0.05,
+    level: Level = 0.95,
+    max_p: MaxP = 1.0,
+    repeats: Repeats = None,
+    reports_by_device: DevicesFile = None,
+    true_shares: SharesFile = None,
+    each: EachOption = None,
+    output: Output = None,
+    as_json: AsJson = False,
 ) -> None:
     """Recover frequencies from an aggregate, with a report that can be shown."""
     started = time.monotonic()

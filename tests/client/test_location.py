@@ -319,7 +319,7 @@ def test_a_period_goes_on_after_a_restart_and_is_wiped_without_consent(tmp_path:
         )  # fmt: skip
 
     def kept(client: Client) -> str | None:
-        session = client._session
+        session = client._life.session
         assert session is not None
         return session.state.note("visits:density")
 

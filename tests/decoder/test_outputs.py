@@ -102,7 +102,7 @@ def test_a_page_without_findings_says_why(make_aggregate, values, shares, tmp_pa
 
 @pytest.mark.parametrize(
     ("share", "text"),
-    [(1.0, "100 %"), (0.25, "25.0 %"), (0.0123, "1.23 %"), (0.000456, "0.046 %"), (0.0, "0.000 %")],
+    [(1.0, "100 %"), (0.25, "25.0 %"), (0.0123, "1.23 %"), (0.000456, "0.046 %"), (0.0, "0 %")],
 )
 def test_shares_are_written_as_people_do(share, text):
     assert percent(share) == text

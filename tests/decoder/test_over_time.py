@@ -35,7 +35,9 @@ def test_a_series_follows_each_value_and_finds_the_change(windows, values, share
     assert series.shares.shape == (3, len(series.values))
     error = np.abs(series.shares[:2, 0] - shares[0]) / series.std_errors[:2, 0]
     assert error.max() < 5
-    steady, moved = series.changes
+    steady, moved, overall = series.changes
+    assert [(c.first, c.second) for c in series.changes] == [(0, 1), (1, 2), (0, 2)]
+    assert overall.p_adjusted[0] < 1e-6
     assert steady.p_adjusted.min() > 0.001
     assert moved.p_adjusted[0] < 1e-6
     assert moved.difference[0] == pytest.approx(-0.1, abs=0.03)

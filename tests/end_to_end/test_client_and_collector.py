@@ -62,6 +62,13 @@ def counted(url: str) -> int:
     return int(accepted)
 
 
+def wait_for_failure(client: Client) -> None:
+    """Until a try to send has failed."""
+    deadline = time.monotonic() + 10
+    while not client.last_error and time.monotonic() < deadline:
+        time.sleep(0.02)
+
+
 @pytest.mark.parametrize("json", [False, True])
 def test_reports_arrive_once_over_restarts_of_both_ends(
     settings: Settings, metrics_path: Path, tmp_path: Path, json: bool
@@ -79,6 +86,8 @@ def test_reports_arrive_once_over_restarts_of_both_ends(
         ) as client:
             for _ in range(number):
                 assert client.record("homepage", "a")
+            if not timeout:
+                wait_for_failure(client)
             assert client.flush(timeout), client.last_error
             counters: dict[str, int] = client.inspect()["counters"]
             return counters
@@ -87,7 +96,7 @@ def test_reports_arrive_once_over_restarts_of_both_ends(
         run(url, 150)
         assert counted(url) == 150
     with pytest.raises(AssertionError, match="no exchange"):
-        run("http://127.0.0.1:9", 50, timeout=0.3)
+        run("http://127.0.0.1:9", 50, timeout=0)
     with running_collector(settings) as url:
         counters = run(url, 25)
         assert counted(url) == 225

@@ -45,9 +45,9 @@ def _forgetful(solve, start, steps):
 
 @pytest.mark.statistical
 def test_forgetting_what_the_list_lacks_breaks_the_promises(monkeypatch):
-    """Without tau and kappa the same lists name wrong strings, and intervals are too narrow."""
+    """Without tau and kappa intervals are too narrow, and wrong strings score too high."""
     monkeypatch.setattr("decoder.cavity.balance", _forgetful)
     scores = [run_cell(Cell("small", "loose", name, 200)) for name in DISTRIBUTIONS]
     row = summarise(scores)[0]
-    assert row.family_wise["bonferroni"] >= 0.4
     assert row.coverage < 0.85
+    assert row.wrong_z_squared > 1.5
