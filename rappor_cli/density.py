@@ -13,31 +13,28 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from collector.service.collector import COMMAND_LINE
-from decoder.advice import percent
 from decoder.change import Change, change
 from decoder.density import Density, DensityOptions, slot_places
 from decoder.density import density as map_slot
-from decoder.density_files import NOT_APART, density_table, is_of_pairs, write_density_files
-from decoder.density_page import render_page, visible_text
+from decoder.density_files import is_of_pairs, write_density_files
+from decoder.density_page import render_page
 from decoder.density_picture import write_picture
 from decoder.errors import DecodeError
 from decoder.places import location_of
 from rappor_cli.days import read_day
+from rappor_cli.density_tables import print_json, print_maps
 from rappor_cli.progress import progress_bar
 from rappor_cli.remote import ask_json, fetch_aggregate
 from rappor_cli.store import CollectorOption, DatabaseOption, opened
 from rappor_core.aggregate import Aggregate
 from rappor_core.errors import RapporError
-from rappor_core.grid import OTHER
 from rappor_core.grid_codes import Point
 from rappor_core.grid_region import region_cells
 from simulations.trackability import trackability_text
 
-_SHOWN = 10
 Fetch = Callable[[str, date | None, date | None], Aggregate]
 Window = tuple[date | None, date | None]
 
@@ -88,36 +85,46 @@ def density(
     as_json: Annotated[bool, typer.Option("--json", help="Print rows as JSON.")] = False,
 ) -> None:
     """Map where devices usually are, by slot: table, CSV, Parquet, GeoJSON, PNG, HTML."""
-    window = read_day(first), read_day(last)
     options = DensityOptions(method.value, level=level, alpha=alpha, repeats=repeats)
-    if aggregate:
-        groups = group_by_slot(Aggregate.from_json(path.read_bytes()) for path in aggregate)
-    elif database and not collector:
-        with opened(database) as service:
-            groups = _asked(metric, service.list_metrics(), _stored(service), window, split)
-    elif collector:
-        listed = ask_json(collector, "/v1/metrics")["metrics"]
-        groups = _asked(metric, listed, _remote(collector), window, split)
-    else:
-        raise typer.BadParameter("give --aggregate FILE, --collector URL or --database URL")
+    window = read_day(first), read_day(last)
+    groups = _groups(metric, aggregate, collector, database, window, split)
     wanted = {key: found for key, found in groups.items() if not slot or key[0] in slot}
     if not wanted:
         raise DecodeError(f"no reports of {metric!r} in this window and these slots")
     maps = make_maps(wanted, options)
-    changes = slot_changes(maps, wanted)
+    cells = _region(maps[0], region)
     tracked = "" if as_json and not output else trackability_text(maps[0].metric)
     if output:
         _write(maps, output, _read_points(points), tracked)
-    cells = _region(maps[0], region)
     if as_json:
-        _print_json(maps, cells)
-    else:
-        _print(maps, changes, cells, tracked)
-        if output:
-            print(f"files in {output}: density.csv, density.parquet, density.html and more")
+        print_json(maps, cells)
+        return
+    print_maps(maps, slot_changes(maps, wanted), cells, tracked)
+    if output:
+        print(f"files in {output}: density.csv, density.parquet, density.html and more")
 
 
 SlotWindow = tuple[str, Window]
+
+
+def _groups(
+    metric: str,
+    files: list[Path] | None,
+    collector: str | None,
+    database: str | None,
+    window: Window,
+    split: SplitName,
+) -> dict[SlotWindow, list[Aggregate]]:
+    """Read files, or ask a collector or its database."""
+    if files:
+        return group_by_slot(Aggregate.from_json(path.read_bytes()) for path in files)
+    if collector:
+        listed = ask_json(collector, "/v1/metrics")["metrics"]
+        return _asked(metric, listed, _remote(collector), window, split)
+    if database:
+        with opened(database) as service:
+            return _asked(metric, service.list_metrics(), _stored(service), window, split)
+    raise typer.BadParameter("give --aggregate FILE, --collector URL or --database URL")
 
 
 def group_by_slot(aggregates: Iterable[Aggregate]) -> dict[SlotWindow, list[Aggregate]]:
@@ -243,77 +250,6 @@ def _write(maps: Sequence[Density], folder: Path, points: Sequence[Point], note:
         return
     write_picture(maps, folder / "density.png", points)
     (folder / "density.html").write_text(render_page(maps, points, [note]), encoding="utf-8")
-
-
-def _print_json(maps: Sequence[Density], cells: set[str] | None) -> None:
-    rows = density_table(maps).to_pylist()
-    print(json.dumps([r for r in rows if cells is None or r["cell"] in cells], default=str))
-
-
-def _print(
-    maps: Sequence[Density],
-    changes: dict[str, Change],
-    cells: set[str] | None,
-    tracked: str,
-) -> None:
-    console = Console()
-    for one in maps:
-        console.print(_table(one, cells))
-        console.print(Text(visible_text(one)))
-        for warning in one.warnings:
-            console.print(Text.assemble(("note ", "yellow"), warning))
-    for slot, found in changes.items():
-        console.print(_change_table(slot, found))
-    console.print(Text(tracked))
-
-
-def _table(one: Density, cells: set[str] | None) -> Table:
-    slot = location_slot(one)
-    days = "" if one.first_day is None else f", {one.first_day} to {one.last_day}"
-    table = Table(title=Text(f"{slot}{days}: {one.num_reports:,} reports"))
-    for name in ("cell", "centre", "map", "estimate", "interval", ""):
-        table.add_column(name, justify="left" if name in ("cell", "") else "right")
-    order = sorted(range(len(one.cells)), key=lambda i: -float(one.shares[i]))
-    listed = [i for i in order if cells is None or one.cells[i] in cells]
-    for i in listed[:_SHOWN]:
-        interval = f"{percent(float(one.low[i]))} to {percent(float(one.high[i]))}"
-        table.add_row(
-            one.cells[i],
-            _centre_text(one, one.cells[i]),
-            percent(float(one.shares[i])),
-            percent(float(one.estimate[i])),
-            interval,
-            "" if one.visible[i] else NOT_APART,
-        )
-    return table
-
-
-def location_slot(one: Density) -> str:
-    """The slot that a map is about."""
-    location = one.metric.location
-    return "" if location is None else location.slot
-
-
-def _centre_text(one: Density, cell: str) -> str:
-    if cell == OTHER or is_of_pairs(one):
-        return ""
-    latitude, longitude = one.places.grid.centre(cell)
-    return f"{latitude:.3f} {longitude:.3f}"
-
-
-def _change_table(slot: str, found: Change) -> Table:
-    table = Table(title=Text(
-        f"{slot}: change from the first window to the last, at most {percent(found.movers)} of "
-        "devices with new answers"
-    ))  # fmt: skip
-    for name in ("cell", "change", "interval", ""):
-        table.add_column(name, justify="left" if name in ("cell", "") else "right")
-    order = sorted(range(len(found.cells)), key=lambda i: float(found.p_value[i]))
-    for i in order[:_SHOWN]:
-        interval = f"{found.low[i]:+.2%} to {found.high[i]:+.2%}"
-        told = "" if found.detected[i] else "not distinguishable from no change"
-        table.add_row(found.cells[i], f"{found.difference[i]:+.2%}", interval, told)
-    return table
 
 
 def _tell(text: str) -> None:

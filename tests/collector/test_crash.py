@@ -20,12 +20,12 @@ def test_killed_at_random_moments_it_loses_and_doubles_nothing(database_url: str
     bench.clock.now = datetime.now(UTC)
     bench.collector.push_metrics([METRIC], "test")
     tally = crash_test(database_url, KILLS)
+    assert tally.refused == 0
+    assert tally.reports > SENDERS * KILLS
     bench.collector.close_day(bench.clock.now.date(), "test")
     aggregate = bench.collector.read_aggregate("test", METRIC.name)
     bench.database.close()
     print(f"{KILLS} kills, {tally.reports} reports acknowledged, {tally.duplicates} duplicates")
-    assert tally.refused == 0
-    assert tally.reports > SENDERS * KILLS
     assert aggregate.num_reports == tally.reports
     for cohort, row in enumerate(aggregate.bit_counts):
         for position, count in enumerate(row):

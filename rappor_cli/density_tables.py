@@ -1,0 +1,92 @@
+"""Tables of maps and their changes, for people, and rows for machines."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from decoder.advice import percent
+from decoder.change import Change
+from decoder.density import Density
+from decoder.density_files import NOT_APART, density_table, is_of_pairs
+from decoder.density_page import visible_text
+from rappor_core.grid import OTHER
+
+_SHOWN = 10
+
+
+def print_json(maps: Sequence[Density], cells: set[str] | None) -> None:
+    """Print one row a map and cell. cells: those that are listed, None for all."""
+    rows = density_table(maps).to_pylist()
+    print(json.dumps([r for r in rows if cells is None or r["cell"] in cells], default=str))
+
+
+def print_maps(
+    maps: Sequence[Density],
+    changes: dict[str, Change],
+    cells: set[str] | None,
+    tracked: str,
+) -> None:
+    """Print a table a map, changes, and what can be tracked."""
+    console = Console()
+    for one in maps:
+        console.print(_table(one, cells))
+        console.print(Text(visible_text(one)))
+        for warning in one.warnings:
+            console.print(Text.assemble(("note ", "yellow"), warning))
+    for slot, found in changes.items():
+        console.print(_change_table(slot, found))
+    console.print(Text(tracked))
+
+
+def _table(one: Density, cells: set[str] | None) -> Table:
+    slot = location_slot(one)
+    days = "" if one.first_day is None else f", {one.first_day} to {one.last_day}"
+    table = Table(title=Text(f"{slot}{days}: {one.num_reports:,} reports"))
+    for name in ("cell", "centre", "map", "estimate", "interval", ""):
+        table.add_column(name, justify="left" if name in ("cell", "") else "right")
+    order = sorted(range(len(one.cells)), key=lambda i: -float(one.shares[i]))
+    listed = [i for i in order if cells is None or one.cells[i] in cells]
+    for i in listed[:_SHOWN]:
+        interval = f"{percent(float(one.low[i]))} to {percent(float(one.high[i]))}"
+        table.add_row(
+            one.cells[i],
+            _centre_text(one, one.cells[i]),
+            percent(float(one.shares[i])),
+            percent(float(one.estimate[i])),
+            interval,
+            "" if one.visible[i] else NOT_APART,
+        )
+    return table
+
+
+def location_slot(one: Density) -> str:
+    """The slot that a map is about."""
+    location = one.metric.location
+    return "" if location is None else location.slot
+
+
+def _centre_text(one: Density, cell: str) -> str:
+    if cell == OTHER or is_of_pairs(one):
+        return ""
+    latitude, longitude = one.places.grid.centre(cell)
+    return f"{latitude:.3f} {longitude:.3f}"
+
+
+def _change_table(slot: str, found: Change) -> Table:
+    table = Table(title=Text(
+        f"{slot}: change from the first window to the last, at most {percent(found.movers)} of "
+        "devices with new answers"
+    ))  # fmt: skip
+    for name in ("cell", "change", "interval", ""):
+        table.add_column(name, justify="left" if name in ("cell", "") else "right")
+    order = sorted(range(len(found.cells)), key=lambda i: float(found.p_value[i]))
+    for i in order[:_SHOWN]:
+        interval = f"{found.low[i]:+.2%} to {found.high[i]:+.2%}"
+        told = "" if found.detected[i] else "not distinguishable from no change"
+        table.add_row(found.cells[i], f"{found.difference[i]:+.2%}", interval, told)
+    return table

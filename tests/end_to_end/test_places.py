@@ -1,0 +1,71 @@
+"""A place's whole life: fixes on devices, HTTP, a real collector, a closed day, a map."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from client_sdk import Transport
+from client_sdk.testing import FixedRandomness
+from collector.server import running_collector
+from collector.settings import load_settings
+from rappor_cli.main import main
+from rappor_cli.remote import ask
+from rappor_core.metrics_file import load_metrics
+from simulations.fleet import deliver
+from simulations.location_fleet import Device, Fix
+
+DECLARED = """
+[metrics.places]
+kind = "location"
+description = "The usual place of a day"
+owner = "maps@example.org"
+expires = 2099-12-31
+grid = "square"
+box = [0, 0, 4, 4]
+rows = 4
+columns = 4
+levels = [0]
+slots = ["night 22-6", "day 6-22"]
+min_reports = 100
+mode = "memo"
+encoding = "symbol"
+num_symbols = 4
+num_cohorts = 8
+epsilon_infinity = 6.0
+epsilon_one = 5.0
+"""
+DEVICES = 600
+
+
+def test_fixes_become_a_map(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "metrics.toml"
+    path.write_text(DECLARED)
+    metrics = load_metrics(path)
+    today = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    start, random = today - timedelta(days=1), FixedRandomness(5)
+    reports = []
+    for number in range(DEVICES):
+        night = (0.5, 0.5) if number % 4 else (3.5, 3.5)
+        fixes = [
+            Fix(start + timedelta(hours=2), *night),
+            Fix(start + timedelta(hours=12), 2.5, 1.5),
+        ]
+        reports += Device(metrics, random).live("places", fixes, today + timedelta(minutes=1))
+    assert len(reports) == 2 * DEVICES
+    settings = load_settings(
+        port=0, host="127.0.0.1", database=f"sqlite:///{tmp_path / 'places.sqlite'}",
+        metrics=path, require_keys=False, log_level="error",
+    )  # fmt: skip
+    with running_collector(settings) as url:
+        with Transport(url) as transport:
+            delivery = deliver(reports, transport, randomness=random)
+        assert delivery.accepted == 2 * DEVICES, delivery.refused
+        ask(url, f"/v1/days/{start.date()}/close", method="POST")
+        assert main(["density", "places", "--collector", url, "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    shares = {(row["slot"], row["cell"]): row["map_share"] for row in rows}
+    assert shares["night", "0-0-0"] == pytest.approx(0.75, abs=0.12)
+    assert shares["night", "0-3-3"] == pytest.approx(0.25, abs=0.12)
+    assert shares["day", "0-2-1"] > 0.85
