@@ -14,15 +14,16 @@ from rich.status import Status
 from rich.table import Table
 from rich.text import Text
 
-from decoder import Candidates, DecodeOptions, Decoding, metric_candidates, write_outputs
+from decoder import DecodeOptions, Decoding, write_outputs
 from decoder import decode as run_decoder
 from decoder.advice import percent
-from decoder.google_files import read_counts, read_map, read_params, write_metrics_json
+from decoder.google_files import read_counts, read_params, write_metrics_json
 from decoder.outputs import results
 from decoder.over_time import Series, decode_over_time
 from decoder.report import p_text
 from decoder.series_outputs import series_rows, write_series
 from decoder.tables import read_repetition, read_shares
+from rappor_cli.candidate_choice import given_candidates
 from rappor_cli.days import read_day
 from rappor_cli.remote import fetch_aggregate
 from rappor_cli.text import plain
@@ -80,6 +81,9 @@ CandidatesFile = Annotated[
 Column = Annotated[str | None, typer.Option(help="Column of a table of candidates.")]
 Numbers = Annotated[str | None, typer.Option(help="Numbers FIRST:LAST[:STEP].")]
 Dates = Annotated[str | None, typer.Option(help="Days FIRST:LAST.")]
+Cache = Annotated[
+    Path | None, typer.Option(metavar="DIR", help="Folder that keeps the bits of long lists.")
+]
 Method = Annotated[MethodName, typer.Option(help="Estimator.")]
 Correction = Annotated[CorrectionName, typer.Option(help="What is promised about the list.")]
 Alpha = Annotated[float, typer.Option(min=0, max=1, help="Level of the correction.")]
@@ -113,6 +117,7 @@ def decode(
     column: Column = None,
     numbers: Numbers = None,
     dates: Dates = None,
+    cache: Cache = None,
     method: Method = MethodName.CAVITY,
     correction: Correction = CorrectionName.FDR,
     alpha: Alpha = 0.05,
@@ -139,7 +144,7 @@ def decode(
     )
     if each:
         windows = _windows(each, aggregate, collector, metric, first, last)
-        wanted = _candidates(windows[0], candidates, column, numbers, dates, map_file)
+        wanted = given_candidates(windows[0], candidates, column, numbers, dates, map_file, cache)
         with _status(f"decoding {len(windows)} windows"):
             series = decode_over_time(windows, wanted, options)
         if output:
@@ -153,7 +158,7 @@ def decode(
         source = _fetch(collector, metric, first, last)
     else:
         source = _read_aggregates(aggregate)
-    wanted = _candidates(source, candidates, column, numbers, dates, map_file)
+    wanted = given_candidates(source, candidates, column, numbers, dates, map_file, cache)
     with _status(f"decoding {len(wanted):,} candidates"):
         decoding = run_decoder(source, wanted, options)
     if output:
@@ -216,37 +221,6 @@ def _google_aggregate(params: Path | None, counts: Path | None, hash_name: str) 
     if not (params and counts):
         raise typer.BadParameter("--params and --counts go together")
     return read_counts(counts, read_params(params, cast(HashFamily, hash_name)))
-
-
-def _candidates(
-    source: Aggregate,
-    path: Path | None,
-    column: str | None,
-    numbers: str | None,
-    dates: str | None,
-    map_file: Path | None,
-) -> Candidates:
-    """The one list that was given, or the metric's own categories."""
-    given = [name for name in (path, numbers, dates, map_file) if name]
-    if len(given) > 1:
-        raise typer.BadParameter("give one of --candidates, --numbers, --dates and --map")
-    if map_file:
-        return read_map(map_file, source.params)
-    if path:
-        return Candidates.from_file(path, column)
-    if numbers:
-        return Candidates.numbers(*_whole_numbers(numbers))
-    if dates:
-        first, _, last = dates.partition(":")
-        return Candidates.dates(*(day for day in (read_day(first), read_day(last)) if day))
-    return metric_candidates(source)
-
-
-def _whole_numbers(text: str) -> list[int]:
-    parts = text.split(":")
-    if len(parts) not in (2, 3) or not all(part.lstrip("-").isdecimal() for part in parts):
-        raise typer.BadParameter(f"{text!r} is not FIRST:LAST or FIRST:LAST:STEP")
-    return [int(part) for part in parts]
 
 
 def _status(text: str) -> Status:
