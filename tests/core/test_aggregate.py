@@ -3,15 +3,23 @@
 import json
 from dataclasses import replace
 from datetime import date
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from rappor_core.aggregate import Aggregate
-from rappor_core.errors import AggregateError, MetricsFileError, ParameterError, WireFormatError
+from rappor_core.errors import (
+    AggregateError,
+    MetricsFileError,
+    ParameterError,
+    RapporError,
+    WireFormatError,
+)
 from rappor_core.metrics import Metric
 from rappor_core.params import RapporParams
 
+VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "v1" / "aggregates.json").read_text())
 PARAMS = RapporParams.rappor(
     num_bits=4, num_hashes=2, num_cohorts=2, prob_f=0.5, prob_p=0.5, prob_q=0.75
 )
@@ -43,6 +51,19 @@ def test_a_file_gives_it_back() -> None:
     assert Aggregate.from_json(ONE.to_json().encode()) == ONE
     undated = replace(ONE, first_day=None, last_day=None)
     assert Aggregate.from_json(undated.to_json()) == undated
+
+
+def test_the_golden_file() -> None:
+    found = Aggregate.from_json(VECTORS["good"])
+    assert found.to_json() == VECTORS["good"]
+    assert (found.metric, found.num_reports) == ("theme", 1200)
+
+
+@pytest.mark.parametrize("vector", VECTORS["bad"], ids=lambda vector: vector["name"])
+def test_golden_files_that_must_fail(vector: dict[str, str]) -> None:
+    with pytest.raises(RapporError) as caught:
+        Aggregate.from_json(vector["json"])
+    assert vector["message"] in str(caught.value)
 
 
 def test_merging_adds_counts_and_joins_windows() -> None:

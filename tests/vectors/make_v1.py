@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from rappor_core import report as wire
+from rappor_core.aggregate import Aggregate
 from rappor_core.hashing import bloom_positions, mmh3_positions, normalise, value_hash
 from rappor_core.metrics_file import parse_metrics
 from rappor_core.params import RapporParams
@@ -249,6 +250,42 @@ def bad_batches() -> list[dict[str, str]]:
     ]
 
 
+def aggregates() -> dict[str, Any]:
+    theme = parse_metrics(METRICS).metrics["theme"]
+    good = Aggregate(
+        metric="theme",
+        params=theme.params,
+        params_id=theme.params_id,
+        definition=theme.to_dict(),
+        first_day=date(2026, 11, 20),
+        last_day=date(2026, 11, 21),
+        reports_per_cohort=(1200,),
+        bit_counts=((400, 1200, 0),),
+    ).to_json()
+    bad = [
+        ("unknown version", good.replace('"version":1', '"version":2'), "version 2"),
+        ("version as boolean", good.replace('"version":1', '"version":true'), "version"),
+        ("unknown field", good.replace('"version":1', '"version":1,"x":0'), "'x'"),
+        ("duplicate key", good.replace('"version":1', '"version":1,"version":1'), "stands twice"),
+        ("count above total", good.replace("1200,0]", "1201,0]"), "1201"),
+        ("negative count", good.replace("[400", "[-1"), "-1"),
+        ("count as float", good.replace("[400", "[400.0"), "400.0"),
+        ("count too large", good.replace("[1200]", "[9007199254740993]"), "9007199254740993"),
+        ("too few bits", good.replace("[400,", "["), "num_bits = 3"),
+        ("too many cohorts", good.replace("[1200]", "[1200,0]"), "num_cohorts = 1"),
+        ("one end of a window", good.replace('"2026-11-20"', "null"), "one end"),
+        ("backwards", good.replace("2026-11-20", "2026-11-22"), "backwards"),
+        ("compact day", good.replace("2026-11-20", "20261120"), "20261120"),
+        ("another metric", good.replace('"metric":"theme"', '"metric":"other"'), "other"),
+        ("reordered categories", good.replace('"light","dark"', '"dark","light"'), "params_id"),
+    ]
+    assert all(text != good for _, text, _ in bad)
+    return {
+        "good": good,
+        "bad": [{"name": name, "json": text, "message": why} for name, text, why in bad],
+    }
+
+
 def _bad(name: str, body: bytes, content_type: str, message: str) -> dict[str, str]:
     return {"name": name, "content_type": content_type, "body": body.hex(), "message": message}
 
@@ -263,6 +300,7 @@ def main() -> None:
         "metrics.json": metrics(),
         "batches.json": golden,
         "bad_batches.json": bad_batches(),
+        "aggregates.json": aggregates(),
     }
     HERE.mkdir(exist_ok=True)
     for name, content in files.items():
