@@ -90,9 +90,12 @@ def _cohorts(facts: Facts) -> str | None:
     if not len(odd):
         return None
     named = ", ".join(str(cohort) for cohort in odd[:10])
+    why = "their counts may be damaged or made up"
+    if facts.summary.repetition > 1:
+        why = f"a few devices may have sent many of their reports, or {why}"
     return (
-        f"{len(odd)} of {len(z)} cohorts do not follow the others (cohort {named}): their counts "
-        "may be damaged or made up. Decode again without them to see what changes."
+        f"{len(odd)} of {len(z)} cohorts do not follow the others (cohort {named}): {why}. "
+        "Decode again without them to see what changes."
     )
 
 
@@ -146,10 +149,12 @@ def _balance(facts: Facts) -> str | None:
         or balance_p_value(facts.reports, facts.summary.repetition) > COHORT_ALARM
     ):
         return None
+    why = "devices may not choose their cohort at random, or reports of some were lost"
+    if facts.summary.repetition > 1:
+        why = f"some devices may report much more often than others, or {why}"
     return (
         f"The cohorts are not equally large (from {facts.reports.min():,.0f} to "
-        f"{facts.reports.max():,.0f} reports, {mean:,.0f} expected): devices may not choose "
-        "their cohort at random, or reports of some were lost."
+        f"{facts.reports.max():,.0f} reports, {mean:,.0f} expected): {why}."
     )
 
 
