@@ -70,22 +70,3 @@ def _coins(if_one: int, if_zero: int, num_bits: int, symbol: bool) -> CoinPair |
     """Toss each bit on its own, or one symbol for another."""
     coin = SymbolCoin if symbol else CoinPair
     return coin(if_one, if_zero, num_bits)
-
-
-def permanent_response(
-    secret: bytes,
-    metric: str,
-    params_id: str,
-    bits: int,
-    mechanism: TwoRoundMechanism,
-    num_bits: int,
-) -> int:
-    """B' of one B: `PermanentRound` for a single call."""
-    return PermanentRound(secret, metric, params_id, mechanism, num_bits)(bits)
-
-
-def instantaneous_response(
-    permanent_bits: int, mechanism: TwoRoundMechanism, num_bits: int, randomness: Randomness
-) -> int:
-    """S of one B': `InstantaneousRound` for a single call."""
-    return InstantaneousRound(mechanism, num_bits, randomness)(permanent_bits)

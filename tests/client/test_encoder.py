@@ -10,7 +10,7 @@ import pytest
 from client_sdk.encoder import Encoder
 from client_sdk.errors import UnknownMetricError
 from client_sdk.identity import cohort_of
-from client_sdk.responses import instantaneous_response, permanent_response
+from client_sdk.responses import InstantaneousRound, PermanentRound
 from client_sdk.testing import FixedRandomness
 from rappor_core.errors import ParameterError, ValueRefusedError
 from rappor_core.mechanism import TwoRoundMechanism
@@ -42,10 +42,11 @@ def test_a_report_says_metric_parameters_cohort_and_day(metrics: MetricsFile) ->
 
 def test_a_noiseless_mechanism_sends_the_bits_as_they_are() -> None:
     certain = TwoRoundMechanism(p1=1 << 16, q1=0, p2=1 << 16, q2=0)
+    permanent = PermanentRound(bytes(32), "m", "00" * 16, certain, 40)
+    instantaneous = InstantaneousRound(certain, 40, os.urandom)
     for bits in (0, 1, 0b1010, (1 << 40) - 1):
-        permanent = permanent_response(bytes(32), "m", "00" * 16, bits, certain, 40)
-        assert permanent == bits
-        assert instantaneous_response(permanent, certain, 40, os.urandom) == bits
+        assert permanent(bits) == bits
+        assert instantaneous(permanent(bits)) == bits
 
 
 def test_randomness_is_an_argument(metrics: MetricsFile) -> None:
@@ -61,7 +62,7 @@ def test_secrets_metrics_and_parameters_give_other_responses() -> None:
     mechanism = TwoRoundMechanism.rappor(0.5, 0.5, 0.75)
 
     def permanent(secret: bytes, metric: str, params_id: str) -> int:
-        return permanent_response(secret, metric, params_id, 0b11, mechanism, 128)
+        return PermanentRound(secret, metric, params_id, mechanism, 128)(0b11)
 
     base = permanent(bytes(32), "a", "00" * 16)
     assert permanent(bytes(31) + b"\1", "a", "00" * 16) != base
