@@ -24,44 +24,13 @@ from simulations.populations import (
 LENGTHS = ("2 letters", "3 letters", "4-5 letters", "6-7 letters", "8 or more")
 MIN_REPORTS = 100
 
-WORDS = """\
-# Made by `rappor demo`. Words of Python's help topics, one for each client.
+STRINGS = """\
+# Made by `rappor demo`.
 budget = {budget}
 
-[metrics.word]
+[metrics.{name}]
 kind = "string"
-description = "A word, drawn from a real text"
-owner = "demo@example.org"
-expires = {expires}
-num_bits = 64
-num_hashes = 1
-num_cohorts = 32
-epsilon_infinity = {epsilon_infinity}
-epsilon_one = {epsilon_one}
-max_memoized_values = 2
-fallback = ""
-min_reports = {min_reports}
-
-[metrics.length]
-kind = "category"
-description = "How long the word is"
-owner = "demo@example.org"
-expires = {expires}
-categories = {categories}
-epsilon_infinity = {epsilon_infinity}
-epsilon_one = {epsilon_one}
-max_memoized_values = 2
-fallback = "2 letters"
-min_reports = {min_reports}
-"""
-
-VALUES = """\
-# Made by `rappor demo --input`. Every row of the file is one report of one client.
-budget = {budget}
-
-[metrics.value]
-kind = "string"
-description = "Column of a file"
+description = "{description}"
 owner = "demo@example.org"
 expires = {expires}
 num_bits = 64
@@ -72,6 +41,20 @@ epsilon_one = {epsilon_one}
 max_memoized_values = {cap}
 fallback = ""
 max_reports_per_period = {most}
+min_reports = {min_reports}
+"""
+
+LENGTH = """
+[metrics.length]
+kind = "category"
+description = "How long the word is"
+owner = "demo@example.org"
+expires = {expires}
+categories = {categories}
+epsilon_infinity = {epsilon_infinity}
+epsilon_one = {epsilon_one}
+max_memoized_values = 2
+fallback = "2 letters"
 min_reports = {min_reports}
 """
 
@@ -111,14 +94,22 @@ def plan_words(
     """Words of a real text and their lengths, from `num_clients` devices, one report of each."""
     counts = topic_words()
     words = list(counts)
-    toml = WORDS.format(
-        budget=4 * epsilons[0],
-        expires=today + timedelta(days=1),
-        epsilon_infinity=epsilons[0],
-        epsilon_one=epsilons[1],
-        categories=list(LENGTHS),
-        min_reports=min(MIN_REPORTS, num_clients),
-    ).replace("'", '"')
+    toml = (
+        (STRINGS + LENGTH)
+        .format(
+            budget=4 * epsilons[0],
+            name="word",
+            description="A word of the help topics, drawn as often as it stands there",
+            cap=2,
+            most=1,
+            expires=today + timedelta(days=1),
+            epsilon_infinity=epsilons[0],
+            epsilon_one=epsilons[1],
+            categories=list(LENGTHS),
+            min_reports=min(MIN_REPORTS, num_clients),
+        )
+        .replace("'", '"')
+    )
     drawn = draw_words(counts, num_clients, rng)
     readings = [
         reading
@@ -151,8 +142,10 @@ def plan_values(
     if not values:
         raise PopulationError(f"{path}: column {column!r} is empty in every row")
     cap = len(values) + 1  # the fallback has its own place
-    toml = VALUES.format(
+    toml = STRINGS.format(
         budget=cap * epsilons[0],
+        name="value",
+        description="A column of a file: every row is one report of one client",
         expires=today + timedelta(days=1),
         epsilon_infinity=epsilons[0],
         epsilon_one=epsilons[1],
