@@ -113,7 +113,9 @@ def run_demo(
     settings = load_settings(
         metrics=metrics_path,
         database=f"sqlite:///{database}",
+        host="127.0.0.1",
         port=0,
+        workers=1,
         require_keys=False,
         log_level="warning",
     )

@@ -42,8 +42,12 @@ def test_words_go_in_and_estimates_come_out(
 
 
 def test_a_file_of_true_values_goes_the_same_way(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Also in a shell that is set up for an operator's collector."""
+    monkeypatch.setenv("RAPPOR_HOST", "0.0.0.0")
+    monkeypatch.setenv("RAPPOR_WORKERS", "2")
+    monkeypatch.setenv("RAPPOR_KEY", "rk_admin_0_0")
     path = tmp_path / "visits.csv"
     rows = [f"u{client},{'home' if client % 3 else 'work'}" for client in range(6000)]
     path.write_text("who,place\n" + "\n".join(rows * 2) + "\n")
