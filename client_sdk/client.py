@@ -7,10 +7,10 @@ it shows in `status`, in `inspect`, and in counters.
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from client_sdk import forks
@@ -50,9 +50,9 @@ class Client:
     @classmethod
     def open(
         cls,
-        metrics: MetricsFile | str | Path,
+        metrics: MetricsFile | str | os.PathLike[str],
         *,
-        state_dir: str | Path,
+        state_dir: str | os.PathLike[str],
         collector: str,
         consent: bool,
         key: str | None = None,

@@ -39,7 +39,7 @@ class Setup(NamedTuple):
 
     def __repr__(self) -> str:
         """Without the key, which may end up in a log."""
-        return f"Setup({self.collector!r}, {str(self.directory.path)!r})"
+        return f"Setup({self.collector!r}, {self.directory.path!r})"
 
 
 class Session:
