@@ -82,7 +82,7 @@ class Client:
             collector,
             key,
             PrivacyLevel.of(privacy_level),
-            (delivery or Delivery()).checked(),
+            delivery or Delivery(),
             development,
             randomness,
             clock,
@@ -215,7 +215,7 @@ class Client:
         if session is not None:
             self._life.save_counts(session)
             account = inspect_state(session.state, self._setup.metrics.budget)
-        return {"status": self.status._asdict(), "last_error": self.last_error, **account}
+        return {"status": self.status.to_fields(), "last_error": self.last_error, **account}
 
     def __enter__(self) -> Client:
         """Use it in a `with` block."""

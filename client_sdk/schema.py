@@ -131,8 +131,8 @@ def _open(path: str) -> sqlite3.Connection:
     )
     try:
         database.execute(f"PRAGMA page_size = {PAGE_BYTES}")
-        _enter_wal(database)
         database.execute("PRAGMA synchronous = NORMAL")
+        _enter_wal(database)
         database.execute("PRAGMA secure_delete = ON")
         database.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}").fetchall()
     except sqlite3.Error:
@@ -158,8 +158,7 @@ def _upgrade(database: sqlite3.Connection, path: str) -> None:
     version = version_of(database)
     if version == SCHEMA_VERSION:
         return
-    database.execute("PRAGMA synchronous = FULL")
-    database.execute("BEGIN IMMEDIATE")
+    database.execute("BEGIN IMMEDIATE")  # if power is lost after it, it is done again
     try:
         version = version_of(database)  # another process may have been first
         if version > SCHEMA_VERSION:
@@ -177,7 +176,6 @@ def _upgrade(database: sqlite3.Connection, path: str) -> None:
     except BaseException:
         database.execute("ROLLBACK")
         raise
-    database.execute("PRAGMA synchronous = NORMAL")
 
 
 def _unusable(path: str, error: Exception) -> StateError:

@@ -44,8 +44,8 @@ class Witness:
         return self._last
 
     def note(self, seen: Seen) -> None:
-        """Replace the file, so that it is whole at every moment. Raises OSError."""
-        if seen == self._last:
+        """Replace the file unless it says so, whole at every moment. Raises OSError."""
+        if seen == (self._last or self.read()):
             return
         text = json.dumps({"version": WITNESS_VERSION, **seen._asdict()})
         draft = f"{self._path}.{os.getpid()}.{threading.get_ident()}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -96,6 +95,8 @@ def parse_metrics(text: str) -> MetricsFile:
         raise MetricsFileError(
             f"{len(text):,} characters; a metrics.toml has {MAX_CHARACTERS:,} at most"
         )
+    import tomllib  # only where there is a text to read: it is a tenth of what opening costs
+
     try:
         document = tomllib.loads(text)
     except RecursionError:

@@ -220,10 +220,15 @@ def test_a_person_may_be_stricter_than_the_app_never_weaker(make_state: MakeStat
     assert [recorder.record("m", "a", NOON + 9 * DAY) for _ in range(6)].count("queued") <= 5
 
 
-@pytest.mark.parametrize("choice", ["lax", PrivacyLevel(max_values=0)])
-def test_a_privacy_level_that_is_none_is_refused(choice: str | PrivacyLevel) -> None:
-    with pytest.raises(ParameterError, match="privacy_level"):
-        PrivacyLevel.of(choice)
+def test_a_privacy_level_that_is_none_is_refused() -> None:
+    with pytest.raises(ParameterError, match="privacy_level = 'lax'"):
+        PrivacyLevel.of("lax")
+
+
+@pytest.mark.parametrize("bound", [0, -1.0, math.nan, "3", True])
+def test_a_bound_that_is_not_a_positive_number_is_refused(bound: object) -> None:
+    with pytest.raises(ParameterError, match=r"max_values = .* is not a number above 0"):
+        PrivacyLevel(max_values=bound)  # type: ignore[arg-type]
 
 
 def test_categories_without_a_fallback_need_a_place_each(make_state: MakeState) -> None:
