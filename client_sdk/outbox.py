@@ -60,12 +60,11 @@ class Outbox:
 
     def settle(self, batch: StoredBatch, answer: Answer) -> None:
         """Forget a batch that was answered; count what became of each report, by metric."""
-        reports = read_body(batch.body, json=batch.json).reports
+        groups = read_body(batch.body, json=batch.json).groups
+        metrics = [group.metric for group in groups for _ in group.rows]
         outcomes = Counter(
-            f"accepted:{report.metric}"
-            if result.accepted
-            else f"refused:{report.metric}:{result.reason}"
-            for report, result in zip(reports, answer.results, strict=True)
+            f"accepted:{metric}" if result.accepted else f"refused:{metric}:{result.reason}"
+            for metric, result in zip(metrics, answer.results, strict=True)
         )
         self._forget(batch, outcomes)
 

@@ -14,14 +14,9 @@ from typing import TYPE_CHECKING
 from client_sdk.address import check_key, split_url
 from client_sdk.answers import Answer, failure, read_answer
 from client_sdk.errors import TransportError
-from rappor_core.report import (
-    BINARY_CONTENT_TYPE,
-    JSON_CONTENT_TYPE,
-    WIRE_VERSION,
-    Batch,
-    encode_binary,
-    encode_json,
-)
+from rappor_core.report import BINARY_CONTENT_TYPE, JSON_CONTENT_TYPE, WIRE_VERSION, Batch
+from rappor_core.report_binary import encode_binary
+from rappor_core.report_json import encode_json
 
 if TYPE_CHECKING:
     import ssl

@@ -293,7 +293,7 @@ def test_a_body_says_nothing_by_its_order(metrics: MetricsFile) -> None:
     reports = [encoder.encode("homepage", value, EPOCH) for value in "abcdefgh"]
     one = make_body(bytes(16), reports)
     assert make_body(bytes(16), reversed(reports)) == one
-    assert Counter(read_body(one, json=False).reports) == Counter(reports)
+    assert Counter(read_body(one, json=False).ungrouped().reports) == Counter(reports)
     with pytest.raises(WireFormatError, match="gzip"):
         read_body(b"no", json=False)
 

@@ -21,7 +21,9 @@ from collector.store.engine import Database, make_engine
 from collector.store.schema import prepare
 from rappor_core.metrics import Metric
 from rappor_core.params import RapporParams
-from rappor_core.report import Report, decode_groups, encode_json, make_batch
+from rappor_core.report import Report, make_batch
+from rappor_core.report_compact import decode_groups
+from rappor_core.report_json import encode_json
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 TODAY = NOON.date()
