@@ -14,6 +14,7 @@ import math
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
+from client_sdk.days import PERIOD_DAYS
 from client_sdk.privacy_level import PrivacyLevel
 from client_sdk.state import Entry, Line, State
 from rappor_core.frozen import Frozen
@@ -23,7 +24,6 @@ from rappor_core.params import RapporParams
 if TYPE_CHECKING:
     from client_sdk.device import MetricDevice
 
-PERIOD_DAYS = {"day": 1, "week": 7, "month": 28}  # the shortest that each can be
 ROUNDING = 1 + 1e-9  # epsilons are computed in doubles; an equal one must not look larger
 
 

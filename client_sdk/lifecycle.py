@@ -9,8 +9,8 @@ import sqlite3
 import threading
 import time
 
+from client_sdk.days import SECONDS_A_DAY
 from client_sdk.errors import StateError
-from client_sdk.recorder import SECONDS_A_DAY
 from client_sdk.session import DO_NOT_TRACK, Session, Setup
 from rappor_core.frozen import Frozen
 

@@ -14,7 +14,8 @@ from hashlib import sha256, shake_256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from client_sdk.transport import GZIP, REPORTS_PATH
+from client_sdk.batches import GZIP
+from client_sdk.transport import REPORTS_PATH
 from rappor_core.errors import WireFormatError
 from rappor_core.metrics import Metric
 from rappor_core.report import Batch, Report

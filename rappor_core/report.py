@@ -10,7 +10,7 @@ those report by report.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import date
 from typing import Any, NamedTuple
 
@@ -89,24 +89,6 @@ def make_batch(batch_id: bytes, reports: Iterable[Report]) -> Batch:
     if len(batch_id) != 16:
         raise WireFormatError(f"a batch id has 16 bytes, not {len(batch_id)}")
     return Batch(batch_id.hex(), tuple(reports))
-
-
-def bits_to_bytes(bits: int, num_bits: int) -> bytes:
-    """k bits held in an integer, as the wire's bytes (bit i is bit i % 8 of byte i // 8)."""
-    return bits.to_bytes((num_bits + 7) // 8, "little")
-
-
-def bits_from_bytes(data: bytes) -> int:
-    """The inverse of `bits_to_bytes`."""
-    return int.from_bytes(data, "little")
-
-
-def set_bits(bits: int) -> Iterator[int]:
-    """Positions of the bits that are set, lowest first."""
-    while bits:
-        lowest = bits & -bits
-        yield lowest.bit_length() - 1
-        bits ^= lowest
 
 
 def check_metric(name: Any) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from client_sdk.days import last_day, period_number
 from client_sdk.device import MetricDevice
 from client_sdk.errors import StateChangedError, UnknownMetricError
 from client_sdk.identity import new_secret
@@ -17,7 +18,7 @@ from client_sdk.ledger import committed, entry_spent, spent
 from client_sdk.memory_state import MemoryState
 from client_sdk.privacy_level import PrivacyLevel
 from client_sdk.randomness import system_randomness
-from client_sdk.recorder import Recorder, last_day, period_number
+from client_sdk.recorder import Recorder
 from client_sdk.sqlite_state import SqliteState
 from client_sdk.state import State
 from client_sdk.witness import Witness

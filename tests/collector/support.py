@@ -84,6 +84,11 @@ class Sender:
         return encode_json(make_batch(batch_id or os.urandom(16), reports))
 
 
+def set_bits(bits: bytes) -> list[int]:
+    """Positions of the bits that are set: bit i is bit i % 8 of byte i // 8."""
+    return [i for i in range(8 * len(bits)) if bits[i // 8] >> (i % 8) & 1]
+
+
 def submission(body: bytes) -> Submission:
     """What the route makes of a JSON body."""
     batch = decode_groups(body, "application/json")

@@ -57,14 +57,6 @@ def test_a_cut_binary_batch_is_refused(batch: Batch, data: st.DataObject) -> Non
         decode_binary(body + b"\0")
 
 
-@given(st.integers(0, 2**128 - 1))
-def test_bits_and_bytes(bits: int) -> None:
-    data = wire.bits_to_bytes(bits, 128)
-    assert wire.bits_from_bytes(data) == bits
-    by_the_rule = {i for i in range(128) if data[i // 8] >> (i % 8) & 1}
-    assert set(wire.set_bits(bits)) == by_the_rule
-
-
 @pytest.mark.parametrize("vector", json.loads((VECTORS / "batches.json").read_text()))
 def test_golden_batches(vector: dict[str, str]) -> None:
     batch = decode_json(vector["json"].encode()).ungrouped()
