@@ -27,26 +27,28 @@ _START_SECONDS = 30.0
 def serve(settings: Settings) -> None:
     """Serve until a signal comes; then take nothing new, finish what has begun, and return.
 
-    Raises CollectorError when it does not start; the log says why.
+    Raises SettingsError where the address cannot be listened on, and CollectorError when it does
+    not start; the log says why.
     """
     prepare_database(settings)  # what is wrong is said before a port is taken
+    listener = _listen(settings)
     if settings.workers > 1:
-        _serve_many(settings)
+        _serve_many(settings, listener)
         return
     server = _Server(_config(create_app(settings), settings))
-    server.run()
+    server.run(sockets=[listener])
     if not server.started:
         raise CollectorError("the collector did not start; the reason is in the log above")
 
 
-def _serve_many(settings: Settings) -> None:
+def _serve_many(settings: Settings, listener: socket.socket) -> None:
     """Several processes on one port, started anew when one dies. They read the environment."""
     given = settings.model_dump(mode="json", exclude_none=True, exclude_unset=True)
     os.environ.update({f"RAPPOR_{name.upper()}": str(value) for name, value in given.items()})
     with tempfile.TemporaryDirectory(prefix="rappor-metrics-") as folder:
         os.environ[MULTIPROCESS_DIR] = folder  # the workers add up their counts through files
-        config = _config("collector.server:app_of_worker", settings)
-        Multiprocess(config, sockets=[config.bind_socket()]).run()
+        listener.set_inheritable(True)
+        Multiprocess(_config("collector.server:app_of_worker", settings), sockets=[listener]).run()
 
 
 def app_of_worker() -> FastAPI:

@@ -17,7 +17,8 @@ from collector.service.acceptance import Refusal
 from collector.service.access import Scope as KeyScope
 from collector.service.keeper import MAX_AGE_OF_UNKNOWN
 from collector.service.writing import Receipt, Submission
-from rappor_core.report import WIRE_VERSION, decode_groups
+from rappor_core.report import WIRE_VERSION
+from rappor_core.report_compact import decode_groups
 
 _ACCEPTED = '{"status":"accepted"}'
 _LARGE_BODY = 64 << 10  # decoded on another thread, so that small ones need not wait

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -17,7 +18,8 @@ import pytest
 
 from rappor_cli.main import main
 from rappor_core.aggregate import Aggregate
-from rappor_core.report import encode_binary, make_batch
+from rappor_core.report import make_batch
+from rappor_core.report_binary import encode_binary
 from tests.collector.crash import await_ready, free_port
 from tests.collector.support import Sender
 
@@ -204,3 +206,11 @@ def test_every_setting_can_come_from_a_file_or_the_environment(
     monkeypatch.setenv("RAPPOR_SETTINGS", "/nowhere")
     with pytest.raises(SettingsError, match="no such file"):
         load_settings()
+
+
+def test_serve_on_a_port_that_is_taken_says_so(run: Run) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = run("serve", "--database", "sqlite:///r.sqlite", "--port", str(port))
+    assert done.returncode == 1
+    assert f"rappor serve: cannot listen on 127.0.0.1:{port}: " in done.stderr
