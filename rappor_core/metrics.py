@@ -122,17 +122,18 @@ class Metric(Frozen):
 
         Raises ValueRefusedError; the message names the type and the metric, never the value.
         """
-        if self.kind == "boolean":
+        encoding = self.params.encoding
+        if encoding == "boolean":
             if type(value) is not bool:
                 raise self._wrong_type(value, "True or False")
             return int(value)
         if not isinstance(value, str):
             raise self._wrong_type(value, "a string")
-        if self.location is not None and self.params.encoding == "one_hot":
+        if encoding != "one_hot":
+            return bloom_bits(normalise(value), cohort, self.params)
+        if self.location is not None:
             domain = self.location.domain
             return 1 << domain.get(value, domain[OTHER])
-        if self.kind in ("string", "location"):
-            return bloom_bits(normalise(value), cohort, self.params)
         category = canonical(value)
         if category not in self.categories:
             raise ValueRefusedError(
