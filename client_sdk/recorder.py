@@ -15,7 +15,7 @@ from client_sdk.errors import StateChangedError, UnknownMetricError
 from client_sdk.ledger import Ledger
 from client_sdk.privacy_level import PrivacyLevel
 from client_sdk.randomness import Randomness, system_randomness
-from client_sdk.state import LIFE, Draft, Source, State, Stored
+from client_sdk.state import Draft, Limits, Source, State, Stored
 from rappor_core.metrics import Metric
 
 Outcome = Literal["queued", "queued_fallback", "full", "expired", "closed"]
@@ -167,7 +167,7 @@ class Way:
         self.fallback = 0
         self.last_day = day_of(device.metric.expires)
         self._per_period = per_period
-        self._limits: tuple[tuple[int, int], ...] = ()
+        self._limits = Limits(0, 0, None)
         self._limits_day: int | None = None
 
     def replaced(self, bits: int) -> int:
@@ -176,11 +176,11 @@ class Way:
             return bits
         return self.fallback
 
-    def limits(self, day: int) -> tuple[tuple[int, int], ...]:
-        """Limits on the number of reports, for a day: of its period, and for life."""
+    def limits(self, day: int) -> Limits:
+        """Limits on the number of reports, for a day."""
         if day != self._limits_day:
             metric = self.device.metric
-            period = period_number(metric.period, day), self._per_period
-            life = () if metric.max_reports is None else ((LIFE, metric.max_reports),)
-            self._limits, self._limits_day = (period, *life), day
+            period = period_number(metric.period, day)
+            self._limits = Limits(period, self._per_period, metric.max_reports)
+            self._limits_day = day
         return self._limits

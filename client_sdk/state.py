@@ -82,6 +82,17 @@ class Draft(NamedTuple):
     bits: bytes
 
 
+class Limits(NamedTuple):
+    """How many reports of a metric there may be. period: its number, with at most `most` in it.
+
+    most_ever: for life, or None.
+    """
+
+    period: int
+    most: int
+    most_ever: int | None
+
+
 class State(Protocol):
     """What the ledger and the recorder ask of a store."""
 
@@ -97,10 +108,9 @@ class State(Protocol):
     def source(self, source: Source) -> int:
         """The number of a source, remembered from the first call on."""
 
-    def add_report(self, draft: Draft, metric: str, limits: tuple[tuple[int, int], ...]) -> Stored:
+    def add_report(self, draft: Draft, metric: str, limits: Limits) -> Stored:
         """Queue one report, in one commit, or nothing at all.
 
-        limits: pairs of a period's number and the most reports of `metric` in it.
         `full` when a limit is reached; `not_memoised` when the ledger does not hold the digest.
         """
 
