@@ -9,7 +9,7 @@ least-squares fit on the simplex.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -30,7 +30,7 @@ STRENGTHS = (20.0, 10.0, 5.0, 2.0, 1.0, 0.5, 0.2, 0.1, 0.05, 0.02)
 USUAL_STRENGTH = 0.1
 MOST_CELLS_FOR_EVIDENCE = 4_500  # it takes a dense matrix of the cells
 _ANCHOR = 0.003  # keeps the level of a component of the graph from drifting; 1 for a lone cell
-_HOPELESS = 10.0  # nats below the best evidence
+_CLEARLY = 3.0  # nats of evidence
 _SETTLED = 1e-4  # nats that a further step would gain
 _STEPS = 40  # before the metric of the descent is taken afresh
 _ROUNDS = 25
@@ -123,22 +123,21 @@ def _structure(graph: Graph, laplacian: Any | None, size: int) -> Any:
 
 
 def _most_probable(question: _Question, laplacian: Any | None) -> Field:
-    """The fit of the highest evidence among all graphs and strengths.
+    """The fit of the highest evidence; one that takes cells for alike must be clearly higher.
 
-    The evidence hardly exceeds -loss, so that most fits need no determinant.
+    The evidence is at most -loss, so that most fits need no determinant.
     """
+    information = question.information()
     graphs: tuple[Graph, ...] = ("alike",) if laplacian is None else ("neighbours", "alike")
-    information, highest, best = question.information(), -np.inf, None
+    best, to_beat = None, -np.inf
     for graph in graphs:
         structure = _structure(graph, laplacian, question.size)
-        constant = 0.5 * _log_determinant(structure.toarray())
-        fits = list(_anneal(question, Belief(graph, min(STRENGTHS)), structure))
+        fits = list(_anneal(question, Belief(graph, STRENGTHS[-1]), structure))
         for fit in reversed(fits):
-            if -fit.loss < highest - _HOPELESS:
-                continue
-            evidence = constant + _evidence(question, information, fit, structure)
-            if evidence > highest:
-                highest, best = evidence, fit
+            evidence = _evidence(question, information, fit, structure, to_beat)
+            if evidence > to_beat:
+                best, to_beat = fit, evidence
+        to_beat += _CLEARLY
     if best is None:
         raise ConvergenceError(
             f"no strength of {STRENGTHS[-1]} to {STRENGTHS[0]} gives the map a maximum; "
@@ -175,7 +174,7 @@ def _fit(question: _Question, belief: Belief, structure: Any, start: Floats) -> 
         return value + 0.5 * float(centred @ pull), slope
 
     for _ in range(_ROUNDS):
-        metric = _factor(precision, softmax(start) ** 2 * information)
+        metric = _factor(precision + sparse.diags_array(softmax(start) ** 2 * information)).solve
         start, loss, steps = descend(objective, start, metric, _SETTLED, _STEPS)
         if steps < _STEPS:
             break
@@ -187,31 +186,36 @@ def _fit(question: _Question, belief: Belief, structure: Any, start: Floats) -> 
     return Field(softmax(start), start - start.mean(), belief, loss)
 
 
-def _factor(precision: Any, diagonal: Floats) -> Callable[[Floats], Floats]:
-    """Solve with precision + diag(diagonal), sparse, symmetric and positive definite."""
-    matrix = (precision + sparse.diags_array(diagonal)).tocsc()
-    factor = splu(matrix, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0,
-                  options={"SymmetricMode": True})  # fmt: skip
-    return factor.solve  # type: ignore[no-any-return]
+def _factor(matrix: Any) -> Any:
+    """Factors of a matrix that is sparse, symmetric and positive definite."""
+    return splu(matrix.tocsc(), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0,
+                options={"SymmetricMode": True})  # fmt: skip
 
 
-def _evidence(question: _Question, information: Floats, fit: Field, structure: Any) -> float:
-    """Log evidence by Laplace's approximation, without the determinant of the structure.
+def _evidence(
+    question: _Question, information: Floats, fit: Field, structure: Any, to_beat: float
+) -> float:
+    """Log evidence by Laplace's approximation; -inf where it is below `to_beat`.
 
-    The curvature is that of the posterior itself. Its expectation (Gauss-Newton) lacks what the
-    residuals add, and at a weak prior takes a map of spikes for the more probable by tens of nats.
-    -inf where the fit is not at a maximum.
+    Both curvatures count, and the larger volume is not believed. The expected one (Gauss-Newton)
+    lacks what the residuals add: at a weak prior it takes spikes of noise for more probable than
+    the truth, by tens of nats. The posterior's own is too small where a summit is about to split.
     """
-    x = fit.shares
+    if -fit.loss < to_beat:
+        return -np.inf
+    prior, x = fit.belief.strength * structure, fit.shares
+    height = 0.5 * float(np.log(_factor(prior).U.diagonal()).sum()) - fit.loss
     _, slope = question.misfit(x)
     mean = information @ x
-    curvature = (information - mean[:, None] - mean[None, :] + float(x @ mean)) * np.outer(x, x)
+    expected = (information - mean[:, None] - mean[None, :] + float(x @ mean)) * np.outer(x, x)
+    expected += prior.toarray()
+    evidence = height - 0.5 * _log_determinant(expected.copy())
+    if evidence < to_beat:
+        return -np.inf
     bend = x * (slope - float(x @ slope))
-    curvature -= np.outer(x, bend) + np.outer(bend, x)
-    curvature[np.diag_indices_from(curvature)] += bend
-    curvature += (fit.belief.strength * structure).toarray()
-    half = 0.5 * _log_determinant(curvature)
-    return 0.5 * len(x) * float(np.log(fit.belief.strength)) - fit.loss - half
+    expected -= np.outer(x, bend) + np.outer(bend, x)
+    expected[np.diag_indices_from(expected)] += bend
+    return min(evidence, height - 0.5 * _log_determinant(expected))
 
 
 def _log_determinant(matrix: Floats) -> float:
