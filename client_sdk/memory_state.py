@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import date
 
-from client_sdk.state import LIFE, Draft, Entry, Identity, Line, Source, Stored
+from client_sdk.state import LIFE, Draft, Entry, Identity, Limit, Line, Source, Stored
 from rappor_core.report import EPOCH, Report
 
 
@@ -63,16 +63,19 @@ class MemoryState:
         """See `State`."""
         return self._sources.setdefault(source, len(self._sources))
 
-    def add_report(self, draft: Draft, metric: str, limits: tuple[tuple[int, int], ...]) -> Stored:
+    def add_report(self, draft: Draft, limits: tuple[Limit, ...]) -> Stored:
         """See `State`."""
-        for period, limit in limits:
-            if self._periods.get((metric, period), 0) >= limit:
+        for name, period, most, apart in limits:
+            near = range(max(period - apart, 0), period + apart + 1) if apart else ()
+            if self._periods.get((name, period), 0) >= most or any(
+                (name, other) in self._periods for other in near
+            ):
                 return "full"
         entry = self._entries.get(draft.digest)
         if entry is None:
             return "not_memoised"
-        for period, _ in limits:
-            self._periods[metric, period] = self._periods.get((metric, period), 0) + 1
+        for name, period, *_ in limits:
+            self._periods[name, period] = self._periods.get((name, period), 0) + 1
         self._entries[draft.digest] = entry._replace(reports=entry.reports + 1)
         self._queue.append(draft)
         return "queued"

@@ -17,7 +17,7 @@ from typing import Any
 from client_sdk.errors import StateError
 from client_sdk.identity import secret_check
 from client_sdk.schema import connect
-from client_sdk.state import LIFE, Draft, Entry, Identity, Line, Source, Stored
+from client_sdk.state import LIFE, Draft, Entry, Identity, Limit, Line, Source, Stored
 from client_sdk.witness import Seen, Witness
 
 COUNT_IN_PERIOD = """
@@ -32,6 +32,7 @@ ENTRIES = """
            reports + (SELECT count(*) FROM queue WHERE queue.entry = entries.id)
     FROM entries WHERE line = ? ORDER BY id
 """
+TOO_NEAR = "SELECT 1 FROM periods WHERE metric = ? AND period BETWEEN ? AND ? AND reports > 0"
 KEPT_PERIODS = 64  # of each metric: far more than can still be reported on
 ADVANCE = 1_000  # one in so many of a limit is counted in advance, if that comes to two or more
 
@@ -87,14 +88,14 @@ class SqliteState:
                 [(*key, left) for key, left in self._advance.items() if left],
             )
 
-    def add_report(self, draft: Draft, metric: str, limits: tuple[tuple[int, int], ...]) -> Stored:
+    def add_report(self, draft: Draft, limits: tuple[Limit, ...]) -> Stored:
         """See `State`. The one write of `Client.record`: three statements, one commit."""
         with self.lock:
             execute = (self._open or self.database).execute
             execute("BEGIN IMMEDIATE")
             try:
-                for period, limit in limits:
-                    if not self._count_in_period(execute, metric, period, limit):
+                for limit in limits:
+                    if not self._count_in_period(execute, limit):
                         execute("ROLLBACK")
                         self._advance.clear()
                         return "full"
@@ -110,25 +111,26 @@ class SqliteState:
                 raise
         return "queued"
 
-    def _count_in_period(
-        self, execute: Callable[..., sqlite3.Cursor], metric: str, period: int, limit: int
-    ) -> bool:
+    def _count_in_period(self, execute: Callable[..., sqlite3.Cursor], limit: Limit) -> bool:
         """Count one report against a limit; False when it is reached.
 
         A large limit is counted some reports in advance, which saves most commits a page. A process
         that is killed loses what it had in advance, at most a thousandth of the limit.
         """
-        key = metric, period
+        name, period, most, apart = limit
+        if apart and execute(TOO_NEAR, (name, max(period - apart, 0), period + apart)).fetchone():
+            return False
+        key = name, period
         left = self._advance.get(key, 0)
         if left:
             self._advance[key] = left - 1
             return True
-        step = max(1, limit // ADVANCE)
-        if execute(COUNT_IN_PERIOD, (metric, period, step, limit)).rowcount:
+        step = max(1, most // ADVANCE)
+        if execute(COUNT_IN_PERIOD, (name, period, step, most)).rowcount:
             if step > 1:
                 self._advance[key] = step - 1
             return True
-        return step > 1 and execute(COUNT_IN_PERIOD, (metric, period, 1, limit)).rowcount > 0
+        return step > 1 and execute(COUNT_IN_PERIOD, (name, period, 1, most)).rowcount > 0
 
     @contextmanager
     def transaction(self, *, durable: bool = False) -> Iterator[sqlite3.Connection]:

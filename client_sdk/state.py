@@ -82,6 +82,18 @@ class Draft(NamedTuple):
     bits: bytes
 
 
+class Limit(NamedTuple):
+    """At most `most` reports counted under `name` in a period (LIFE: in all of them together).
+
+    apart: and none in so many periods before and after it.
+    """
+
+    name: str
+    period: int
+    most: int
+    apart: int = 0
+
+
 class State(Protocol):
     """What the ledger and the recorder ask of a store."""
 
@@ -97,10 +109,9 @@ class State(Protocol):
     def source(self, source: Source) -> int:
         """The number of a source, remembered from the first call on."""
 
-    def add_report(self, draft: Draft, metric: str, limits: tuple[tuple[int, int], ...]) -> Stored:
-        """Queue one report, in one commit, or nothing at all.
+    def add_report(self, draft: Draft, limits: tuple[Limit, ...]) -> Stored:
+        """Queue one report, and count it against its limits, in one commit; or nothing at all.
 
-        limits: pairs of a period's number and the most reports of `metric` in it.
         `full` when a limit is reached; `not_memoised` when the ledger does not hold the digest.
         """
 
