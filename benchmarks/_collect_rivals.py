@@ -26,7 +26,8 @@ from collector.settings import Settings, load_settings
 from collector.store.engine import Database, make_engine
 from collector.store.schema import prepare
 from rappor_core.metrics_file import load_metrics
-from rappor_core.report import BINARY_CONTENT_TYPE, decode_groups
+from rappor_core.report import BINARY_CONTENT_TYPE
+from rappor_core.report_compact import decode_groups
 
 
 class ReportModel(BaseModel):

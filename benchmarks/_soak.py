@@ -27,7 +27,8 @@ from typing import Any
 import httpx
 import psutil
 
-from rappor_core.report import BINARY_CONTENT_TYPE, Report, encode_binary, make_batch
+from rappor_core.report import BINARY_CONTENT_TYPE, Report, make_batch
+from rappor_core.report_binary import encode_binary
 
 sys.path.insert(0, str(Path(__file__).parent))
 from collect import metric, server

@@ -1,7 +1,8 @@
 """What embedding the client costs an app: import, open, record, memory, size.
 
-Imports are measured in fresh processes, rivals in turn: a bare interpreter that imports mmh3, the
-SDKs of sentry and OpenTelemetry, and ours, alone and with an open state. They run in a virtual
+Imports are measured in fresh processes, rivals in turn, in processor time (user and system) and in
+elapsed time: a bare interpreter that imports mmh3, the SDKs of sentry and OpenTelemetry, and ours,
+alone and with an open state. All are compiled before, as pip does. They run in a virtual
 environment made for the purpose (needs pip), or in `--peers PYTHON`, an interpreter that has mmh3,
 sentry-sdk and opentelemetry-sdk.
 
@@ -98,27 +99,38 @@ def report_imports(python: Path, processes: int, scratch: Path) -> None:
         "mmh3": "import mmh3",
         "client_sdk": "import mmh3, client_sdk",
         "client_sdk.Client": "from client_sdk import Client",
-        "client_sdk, opened (a later start)": opening,
+        "client_sdk, opened (later starts)": opening,
         "sentry_sdk": "import sentry_sdk",
         "opentelemetry.sdk.trace": "import opentelemetry.sdk.trace",
         "opentelemetry.sdk.metrics": "import opentelemetry.sdk.metrics",
     }
-    times: dict[str, list[float]] = {name: [] for name in programs}
-    for _ in range(processes + 1):
+    times: dict[str, list[tuple[float, float]]] = {name: [] for name in programs}
+    for _ in range(processes + 1):  # the first, which may have to compile, is left out
         for name, program in programs.items():
             times[name].append(milliseconds(python, program))
-    bare = statistics.median(times["mmh3"][1:])
-    print(f"import, ms over a bare interpreter with mmh3 ({bare:.1f} ms), {processes} processes:")
+    bare = [statistics.median(column) for column in zip(*times["mmh3"][1:], strict=True)]
+    print(
+        f"import, ms over a bare interpreter with mmh3 ({bare[0]:.1f} of processor time, "
+        f"{bare[1]:.1f} elapsed), {processes} processes:"
+    )
     for name, measured in times.items():
-        low, middle, high = (cut - bare for cut in statistics.quantiles(measured[1:], n=4))
-        print(f"  {name:36} {middle:6.1f} ({low:.1f} to {high:.1f})")
+        columns = zip(zip(*measured[1:], strict=True), bare, strict=True)
+        cuts = [[cut - least for cut in statistics.quantiles(c, n=4)] for c, least in columns]
+        texts = [f"{middle:6.1f} ({low:.1f} to {high:.1f})" for low, middle, high in cuts]
+        print(f"  {name:36} processor {texts[0]:24} elapsed {texts[1]}")
 
 
-def milliseconds(python: Path, program: str) -> float:
+def milliseconds(python: Path, program: str) -> tuple[float, float]:
+    """Processor time and elapsed time of one fresh process."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     start = time.perf_counter()
-    subprocess.run([python, "-c", program], check=True, env=environment)
-    return (time.perf_counter() - start) * 1e3
+    process = os.posix_spawn(python, [python, "-c", program], environment)
+    _, status, usage = os.wait4(process, 0)
+    elapsed = time.perf_counter() - start
+    if status != 0:
+        raise SystemExit(f"{python} -c {program!r} failed with status {status}")
+    return (usage.ru_utime + usage.ru_stime) * 1e3, elapsed * 1e3
 
 
 def report_records(scratch: Path, limit: int) -> None:

@@ -34,14 +34,9 @@ import uvloop
 
 from rappor_core.metrics import Metric
 from rappor_core.metrics_file import parse_metrics
-from rappor_core.report import (
-    BINARY_CONTENT_TYPE,
-    JSON_CONTENT_TYPE,
-    Report,
-    encode_binary,
-    encode_json,
-    make_batch,
-)
+from rappor_core.report import BINARY_CONTENT_TYPE, JSON_CONTENT_TYPE, Report, make_batch
+from rappor_core.report_binary import encode_binary
+from rappor_core.report_json import encode_json
 
 METRICS = """
 [metrics.homepage]

@@ -14,19 +14,20 @@ import math
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
+from client_sdk.days import PERIOD_DAYS
 from client_sdk.privacy_level import PrivacyLevel
 from client_sdk.state import Entry, Line, State
+from rappor_core.frozen import Frozen
 from rappor_core.metrics import Metric
 from rappor_core.params import RapporParams
 
 if TYPE_CHECKING:
     from client_sdk.device import MetricDevice
 
-PERIOD_DAYS = {"day": 1, "week": 7, "month": 28}  # the shortest that each can be
 ROUNDING = 1 + 1e-9  # epsilons are computed in doubles; an equal one must not look larger
 
 
-class Promise(NamedTuple):
+class Promise(Frozen):
     """What a metric promised when this device first used it; epsilons in nats."""
 
     epsilon_infinity: float
@@ -50,12 +51,12 @@ class Promise(NamedTuple):
 
     def weaker_than(self, first: Promise) -> list[str]:
         """Names of what this one promises less of than `first`."""
-        pairs = zip(self._fields, self, first, strict=True)
-        return [name for name, now, then in pairs if now > then * ROUNDING]
+        then = first.to_fields()
+        return [name for name, now in self.to_fields().items() if now > then[name] * ROUNDING]
 
     def to_json(self) -> str:
         """For the state."""
-        return json.dumps(self._asdict())
+        return json.dumps(self.to_fields())
 
     @classmethod
     def from_json(cls, text: str) -> Promise:

@@ -8,9 +8,10 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Literal
 
+from client_sdk.days import SECONDS_A_DAY
 from client_sdk.errors import StateChangedError, UnknownMetricError
 from client_sdk.local_time import Moment, moment_at, moment_of
-from client_sdk.recorder import SECONDS_A_DAY, Recorder
+from client_sdk.recorder import Recorder
 from client_sdk.state import State
 from client_sdk.visits import Visits
 from rappor_core.metrics_file import MetricsFile

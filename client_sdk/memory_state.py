@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import date
 
+from client_sdk.days import date_of
 from client_sdk.state import LIFE, Draft, Entry, Identity, Limit, Line, Source, Stored
-from rappor_core.report import EPOCH, Report
+from rappor_core.report import Report
 
 
 class MemoryState:
@@ -43,7 +43,7 @@ class MemoryState:
         """Empty the queue: its reports, in the order of recording."""
         sources = list(self._sources)
         queue, self._queue = self._queue, []
-        return [Report(*sources[d.source], _date(d.day), d.bits) for d in queue]
+        return [Report(*sources[d.source], date_of(d.day), d.bits) for d in queue]
 
     def identity(self) -> Identity:
         """See `State`."""
@@ -121,7 +121,3 @@ class MemoryState:
     def counters(self) -> dict[str, int]:
         """What was counted, by name."""
         return dict(self._counters)
-
-
-def _date(day: int) -> date:
-    return date.fromordinal(EPOCH.toordinal() + day)

@@ -7,9 +7,9 @@ A `Recorder` over a `MemoryState` is a whole device without files or threads, fo
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import date
 from typing import Literal
 
+from client_sdk.days import SECONDS_A_DAY, day_of, last_day, period_number
 from client_sdk.device import MetricDevice
 from client_sdk.errors import StateChangedError, UnknownMetricError
 from client_sdk.ledger import Ledger
@@ -17,9 +17,6 @@ from client_sdk.privacy_level import PrivacyLevel
 from client_sdk.randomness import Randomness, system_randomness
 from client_sdk.state import LIFE, Draft, Limit, Source, State, Stored
 from rappor_core.metrics import Metric
-
-SECONDS_A_DAY = 86_400
-EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
 
 Outcome = Literal["queued", "queued_fallback", "full", "expired", "closed"]
 
@@ -168,7 +165,7 @@ class Way:
         self.closed = closed
         self.full_at: frozenset[bytes] | None = None
         self.fallback = 0
-        self.last_day = device.metric.expires.toordinal() - EPOCH_ORDINAL
+        self.last_day = day_of(device.metric.expires)
         self._per_period = per_period
         self._limits: tuple[Limit, ...] = ()
         self._limits_day: int | None = None
@@ -195,27 +192,3 @@ class Way:
             life = () if metric.max_reports is None else (Limit(line, LIFE, metric.max_reports),)
             self._limits, self._limits_day = (period, *life), day
         return self._limits
-
-
-def period_number(period: str, day: int) -> int:
-    """Which period a day is in: days, weeks from Monday, or months, counted from a fixed start.
-
-    day: since 1970-01-01, UTC, 0 or more as every real clock says.
-    """
-    if period == "day":
-        return day
-    ordinal = day + EPOCH_ORDINAL
-    if period == "week":
-        return (ordinal - 1) // 7
-    date_ = date.fromordinal(ordinal)
-    return date_.year * 12 + date_.month - 1
-
-
-def last_day(period: str, number: int) -> int:
-    """The last day of a period, since 1970-01-01; the inverse of `period_number`."""
-    if period == "day":
-        return number
-    if period == "week":
-        return number * 7 + 7 - EPOCH_ORDINAL
-    year, month = divmod(number + 1, 12)
-    return date(year, month + 1, 1).toordinal() - 1 - EPOCH_ORDINAL

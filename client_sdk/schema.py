@@ -11,7 +11,6 @@ import os
 import sqlite3
 import threading
 import time
-from pathlib import Path
 
 from client_sdk.errors import StateError, StateVersionError
 
@@ -59,7 +58,7 @@ MIGRATIONS = (
 )
 
 
-def connect(path: Path) -> sqlite3.Connection:
+def connect(path: str) -> sqlite3.Connection:
     """Open a state file, new or old, brought to this version.
 
     Raises StateVersionError for a newer one, and StateError for one that cannot be used.
@@ -80,7 +79,7 @@ def connect(path: Path) -> sqlite3.Connection:
     return database
 
 
-def check_integrity(database: sqlite3.Connection, path: Path) -> None:
+def check_integrity(database: sqlite3.Connection, path: str) -> None:
     """Read every page once. Raises StateError for a damaged file."""
     try:
         found = database.execute("PRAGMA quick_check(1)").fetchone()[0]
@@ -96,26 +95,26 @@ def version_of(database: sqlite3.Connection) -> int:
     return int(version)
 
 
-def _create_private(path: Path) -> None:
+def _create_private(path: str) -> None:
     """Make the file readable by its owner alone; SQLite gives its companions the same mode.
 
     Made under another name and linked, because closing a file drops this process's locks on it:
     the state itself must never be opened and closed beside SQLite ("How To Corrupt An SQLite
     Database File", section 2.2).
     """
-    if path.exists():
+    if os.path.exists(path):
         return
-    draft = path.with_name(f"{path.name}.{os.getpid()}.{threading.get_ident()}")
+    draft = f"{path}.{os.getpid()}.{threading.get_ident()}"
     os.close(os.open(draft, os.O_RDWR | os.O_CREAT, 0o600))
     try:
         _link(draft, path)
     except FileExistsError:
         return  # another process was first
     finally:
-        draft.unlink()
+        os.unlink(draft)
 
 
-def _link(draft: Path, path: Path) -> None:
+def _link(draft: str, path: str) -> None:
     """Raises FileExistsError."""
     try:
         os.link(draft, path)
@@ -126,14 +125,14 @@ def _link(draft: Path, path: Path) -> None:
         os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
 
 
-def _open(path: Path) -> sqlite3.Connection:
+def _open(path: str) -> sqlite3.Connection:
     database = sqlite3.connect(
         path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
     )
     try:
         database.execute(f"PRAGMA page_size = {PAGE_BYTES}")
-        _enter_wal(database)
         database.execute("PRAGMA synchronous = NORMAL")
+        _enter_wal(database)
         database.execute("PRAGMA secure_delete = ON")
         database.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}").fetchall()
     except sqlite3.Error:
@@ -155,12 +154,11 @@ def _enter_wal(database: sqlite3.Connection) -> None:
         time.sleep(0.005)
 
 
-def _upgrade(database: sqlite3.Connection, path: Path) -> None:
+def _upgrade(database: sqlite3.Connection, path: str) -> None:
     version = version_of(database)
     if version == SCHEMA_VERSION:
         return
-    database.execute("PRAGMA synchronous = FULL")
-    database.execute("BEGIN IMMEDIATE")
+    database.execute("BEGIN IMMEDIATE")  # if power is lost after it, it is done again
     try:
         version = version_of(database)  # another process may have been first
         if version > SCHEMA_VERSION:
@@ -178,17 +176,16 @@ def _upgrade(database: sqlite3.Connection, path: Path) -> None:
     except BaseException:
         database.execute("ROLLBACK")
         raise
-    database.execute("PRAGMA synchronous = NORMAL")
 
 
-def _unusable(path: Path, error: Exception) -> StateError:
+def _unusable(path: str, error: Exception) -> StateError:
     """Whether the file itself is bad, or the place where it lies."""
     if isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError):
         return _damaged(path, str(error))
     return StateError(f"{path} cannot be used: {error}")
 
 
-def _damaged(path: Path, found: str) -> StateError:
+def _damaged(path: str, found: str) -> StateError:
     return StateError(
         f"{path} is damaged ({found}); call reset() to start anew, with a new secret, which spends "
         "the privacy budget again",

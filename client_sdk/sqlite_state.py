@@ -11,7 +11,6 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import Any
 
 from client_sdk.errors import StateError
@@ -44,7 +43,7 @@ class SqliteState:
     witness: told of each change of the generation.
     """
 
-    def __init__(self, path: Path, lock: threading.RLock, witness: Witness) -> None:
+    def __init__(self, path: str, lock: threading.RLock, witness: Witness) -> None:
         """Open or create the file. Raises StateError."""
         self.path = path
         self.lock = lock

@@ -10,16 +10,15 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from client_sdk.days import PERIOD_DAYS, last_day, period_number
 from client_sdk.duty import Duty, duty_of
 from client_sdk.dwell import OUTSIDE, Dwell, Periods, Place
-from client_sdk.local_time import SECONDS_AN_HOUR, Moment, is_weekend, last_day
-from client_sdk.recorder import period_number
+from client_sdk.local_time import SECONDS_AN_HOUR, Moment, is_weekend
 from rappor_core.errors import ParameterError, ValueRefusedError
 from rappor_core.grid import OTHER, PAIR_SEPARATOR, Grid
 from rappor_core.metrics import Metric
 
 SHORTEST = 1.0  # seconds that a fix counts at least, so that a lone one is not lost
-PERIOD_DAYS = {"day": 1, "week": 7, "month": 28}
 
 Send = Callable[[str, str, int], None]  # sub-metric, value, day since 1970-01-01
 

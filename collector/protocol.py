@@ -42,7 +42,6 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         """The first byte of a request."""
         self._in_head = True
         self._head_bytes = 0
-        self._start_timer()
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
@@ -52,12 +51,18 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         super().on_headers_complete()
 
     def data_received(self, data: bytes) -> None:
-        """Feed the parser; refuse a head that grows beyond the bound."""
+        """Feed the parser; refuse a head that grows beyond the bound.
+
+        A head that came whole needs no timer, and most do. What follows an answer (a body that
+        nobody waits for, empty lines) has the time of a head, too.
+        """
         self._head_bytes += len(data)
         super().data_received(data)
         if self._in_head and self._head_bytes > MAX_HEAD_BYTES:
             self.transport.write(_TOO_LARGE)
             self.transport.close()
+        elif self._in_head or self.cycle.response_complete:
+            self._start_timer()
 
     def _start_timer(self) -> None:
         if self._head_timer is None:

@@ -6,12 +6,13 @@ import json
 import math
 import re
 from collections.abc import Mapping, Set
-from dataclasses import dataclass, fields
 from datetime import date
+from functools import cached_property
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from rappor_core.errors import MetricsFileError, ParameterError, ValueRefusedError, shown
+from rappor_core.frozen import Frozen
 from rappor_core.hashing import bloom_bits, canonical, normalise
 from rappor_core.params import Encoding, RapporParams
 from rappor_core.reserved import OTHER
@@ -37,8 +38,7 @@ _ENCODINGS: dict[str, tuple[Encoding, ...]] = {
 _NAME = re.compile(r"[a-z][a-z0-9_.-]{0,63}", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class Metric:
+class Metric(Frozen):
     """A declared metric.
 
     kind: `string` (Bloom filter), `category` (one bit each of `categories`), `boolean` (one bit) or
@@ -229,7 +229,7 @@ class Metric:
             meaning |= {"location": self.location.meaning, "period": self.period}
         return meaning
 
-    @property
+    @cached_property
     def params_id(self) -> str:
         """32 hexadecimal digits: the first half of SHA-256 over `meaning` as canonical JSON.
 
@@ -271,7 +271,7 @@ class Metric:
 
     def to_dict(self) -> dict[str, Any]:
         """The definition in plain values, for JSON; `from_dict` is the inverse."""
-        definition = {field.name: getattr(self, field.name) for field in fields(self)}
+        definition = self.to_fields()
         definition["expires"] = self.expires.isoformat()
         definition["categories"] = list(self.categories)
         definition["params"] = self.params.to_dict()
@@ -286,7 +286,7 @@ class Metric:
     @classmethod
     def from_dict(cls, definition: Mapping[str, Any]) -> Metric:
         """Read `to_dict`'s form. Raises MetricsFileError that names what is wrong."""
-        expected = {field.name for field in fields(cls)}
+        expected = set(cls.field_names)
         if definition.get("kind") != "location":
             expected.remove("location")
         if "no_data" not in definition:

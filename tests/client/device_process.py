@@ -20,7 +20,7 @@ def main(state_dir: str, collector: str, metrics: str, number: int, what: str = 
             collector=collector,
             consent=True,
             development=True,
-            delivery=Delivery(mean_delay=0, first_pause=0.05, timeout=2, batch_reports=7),
+            delivery=Delivery(mean_delay=0, first_pause=0.05, timeout=10, batch_reports=7),
         )
 
     client = open_client()
@@ -37,6 +37,8 @@ def main(state_dir: str, collector: str, metrics: str, number: int, what: str = 
         client.flush(0.3)
         print("leaving", flush=True)
         return
+    if what == "flush":
+        client.flush(20)  # so that closing breaks off no exchange
     client.close()
     print("closed", flush=True)
 

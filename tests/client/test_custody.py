@@ -30,11 +30,13 @@ def secret_of(client: Any) -> bytes:
     return client._life.session.state.identity().secret
 
 
-def used(open_client: Any) -> bytes:
-    """A state that has memoised a value; returns its secret."""
+def used(open_client: Any, value: str = "a") -> bytes:
+    """A state that has memoised a value, and that nobody has open; returns its secret."""
     with open_client(delivery=QUIET) as client:
-        assert client.record("homepage", "a")
-        return secret_of(client)
+        assert client.record("homepage", value)
+        secret, worker = secret_of(client), client._life.session.worker
+    worker._thread.join(10)  # `close` waits for a tenth of a second alone
+    return secret
 
 
 def test_the_secret_is_made_once(open_client: Any) -> None:
@@ -129,8 +131,7 @@ def test_a_state_rolled_back_to_before_a_value_was_memoised(
 ) -> None:
     secret = used(open_client)
     shutil.copy(state_dir / "state.sqlite", tmp_path / "backup")
-    with open_client(delivery=QUIET) as client:
-        assert client.record("homepage", "b")
+    used(open_client, "b")
     shutil.copy(tmp_path / "backup", state_dir / "state.sqlite")
     tombstone = quiet_until_reset(open_client, "state_rolled_back", secret)
     assert tombstone["ledger"]["homepage"]["values"] == 2

@@ -26,7 +26,7 @@ from rappor_core.report import Batch
 
 REPORTS = 300
 AT_ONCE = Delivery(mean_delay=0, first_pause=0.05, timeout=2)
-WHEN_FLUSHED = AT_ONCE._replace(mean_delay=3600.0)
+WHEN_FLUSHED = AT_ONCE.replace(mean_delay=3600.0)
 
 
 def record(client: Any, number: int = REPORTS) -> None:
@@ -199,7 +199,7 @@ def test_a_delay_is_kept_over_a_restart(
 def test_one_metric_a_batch_when_asked(open_client: Any, collector: MemoryCollector) -> None:
     batches: list[Batch] = []
     collector.answer = batches.append  # returns None: the batch is counted as always
-    client = open_client(delivery=WHEN_FLUSHED._replace(isolate_metrics=True))
+    client = open_client(delivery=WHEN_FLUSHED.replace(isolate_metrics=True))
     record(client, 5)
     assert client.record("theme", "dark")
     assert client.record("crashed", False)
@@ -226,7 +226,7 @@ def test_the_queue_is_bounded_oldest_first(open_client: Any, clock: Any) -> None
 
 
 def test_composed_batches_are_bounded_too(open_client: Any) -> None:
-    client = open_client(collector="http://127.0.0.1:9", delivery=AT_ONCE._replace(max_queued=150))
+    client = open_client(collector="http://127.0.0.1:9", delivery=AT_ONCE.replace(max_queued=150))
     record(client, 100)
     assert not client.flush(0.2)
     record(client, 100)
@@ -293,7 +293,7 @@ def test_a_body_says_nothing_by_its_order(metrics: MetricsFile) -> None:
     reports = [encoder.encode("homepage", value, EPOCH) for value in "abcdefgh"]
     one = make_body(bytes(16), reports)
     assert make_body(bytes(16), reversed(reports)) == one
-    assert Counter(read_body(one, json=False).reports) == Counter(reports)
+    assert Counter(read_body(one, json=False).ungrouped().reports) == Counter(reports)
     with pytest.raises(WireFormatError, match="gzip"):
         read_body(b"no", json=False)
 
@@ -349,7 +349,7 @@ def test_uniform_draws_cover_the_unit_interval() -> None:
 def test_choices_are_checked(choice: dict[str, Any]) -> None:
     (name,) = choice
     with pytest.raises(ValueError, match=name):
-        Delivery(**choice).checked()
+        Delivery(**choice)
 
 
 def test_the_thread_outlives_a_defect_and_says_so(

@@ -10,13 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from client_sdk import Client
+from client_sdk.days import EPOCH_ORDINAL, last_day, period_number
 from client_sdk.duty import duty_of
 from client_sdk.dwell import MOST_PLACES, Dwell, Periods
 from client_sdk.errors import UnknownMetricError
-from client_sdk.local_time import is_weekend, last_day, moment_at, moment_of
+from client_sdk.local_time import is_weekend, moment_at, moment_of
 from client_sdk.location import LocationRecorder
 from client_sdk.memory_state import MemoryState
-from client_sdk.recorder import EPOCH_ORDINAL, Recorder, period_number
+from client_sdk.recorder import Recorder
 from client_sdk.testing import FixedRandomness, MemoryCollector
 from client_sdk.visits import Visits
 from rappor_core.errors import ValueRefusedError

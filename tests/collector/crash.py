@@ -22,8 +22,7 @@ from pathlib import Path
 
 import httpx
 
-from rappor_core.report import bits_from_bytes, set_bits
-from tests.collector.support import Sender, make_metric
+from tests.collector.support import Sender, make_metric, set_bits
 
 METRIC = make_metric("crash", min_reports=1, num_bits=64, num_cohorts=8)
 ROOT = Path(__file__).parent.parent.parent
@@ -46,7 +45,7 @@ class Tally:
             self.reports += len(reports)
             self.duplicates += duplicate
             for report in reports:
-                for position in set_bits(bits_from_bytes(report.bits)):
+                for position in set_bits(report.bits):
                     key = (report.cohort, position)
                     self.bits[key] = self.bits.get(key, 0) + 1
 

@@ -18,7 +18,8 @@ import pytest
 
 from rappor_cli.main import main
 from rappor_core.aggregate import Aggregate
-from rappor_core.report import encode_binary, make_batch
+from rappor_core.report import make_batch
+from rappor_core.report_binary import encode_binary
 from tests.collector.crash import await_ready, free_port
 from tests.collector.support import Sender
 

@@ -19,7 +19,9 @@ import httpx
 import psutil
 import pytest
 
-from rappor_core.report import BINARY_CONTENT_TYPE, decode_json, encode_binary
+from rappor_core.report import BINARY_CONTENT_TYPE
+from rappor_core.report_binary import encode_binary
+from rappor_core.report_json import decode_json
 from tests.collector.support import (
     TODAY,
     Clock,
@@ -210,7 +212,7 @@ def test_mutated_bodies_never_break_the_collector(server: Server) -> None:
     good = sender.body(reports, b"g" * 16)
     forms = [
         (good, {"content-type": "application/json"}),
-        (encode_binary(decode_json(good)), {"content-type": BINARY_CONTENT_TYPE}),
+        (encode_binary(decode_json(good).ungrouped()), {"content-type": BINARY_CONTENT_TYPE}),
         (gzip.compress(good), {"content-type": "application/json", "content-encoding": "gzip"}),
         *((body, {"content-type": "application/json"}) for body in list(CORPUS.values())[:20]),
     ]
@@ -295,7 +297,7 @@ def test_overload_is_answered_with_503_and_when_to_come_back(serving: ServerMake
     wide = make_metric(num_bits=8 * 4096)
     with serving([wide], max_queued_bytes=1 << 20) as server:
         reports = server.sender.reports(wide, 100)
-        body = encode_binary(decode_json(server.sender.body(reports)))
+        body = encode_binary(decode_json(server.sender.body(reports)).ungrouped())
         answers = _while_the_database_is_held(server, body, 24)
     refused = [answer for answer in answers if answer.status_code == 503]
     accepted = [answer for answer in answers if answer.status_code == 200]

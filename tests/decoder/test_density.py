@@ -258,7 +258,7 @@ def test_files_hold_every_cell_and_never_call_a_hidden_one_zero(
 
 
 def test_the_page_stands_alone_and_escapes(night: Density, tmp_path: Path) -> None:
-    metric = replace(night.metric, description="<script>alert(1)</script>")
+    metric = night.metric.replace(description="<script>alert(1)</script>")
     page = render_page([replace(night, metric=metric)], [(1.0, 2.0)], ["a <b> note"])
     assert "<script>alert" not in page
     assert "a &lt;b&gt; note" in page
