@@ -119,7 +119,7 @@ def test_params_id(name: str) -> None:
 
 
 def binary(batch: dict[str, Any]) -> bytes:
-    """The binary form of a batch in JSON; neighbours alike in all but cohort and bits are grouped."""
+    """The binary form of a batch in JSON; neighbours that differ in cohort and bits are grouped."""
     groups: list[tuple[tuple[Any, ...], list[bytes]]] = []
     for report in batch["reports"]:
         bits = base64.b64decode(report["bits"], validate=True)
