@@ -15,7 +15,7 @@ from client_sdk.errors import StateChangedError, UnknownMetricError
 from client_sdk.ledger import Ledger
 from client_sdk.privacy_level import PrivacyLevel
 from client_sdk.randomness import Randomness, system_randomness
-from client_sdk.state import LIFE, Draft, Limit, Source, State, Stored
+from client_sdk.state import Draft, Limits, Source, State, Stored
 from rappor_core.metrics import Metric
 
 Outcome = Literal["queued", "queued_fallback", "full", "expired", "closed"]
@@ -167,7 +167,7 @@ class Way:
         self.fallback = 0
         self.last_day = day_of(device.metric.expires)
         self._per_period = per_period
-        self._limits: tuple[Limit, ...] = ()
+        self._limits = Limits("", 0, 0, 0, "", None)
         self._limits_day: int | None = None
 
     def replaced(self, bits: int) -> int:
@@ -176,7 +176,7 @@ class Way:
             return bits
         return self.fallback
 
-    def limits(self, day: int) -> tuple[Limit, ...]:
+    def limits(self, day: int) -> Limits:
         """Limits on the number of reports, for a day: of its period, and for life.
 
         What bounds a life is counted by the declared name, so that new slots or levels do not
@@ -184,11 +184,10 @@ class Way:
         """
         if day != self._limits_day:
             metric, line = self.device.metric, self.device.line
-            place, number = metric.location, period_number(metric.period, day)
-            if place is None or place.mode == "memo":
-                period = Limit(metric.name, number, self._per_period)
-            else:
-                period = Limit(line, number, self._per_period, max(place.window - 1, 0))
-            life = () if metric.max_reports is None else (Limit(line, LIFE, metric.max_reports),)
-            self._limits, self._limits_day = (period, *life), day
+            name, period = metric.name, period_number(metric.period, day)
+            apart, place = 0, metric.location
+            if place is not None and place.mode != "memo":
+                name, apart = line, max(place.window - 1, 0)
+            self._limits_day = day
+            self._limits = Limits(name, period, self._per_period, apart, line, metric.max_reports)
         return self._limits

@@ -82,16 +82,20 @@ class Draft(NamedTuple):
     bits: bytes
 
 
-class Limit(NamedTuple):
-    """At most `most` reports counted under `name` in a period (LIFE: in all of them together).
+class Limits(NamedTuple):
+    """How many reports there may be.
 
-    apart: and none in so many periods before and after it.
+    At most `most` counted under `name` in the period of this number, and none in so many periods
+    as `apart` before and after it; at most `most_ever` (None: any number) counted for life under
+    `line`.
     """
 
     name: str
     period: int
     most: int
-    apart: int = 0
+    apart: int
+    line: str
+    most_ever: int | None
 
 
 class State(Protocol):
@@ -109,7 +113,7 @@ class State(Protocol):
     def source(self, source: Source) -> int:
         """The number of a source, remembered from the first call on."""
 
-    def add_report(self, draft: Draft, limits: tuple[Limit, ...]) -> Stored:
+    def add_report(self, draft: Draft, limits: Limits) -> Stored:
         """Queue one report, and count it against its limits, in one commit; or nothing at all.
 
         `full` when a limit is reached; `not_memoised` when the ledger does not hold the digest.

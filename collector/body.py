@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import zlib
-from collections.abc import Mapping
 from dataclasses import dataclass
 
-from starlette.types import Receive
+from starlette.types import Receive, Scope
 
 from collector.errors import (
     BodyTimeoutError,
@@ -16,6 +15,7 @@ from collector.errors import (
     RequestError,
     UnsupportedMediaError,
 )
+from collector.protocol import BODY_ARRIVED
 from rappor_core.report import BINARY_CONTENT_TYPE, JSON_CONTENT_TYPE
 
 _GZIP = 31  # zlib's wbits for a gzip header and trailer
@@ -51,22 +51,13 @@ class BodyBounds:
     seconds: float
 
 
-async def read_body(
-    headers: Mapping[bytes, bytes], receive: Receive, buffers: Buffers, bounds: BodyBounds
-) -> bytes:
-    """The body, inflated. Raises RequestError and its kinds, OverloadedError.
-
-    headers: by name in small letters, as ASGI has them.
-    """
+async def read_body(scope: Scope, receive: Receive, buffers: Buffers, bounds: BodyBounds) -> bytes:
+    """The body of a request, inflated. Raises RequestError and its kinds, OverloadedError."""
+    headers = dict(scope["headers"])
     is_gzip = _is_gzip(headers.get(b"content-encoding"))
     _check_length(headers.get(b"content-length"), bounds.max_bytes)
-    try:
-        async with asyncio.timeout(bounds.seconds):
-            body = await _receive(receive, buffers, bounds.max_bytes)
-    except TimeoutError:
-        raise BodyTimeoutError(
-            f"the body did not arrive within {bounds.seconds:g} seconds"
-        ) from None
+    seconds = None if BODY_ARRIVED in scope.get("extensions", ()) else bounds.seconds
+    body = await _receive(receive, buffers, bounds.max_bytes, seconds)
     return inflate(body, bounds.max_inflated) if is_gzip else body
 
 
@@ -112,7 +103,19 @@ def _check_length(stated: bytes | None, max_bytes: int) -> None:
         raise BodyTooLargeError(f"the body has {stated[:20].decode()} bytes; {max_bytes} are taken")
 
 
-async def _receive(receive: Receive, buffers: Buffers, max_bytes: int) -> bytes:
+async def _receive(
+    receive: Receive, buffers: Buffers, max_bytes: int, seconds: float | None
+) -> bytes:
+    if seconds is None:
+        return await _receive_all(receive, buffers, max_bytes)
+    try:
+        async with asyncio.timeout(seconds):
+            return await _receive_all(receive, buffers, max_bytes)
+    except TimeoutError:
+        raise BodyTimeoutError(f"the body did not arrive within {seconds:g} seconds") from None
+
+
+async def _receive_all(receive: Receive, buffers: Buffers, max_bytes: int) -> bytes:
     chunks: list[bytes] = []
     size = 0
     more = True

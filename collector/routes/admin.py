@@ -93,8 +93,7 @@ def get_audit(request: Request) -> Response:
 
 async def _body(request: Request) -> bytes:
     parts = parts_of(request)
-    headers = dict(request.scope["headers"])
-    return await read_body(headers, request.receive, parts.buffers, parts.body_bounds)
+    return await read_body(request.scope, request.receive, parts.buffers, parts.body_bounds)
 
 
 def _text(body: bytes) -> str:

@@ -55,7 +55,7 @@ async def accept_reports(scope: Scope, receive: Receive, parts: Parts) -> Receip
     if parts.settings.require_keys:
         parts.limits.by_key.take(await _check_key(headers.get(b"authorization"), parts))
     kind = media_type(headers.get(b"content-type"))
-    body = await read_body(headers, receive, parts.buffers, parts.body_bounds)
+    body = await read_body(scope, receive, parts.buffers, parts.body_bounds)
     if len(body) > _LARGE_BODY:
         submission = await run_in_threadpool(_submission, body, kind, parts)
     else:
