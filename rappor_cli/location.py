@@ -142,9 +142,9 @@ def _crowd_table(results: Sequence[BudgetResult]) -> Table:
     table = Table(
         title="crowds resampled from riders' active days, a report a day",
         caption="TV: to each day's density, of the cells among those in one (least to most over "
-        "the crowds), and with `other`, of which by capping alone (of the cells), and by noise. AUC of a change "
-        "and share re-linked of 1,500 in a cohort, after 1 / 7 / 30 days. Planar Laplace costs "
-        "its lifetime only to people so near each other.",
+        "the crowds), and with `other`, of which by capping alone (of the cells), and by noise. "
+        "AUC of a change and share re-linked of 1,500 in a cohort, after 1 / 7 / 30 days. "
+        "Planar Laplace costs its lifetime only to people so near each other.",
     )
     for name in ("way", "people", "days", "lifetime", "TV cells", "", "TV", "capping", "noise",
                  "AUC", "re-linked"):  # fmt: skip
