@@ -26,7 +26,9 @@ from decoder.places import Places, location_of, places_of
 from decoder.readings import Reading, read_aggregate
 from decoder.results import Decoding
 from rappor_core.aggregate import Aggregate
+from rappor_core.errors import AggregateError
 from rappor_core.metrics import Metric
+from rappor_core.metrics_location import Location
 
 Floats = NDArray[np.float64]
 MapMethod = Literal["field", "hierarchy", "simplex"]
@@ -83,6 +85,12 @@ class Density:
     def cells(self) -> tuple[str, ...]:
         """The values of the rows, `other` the last."""
         return self.places.finest
+
+    @property
+    def location(self) -> Location:
+        """What the metric's definition says of places; its slot is the map's."""
+        assert self.metric.location is not None  # noqa: S101 (`location_of` has checked it)
+        return self.metric.location
 
 
 def density(
@@ -198,9 +206,17 @@ def _whole(
     """The field of several windows together; None where there is no use for it."""
     if options.method != "field" or len(windows) < 2:
         return None
-    merged = [reduce(Aggregate.merge, level) for level in zip(*windows, strict=True)]
+    merged = [_together(level) for level in zip(*windows, strict=True)]
     repeats = None if options.repeats is None else options.repeats * len(windows)
     return fit_field(slot_readings(merged, places, repeats), places.laplacian, options.belief)
+
+
+def _together(windows: Sequence[Aggregate]) -> Aggregate:
+    """The sum of several windows; the one with the most reports where they overlap."""
+    try:
+        return reduce(Aggregate.merge, sorted(windows, key=lambda one: one.first_day or date.min))
+    except AggregateError:
+        return max(windows, key=lambda one: one.num_reports)
 
 
 def _map(

@@ -127,13 +127,17 @@ def _groups(
 
 
 def group_by_slot(aggregates: Iterable[Aggregate]) -> dict[SlotWindow, list[Aggregate]]:
-    """Group the levels of each slot and window, those with reports only."""
+    """Group the levels of each slot and window, those with reports only; earlier windows first."""
     groups: dict[SlotWindow, list[Aggregate]] = defaultdict(list)
     for one in aggregates:
         if one.num_reports:
             key = location_of(one)[1].slot, (one.first_day, one.last_day)
             groups[key].append(one)
-    return dict(groups)
+    return dict(sorted(groups.items(), key=lambda item: _dates(item[0][1])))
+
+
+def _dates(window: Window) -> tuple[date, date]:
+    return window[0] or date.min, window[1] or date.min
 
 
 def make_maps(groups: dict[SlotWindow, list[Aggregate]], options: DensityOptions) -> list[Density]:
