@@ -48,7 +48,7 @@ class Encoder:
         No ledger stands here: whoever calls must bound the number of distinct values and reports
         (`client_sdk.Recorder` does).
         """
-        device = self.metric(name)
+        device = self._devices.get(name) or self.metric(name)
         bloom_bits = device.value_bits(value)
         return Report(name, device.params_id, device.cohort, day, device.report_bits(bloom_bits))
 

@@ -58,6 +58,31 @@ MIGRATIONS = (
 )
 
 
+# One statement records a report: counted in its period and for life, queued, or nothing at all.
+# most_ever: NULL where nothing limits a metric's reports for life, which are period -1.
+RECORDING = """
+    CREATE TEMP VIEW recording AS SELECT
+        0 AS step, '' AS name, 0 AS period, 0 AS most, 0 AS apart, '' AS line, 0 AS most_ever,
+        0 AS source, x'' AS digest, 0 AS day, x'' AS bits;
+    CREATE TEMP TRIGGER record INSTEAD OF INSERT ON recording BEGIN
+        SELECT RAISE(ABORT, 'full') WHERE NEW.apart > 0 AND EXISTS (
+            SELECT 1 FROM periods WHERE metric = NEW.name AND reports > 0
+            AND period BETWEEN max(NEW.period - NEW.apart, 0) AND NEW.period + NEW.apart
+        );
+        INSERT INTO periods SELECT NEW.name, NEW.period, NEW.step WHERE NEW.step > 0
+            ON CONFLICT DO UPDATE SET reports = reports + NEW.step
+            WHERE reports + NEW.step <= NEW.most;
+        SELECT RAISE(ABORT, 'full') WHERE NEW.step > 0 AND changes() = 0;
+        INSERT INTO periods SELECT NEW.line, -1, 1 WHERE NEW.most_ever IS NOT NULL
+            ON CONFLICT DO UPDATE SET reports = reports + 1 WHERE reports < NEW.most_ever;
+        SELECT RAISE(ABORT, 'full') WHERE NEW.most_ever IS NOT NULL AND changes() = 0;
+        INSERT INTO queue (source, entry, day, bits)
+            SELECT NEW.source, id, NEW.day, NEW.bits FROM entries WHERE digest = NEW.digest;
+        SELECT RAISE(ABORT, 'not_memoised') WHERE changes() = 0;
+    END;
+"""
+
+
 def connect(path: str) -> sqlite3.Connection:
     """Open a state file, new or old, brought to this version.
 
@@ -70,6 +95,7 @@ def connect(path: str) -> sqlite3.Connection:
         raise _unusable(path, error) from error
     try:
         _upgrade(database, path)
+        database.executescript(RECORDING)
     except sqlite3.Error as error:
         database.close()
         raise _unusable(path, error) from error

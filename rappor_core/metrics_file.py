@@ -8,7 +8,8 @@ from typing import Any
 
 from rappor_core.errors import MetricsFileError, ParameterError, shown
 from rappor_core.frozen import Frozen
-from rappor_core.metrics import Metric, encodings_of
+from rappor_core.metrics import Metric
+from rappor_core.metrics_checks import encodings_of
 from rappor_core.metrics_tables import (
     NOISE_KEYS,
     SHAPE_KEYS,

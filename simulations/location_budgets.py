@@ -43,13 +43,15 @@ class Errors:
     """Total variation distances, means over the judged days, of one crowd.
 
     cells: of the map to that day's true density, of the cells among those who are in one.
-    all: the same with `other` as a cell more.  capping: of what devices would say without noise to
-    the truth, with `other`; no estimator undoes it.  noise: of the map to what devices would say.
+    all: the same with `other` as a cell more.
+    capping, capping_cells: both, of what devices would say without noise, in place of the map; no
+    estimator undoes it.  noise: of the map to what devices would say, with `other`.
     """
 
     cells: float
     all: float
     capping: float
+    capping_cells: float
     noise: float
 
     @classmethod
@@ -102,6 +104,7 @@ class Crowd:
             cells=total_variation(over_cells(shares), over_cells(truth)),
             all=total_variation(shares, truth),
             capping=total_variation(told, truth),
+            capping_cells=total_variation(over_cells(told), over_cells(truth)),
             noise=total_variation(shares, told),
         )
 

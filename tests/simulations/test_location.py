@@ -129,7 +129,8 @@ def test_errors_tell_capping_from_noise() -> None:
     sent = np.array([[0], [0], [1], [other]])
     told = crowd.errors(crowd.shares(sent, 0), sent, 0)
     assert (told.all, told.capping, told.noise) == pytest.approx((0.25, 0.25, 0.0))
-    assert told.cells == pytest.approx(0.25)  # 2/3, 1/3 and 0 for 1/2, 1/4 and 1/4
+    assert told.cells == pytest.approx(1 / 4)  # 2/3, 1/3 and 0 for 1/2, 1/4 and 1/4
+    assert told.capping_cells == told.cells
     right = crowd.errors(crowd.shares(crowd.values, 0), sent, 0)
     assert (right.cells, right.all, right.noise) == pytest.approx((0.0, 0.0, 0.25))
 
