@@ -76,8 +76,8 @@ class SqliteState:
     def _give_back(self, database: sqlite3.Connection) -> None:
         with suppress(sqlite3.Error):  # a full disk: then the counts stay, on the strict side
             database.executemany(
-                "UPDATE periods SET reports = reports - ?3 WHERE metric = ?1 AND period = ?2",
-                [(*key, left) for key, left in self._advance.items() if left],
+                "UPDATE periods SET reports = reports - ? WHERE metric = ? AND period = ?",
+                [(left, *key) for key, left in self._advance.items() if left],
             )
 
     def add_report(self, draft: Draft, metric: str, limits: Limits) -> Stored:
@@ -195,8 +195,8 @@ class SqliteState:
         """See `State`."""
         with self.transaction() as database:
             database.execute(
-                "INSERT INTO counters VALUES (?1, ?2) "
-                "ON CONFLICT DO UPDATE SET number = number + ?2",
+                "INSERT INTO counters VALUES (?, ?) "
+                "ON CONFLICT DO UPDATE SET number = number + excluded.number",
                 (name, number),
             )
 
@@ -252,7 +252,7 @@ class SqliteState:
 def _forget_periods(database: sqlite3.Connection, metric: str) -> None:
     """Bound the counts of past periods; the latest stay, and the one for life."""
     database.execute(
-        "DELETE FROM periods WHERE metric = ?1 AND period >= 0 AND period NOT IN "
-        "(SELECT period FROM periods WHERE metric = ?1 ORDER BY period DESC LIMIT ?2)",
-        (metric, KEPT_PERIODS),
+        "DELETE FROM periods WHERE metric = ? AND period >= 0 AND period NOT IN "
+        "(SELECT period FROM periods WHERE metric = ? ORDER BY period DESC LIMIT ?)",
+        (metric, metric, KEPT_PERIODS),
     )

@@ -36,7 +36,7 @@ def start(tmp_path: Path, collector: MemoryCollector, metrics_path: Path) -> Any
         arguments = [str(tmp_path / "state"), collector.url, str(metrics_path), str(number), what]
         return subprocess.Popen(
             [sys.executable, str(PROGRAM), *arguments],
-            stdin=subprocess.PIPE,
+            stdin=subprocess.PIPE if what == "leave" else None,
             stdout=subprocess.PIPE,
             text=True,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
