@@ -19,7 +19,7 @@ from client_sdk.schema import connect
 from client_sdk.state import LIFE, Draft, Entry, Identity, Limits, Line, Source, Stored
 from client_sdk.witness import Seen, Witness
 
-RECORD = "INSERT INTO recording VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"  # see `schema.RECORDING`
+RECORD = "INSERT INTO recording VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"  # see `schema.RECORDING`
 ENTRIES = """
     SELECT line, digest, params, cost,
            reports + (SELECT count(*) FROM queue WHERE queue.entry = entries.id)
@@ -80,28 +80,28 @@ class SqliteState:
                 [(left, *key) for key, left in self._advance.items() if left],
             )
 
-    def add_report(self, draft: Draft, metric: str, limits: Limits) -> Stored:
+    def add_report(self, draft: Draft, limits: Limits) -> Stored:
         """See `State`. The one write of `Client.record`: one statement, one commit.
 
         A limit is counted some reports in advance, which saves most commits a page. A process that
         is killed loses what it had in advance: 9 reports at most, and no fiftieth of the limit.
         """
-        key = metric, limits.period
+        key = limits.name, limits.period
         with self.lock:
             left = self._advance.get(key, 0)
             step = 0 if left else max(1, min(limits.most // ADVANCE, MOST_ADVANCE))
-            stored = self._record(draft, metric, limits, step)
+            stored = self._record(draft, limits, step)
             if stored == "full" and step > 1:  # no room for so many, but perhaps for one
                 step = 1
-                stored = self._record(draft, metric, limits, step)
+                stored = self._record(draft, limits, step)
             if stored == "queued":
                 self._advance[key] = left + step - 1
         return stored
 
-    def _record(self, draft: Draft, metric: str, limits: Limits, step: int) -> Stored:
+    def _record(self, draft: Draft, limits: Limits, step: int) -> Stored:
         """Queue a report and count `step` against its period, or change nothing."""
         try:
-            (self._open or self.database).execute(RECORD, (metric, step, *limits, *draft))
+            (self._open or self.database).execute(RECORD, (step, *limits, *draft))
         except sqlite3.IntegrityError as refusal:  # raised by the trigger, in these words
             return "full" if str(refusal) == "full" else "not_memoised"
         return "queued"

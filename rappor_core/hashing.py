@@ -42,8 +42,8 @@ def normalise(text: str) -> bytes:
 
 def value_hash(data: bytes) -> tuple[int, int]:
     """The 128-bit MurmurHash3 (x64 variant, seed 0) of a value, as two unsigned 64-bit halves."""
-    low, high = mmh3.hash64(data, seed=0, x64arch=True, signed=False)
-    return low, high
+    halves: tuple[int, int] = mmh3.hash64(data, signed=False)
+    return halves
 
 
 def mix64(word: int) -> int:

@@ -60,33 +60,38 @@ class Way:
         return parse_metrics(DECLARATION.format(level=level, period=period) + self.keys)
 
 
+SECOND_DIAL = 0.9  # epsilon_one over epsilon_infinity: what is lost beside the permanent round
+_FILTER = "num_bits = 32\nnum_cohorts = 64\n"
+
+
 def ways(budget: float, num_periods: int) -> list[Way]:
-    """Ways to spend a budget over so many periods, the second dial at three quarters."""
-    bloom = "num_bits = 32\nnum_cohorts = 64\n"
-
-    def memo(mechanism: str, cap: int) -> str:
-        each = budget / cap
-        return (
-            f'mode = "memo"\n{bloom}mechanism = "{mechanism}"\nmax_memoized_values = {cap}\n'
-            f"epsilon_infinity = {each}\nepsilon_one = {0.75 * each}\n"
-        )
-
-    symbol = (
-        'mode = "memo"\nencoding = "symbol"\nnum_symbols = 2\nnum_cohorts = 64\n'
-        f"epsilon_infinity = {budget / 2}\nepsilon_one = {0.375 * budget}\n"
-    )
-    window = (
-        f'mode = "window"\nwindow = {max(num_periods, 2)}\nmax_reports = 1\nepsilon = {budget}\n'
-    )
-    once = f'mode = "once"\nepsilon = {budget}\n'
+    """Ways to spend a budget (nats) for life, over so many periods. A cap counts `other`."""
+    window = max(num_periods, 2)
     return [
-        Way("memo, L-OSUE, 2 places", memo("l-osue", 2)),
-        Way("memo, L-OSUE, 3 places", memo("l-osue", 3)),
-        Way("memo, L-SUE, 2 places", memo("l-sue", 2)),
-        Way("memo, LOLOHA, 2 symbols", symbol),
-        Way("window", window + bloom),
-        Way("once", once + bloom),
+        _filters("l-osue", 2, budget),
+        _filters("l-osue", 3, budget),
+        _filters("l-osue", 4, budget),
+        _filters("l-sue", 4, budget),
+        Way(
+            "memo, LOLOHA, 2 symbols",
+            'mode = "memo"\nencoding = "symbol"\nnum_symbols = 2\nnum_cohorts = 64\n'
+            + _dials(budget / 2),
+        ),
+        Way(
+            "window",
+            f'{_FILTER}mode = "window"\nwindow = {window}\nmax_reports = 1\nepsilon = {budget}\n',
+        ),
+        Way("once", f'{_FILTER}mode = "once"\nepsilon = {budget}\n'),
     ]
+
+
+def _filters(mechanism: str, cap: int, budget: float) -> Way:
+    keys = f'mode = "memo"\nmechanism = "{mechanism}"\nmax_memoized_values = {cap}\n'
+    return Way(f"memo, {mechanism.upper()}, cap {cap}", _FILTER + keys + _dials(budget / cap))
+
+
+def _dials(epsilon: float) -> str:
+    return f"epsilon_infinity = {epsilon}\nepsilon_one = {SECOND_DIAL * epsilon}\n"
 
 
 def read_trips(path: str | Path) -> Trips:
@@ -113,7 +118,7 @@ def read_trips(path: str | Path) -> Trips:
 class RealResult:
     """What one way made of the real riders; the maps know how often devices reported.
 
-    tv: total variation distance to the true density.
+    tv: total variation distance to the true density.  tv_cells: of the cells, without `other`.
     busiest_found: of the ten busiest cells.  coverage: of the cells' intervals.
     spent: nats, by device.  memoised: most answers of a device.
     """
@@ -122,6 +127,7 @@ class RealResult:
     lifetime: float
     reports: int
     tv: float
+    tv_cells: float
     busiest_found: float
     coverage: float
     spent_median: float
@@ -153,6 +159,7 @@ def _judged(
         lifetime=metrics.lifetime_epsilon,
         reports=result.num_reports,
         tv=total_variation(one.shares, truth),
+        tv_cells=total_variation(over_cells(one.shares), over_cells(truth)),
         busiest_found=len(set(busiest) & set(guessed)) / BUSIEST,
         coverage=float(((one.low <= truth) & (truth <= one.high)).mean()),
         spent_median=float(np.median(result.spent)),
@@ -217,6 +224,11 @@ def resample(
 def total_variation(one: Floats, other: Floats) -> float:
     """Half the sum of absolute differences: 0 for the same shares, 1 for disjoint ones."""
     return float(0.5 * np.abs(one - other).sum())
+
+
+def over_cells(shares: Floats) -> Floats:
+    """Shares of the cells among those who are in one: without `other`, the last, of sum 1."""
+    return np.asarray(shares[:-1] / shares[:-1].sum())
 
 
 def metric_of(file: MetricsFile) -> Metric:

@@ -93,13 +93,7 @@ def get_audit(request: Request) -> Response:
 
 async def _body(request: Request) -> bytes:
     parts = parts_of(request)
-    return await read_body(
-        request,
-        parts.buffers,
-        max_bytes=parts.settings.max_body_bytes,
-        max_inflated=parts.settings.max_inflated_bytes,
-        seconds=parts.settings.body_seconds,
-    )
+    return await read_body(request.scope, request.receive, parts.buffers, parts.body_bounds)
 
 
 def _text(body: bytes) -> str:

@@ -8,8 +8,9 @@ from datetime import date
 from typing import cast
 
 from fastapi import Request
+from starlette.types import Scope as ASGIScope
 
-from collector.body import Buffers
+from collector.body import BodyBounds, Buffers
 from collector.errors import RequestError
 from collector.limits import RateLimit, network_of
 from collector.service.access import Scope
@@ -40,6 +41,7 @@ class Parts:
     keys: KeyKeeper
     telemetry: Telemetry
     buffers: Buffers
+    body_bounds: BodyBounds
     limits: Limits
 
 
@@ -55,7 +57,7 @@ def actor(request: Request, *scopes: Scope) -> str:
     is refused at once. Raises AuthenticationError or ScopeError.
     """
     parts = parts_of(request)
-    limit_address(request, parts)
+    limit_address(request.scope, parts)
     if not parts.settings.require_keys:
         return "open"
     parts.keys.refresh()
@@ -64,10 +66,10 @@ def actor(request: Request, *scopes: Scope) -> str:
     return who
 
 
-def limit_address(request: Request, parts: Parts) -> None:
+def limit_address(scope: ASGIScope, parts: Parts) -> None:
     """Count a request of an address. Raises RateLimitedError."""
-    if parts.settings.max_requests_per_address is not None and request.client is not None:
-        parts.limits.by_address.take(network_of(request.client.host))
+    if parts.settings.max_requests_per_address is not None and scope["client"] is not None:
+        parts.limits.by_address.take(network_of(scope["client"][0]))
 
 
 def query_of(request: Request, *names: str) -> dict[str, str]:

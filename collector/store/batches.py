@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Connection, delete, insert, update
 
 from collector.store.models import batches, raw_reports
 
-_IN_AT_ONCE = 500
 
-
-@dataclass(frozen=True, slots=True)
-class BatchRow:
+class BatchRow(NamedTuple):
     """batch_id, digest: 16 bytes.  expires: the last day on which one of its days may be open.
 
     results: a code for each report, or empty where all were accepted.
@@ -25,27 +20,6 @@ class BatchRow:
     expires: int
     num_reports: int
     results: bytes
-
-
-def find_batches(connection: Connection, ids: Sequence[bytes]) -> dict[bytes, BatchRow]:
-    """Those of the ids that were counted before."""
-    columns = [batches.c[name] for name in BatchRow.__slots__]
-    found: dict[bytes, BatchRow] = {}
-    for start in range(0, len(ids), _IN_AT_ONCE):
-        chunk = ids[start : start + _IN_AT_ONCE]
-        rows = connection.execute(select(*columns).where(batches.c.batch_id.in_(chunk)))
-        found.update((bytes(row[0]), BatchRow(*row)) for row in rows)
-    return found
-
-
-def remember_batches(connection: Connection, rows: Iterable[BatchRow]) -> None:
-    """Insert, in the order of the ids. An id that is there already raises IntegrityError."""
-    values = [
-        {name: getattr(row, name) for name in BatchRow.__slots__}
-        for row in sorted(rows, key=lambda row: row.batch_id)
-    ]
-    if values:
-        connection.execute(insert(batches), values)
 
 
 def forget_batches(connection: Connection, today: int) -> int:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import select
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import psycopg
 from sqlalchemy import Connection, Engine, create_engine, event, text
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, NoSuchModuleError
+from sqlalchemy.exc import ArgumentError, DBAPIError, DisconnectionError, NoSuchModuleError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from collector.errors import SettingsError, StaleError, StorageError
@@ -76,14 +78,25 @@ def _begin_sqlite(connection: Connection) -> None:
 
 def _postgresql(url: URL, pool_size: int, timeout: float) -> Engine:
     options = f"-c lock_timeout={int(timeout * 1000)} -c idle_in_transaction_session_timeout=60000"
-    return create_engine(
+    engine = create_engine(
         url,
         pool_size=pool_size,
         max_overflow=0,
         pool_timeout=timeout,
-        pool_pre_ping=True,
         connect_args={"connect_timeout": max(2, int(timeout)), "options": options},
     )
+    event.listen(engine, "checkout", _refuse_hung_up)
+    return engine
+
+
+def _refuse_hung_up(connection: Any, _record: object, _proxy: object) -> None:
+    """A server that went away has hung up: make another connection. Costs no round trip."""
+    if connection.closed:
+        raise DisconnectionError
+    waiting = select.poll()
+    waiting.register(connection.fileno(), select.POLLIN)
+    if waiting.poll(0):  # an idle session has nothing to say but good-bye
+        raise DisconnectionError
 
 
 class Database:
@@ -102,10 +115,11 @@ class Database:
 
     @contextmanager
     def add(self) -> Iterator[Connection]:
-        """A transaction that adds reports: many at once on PostgreSQL, never beside `change`."""
+        """A transaction that adds rows: many at once on PostgreSQL.
+
+        Who adds reports takes the gate in it first (`store.group`), never to be beside `change`.
+        """
         with self._transaction(collector_write=True) as connection:
-            if self.is_postgresql:
-                connection.execute(text(f"SELECT pg_advisory_xact_lock_shared({GATE_LOCK})"))
             yield connection
 
     @contextmanager
@@ -124,7 +138,7 @@ class Database:
                 connection.begin(),
             ):
                 yield connection
-        except (DBAPIError, PoolTimeoutError) as error:
+        except (DBAPIError, PoolTimeoutError, sqlite3.Error, psycopg.Error) as error:
             if _is_conflict(error):
                 raise StaleError(f"another process was first: {describe(error)}") from error
             raise StorageError(f"the database failed: {describe(error)}") from error
@@ -136,14 +150,19 @@ class Database:
 
 def _is_conflict(error: Exception) -> bool:
     """A row that another process inserted first, or a deadlock with it that PostgreSQL broke."""
-    if isinstance(error, IntegrityError):
+    cause = _cause(error)
+    if isinstance(cause, sqlite3.IntegrityError | psycopg.IntegrityError):
         return True
-    cause = error.orig if isinstance(error, DBAPIError) else None
     return getattr(cause, "sqlstate", None) in ("40P01", "40001")
 
 
 def describe(error: Exception) -> str:
     """A database error in one short line, without the statement and its values."""
-    cause = error.orig if isinstance(error, DBAPIError) and error.orig else error
+    cause = _cause(error)
     first = str(cause).strip().partition("\n")[0]
     return f"{type(cause).__name__}: {first[:200]}"
+
+
+def _cause(error: Exception) -> BaseException:
+    """The driver's own error."""
+    return error.orig if isinstance(error, DBAPIError) and error.orig else error
