@@ -208,7 +208,7 @@ def _unusable(path: str, error: Exception) -> StateError:
     """Whether the file itself is bad, or the place where it lies."""
     if isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError):
         return _damaged(path, str(error))
-    return StateError(f"{path} cannot be used: {error}")
+    return StateError(f"{path} cannot be used: {error}; it is tried again every minute")
 
 
 def _damaged(path: str, found: str) -> StateError:
