@@ -19,7 +19,8 @@ from client_sdk.schema import connect
 from client_sdk.state import LIFE, Draft, Entry, Identity, Limits, Line, Source, Stored
 from client_sdk.witness import Seen, Witness
 
-RECORD = "INSERT INTO recording VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"  # see `schema.RECORDING`
+RECORD = "INSERT INTO recording VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"  # see `schema.RECORDING`
+NEAR = "SELECT 1 FROM periods WHERE metric = ? AND reports > 0 AND period BETWEEN ? AND ? LIMIT 1"
 ENTRIES = """
     SELECT line, digest, params, cost,
            reports + (SELECT count(*) FROM queue WHERE queue.entry = entries.id)
@@ -81,7 +82,16 @@ class SqliteState:
             )
 
     def add_report(self, draft: Draft, limits: Limits) -> Stored:
-        """See `State`. The one write of `Client.record`: one statement, one commit.
+        """See `State`. The one write of `Client.record`: one statement, one commit."""
+        if limits.apart == 0:
+            return self._add(draft, limits)
+        first, last = limits.period - limits.apart, limits.period + limits.apart
+        with self.transaction() as database:  # a window's one report
+            near = database.execute(NEAR, (limits.name, max(first, 0), last)).fetchone()
+            return "full" if near is not None else self._add(draft, limits)
+
+    def _add(self, draft: Draft, limits: Limits) -> Stored:
+        """Count in advance where that is due, and record.
 
         A limit is counted some reports in advance, which saves most commits a page. A process that
         is killed loses what it had in advance: 9 reports at most, and no fiftieth of the limit.
@@ -101,7 +111,7 @@ class SqliteState:
     def _record(self, draft: Draft, limits: Limits, step: int) -> Stored:
         """Queue a report and count `step` against its period, or change nothing."""
         try:
-            (self._open or self.database).execute(RECORD, (step, *limits, *draft))
+            (self._open or self.database).execute(RECORD, (step, *limits[:5], *draft))
         except sqlite3.IntegrityError as refusal:  # raised by the trigger, in these words
             return "full" if str(refusal) == "full" else "not_memoised"
         return "queued"
