@@ -167,7 +167,7 @@ class Way:
         self.fallback = 0
         self.last_day = day_of(device.metric.expires)
         self._per_period = per_period
-        self._limits = Limits("", 0, 0, 0, "", None)
+        self._limits = Limits("", 0, 0, "", None)
         self._limits_day: int | None = None
 
     def replaced(self, bits: int) -> int:
@@ -189,5 +189,5 @@ class Way:
             if place is not None and place.mode != "memo":
                 name, apart = line, max(place.window - 1, 0)
             self._limits_day = day
-            self._limits = Limits(name, period, self._per_period, apart, line, metric.max_reports)
+            self._limits = Limits(name, period, self._per_period, line, metric.max_reports, apart)
         return self._limits
