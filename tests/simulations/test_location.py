@@ -14,18 +14,13 @@ from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.metrics_file import parse_metrics
 from rappor_core.params import RapporParams
 from simulations.geo_noise import planar_laplace, point_map
-from simulations.location import (
-    daily_places,
-    read_trips,
-    real_riders,
-    resample,
-    total_variation,
-    ways,
-)
+from simulations.location import real_riders, total_variation
 from simulations.location_attacks import attack
 from simulations.location_budgets import Crowd, compare_budgets, median, with_attacks
 from simulations.location_draws import capped, draw_memo, draw_window
 from simulations.location_fleet import Fix, run_fleet
+from simulations.location_trips import daily_places, read_trips, resample
+from simulations.location_ways import ways
 from simulations.trackability import reports_in, track_findings, trackability_text
 
 START = datetime(2026, 1, 1, 9, tzinfo=UTC)
