@@ -13,7 +13,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp
 
 Floats = NDArray[np.float64]
 
@@ -69,8 +68,11 @@ def _point(tilt: float, rows: Floats, draws: int) -> tuple[float, float] | None:
     we neglect. `rows` (m, k) are scaled to K''(0) = 1. None at the end of the range.
     """
     logs = tilt * rows
-    totals = logsumexp(logs, axis=1)
-    weights = np.exp(logs - totals[:, None])
+    highest = logs.max(axis=1, keepdims=True)
+    weights = np.exp(logs - highest)
+    sums = weights.sum(axis=1, keepdims=True)
+    totals = (highest + np.log(sums))[:, 0]
+    weights /= sums
     means = (weights * rows).sum(axis=1)
     variance = draws * float(((weights * rows**2).sum(axis=1) - means**2).sum())
     if variance < _LEAST_VARIANCE:

@@ -17,13 +17,12 @@ from rich.text import Text
 
 from collector.service.collector import COMMAND_LINE
 from decoder.change import Change, change
-from decoder.density import Density, DensityOptions, slot_places
-from decoder.density import density as map_slot
+from decoder.density import Density, DensityOptions, density_series, slot_places
 from decoder.density_files import is_of_pairs, write_density_files
 from decoder.density_page import render_page
 from decoder.density_picture import write_picture
 from decoder.errors import DecodeError
-from decoder.places import location_of
+from decoder.places import Places, location_of
 from rappor_cli.days import read_day
 from rappor_cli.density_tables import print_json, print_maps
 from rappor_cli.progress import progress_bar
@@ -128,27 +127,39 @@ def _groups(
 
 
 def group_by_slot(aggregates: Iterable[Aggregate]) -> dict[SlotWindow, list[Aggregate]]:
-    """Group the levels of each slot and window, those with reports only."""
+    """Group the levels of each slot and window, those with reports only; earlier windows first."""
     groups: dict[SlotWindow, list[Aggregate]] = defaultdict(list)
     for one in aggregates:
         if one.num_reports:
             key = location_of(one)[1].slot, (one.first_day, one.last_day)
             groups[key].append(one)
-    return dict(groups)
+    return dict(sorted(groups.items(), key=lambda item: _dates(item[0][1])))
+
+
+def _dates(window: Window) -> tuple[date, date]:
+    return window[0] or date.min, window[1] or date.min
 
 
 def make_maps(groups: dict[SlotWindow, list[Aggregate]], options: DensityOptions) -> list[Density]:
-    """One map a slot and window; the cells of a set of levels are listed once."""
-    known: dict[tuple[int, ...], Any] = {}
-    maps = []
+    """One map a slot and window, in the order of the groups; cells are listed once.
+
+    Windows of a slot with the same levels and parameters are mapped as one series.
+    """
+    series: dict[tuple[str, ...], list[SlotWindow]] = defaultdict(list)
+    for key, aggregates in groups.items():
+        series[key[0], *sorted(one.params_id for one in aggregates)].append(key)
+    known: dict[tuple[int, ...], Places] = {}
+    maps: dict[SlotWindow, Density] = {}
     with progress_bar("maps", len(groups)) as advance:
-        for aggregates in groups.values():
-            levels = tuple(sorted(location_of(one)[1].level for one in aggregates))
+        for keys in series.values():
+            windows = [groups[key] for key in keys]
+            levels = tuple(sorted(location_of(one)[1].level for one in windows[0]))
             if levels not in known:
-                known[levels] = slot_places(aggregates)
-            maps.append(map_slot(aggregates, options, known[levels]))
-            advance(1)
-    return maps
+                known[levels] = slot_places(windows[0])
+            for key, one in zip(keys, density_series(windows, options, known[levels]), strict=True):
+                maps[key] = one
+                advance(1)
+    return [maps[key] for key in groups]
 
 
 def slot_changes(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +12,7 @@ from typing import Any
 import psycopg
 from sqlalchemy import Connection, Engine, create_engine, event, text
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
+from sqlalchemy.exc import ArgumentError, DBAPIError, DisconnectionError, NoSuchModuleError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from collector.errors import SettingsError, StaleError, StorageError
@@ -77,14 +78,25 @@ def _begin_sqlite(connection: Connection) -> None:
 
 def _postgresql(url: URL, pool_size: int, timeout: float) -> Engine:
     options = f"-c lock_timeout={int(timeout * 1000)} -c idle_in_transaction_session_timeout=60000"
-    return create_engine(
+    engine = create_engine(
         url,
         pool_size=pool_size,
         max_overflow=0,
         pool_timeout=timeout,
-        pool_pre_ping=True,
         connect_args={"connect_timeout": max(2, int(timeout)), "options": options},
     )
+    event.listen(engine, "checkout", _refuse_hung_up)
+    return engine
+
+
+def _refuse_hung_up(connection: Any, _record: object, _proxy: object) -> None:
+    """A server that went away has hung up: make another connection. Costs no round trip."""
+    if connection.closed:
+        raise DisconnectionError
+    waiting = select.poll()
+    waiting.register(connection.fileno(), select.POLLIN)
+    if waiting.poll(0):  # an idle session has nothing to say but good-bye
+        raise DisconnectionError
 
 
 class Database:

@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from alembic import command
 from alembic.autogenerate import compare_metadata
+from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import text
 
@@ -18,7 +20,7 @@ from collector.backup import back_up, restore
 from collector.errors import SchemaError, SettingsError, StorageError
 from collector.store.engine import Database, make_engine
 from collector.store.models import metadata
-from collector.store.schema import migrate, prepare
+from collector.store.schema import MIGRATIONS, migrate, prepare
 from tests.collector.support import TODAY, Bench, make_bench, make_metric
 
 METRIC = make_metric(min_reports=1)
@@ -42,17 +44,22 @@ def test_an_older_schema_names_the_command_and_a_newer_one_is_refused(bench: Ben
         migrate(bench.database)
 
 
-def test_an_older_database_is_migrated_only_when_asked(database_url: str) -> None:
-    """There is one revision so far, so `older` is a database of ours from before the first."""
-    database = Database(make_engine(database_url))
-    with database.change() as connection:
-        connection.execute(text("CREATE TABLE alembic_version (version_num VARCHAR(32))"))
-    with pytest.raises(SchemaError):
-        prepare(database)
-    assert migrate(database) == (None, "0001")
-    prepare(database)
-    assert migrate(database) == ("0001", "0001")
-    database.close()
+def test_an_older_database_is_migrated_only_when_asked_and_keeps_what_it_holds(
+    bench: Bench,
+) -> None:
+    bench.collector.push_metrics([METRIC], "test")
+    bench.send(bench.sender.reports(METRIC, 7))
+    with bench.database.change() as connection:
+        config = Config()
+        config.set_main_option("script_location", str(MIGRATIONS))
+        config.attributes["connection"] = connection
+        command.downgrade(config, "0001")
+    with pytest.raises(SchemaError, match=r"at schema 0001, .* run: rappor migrate --database URL"):
+        prepare(bench.database)
+    assert migrate(bench.database) == ("0001", "0002")
+    prepare(bench.database)
+    assert migrate(bench.database) == ("0002", "0002")
+    assert bench.collector.list_metrics()[0]["accepted"] == 7
 
 
 def test_a_database_of_something_else_is_left_alone(database_url: str) -> None:
