@@ -298,3 +298,21 @@ def test_days_tell_a_window_from_the_next(period: str, window: int, tmp_path: Pa
             outcomes = [recorder.record("density/day/0", "other", day * 86_400.0) for day in apart]
             assert outcomes == ["queued", "full", "queued"]
             phone.state.database.execute("DELETE FROM periods")
+
+
+@pytest.mark.parametrize("moves", [False, True])
+def test_another_meaning_under_the_same_name_can_tell_who_moved(
+    moves: bool, tmp_path: Path
+) -> None:
+    """A stated limit (docs/location.md): the cap is shared, so who has used it falls silent."""
+    first, second = declared("memo", levels="[0]"), declared("memo", levels="[0]", box=11)
+    with phone_of(tmp_path, first) as phone:
+        for day in range(3):
+            place = PLACES[day if moves else 0]
+            phone.places.fix("density", *place, START + timedelta(days=day, hours=12))
+        phone.places.roll(START + timedelta(days=3))
+        before = len(phone.reports())
+        phone.update(second)
+        phone.places.roll(START + timedelta(days=4, hours=1))
+        assert (len(phone.reports()) > before) is not moves
+        check_promise(phone, first)
