@@ -15,6 +15,7 @@ from client_sdk.local_time import moment_of
 from client_sdk.randomness import system_randomness
 from client_sdk.visits import Visits
 from decoder.density import Density, DensityOptions, density
+from rappor_core.errors import ParameterError
 from rappor_core.metrics_file import MetricsFile
 from simulations.location_fleet import FleetResult, run_fleet
 from simulations.location_trips import Trips
@@ -50,11 +51,18 @@ class RealResult:
 def real_riders(
     people: Trips, way: Way, level: int, advance: Callable[[int], None] = lambda _: None
 ) -> RealResult:
-    """Let every rider's device live through its trips; compare the map with the truth."""
+    """Let every rider's device live through its trips; compare the map with the truth.
+
+    Raises ParameterError where no report was due.
+    """
     metrics = way.metrics(level, "month")
     until = max(fix.at for fixes in people.values() for fix in fixes)
     until = _next_month(until)
     result = run_fleet(metrics, NAME, people, until, advance=advance)
+    if not result.aggregates:
+        raise ParameterError(
+            f"{way.name}: no report was due from any of {len(people)} riders; take more of them"
+        )
     one = density(result.aggregates, DensityOptions(repeats=result.repetition))
     truth = _true_shares(metrics, people, until, one)
     return _judged(way, metrics, result, one, truth)
