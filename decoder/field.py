@@ -32,6 +32,8 @@ MOST_CELLS_FOR_EVIDENCE = 4_500  # it takes a dense matrix of the cells
 _ANCHOR = 0.003  # keeps the level of a component of the graph from drifting; 1 for a lone cell
 _CLEARLY = 3.0  # nats of evidence
 _SETTLED = 1e-4  # nats that a further step would gain
+_MIDDLE = STRENGTHS.index(0.2)
+_ENOUGH = 2  # strengths in a row that are worse
 _STEPS = 40  # before the metric of the descent is taken afresh
 _ROUNDS = 25
 
@@ -125,7 +127,7 @@ def _structure(graph: Graph, laplacian: Any | None, size: int) -> Any:
 def _most_probable(question: _Question, laplacian: Any | None) -> Field:
     """The fit of the highest evidence; one that takes cells for alike must be clearly higher.
 
-    The evidence is at most -loss, so that most fits need no determinant.
+    From the usual strength to weaker ones, then to stronger ones, until two in a row are worse.
     """
     information = question.information()
     graphs: tuple[Graph, ...] = ("alike",) if laplacian is None else ("neighbours", "alike")
@@ -133,10 +135,14 @@ def _most_probable(question: _Question, laplacian: Any | None) -> Field:
     for graph in graphs:
         structure = _structure(graph, laplacian, question.size)
         fits = list(_anneal(question, Belief(graph, STRENGTHS[-1]), structure))
-        for fit in reversed(fits):
-            evidence = _evidence(question, information, fit, structure, to_beat)
-            if evidence > to_beat:
-                best, to_beat = fit, evidence
+        for walk in (fits[_MIDDLE:], fits[_MIDDLE - 1 :: -1]):
+            worse = 0
+            for fit in walk:
+                evidence = _evidence(question, information, fit, structure, to_beat)
+                if evidence > to_beat:
+                    best, to_beat, worse = fit, evidence, 0
+                elif (worse := worse + 1) == _ENOUGH:
+                    break
         to_beat += _CLEARLY
     if best is None:
         raise ConvergenceError(
@@ -195,7 +201,7 @@ def _factor(matrix: Any) -> Any:
 def _evidence(
     question: _Question, information: Floats, fit: Field, structure: Any, to_beat: float
 ) -> float:
-    """Log evidence by Laplace's approximation; -inf where it is below `to_beat`.
+    """Log evidence by Laplace's approximation; -inf where it is below `to_beat`. At most -loss.
 
     Both curvatures count, and the larger volume is not believed. The expected one (Gauss-Newton)
     lacks what the residuals add: at a weak prior it takes spikes of noise for more probable than
