@@ -18,13 +18,13 @@ from matplotlib.path import Path
 from decoder.density import Density
 from rappor_core.grid_codes import Point
 
-MOST_PANELS = 24
+MOST_PANELS = 12
 DEPTH = 300  # the faintest colour is that much below the strongest
 _PANEL_INCHES = 3.6
 
 
 def write_picture(maps: Sequence[Density], path: FilePath, points: Sequence[Point] = ()) -> None:
-    """Draw the maps, the last 24 at most. points: latitude and longitude, marked on each."""
+    """Draw the maps, the last 12 at most. points: latitude and longitude, marked on each."""
     shown = list(maps)[-MOST_PANELS:]
     columns = min(4, len(shown))
     rows = math.ceil(len(shown) / columns)
@@ -52,7 +52,8 @@ def _draw(
     norm: LogNorm,
     points: Sequence[Point],
 ) -> Any:
-    colours = PolyCollection(outlines, cmap="viridis", norm=norm, linewidths=0)
+    colours = PolyCollection(outlines, cmap="viridis", norm=norm, linewidths=0,
+                             antialiaseds=False)  # fmt: skip
     colours.set_array(one.shares[:-1])
     panel.add_collection(colours, autolim=False)
     faint = [[*outline, outline[0]]
