@@ -62,13 +62,9 @@ MIGRATIONS = (
 # most_ever: NULL where nothing limits a metric's reports for life, which are period -1.
 RECORDING = """
     CREATE TEMP VIEW recording AS SELECT
-        0 AS step, '' AS name, 0 AS period, 0 AS most, 0 AS apart, '' AS line, 0 AS most_ever,
+        0 AS step, '' AS name, 0 AS period, 0 AS most, '' AS line, 0 AS most_ever,
         0 AS source, x'' AS digest, 0 AS day, x'' AS bits;
     CREATE TEMP TRIGGER record INSTEAD OF INSERT ON recording BEGIN
-        SELECT RAISE(ABORT, 'full') WHERE NEW.apart > 0 AND EXISTS (
-            SELECT 1 FROM periods WHERE metric = NEW.name AND reports > 0
-            AND period BETWEEN max(NEW.period - NEW.apart, 0) AND NEW.period + NEW.apart
-        );
         INSERT INTO periods SELECT NEW.name, NEW.period, NEW.step WHERE NEW.step > 0
             ON CONFLICT DO UPDATE SET reports = reports + NEW.step
             WHERE reports + NEW.step <= NEW.most;
@@ -208,7 +204,7 @@ def _unusable(path: str, error: Exception) -> StateError:
     """Whether the file itself is bad, or the place where it lies."""
     if isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError):
         return _damaged(path, str(error))
-    return StateError(f"{path} cannot be used: {error}")
+    return StateError(f"{path} cannot be used: {error}; it is tried again every minute")
 
 
 def _damaged(path: str, found: str) -> StateError:

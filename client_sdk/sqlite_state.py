@@ -19,7 +19,8 @@ from client_sdk.schema import connect
 from client_sdk.state import LIFE, Draft, Entry, Identity, Limits, Line, Source, Stored
 from client_sdk.witness import Seen, Witness
 
-RECORD = "INSERT INTO recording VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"  # see `schema.RECORDING`
+RECORD = "INSERT INTO recording VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"  # see `schema.RECORDING`
+NEAR = "SELECT 1 FROM periods WHERE metric = ? AND reports > 0 AND period BETWEEN ? AND ? LIMIT 1"
 ENTRIES = """
     SELECT line, digest, params, cost,
            reports + (SELECT count(*) FROM queue WHERE queue.entry = entries.id)
@@ -76,12 +77,21 @@ class SqliteState:
     def _give_back(self, database: sqlite3.Connection) -> None:
         with suppress(sqlite3.Error):  # a full disk: then the counts stay, on the strict side
             database.executemany(
-                "UPDATE periods SET reports = reports - ?3 WHERE metric = ?1 AND period = ?2",
-                [(*key, left) for key, left in self._advance.items() if left],
+                "UPDATE periods SET reports = reports - ? WHERE metric = ? AND period = ?",
+                [(left, *key) for key, left in self._advance.items() if left],
             )
 
     def add_report(self, draft: Draft, limits: Limits) -> Stored:
-        """See `State`. The one write of `Client.record`: one statement, one commit.
+        """See `State`. The one write of `Client.record`: one statement, one commit."""
+        if limits.apart == 0:
+            return self._add(draft, limits)
+        first, last = limits.period - limits.apart, limits.period + limits.apart
+        with self.transaction() as database:  # a window's one report
+            near = database.execute(NEAR, (limits.name, max(first, 0), last)).fetchone()
+            return "full" if near is not None else self._add(draft, limits)
+
+    def _add(self, draft: Draft, limits: Limits) -> Stored:
+        """Count in advance where that is due, and record.
 
         A limit is counted some reports in advance, which saves most commits a page. A process that
         is killed loses what it had in advance: 9 reports at most, and no fiftieth of the limit.
@@ -101,7 +111,7 @@ class SqliteState:
     def _record(self, draft: Draft, limits: Limits, step: int) -> Stored:
         """Queue a report and count `step` against its period, or change nothing."""
         try:
-            (self._open or self.database).execute(RECORD, (step, *limits, *draft))
+            (self._open or self.database).execute(RECORD, (step, *limits[:5], *draft))
         except sqlite3.IntegrityError as refusal:  # raised by the trigger, in these words
             return "full" if str(refusal) == "full" else "not_memoised"
         return "queued"
@@ -195,8 +205,8 @@ class SqliteState:
         """See `State`."""
         with self.transaction() as database:
             database.execute(
-                "INSERT INTO counters VALUES (?1, ?2) "
-                "ON CONFLICT DO UPDATE SET number = number + ?2",
+                "INSERT INTO counters VALUES (?, ?) "
+                "ON CONFLICT DO UPDATE SET number = number + excluded.number",
                 (name, number),
             )
 
@@ -252,7 +262,7 @@ class SqliteState:
 def _forget_periods(database: sqlite3.Connection, metric: str) -> None:
     """Bound the counts of past periods; the latest stay, and the one for life."""
     database.execute(
-        "DELETE FROM periods WHERE metric = ?1 AND period >= 0 AND period NOT IN "
-        "(SELECT period FROM periods WHERE metric = ?1 ORDER BY period DESC LIMIT ?2)",
-        (metric, KEPT_PERIODS),
+        "DELETE FROM periods WHERE metric = ? AND period >= 0 AND period NOT IN "
+        "(SELECT period FROM periods WHERE metric = ? ORDER BY period DESC LIMIT ?)",
+        (metric, metric, KEPT_PERIODS),
     )

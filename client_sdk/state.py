@@ -85,17 +85,17 @@ class Draft(NamedTuple):
 class Limits(NamedTuple):
     """How many reports there may be.
 
-    At most `most` counted under `name` in the period of this number, and none in so many periods
-    as `apart` before and after it; at most `most_ever` (None: any number) counted for life under
-    `line`.
+    At most `most` counted under `name` in the period of this number; at most `most_ever` (None: any
+    number) counted for life under `line`; none under `name` in so many periods as `apart` before
+    and after this one.
     """
 
     name: str
     period: int
     most: int
-    apart: int
     line: str
     most_ever: int | None
+    apart: int = 0
 
 
 class State(Protocol):

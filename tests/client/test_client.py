@@ -36,8 +36,13 @@ def test_consent_is_said_in_so_many_words(open_client: Any, consent: object) -> 
 def test_mistakes_of_the_app_raise_when_opening(open_client: Any, tmp_path: Path) -> None:
     with pytest.raises(ParameterError, match="address"):
         open_client(collector="collector.example.org")
-    with pytest.raises(ParameterError, match="key"):
-        open_client(key="a b")
+    with pytest.raises(ParameterError, match="None is not an address"):
+        open_client(collector=None)
+    for key in ("a b", "", 5):
+        with pytest.raises(ParameterError, match="the key is"):
+            open_client(key=key)
+    with pytest.raises(TypeError, match="PathLike"):
+        open_client(metrics=3)  # of a file that is open, perhaps
     with pytest.raises(ParameterError, match="privacy_level"):
         open_client(privacy_level="none")
     with pytest.raises(ParameterError, match="mean_delay = -1"):

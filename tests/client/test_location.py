@@ -341,6 +341,10 @@ def test_mistakes_show_in_development(tmp_path: Path) -> None:
     ) as client:  # fmt: skip
         with pytest.raises(UnknownMetricError, match=r"'home'.*density"):
             client.record_location("home", 1.0, 2.0)
+        with pytest.raises(UnknownMetricError, match=r"'density'.*use record_location"):
+            client.record("density", "here")
+        with pytest.raises(ValueRefusedError, match="use record_location"):
+            client.record_trip("density", (1.0, 2.0), (1.0, 2.0))
         with pytest.raises(ValueRefusedError, match="finite"):
             client.record_location("density", float("nan"), 2.0)
         with pytest.raises(ValueRefusedError, match="time zone"):
