@@ -44,7 +44,7 @@ def decode(
         distinct = tensor if len(leaders) == len(tensor) else tensor[leaders]
         observed = observe(aggregate, distinct, repetition(aggregate, options.repeats))
         observed, estimate = _settled(aggregate.params, observed, options)
-        p = p_values(estimate.tail.deviate(estimate.z), estimate.freedom)
+        p = p_values(estimate.tail.deviate(estimate.z))
         decision = decide(
             p, estimate.local_fdr, options.correction, options.alpha, options.largest_p
         )
