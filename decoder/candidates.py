@@ -17,6 +17,7 @@ from decoder.bit_tensor import Positions, position_type
 from decoder.candidate_files import read_values
 from decoder.errors import CandidatesError
 from decoder.hashing import bit_positions
+from decoder.progress import Progress, silent
 from rappor_core.aggregate import Aggregate
 from rappor_core.errors import ValueRefusedError, shown
 from rappor_core.hashing import normalise
@@ -112,12 +113,12 @@ class Candidates:
         days = range((last - first).days + 1)
         return cls.from_strings((first + timedelta(days=day)).isoformat() for day in days)
 
-    def positions(self, params: RapporParams) -> Positions:
+    def positions(self, params: RapporParams, progress: Progress = silent) -> Positions:
         """Index tensor (M, m, h) of the bits that each candidate sets, in each cohort."""
         if self.tensor is not None:
             return self.tensor
         if params.encoding == "bloom":
-            return bit_positions(self.values, params)
+            return bit_positions(self.values, params, progress)
         if params.encoding == "boolean":
             return boolean_positions(len(self.values), params)
         return one_bit_positions(len(self.values), params)

@@ -32,6 +32,7 @@ from decoder.gls import (
 )
 from decoder.mixture import SharePrior
 from decoder.noise import RandomString
+from decoder.progress import Progress, silent
 from decoder.sites import Scores, Sites, refit_prior
 
 Floats = NDArray[np.float64]
@@ -47,6 +48,7 @@ FULL_FIT_ROWS = 1536  # rows up to which a fit in the space of the rows is quick
 WORTH_LEAVING_OUT = 1.0  # a z-score below which a site hardly shapes the residual
 FEW_ROWS = 256  # up to which the others are fitted again without each such candidate
 REFIT_ITERATIONS = 10
+STAGE, REFIT_STAGE = "rounds of the fit", "fits without a candidate"
 REFIT_TOLERANCE = 0.1  # of a z-score
 
 
@@ -117,18 +119,20 @@ class _Round:
     prior: SharePrior
 
 
-def fit_cavity(question: Question) -> CavityFit:
+def fit_cavity(question: Question, progress: Progress = silent) -> CavityFit:
     """Score all candidates. Deterministic: no random numbers, fixed orders of summation."""
     now = _first(question)
     for iteration in range(2, MAX_ITERATIONS + 1):
+        progress(STAGE, iteration - 1, MAX_ITERATIONS)
         last, now = now, _next(question, now, iteration)
         converged = bool(np.abs(now.scores.z - last.scores.z).max() < TOLERANCE)
         if converged and iteration >= MIN_ITERATIONS:
             break
+    progress(STAGE, iteration, iteration)
     freedom = _freedom(question, now)
     scores, z = now.scores, _left_out(question, now)
     if question.few_rows:
-        scores, z = _refitted(question, now, z)
+        scores, z = _refitted(question, now, z, progress)
     taking_part, full = now.sites.shrunken, question.full
     return CavityFit(
         scores, z, now.prior, now.fitted, taking_part, freedom, iteration, converged, full
@@ -205,14 +209,17 @@ def _left_out(question: Question, now: _Round) -> Floats:
     return z
 
 
-def _refitted(question: Question, now: _Round, z: Floats) -> tuple[Scores, Floats]:
+def _refitted(
+    question: Question, now: _Round, z: Floats, progress: Progress
+) -> tuple[Scores, Floats]:
     """Scores, and those of the test, against fits of the others without the candidate, (M,).
 
     Where rows are few and much of them is fitted, the others' sites depend on each candidate.
     """
     estimates, errors, z = now.scores.estimates.copy(), now.scores.std_errors.copy(), z.copy()
     a, num_bits = question.random.mean, question.random.num_bits
-    for i in np.flatnonzero(z > WORTH_LEAVING_OUT):
+    worth = np.flatnonzero(z > WORTH_LEAVING_OUT)
+    for done, i in enumerate(worth, start=1):
         column = dense_columns(question.positions[[i]], num_bits) - a
         fitted, known = _without(question, now, i)
         residual = fitted.solution.residual
@@ -221,6 +228,7 @@ def _refitted(question: Question, now: _Round, z: Floats) -> tuple[Scores, Float
         information = float((column * known.weigh(column)).sum())
         estimates[i] = (column.ravel() @ known.residual.ravel()) / information
         errors[i] = np.sqrt(now.fitted.excess / information)
+        progress(REFIT_STAGE, done, len(worth))
     return Scores(estimates, errors), z
 
 

@@ -28,6 +28,7 @@ from decoder.intervals import plain_interval
 from decoder.mixture import SharePrior
 from decoder.noise import CohortNoise
 from decoder.null_scores import NORMAL_TAIL, NullTail, null_tail
+from decoder.progress import Progress, silent
 from decoder.selection import LassoFit, fit_lasso, noise_penalty
 from decoder.sites import Scores, refit_prior
 
@@ -36,6 +37,7 @@ Flags = NDArray[np.bool_]
 
 _PRIOR_ROUNDS = 3  # of expectation maximisation, where the fit itself has no prior
 _SELECTIONS = 10  # rounds of the LASSO, while its penalty falls
+_SELECTION = "rounds of the LASSO"
 _SETTLED = 0.05  # of a row's variance: a smaller change of the unlisted does not matter
 _LITTLE_FITTED = 0.8  # part of the rows' freedom that a fit of few values leaves over
 _FEW = 20  # values below which a prior cannot be learnt from their own estimates
@@ -100,10 +102,11 @@ class Estimate:
     penalty: float | None = None
 
 
-def by_cavity(observed: Observed, level: float) -> Estimate:
+def by_cavity(observed: Observed, level: float, progress: Progress = silent) -> Estimate:
     """Leave-one-out scores over a sparse, positive, empirical-Bayes fit (`cavity`)."""
     random = observed.noise.random
-    fit = fit_cavity(Question(observed.centred, observed.positions, random, observed.noise_of))
+    question = Question(observed.centred, observed.positions, random, observed.noise_of)
+    fit = fit_cavity(question, progress)
     tail = null_tail(fit.balance.solution.residual, random)
     null_z = tail.deviate(fit.z)
     prior = _prior_of(fit.scores, fit.taking_part > 0, null_z, fit.prior)
@@ -129,9 +132,11 @@ def by_cavity(observed: Observed, level: float) -> Estimate:
     )
 
 
-def by_lasso(observed: Observed, level: float, alpha: float) -> Estimate:
+def by_lasso(
+    observed: Observed, level: float, alpha: float, progress: Progress = silent
+) -> Estimate:
     """LASSO at a penalty set by the noise, then weighted least squares on what it selects."""
-    random, chosen, columns, fitted = observed.noise.random, *_select(observed, alpha)
+    random, chosen, columns, fitted = observed.noise.random, *_select(observed, alpha, progress)
     shares = np.zeros(len(observed.positions))
     left = max(observed.centred.size - len(observed.centred) - len(chosen.selected), 1.0)
     unfitted = _unfitted(observed, left)
@@ -159,7 +164,7 @@ def by_lasso(observed: Observed, level: float, alpha: float) -> Estimate:
     )
 
 
-def _select(observed: Observed, alpha: float) -> tuple[LassoFit, Floats, Refit]:
+def _select(observed: Observed, alpha: float, progress: Progress) -> tuple[LassoFit, Floats, Refit]:
     """Select and refit until the penalty fits what stays unexplained.
 
     What the list lacks is noise to the selection, as the reports' own is. It is first taken as
@@ -168,7 +173,7 @@ def _select(observed: Observed, alpha: float) -> tuple[LassoFit, Floats, Refit]:
     random, shares = observed.noise.random, np.zeros(len(observed.positions))
     noise, nothing = observed.noise_of(shares), np.empty((observed.centred.size, 0))
     missing = refit(noise, observed.centred, nothing, random).balance.missing
-    for _ in range(_SELECTIONS):
+    for done in range(1, _SELECTIONS + 1):
         weights = 1 / (np.einsum("jbb->jb", noise) + missing * random.variance)
         penalty = noise_penalty(weights, random, len(shares), alpha)
         chosen = fit_lasso(observed.centred, observed.positions, weights, random, penalty)
@@ -179,6 +184,8 @@ def _select(observed: Observed, alpha: float) -> tuple[LassoFit, Floats, Refit]:
         last, missing = missing, min(missing, fitted.balance.missing)
         if last - missing <= _SETTLED * float(1 / weights.max()) / random.variance:
             break
+        progress(_SELECTION, done, _SELECTIONS)
+    progress(_SELECTION, done, done)
     return chosen, columns, fitted
 
 

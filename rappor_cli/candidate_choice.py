@@ -12,6 +12,7 @@ from decoder import Candidates, metric_candidates
 from decoder.google_files import read_map
 from decoder.map_cache import cached_positions
 from rappor_cli.days import read_day
+from rappor_cli.progress import stage_bars
 from rappor_cli.text import plain
 from rappor_core.aggregate import Aggregate
 from rappor_core.params import RapporParams
@@ -48,11 +49,10 @@ def given_candidates(
 
 def _with_cache(candidates: Candidates, params: RapporParams, folder: Path) -> Candidates:
     """The candidates with their bits from the cache; what is odd about it is said on stderr."""
-    console = Console(stderr=True)
-    with console.status(f"bits of {len(candidates):,} candidates"):
-        known, note = cached_positions(candidates, params, folder)
+    with stage_bars() as progress:
+        known, note = cached_positions(candidates, params, folder, progress)
     if note:
-        console.print(Text.assemble(("note ", "yellow"), plain(note)), soft_wrap=True)
+        Console(stderr=True).print(Text.assemble(("note ", "yellow"), plain(note)), soft_wrap=True)
     return known
 
 

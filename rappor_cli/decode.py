@@ -10,7 +10,6 @@ from typing import Annotated, cast
 
 import typer
 from rich.console import Console
-from rich.status import Status
 from rich.table import Table
 from rich.text import Text
 
@@ -25,6 +24,7 @@ from decoder.series_outputs import series_rows, write_series
 from decoder.tables import read_repetition, read_shares
 from rappor_cli.candidate_choice import given_candidates
 from rappor_cli.days import read_day
+from rappor_cli.progress import stage_bars
 from rappor_cli.remote import fetch_aggregate
 from rappor_cli.text import plain
 from rappor_cli.windows import Each, windows_of_collector, windows_of_files
@@ -145,11 +145,11 @@ def decode(
     if each:
         windows = _windows(each, aggregate, collector, metric, first, last)
         wanted = given_candidates(windows[0], candidates, column, numbers, dates, map_file, cache)
-        with _status(f"decoding {len(windows)} windows"):
-            series = decode_over_time(windows, wanted, options)
-        if output:
-            write_series(series, output)
-            write_outputs(series.whole, output)
+        with stage_bars() as progress:
+            series = decode_over_time(windows, wanted, options, progress)
+            if output:
+                write_series(series, output)
+                write_outputs(series.whole, output, progress)
         _print_series(series, output, as_json)
         return
     if params or counts:
@@ -159,13 +159,12 @@ def decode(
     else:
         source = _read_aggregates(aggregate)
     wanted = given_candidates(source, candidates, column, numbers, dates, map_file, cache)
-    with _status(f"decoding {len(wanted):,} candidates"):
-        decoding = run_decoder(source, wanted, options)
-    if output:
-        with _status("writing files"):
-            write_outputs(decoding, output)
-        if counts:
-            write_metrics_json(decoding, time.monotonic() - started, output / "metrics.json")
+    with stage_bars() as progress:
+        decoding = run_decoder(source, wanted, options, progress)
+        if output:
+            write_outputs(decoding, output, progress)
+    if output and counts:
+        write_metrics_json(decoding, time.monotonic() - started, output / "metrics.json")
     _print(decoding, output, as_json)
 
 
@@ -221,11 +220,6 @@ def _google_aggregate(params: Path | None, counts: Path | None, hash_name: str) 
     if not (params and counts):
         raise typer.BadParameter("--params and --counts go together")
     return read_counts(counts, read_params(params, cast(HashFamily, hash_name)))
-
-
-def _status(text: str) -> Status:
-    """A spinner on stderr, silent when that is not a terminal."""
-    return Console(stderr=True).status(text)
 
 
 def _print(decoding: Decoding, output: Path | None, as_json: bool) -> None:
