@@ -18,6 +18,7 @@ from decoder.candidate_files import read_values
 from decoder.errors import CandidatesError
 from decoder.hashing import bit_positions
 from decoder.progress import Progress, silent
+from decoder.reading import naming
 from rappor_core.aggregate import Aggregate
 from rappor_core.errors import ValueRefusedError, shown
 from rappor_core.hashing import normalise
@@ -92,7 +93,9 @@ class Candidates:
     @classmethod
     def from_file(cls, path: str | Path, column: str | None = None) -> Candidates:
         """Read txt, csv, Parquet, any of them gzipped; `column` names one of a table."""
-        return cls.from_strings(read_values(Path(path), column))
+        way_out = "give UTF-8 text with a value a line, csv or Parquet, gzipped or not"
+        with naming(Path(path), CandidatesError, way_out):
+            return cls.from_strings(read_values(Path(path), column))
 
     @classmethod
     def numbers(cls, first: int, last: int, step: int = 1) -> Candidates:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import typer
@@ -15,7 +16,10 @@ from rappor_cli.days import read_day
 from rappor_cli.progress import stage_bars
 from rappor_cli.text import plain
 from rappor_core.aggregate import Aggregate
+from rappor_core.errors import shown
 from rappor_core.params import RapporParams
+
+_NUMBER = re.compile("-?[0-9]{1,18}")
 
 
 def given_candidates(
@@ -58,6 +62,8 @@ def _with_cache(candidates: Candidates, params: RapporParams, folder: Path) -> C
 
 def _whole_numbers(text: str) -> list[int]:
     parts = text.split(":")
-    if len(parts) not in (2, 3) or not all(part.lstrip("-").isdecimal() for part in parts):
-        raise typer.BadParameter(f"{text!r} is not FIRST:LAST or FIRST:LAST:STEP")
+    if len(parts) not in (2, 3) or not all(_NUMBER.fullmatch(part) for part in parts):
+        raise typer.BadParameter(
+            f"{shown(text)} is not FIRST:LAST or FIRST:LAST:STEP in numbers of at most 18 digits"
+        )
     return [int(part) for part in parts]

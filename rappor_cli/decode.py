@@ -16,9 +16,11 @@ from rich.text import Text
 from decoder import DecodeOptions, Decoding, write_outputs
 from decoder import decode as run_decoder
 from decoder.advice import percent
+from decoder.errors import CountsError
 from decoder.google_files import read_counts, read_params, write_metrics_json
 from decoder.outputs import results
 from decoder.over_time import Series, decode_over_time
+from decoder.reading import naming
 from decoder.report import p_text
 from decoder.series_outputs import series_rows, write_series
 from decoder.tables import read_repetition, read_shares
@@ -187,6 +189,8 @@ def _windows(
     last: str | None,
 ) -> list[Aggregate]:
     """Aggregates of the windows, oldest first."""
+    if not collector and not paths:
+        raise typer.BadParameter("--each needs --aggregate files or --collector URL")
     if not collector:
         return windows_of_files([_read_one(path) for path in paths or ()], each)
     days = read_day(first), read_day(last)
@@ -196,7 +200,9 @@ def _windows(
 
 
 def _read_one(path: Path) -> Aggregate:
-    return Aggregate.from_json(path.read_bytes())
+    """An aggregate file; what is wrong with it is said with its name."""
+    with naming(path, CountsError, "write it again with rappor aggregate -o FILE"):
+        return Aggregate.from_json(path.read_bytes())
 
 
 def _read_aggregates(paths: list[Path] | None) -> Aggregate:
