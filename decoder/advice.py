@@ -14,7 +14,7 @@ from decoder.results import Diagnostics, Summary, join_group
 Floats = NDArray[np.float64]
 
 FEW_COHORTS = 32
-FEW_ROWS = 256
+FEW_ROWS = 128
 MUCH_UNLISTED = 0.05  # share of one value that would explain tau alone
 LARGE_EXCESS = 1.2
 COHORT_ALARM = 1e-3  # chance of a false alarm about any cohort

@@ -46,8 +46,8 @@ FREEZE_ACTIVE_AFTER = 14
 FULL_FIT_PER_ROW = 4  # candidates a row up to which all take part in the fit
 FULL_FIT_ROWS = 1536  # rows up to which a fit in the space of the rows is quick
 WORTH_LEAVING_OUT = 1.0  # a z-score below which a site hardly shapes the residual
-FEW_ROWS = 256  # up to which the others are fitted again without each such candidate
-REFIT_ITERATIONS = 10
+FEW_ROWS = 128  # up to which the others are fitted again without each such candidate
+REFIT_ITERATIONS = 40
 STAGE, REFIT_STAGE = "rounds of the fit", "fits without a candidate"
 REFIT_TOLERANCE = 0.1  # of a z-score
 
@@ -233,13 +233,17 @@ def _refitted(
 
 
 def _without(question: Question, now: _Round, left_out: np.intp) -> tuple[Balance, Solution]:
-    """A fit of all but one candidate, from the present sites: for the test, and for its share.
+    """A fit of all but one candidate, from the beginning: for the test, and for its share.
 
-    For the test the left-out value counts as unlisted. For its share, tau is that of all.
+    From the present sites it would stay near an explanation that the candidate took part in. For
+    the test the left-out value counts as unlisted. For its share, tau is that of all.
     """
     others = np.arange(len(question.positions)) != left_out
-    rest, sites = replace(question, positions=question.positions[others]), now.sites.only(others)
-    fitted = _solve(rest, now.noise, sites, now.fitted.missing)
+    rest, sites = (
+        replace(question, positions=question.positions[others]),
+        Sites.none(int(others.sum())),
+    )
+    fitted = _solve(rest, now.noise, sites, 0.0)
     scores = _leave_one_out(rest, fitted, sites)
     for _ in range(REFIT_ITERATIONS):
         sites = sites.updated(scores, now.prior, len(scores.z), full=True, frozen=False)

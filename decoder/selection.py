@@ -92,8 +92,9 @@ def _violators(scores: Floats, working: NDArray[np.intp], penalty: float) -> NDA
     outside = scores.copy()
     outside[working] = -np.inf
     above = np.flatnonzero(outside > penalty * (1 + _SLACK))
-    best = np.argsort(-outside[above], kind="stable")[:_BATCH]
-    return above[best]
+    if len(above) <= _BATCH:
+        return above
+    return above[np.argpartition(-outside[above], _BATCH)[:_BATCH]]
 
 
 def _solve_restricted(

@@ -57,10 +57,6 @@ class Sites:
         nothing = np.zeros(num_candidates)
         return cls(nothing, nothing, np.zeros(num_candidates, dtype=bool), nothing)
 
-    def only(self, kept: Flags) -> Sites:
-        """The sites of some candidates, `kept` (M,)."""
-        return Sites(self.mean[kept], self.variance[kept], self.active[kept], self.shrunken[kept])
-
     def updated(
         self, scores: Scores, prior: SharePrior, limit: int, *, full: bool, frozen: bool
     ) -> Sites:
