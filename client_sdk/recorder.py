@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-from client_sdk.days import SECONDS_A_DAY, day_of, last_day, period_number
+from client_sdk.days import MEAN_DAYS, SECONDS_A_DAY, day_of, last_day, period_number
 from client_sdk.device import MetricDevice
 from client_sdk.errors import StateChangedError, UnknownMetricError
 from client_sdk.ledger import Ledger
@@ -186,8 +186,9 @@ class Way:
             metric, line = self.device.metric, self.device.line
             name, period = metric.name, period_number(metric.period, day)
             apart, place = 0, metric.location
-            if place is not None and place.mode != "memo":
-                name, apart = line, max(place.window - 1, 0)
+            if place is not None and place.mode == "window":  # in days: periods may be redeclared
+                name, period = line, day
+                apart = int((place.window - 0.5) * MEAN_DAYS[metric.period])
             self._limits_day = day
             self._limits = Limits(name, period, self._per_period, line, metric.max_reports, apart)
         return self._limits

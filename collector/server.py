@@ -32,8 +32,7 @@ def serve(settings: Settings) -> None:
     """
     prepare_database(settings)  # what is wrong is said before a port is taken
     with _listening(settings) as listener:
-        host, port = listener.getsockname()[:2]
-        make_log(settings.log_level).info("listening", host=host, port=port)
+        make_log(settings.log_level).info("listening", **_address(listener))
         if settings.workers > 1:
             _serve_many(settings, listener)
             return
@@ -131,6 +130,12 @@ def _listening(settings: Settings) -> Iterator[socket.socket]:
         raise SettingsError(f"cannot listen on {where}: {error}") from error
     with listener:
         yield listener
+
+
+def _address(listener: socket.socket) -> dict[str, str | int]:
+    """Where it listens: host and port, or the path of an inherited Unix socket."""
+    name = listener.getsockname()
+    return {"path": name} if isinstance(name, str) else {"host": name[0], "port": name[1]}
 
 
 def _bound(settings: Settings) -> socket.socket:

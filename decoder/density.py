@@ -15,7 +15,6 @@ from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from decoder.errors import DecodeError
 from decoder.field import Belief, Field, fit_field
@@ -25,6 +24,7 @@ from decoder.pipeline import decode
 from decoder.places import Places, location_of, places_of
 from decoder.readings import Reading, read_aggregate
 from decoder.results import Decoding
+from decoder.threads import one_thread
 from rappor_core.aggregate import Aggregate
 from rappor_core.errors import AggregateError
 from rappor_core.metrics import Metric
@@ -32,6 +32,8 @@ from rappor_core.metrics_location import Location
 
 Floats = NDArray[np.float64]
 MapMethod = Literal["field", "hierarchy", "simplex"]
+
+MOST_WORK = 1e9  # multiplications of one step of a fit of all cells: some tenths of a second
 
 
 @dataclass(frozen=True)
@@ -119,10 +121,10 @@ def density_series(
     options = options or DensityOptions()
     ordered = [in_order(aggregates) for aggregates in windows]
     places = places or slot_places(ordered[0])
-    with threadpool_limits(1):
+    with one_thread():
         whole = _whole(ordered, places, options)
     for aggregates in ordered:
-        with threadpool_limits(1):
+        with one_thread():
             decodings = _decode_levels(aggregates, places, options)
             shares, belief = _map(aggregates, places, options, decodings, whole)
         yield _assemble(aggregates, places, options, decodings[-1], shares, belief)
@@ -139,7 +141,7 @@ def map_shares(
 
     near: the map of another window of the same slot, to start from.
     """
-    with threadpool_limits(1):
+    with one_thread():
         readings = slot_readings(in_order(aggregates), places, repeats)
         return fit_field(readings, places.laplacian, belief, near).shares
 
@@ -194,9 +196,15 @@ def _decode_levels(
     for index, aggregate in enumerate(aggregates):
         if options.method != "hierarchy" and aggregate is not aggregates[-1]:
             continue
-        repeats = repeats_of(aggregate, options.repeats)
-        choices = DecodeOptions(level=options.level, alpha=options.alpha, repeats=repeats)
-        found.append(decode(aggregate, places.candidates(index, aggregate.params), choices))
+        candidates = places.candidates(index, aggregate.params)
+        rows = aggregate.params.num_cohorts * aggregate.params.num_bits
+        choices = DecodeOptions(
+            level=options.level,
+            alpha=options.alpha,
+            repeats=repeats_of(aggregate, options.repeats),
+            full_fit=rows * len(candidates) ** 2 <= MOST_WORK,
+        )
+        found.append(decode(aggregate, candidates, choices))
     return found
 
 

@@ -79,17 +79,21 @@ def _properties(one: Density) -> Iterator[str]:
         "reports": one.num_reports,
     }
     common = json.dumps(of_map, allow_nan=False)[:-1]
+    unseen = f'"visible":false,"note":{json.dumps(NOT_APART)}}}'
     columns = [one.shares, one.estimate, one.std_error, one.low, one.high]
-    for cell, visible, *shares in zip(
-        one.cells[:-1], one.visible, *map(_six_digits, columns), strict=False
-    ):
-        named = zip(("map_share", "estimate", "std_error", "low", "high"), shares, strict=True)
-        own = {"cell": cell, **dict(named), "visible": bool(visible)}
-        own["note"] = "" if visible else NOT_APART
-        yield f"{common}, {json.dumps(own, allow_nan=False)[1:]}"
+    rows = zip(one.cells[:-1], one.visible, *map(_six_digits, columns), strict=False)
+    for cell, visible, share, estimate, error, low, high in rows:
+        yield (
+            f'{common},"cell":{json.dumps(cell)},"map_share":{share},"estimate":{estimate},'
+            f'"std_error":{error},"low":{low},"high":{high},'
+            + ('"visible":true,"note":""}' if visible else unseen)
+        )
 
 
 def _six_digits(values: Floats) -> list[float]:
+    """Rounded shares; JSON has no word for one that is not finite."""
+    if not np.isfinite(values).all():
+        raise DecodeError("a share of the map is not finite; check the counts and parameters")
     size = np.floor(np.log10(np.maximum(np.abs(values), 1e-300)))
     scale = 10.0 ** np.clip(5 - size, 0, 300)
     return list((np.round(values * scale) / scale).tolist())

@@ -89,10 +89,14 @@ class Estimate:
     penalty: float | None = None
 
 
-def by_cavity(observed: Observed, level: float) -> Estimate:
-    """Leave-one-out scores over a sparse, positive, empirical-Bayes fit (`cavity`)."""
+def by_cavity(observed: Observed, level: float, *, full: bool = True) -> Estimate:
+    """Leave-one-out scores over a sparse, positive, empirical-Bayes fit (`cavity`).
+
+    full: all candidates may take part in the fit.
+    """
     random = observed.noise.random
-    fit = fit_cavity(Question(observed.centred, observed.positions, random, observed.noise_of))
+    question = Question(observed.centred, observed.positions, random, observed.noise_of, full)
+    fit = fit_cavity(question)
     posterior = fit.prior.posterior(*fit.scores)
     unfitted = _unfitted(observed, fit.freedom)
     freedom = _score_freedom(fit.freedom, unfitted)

@@ -15,7 +15,6 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from collector.service.collector import COMMAND_LINE
 from decoder.change import Change, change
 from decoder.density import Density, DensityOptions, density_series, slot_places
 from decoder.density_files import is_of_pairs, write_density_files
@@ -227,6 +226,8 @@ def _remote(collector: str) -> Fetch:
 
 
 def _stored(service: Any) -> Fetch:
+    from collector.service.collector import COMMAND_LINE  # as in `opened`
+
     def fetch(name: str, first: date | None, last: date | None) -> Aggregate:
         found: Aggregate = service.read_aggregate(
             COMMAND_LINE, name, params_id=None, first=first, last=last

@@ -19,13 +19,15 @@ from decoder.density_page import render_page
 from decoder.density_picture import write_picture
 from rappor_cli.progress import progress_bar
 from rappor_core.metrics_file import load_metrics
-from simulations.location import RealResult, read_trips, real_riders, ways
+from simulations.location import RealResult, real_riders
 from simulations.location_budgets import (
     BudgetResult,
     compare_budgets,
     median,
     with_attacks,
 )
+from simulations.location_trips import read_trips
+from simulations.location_ways import ways
 from simulations.trackability import PERIODS, attacks_on
 
 Seed = Annotated[

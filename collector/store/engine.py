@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import select
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -54,13 +55,20 @@ def make_engine(database: str, *, pool_size: int = 5, timeout: float = 5.0) -> E
 def _sqlite(url: URL, timeout: float) -> Engine:
     if url.database in (None, "", ":memory:"):
         raise SettingsError("database sqlite:// in memory would be lost; name a file")
-    parent = Path(str(url.database)).expanduser().parent
-    if not parent.is_dir():
-        raise SettingsError(f"database {url.database!r}: there is no directory {parent}")
+    file = Path(str(url.database))
+    if not file.parent.is_dir():
+        raise SettingsError(f"database {url.database!r}: there is no directory {file.parent}")
     engine = create_engine(url, connect_args={"timeout": timeout, "check_same_thread": False})
+    event.listen(engine, "do_connect", lambda *_: make_private(file))
     event.listen(engine, "connect", _prepare_sqlite)
     event.listen(engine, "begin", _begin_sqlite)
     return engine
+
+
+def make_private(file: Path) -> None:
+    """Make an empty file for its owner alone, unless it is there; SQLite's WAL follows its mode."""
+    with suppress(OSError):  # what is wrong with the place, SQLite says when it opens the file
+        os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
 
 
 def _prepare_sqlite(connection: sqlite3.Connection, _record: object) -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from client_sdk.custody import StateDirectory, ensure_secret, wipe
+from client_sdk.days import last_day, period_number
 from client_sdk.ledger import committed
 from client_sdk.location import LocationRecorder
 from client_sdk.recorder import Recorder
@@ -35,6 +36,7 @@ rows = 10
 columns = 10
 levels = {levels}
 slots = {slots}
+period = "{period}"
 """
 MEMO = """mode = "memo"
 num_bits = 64
@@ -64,9 +66,14 @@ PLACES = [(0.5, 0.5), (3.5, 1.5), (7.5, 7.5), (5.5, 9.5), (50.0, 50.0)]
 
 
 def declared(
-    mode: str, slots: str = SLOTS, levels: str = "[0, 1]", box: float = 10, window: int = 3
+    mode: str,
+    slots: str = SLOTS,
+    levels: str = "[0, 1]",
+    box: float = 10,
+    window: int = 3,
+    period: str = "day",
 ) -> MetricsFile:
-    text = DECLARED.format(slots=slots, levels=levels, box=box)
+    text = DECLARED.format(slots=slots, levels=levels, box=box, period=period)
     return parse_metrics(text + MODES[mode].format(window=window))
 
 
@@ -88,9 +95,10 @@ class Phone:
         self.file = file
         self.places = self.process()
 
-    def process(self) -> LocationRecorder:
-        recorder = Recorder(self.file.metrics, self.state, randomness=self.random)
-        return LocationRecorder(self.file, self.state, recorder, lambda: 0.0)
+    def process(self, state: SqliteState | None = None) -> LocationRecorder:
+        state = state or self.state
+        recorder = Recorder(self.file.metrics, state, randomness=self.random)
+        return LocationRecorder(self.file, state, recorder, lambda: 0.0)
 
     def withdraw(self) -> None:
         """Consent is withdrawn, and given again. What is queued has been sent before."""
@@ -156,6 +164,7 @@ VERSIONS = {
     "another box": {"box": 11},
     "a shorter window": {"window": 2},
     "a longer window": {"window": 5},
+    "longer periods": {"period": "week", "window": 2},
 }
 
 
@@ -194,12 +203,14 @@ def test_consent_withdrawn_and_given_again_is_one_life(
 @pytest.mark.parametrize("mode", list(MODES))
 def test_two_processes_share_one_promise(mode: str, tmp_path: Path) -> None:
     with phone_of(tmp_path, declared(mode)) as phone:
-        both = phone.process(), phone.process()
+        other = StateDirectory(tmp_path).connect(threading.RLock())
+        both = phone.process(), phone.process(other)
         for _ in range(10):
             today = phone.day
             for places in both:
                 phone.day = today
                 phone.live(1, places)
+        other.close()
         check_promise(phone, phone.file)
         assert phone.reports()
 
@@ -264,7 +275,44 @@ def test_another_mode_under_the_same_name_is_not_taken(
 
 def test_a_life_limit_of_memo_counts_all_slots(tmp_path: Path) -> None:
     """`max_reports` times epsilon_one is what the file promises for all slots together."""
-    text = DECLARED.format(slots=SLOTS, levels="[0]", box=10) + MEMO + "max_reports = 5\n"
+    text = (
+        DECLARED.format(slots=SLOTS, levels="[0]", box=10, period="day")
+        + MEMO
+        + "max_reports = 5\n"
+    )
     with phone_of(tmp_path, parse_metrics(text)) as phone:
         phone.live(9)
         assert len(phone.reports()) == 5
+
+
+@pytest.mark.parametrize("period", ["day", "week", "month"])
+@pytest.mark.parametrize("window", [2, 3, 50, 1000])
+def test_days_tell_a_window_from_the_next(period: str, window: int, tmp_path: Path) -> None:
+    """Last days of periods `window` apart may both be reported; `window - 1` apart may not."""
+    file = declared("window", period=period, window=window)
+    with phone_of(tmp_path, file) as phone:
+        recorder = Recorder(phone.file.metrics, phone.state, randomness=phone.random)
+        for first in (23_700, 23_701, 23_713):  # in months: of 1975 and 1976
+            number = period_number(period, last_day("month", first))
+            apart = [last_day(period, number + step) for step in (0, window - 1, window)]
+            outcomes = [recorder.record("density/day/0", "other", day * 86_400.0) for day in apart]
+            assert outcomes == ["queued", "full", "queued"]
+            phone.state.database.execute("DELETE FROM periods")
+
+
+@pytest.mark.parametrize("moves", [False, True])
+def test_another_meaning_under_the_same_name_can_tell_who_moved(
+    moves: bool, tmp_path: Path
+) -> None:
+    """A stated limit (docs/location.md): the cap is shared, so who has used it falls silent."""
+    first, second = declared("memo", levels="[0]"), declared("memo", levels="[0]", box=11)
+    with phone_of(tmp_path, first) as phone:
+        for day in range(3):
+            place = PLACES[day if moves else 0]
+            phone.places.fix("density", *place, START + timedelta(days=day, hours=12))
+        phone.places.roll(START + timedelta(days=3))
+        before = len(phone.reports())
+        phone.update(second)
+        phone.places.roll(START + timedelta(days=4, hours=1))
+        assert (len(phone.reports()) > before) is not moves
+        check_promise(phone, first)

@@ -10,7 +10,9 @@ import socket
 import subprocess
 import sys
 import time
+import tomllib
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -77,6 +79,16 @@ def test_compose_names_what_it_needs_and_holds_no_secret() -> None:
     extras = (ROOT / "pyproject.toml").read_text()
     for name in ("collector", "decoder"):
         assert re.search(rf"^{services[name]['build']['args']['EXTRA']} = \[", extras, re.MULTILINE)
+
+
+def test_the_image_copies_every_package_of_the_distribution() -> None:
+    copied = {
+        source for name, rest in instructions() if name == "COPY" for source in rest.split()[:-1]
+    }
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    packages = project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
+    named = {project["project"]["readme"], project["project"]["license"]["file"]}
+    assert {*packages, *named, "pyproject.toml"} <= copied
 
 
 def test_the_commands_of_the_image_run_outside_of_it(tmp_path: Path) -> None:
@@ -214,7 +226,11 @@ def test_the_proxy_answers_too_many_requests_as_overload(
 ) -> None:
     _, http, _ = proxied
     headers = {"content-type": "application/json"}
-    answers = [http.post("/v1/reports", content=b"{", headers=headers) for _ in range(160)]
+    with ThreadPoolExecutor(8) as pool:  # together they are quicker than the limit
+        sent = [
+            pool.submit(http.post, "/v1/reports", content=b"{", headers=headers) for _ in range(400)
+        ]
+    answers = [one.result() for one in sent]
     refused = [answer for answer in answers if answer.status_code == 503]
     assert refused
     assert refused[0].headers["retry-after"] == "10"

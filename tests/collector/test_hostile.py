@@ -258,6 +258,34 @@ def test_slow_senders_hold_nobody_up_and_are_cut_off(
             one.close()
 
 
+@pytest.mark.parametrize(
+    ("request_bytes", "drip"),
+    [
+        (b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n", b"\r\n"),
+        (b"POST /v1/reports HTTP/1.1\r\nHost: x\r\nContent-Length: 9999\r\n\r\n", b"a"),
+    ],
+)
+def test_what_drips_in_after_an_answer_holds_no_connection(
+    serving: ServerMaker, monkeypatch: pytest.MonkeyPatch, request_bytes: bytes, drip: bytes
+) -> None:
+    """Empty lines, or a body that was refused by its head: nobody waits for them for ever."""
+    monkeypatch.setattr("collector.protocol.HEAD_SECONDS", 1.0)
+    with serving([METRIC]) as server, _connect(server) as one:
+        one.sendall(request_bytes)
+        assert one.recv(1000)[9:12] in (b"200", b"415")
+        assert any(_hangs_up_on(one, drip) for _ in range(50))
+
+
+def _hangs_up_on(connection: socket.socket, drip: bytes) -> bool:
+    """Send a little after a while; whether nobody is there to take it."""
+    time.sleep(0.1)
+    try:
+        connection.sendall(drip)
+    except (BrokenPipeError, ConnectionResetError):
+        return True
+    return False
+
+
 def test_endless_headers_are_cut_off(server: Server) -> None:
     with _connect(server) as one:
         one.sendall(b"POST /v1/reports HTTP/1.1\r\nHost: x\r\n")

@@ -137,6 +137,26 @@ def test_a_copy_made_while_reports_come_in_is_whole_and_can_be_put_back(
     restored.database.close()
 
 
+def test_a_database_and_a_restored_one_are_for_their_owner_alone(
+    sqlite_url: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "what?is#this %41"  # no path is taken for a part of a URL
+    folder.mkdir()
+    bench = make_bench(sqlite_url)
+    bench.collector.push_metrics([METRIC], "test")
+    back_up(sqlite_url, folder / "copy")
+    restore(folder / "copy", f"sqlite:///{tmp_path}/restored.sqlite")
+    files = [path for path in tmp_path.iterdir() if path.is_file()]
+    assert {path.name for path in files} >= {"collector.sqlite-wal", "restored.sqlite"}
+    for path in [*files, folder / "copy"]:
+        assert path.stat().st_mode & 0o077 == 0, path
+    (folder / "copy").write_bytes((folder / "copy").read_bytes()[:9000])
+    with pytest.raises(StorageError):
+        restore(folder / "copy", f"sqlite:///{tmp_path}/again.sqlite")
+    assert not (tmp_path / "again.sqlite").exists()
+    bench.database.close()
+
+
 def test_after_a_restore_what_was_not_served_is_discarded(bench: Bench) -> None:
     """Served, closed but too few, and open: only what was served stays."""
     bench.collector.push_metrics([make_metric(min_reports=10)], "test")
