@@ -36,6 +36,7 @@ def test_every_way_is_judged(
 ) -> None:
     """With few devices under attack, which would take most of the time."""
     monkeypatch.setattr(location, "with_attacks", partial(with_attacks, crowd=20))
+    monkeypatch.setenv("COLUMNS", "200")  # no cell is broken over two lines
     maps = tmp_path / "maps"
     options = ["--people", "100", "--days", "2", "--crowds", "1", "--level", "10", "--seed", "1"]
     command = ["simulate", "location", "--trips", str(trips), "--output", str(maps), *options]
