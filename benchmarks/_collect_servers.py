@@ -11,7 +11,7 @@ import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -63,8 +63,12 @@ def server(kind: str, database: str, folder: Path, workers: int = 1) -> Iterator
 
 
 def _cpu_of_family(process: psutil.Process) -> float:
-    family = [process, *process.children(recursive=True)]
-    return sum(sum(one.cpu_times()[:2]) for one in family)  # user and system
+    """Seconds of processor of a process and those that it started, ended ones too."""
+    total = 0.0
+    for one in [process, *process.children(recursive=True)]:
+        with suppress(psutil.NoSuchProcess):  # it ended just now, and is in its parent's sum
+            total += sum(one.cpu_times()[:4])  # user and system; the same of what ended
+    return total
 
 
 def database_cpu_seconds(database: str) -> float:

@@ -48,24 +48,25 @@ def measure(kind: str, database: str, load: Load, seconds: float, workers: int =
         return replace(outcome, stored=grown, cpu=cpu[0], database_cpu=cpu[1], load_cpu=cpu[2])
 
 
+Server = tuple[str, str, int]  # name, form, workers
+
+
 def compare(kind: str, arguments: argparse.Namespace) -> list[dict[str, Any]]:
-    """All servers on one kind of database, in turns."""
+    """All servers on one kind of database; in each round they take turns."""
     rows = []
+    servers: list[Server] = [("plain", "json", 1), ("ours", "json", 1), ("ours", "binary", 1)]
+    servers += [("bare", "binary", 1)]
+    servers += [("ours", "binary", 2)] if kind == "postgresql" else []
     with databases(kind) as make:
         for reports in (100, 1):
-            for name, form, workers in (
-                ("plain", "json", 1),
-                ("ours", "json", 1),
-                ("ours", "binary", 1),
-                ("bare", "binary", 1),
-                *([("ours", "binary", 2)] if kind == "postgresql" else []),
-            ):
-                load = Load(form, reports)
-                outcomes = [
-                    measure(name, make(), load, arguments.seconds, workers)
-                    for _ in range(arguments.rounds)
-                ]
-                rows.append(_row(kind, name, load, workers, outcomes))
+            rounds: dict[Server, list[Outcome]] = {server: [] for server in servers}
+            for _ in range(arguments.rounds):
+                for server in servers:
+                    name, form, workers = server
+                    load = Load(form, reports)
+                    rounds[server].append(measure(name, make(), load, arguments.seconds, workers))
+            for (name, form, workers), outcomes in rounds.items():
+                rows.append(_row(kind, name, Load(form, reports), workers, outcomes))
                 print(_line(rows[-1]), flush=True)
     return rows
 
@@ -78,10 +79,12 @@ def _row(kind: str, name: str, load: Load, workers: int, outcomes: list[Outcome]
         "form": load.form,
         "reports": load.reports,
         "workers": workers,
+        "rates": rates,
         "rate": statistics.median(rates),
         "spread": [min(rates), max(rates)],
         "p50_ms": 1000 * statistics.median(outcome.p50 for outcome in outcomes),
         "p99_ms": 1000 * statistics.median(outcome.p99 for outcome in outcomes),
+        "cpus": [outcome.cpu for outcome in outcomes],
         "cpu_us": 1e6 * statistics.median(outcome.cpu for outcome in outcomes),
         "database_cpu_us": 1e6 * statistics.median(outcome.database_cpu for outcome in outcomes),
         "load_cpu_us": 1e6 * statistics.median(outcome.load_cpu for outcome in outcomes),
@@ -112,15 +115,21 @@ def ratios(rows: list[dict[str, Any]]) -> Iterator[str]:
             if (other["database"], other["reports"]) == (row["database"], row["reports"])
             and other["server"] != "ours"
         }
-        plain = row["rate"] / same["plain"]["rate"]
-        less = same["plain"]["cpu_us"] / row["cpu_us"]
+        plain, bare = same["plain"], same["bare"]
         line = (
-            f"{row['database']} {row['form']} {row['reports']} a request: {plain:.1f} x plain "
-            f"in requests a second, {less:.1f} x in requests a second of CPU"
+            f"{row['database']} {row['form']} {row['reports']} a request: "
+            f"{_times(row['rates'], plain['rates'])} x plain in requests a second, "
+            f"{_times(plain['cpus'], row['cpus'])} x in requests a second of CPU"
         )
         if row["form"] == "binary":
-            line += f", {row['rate'] / same['bare']['rate']:.2f} of bare ASGI"
+            line += f", {_times(row['rates'], bare['rates'])} of bare ASGI"
         yield line
+
+
+def _times(ours: list[float], theirs: list[float]) -> str:
+    """The ratio of each round: median, least and most."""
+    found = sorted(one / other for one, other in zip(ours, theirs, strict=True))
+    return f"{statistics.median(found):.2g} ({found[0]:.2g} to {found[-1]:.2g})"
 
 
 def main() -> None:

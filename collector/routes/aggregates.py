@@ -7,7 +7,7 @@ from datetime import date
 from fastapi import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
-from collector.routes.parts import actor, parse_day, parts_of, query_of
+from collector.routes.parts import actor, known_name, parse_day, parts_of, query_of
 from collector.service.access import Scope
 from collector.service.export import as_lines
 
@@ -27,7 +27,7 @@ def get_aggregate(request: Request, name: str) -> Response:
     query = query_of(request, "from", "to", "params_id")
     aggregate = parts_of(request).collector.read_aggregate(
         who,
-        name,
+        known_name(name),
         params_id=query.get("params_id"),
         first=_day(query, "from"),
         last=_day(query, "to"),
@@ -41,7 +41,7 @@ def export_reports(request: Request, name: str) -> Response:
     query = query_of(request, "from", "to", "params_id")
     count, pages = parts_of(request).collector.export_reports(
         who,
-        name,
+        known_name(name),
         params_id=query.get("params_id"),
         first=_day(query, "from"),
         last=_day(query, "to"),

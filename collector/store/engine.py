@@ -85,7 +85,10 @@ def _begin_sqlite(connection: Connection) -> None:
 
 
 def _postgresql(url: URL, pool_size: int, timeout: float) -> Engine:
-    options = f"-c lock_timeout={int(timeout * 1000)} -c idle_in_transaction_session_timeout=60000"
+    options = (  # a writer must see what was committed before it got its locks: READ COMMITTED
+        f"-c lock_timeout={int(timeout * 1000)} -c idle_in_transaction_session_timeout=60000 "
+        r"-c default_transaction_isolation=read\ committed"
+    )
     engine = create_engine(
         url,
         pool_size=pool_size,

@@ -363,6 +363,21 @@ def _at_once(server: Server, body: bytes, count: int) -> list[httpx.Response]:
     return asyncio.run(all_of_them())
 
 
+def test_long_names_and_parameters_fill_neither_answers_nor_the_audit_log(server: Server) -> None:
+    long = "\u00e9" * 2_000
+    for method, path, status in (
+        ("GET", f"/v1/metrics/{long}/aggregate", 404),
+        ("GET", f"/v1/metrics/{long}/reports", 404),
+        ("POST", f"/v1/metrics/{long}/retire", 404),
+        ("GET", f"/v1/metrics/homepage/aggregate?params_id={long}", 422),
+        ("POST", f"/v1/days/{TODAY}/close?metric={long}", 422),
+    ):
+        answer = server.http.request(method, path)
+        assert answer.status_code == status, (method, path[:30])
+        assert len(answer.content) < 1_000
+    assert "\\u00e9" not in server.http.get("/v1/audit").text
+
+
 def test_rates_are_limited_by_address_and_by_key(serving: ServerMaker) -> None:
     with serving([METRIC], max_requests_per_address=0.5) as server:
         answers = [server.post(server.sender.reports(METRIC, 1)) for _ in range(8)]

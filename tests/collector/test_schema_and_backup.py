@@ -14,7 +14,7 @@ from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
-from sqlalchemy import text
+from sqlalchemy import make_url, text
 
 from collector.backup import back_up, restore
 from collector.errors import SchemaError, SettingsError, StorageError
@@ -68,6 +68,28 @@ def test_a_database_of_something_else_is_left_alone(database_url: str) -> None:
         connection.execute(text("CREATE TABLE somebody_elses (id INTEGER)"))
     with pytest.raises(SchemaError, match="none of them is ours"):
         prepare(database)
+    database.close()
+
+
+def test_a_postgresql_that_acknowledges_too_early_is_refused(
+    new_postgresql: Callable[[], str],
+) -> None:
+    """And one whose sessions would see old rows by default is told otherwise."""
+    url = new_postgresql()
+    database = Database(make_engine(url))
+    with database.change() as connection:
+        name = make_url(url).database
+        connection.execute(
+            text(f"ALTER DATABASE {name} SET default_transaction_isolation = 'serializable'")
+        )
+        connection.execute(text(f"ALTER DATABASE {name} SET synchronous_commit = off"))
+    database.close()
+    database = Database(make_engine(url))
+    with pytest.raises(SettingsError, match="synchronous_commit = off"):
+        prepare(database)
+    with database.add() as connection:
+        level = connection.execute(text("SHOW transaction_isolation")).scalar_one()
+    assert level == "read committed"
     database.close()
 
 
