@@ -1,7 +1,8 @@
 """What embedding the client costs an app: import, open, record, memory, size.
 
-Imports are measured in fresh processes, rivals in turn: a bare interpreter that imports mmh3, the
-SDKs of sentry and OpenTelemetry, and ours, alone and with an open state. They run in a virtual
+Imports are measured in fresh processes, rivals in turn, in processor time (user and system) and in
+elapsed time: a bare interpreter that imports mmh3, the SDKs of sentry and OpenTelemetry, and ours,
+alone and with an open state. All are compiled before, as pip does. They run in a virtual
 environment made for the purpose (needs pip), or in `--peers PYTHON`, an interpreter that has mmh3,
 sentry-sdk and opentelemetry-sdk.
 
@@ -23,6 +24,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import tomllib
 import venv
 import zipfile
 from collections.abc import Callable
@@ -34,6 +36,9 @@ from rappor_core.metrics_file import MetricsFile
 ROOT = Path(__file__).parents[1]
 PEERS = ["mmh3", "sentry-sdk", "opentelemetry-sdk"]
 NOWHERE = "http://127.0.0.1:9"
+LOCATION = {"grid", "grid_codes", "grid_h3", "grid_square", "metrics_file_location"}
+LOCATION |= {"metrics_location", "duty", "dwell", "local_time", "location", "visits"}
+DOUBLES = {"testing", "memory_state", "encoder"}  # for tests of an app, and fleets in a process
 METRICS = """
 [metrics.homepage]
 kind = "string"
@@ -72,13 +77,27 @@ def main() -> None:
 
 
 def report_size() -> None:
-    """Sources of core and client, zipped (bar: 60 kB)."""
+    """Sources in the client's wheel, zipped (bar: 60 kB); what only some apps load comes apart."""
+    wheel = tomllib.loads((ROOT / "packaging" / "client" / "pyproject.toml").read_text())
+    included = wheel["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"].values()
+    named = {ROOT / name for name in included if name.endswith(".py")}
+    sources = named | set((ROOT / "client_sdk").rglob("*.py"))
+    location = {path for path in sources if path.stem in LOCATION}
+    doubles = {path for path in sources if path.stem in DOUBLES}
+    base = sources - location - doubles
+    print(
+        f"sources of the client's wheel, zipped: {zipped_kb(sources):.1f} kB; without location "
+        f"{zipped_kb(sources - location):.1f}; nor test double and fleets {zipped_kb(base):.1f} "
+        "(bar: 60)"
+    )
+
+
+def zipped_kb(files: set[Path]) -> float:
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
-        for package in ("rappor_core", "client_sdk"):
-            for path in sorted((ROOT / package).rglob("*.py")):
-                archive.write(path, path.relative_to(ROOT))
-    print(f"sources of core and client, zipped: {len(packed.getvalue()) / 1000:.1f} kB (bar: 60)")
+        for path in sorted(files):
+            archive.write(path, path.relative_to(ROOT))
+    return len(packed.getvalue()) / 1000
 
 
 def make_peers(scratch: Path) -> Path:
@@ -98,27 +117,38 @@ def report_imports(python: Path, processes: int, scratch: Path) -> None:
         "mmh3": "import mmh3",
         "client_sdk": "import mmh3, client_sdk",
         "client_sdk.Client": "from client_sdk import Client",
-        "client_sdk, opened (a later start)": opening,
+        "client_sdk, opened (later starts)": opening,
         "sentry_sdk": "import sentry_sdk",
         "opentelemetry.sdk.trace": "import opentelemetry.sdk.trace",
         "opentelemetry.sdk.metrics": "import opentelemetry.sdk.metrics",
     }
-    times: dict[str, list[float]] = {name: [] for name in programs}
-    for _ in range(processes + 1):
+    times: dict[str, list[tuple[float, float]]] = {name: [] for name in programs}
+    for _ in range(processes + 1):  # the first, which may have to compile, is left out
         for name, program in programs.items():
             times[name].append(milliseconds(python, program))
-    bare = statistics.median(times["mmh3"][1:])
-    print(f"import, ms over a bare interpreter with mmh3 ({bare:.1f} ms), {processes} processes:")
+    bare = [statistics.median(column) for column in zip(*times["mmh3"][1:], strict=True)]
+    print(
+        f"import, ms over a bare interpreter with mmh3 ({bare[0]:.1f} of processor time, "
+        f"{bare[1]:.1f} elapsed), {processes} processes:"
+    )
     for name, measured in times.items():
-        low, middle, high = (cut - bare for cut in statistics.quantiles(measured[1:], n=4))
-        print(f"  {name:36} {middle:6.1f} ({low:.1f} to {high:.1f})")
+        columns = zip(zip(*measured[1:], strict=True), bare, strict=True)
+        cuts = [[cut - least for cut in statistics.quantiles(c, n=4)] for c, least in columns]
+        texts = [f"{middle:6.1f} ({low:.1f} to {high:.1f})" for low, middle, high in cuts]
+        print(f"  {name:36} processor {texts[0]:24} elapsed {texts[1]}")
 
 
-def milliseconds(python: Path, program: str) -> float:
+def milliseconds(python: Path, program: str) -> tuple[float, float]:
+    """Processor time and elapsed time of one fresh process."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     start = time.perf_counter()
-    subprocess.run([python, "-c", program], check=True, env=environment)
-    return (time.perf_counter() - start) * 1e3
+    process = os.posix_spawn(python, [python, "-c", program], environment)
+    _, status, usage = os.wait4(process, 0)
+    elapsed = time.perf_counter() - start
+    if status != 0:
+        raise SystemExit(f"{python} -c {program!r} failed with status {status}")
+    return (usage.ru_utime + usage.ru_stime) * 1e3, elapsed * 1e3
 
 
 def report_records(scratch: Path, limit: int) -> None:

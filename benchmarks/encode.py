@@ -22,7 +22,7 @@ from client_sdk.encoder import Encoder
 from client_sdk.randomness import system_randomness
 from rappor_core.metrics import Metric
 from rappor_core.params import RapporParams
-from rappor_core.report import Report, bits_to_bytes
+from rappor_core.report import Report
 
 DAY = date(2026, 11, 21)
 SECRET = bytes(range(32))
@@ -71,7 +71,9 @@ def per_bit(declared: Metric) -> Callable[[str], Report]:
     def encode(value: str) -> Report:
         kept = permanent(declared.value_bits(value, cohort))
         report = (coins(params.prob_p) & ~kept) | (coins(params.prob_q) & kept)
-        return Report("homepage", params_id, cohort, DAY, bits_to_bytes(report, params.num_bits))
+        return Report(
+            "homepage", params_id, cohort, DAY, report.to_bytes(params.report_bytes, "little")
+        )
 
     return encode
 

@@ -27,7 +27,7 @@ from threadpoolctl import threadpool_limits
 from decoder.field import fit_field
 from decoder.hierarchy import LevelEstimate, reconcile
 from decoder.neighbours import cell_laplacian
-from decoder.places import Places, value_positions
+from decoder.places import Places
 from decoder.readings import read_aggregate
 from decoder.simplex import project_simplex
 from rappor_core.grid import OTHER, Grid
@@ -100,8 +100,7 @@ def ours(
 def _field(places: Places, shares: np.ndarray, users: int, params: RapporParams, rng: Any) -> Any:
     values = list(places.finest)
     aggregate, _ = draw_aggregate(values, shares, users, params, rng)
-    positions = value_positions(values, params)
-    reading = read_aggregate(aggregate, positions, np.arange(len(values)), 1.0, len(values))
+    reading = read_aggregate(aggregate, places.design(len(places.levels) - 1, params), 1.0)
     return fit_field([reading], places.laplacian).shares
 
 

@@ -9,7 +9,6 @@ import argparse
 import json
 import sys
 import threading
-from pathlib import Path
 
 from client_sdk.custody import StateDirectory
 from client_sdk.errors import StateError
@@ -21,7 +20,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m client_sdk", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     inspect = commands.add_parser("inspect", help="show what is queued, was sent, can be inferred")
-    inspect.add_argument("state_dir", type=Path, help="the directory given to Client.open")
+    inspect.add_argument("state_dir", help="the directory given to Client.open")
     inspect.add_argument("--json", action="store_true", help="for machines")
     chosen = parser.parse_args(arguments)
     try:
@@ -32,7 +31,7 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-def account_of(state_dir: Path, *, as_json: bool) -> str:
+def account_of(state_dir: str, *, as_json: bool) -> str:
     """The account of a directory. Raises StateError; a directory without a state is left so."""
     directory = StateDirectory(state_dir)
     if not directory.exists():

@@ -10,14 +10,15 @@ from rappor_core.errors import WireFormatError
 from rappor_core.report import (
     BINARY_CONTENT_TYPE,
     JSON_CONTENT_TYPE,
-    Batch,
+    GroupedBatch,
     Report,
-    decode_batch,
-    encode_binary,
-    encode_json,
     make_batch,
 )
+from rappor_core.report_binary import encode_binary
+from rappor_core.report_json import encode_json
+from rappor_core.report_wire import decode_batch
 
+GZIP = 31  # zlib's name for "with a gzip header"
 _GZIP_HEADER = b"\x1f\x8b\x08\x04\0\0\0\0\0\xff"  # deflate, an extra field, no time, no system
 _EXTRA_ID = b"RP"  # a subfield of our own: zeros, to be skipped (RFC 1952, section 2.3.1.1)
 _EXTRA_BYTES = 6  # two lengths and the name
@@ -34,10 +35,10 @@ def make_body(
     return gzip_padded(encode_json(batch) if json else encode_binary(batch), pad_to)
 
 
-def read_body(body: bytes, *, json: bool) -> Batch:
+def read_body(body: bytes, *, json: bool) -> GroupedBatch:
     """The inverse of `make_body`. Raises WireFormatError."""
     try:
-        plain = zlib.decompress(body, wbits=31)
+        plain = zlib.decompress(body, wbits=GZIP)
     except zlib.error as error:
         raise WireFormatError(f"the stored batch is not gzip: {error}") from error
     return decode_batch(plain, content_type(json=json))

@@ -7,10 +7,10 @@ it shows in `status`, in `inspect`, and in counters.
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from client_sdk import forks
@@ -50,9 +50,9 @@ class Client:
     @classmethod
     def open(
         cls,
-        metrics: MetricsFile | str | Path,
+        metrics: MetricsFile | str | os.PathLike[str],
         *,
-        state_dir: str | Path,
+        state_dir: str | os.PathLike[str],
         collector: str,
         consent: bool,
         key: str | None = None,
@@ -82,7 +82,7 @@ class Client:
             collector,
             key,
             PrivacyLevel.of(privacy_level),
-            (delivery or Delivery()).checked(),
+            delivery or Delivery(),
             development,
             randomness,
             clock,
@@ -215,7 +215,7 @@ class Client:
         if session is not None:
             self._life.save_counts(session)
             account = inspect_state(session.state, self._setup.metrics.budget)
-        return {"status": self.status._asdict(), "last_error": self.last_error, **account}
+        return {"status": self.status.to_fields(), "last_error": self.last_error, **account}
 
     def __enter__(self) -> Client:
         """Use it in a `with` block."""

@@ -9,10 +9,10 @@ tombstone.
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 import threading
 from contextlib import suppress
-from pathlib import Path
 
 from client_sdk.errors import StateError
 from client_sdk.identity import new_secret, secret_check
@@ -31,18 +31,18 @@ UNKNOWN = "unknown"  # the ledger of a tombstone whose state could not be read
 class StateDirectory:
     """The directory that holds one installation's state; nothing else should lie in it."""
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(self, path: str | os.PathLike[str]) -> None:
         """Nothing is made or read yet."""
-        self.path = Path(path)
-        self.state_path = self.path / STATE_FILE
-        self.sender_lock_path = self.path / SENDER_LOCK_FILE
-        self._witness_path = self.path / WITNESS_FILE
+        self.path = os.fspath(path)
+        self.state_path = os.path.join(self.path, STATE_FILE)
+        self.sender_lock_path = os.path.join(self.path, SENDER_LOCK_FILE)
+        self._witness_path = os.path.join(self.path, WITNESS_FILE)
 
     def open(self, lock: threading.RLock) -> SqliteState:
         """The state, made if this is the first time, and trusted. Raises StateError."""
         self._prepare()
         seen = Witness(self._witness_path).read()  # before the state: it is written after it
-        if seen is not None and not self.state_path.exists():
+        if seen is not None and not os.path.exists(self.state_path):
             raise StateError(
                 f"{self.state_path} is missing, though it was there before; restore it, or call "
                 "reset(), which draws a new secret and spends the privacy budget again",
@@ -63,7 +63,7 @@ class StateDirectory:
 
     def exists(self) -> bool:
         """Whether there is anything of an earlier run."""
-        return self.state_path.exists() or self._witness_path.exists()
+        return os.path.exists(self.state_path) or os.path.exists(self._witness_path)
 
     def reset(self, lock: threading.RLock, randomness: Randomness, day: int) -> SqliteState:
         """Start anew with a new secret, on the word of the app alone; leaves a tombstone.
@@ -92,7 +92,7 @@ class StateDirectory:
         A state that cannot be read is deleted whole; then only `reset` starts anew. Raises
         StateError where it can be neither, such as for want of permission.
         """
-        if not self.state_path.exists():
+        if not os.path.exists(self.state_path):
             return
         try:
             state = self.open(lock)
@@ -110,11 +110,13 @@ class StateDirectory:
 
     def _prepare(self) -> None:
         try:
-            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-            if self.path.stat().st_mode & 0o077:
-                self.path.chmod(0o700)
+            os.makedirs(self.path, mode=0o700, exist_ok=True)
+            if os.stat(self.path).st_mode & 0o077:
+                os.chmod(self.path, 0o700)
         except OSError as error:
-            raise StateError(f"{self.path} cannot be used: {error}") from error
+            raise StateError(
+                f"{self.path} cannot be used: {error}; it is tried again every minute"
+            ) from error
 
     def _check(self, state: SqliteState) -> None:
         """Compare the state with itself and with the witness. Raises StateError."""
@@ -152,7 +154,7 @@ class StateDirectory:
     def _delete(self) -> None:
         for suffix in ("", "-wal", "-shm"):
             with suppress(FileNotFoundError):
-                self.state_path.with_name(STATE_FILE + suffix).unlink()
+                os.unlink(self.state_path + suffix)
 
 
 def ensure_secret(state: SqliteState, randomness: Randomness) -> None:
@@ -207,7 +209,7 @@ def _forget_values(database: sqlite3.Connection) -> None:
     database.execute("DELETE FROM meta WHERE name = 'send_at'")
 
 
-def _rolled_back(path: Path) -> str:
+def _rolled_back(path: str) -> str:
     return (
         f"{path} is older than its witness, or another installation's: permanent responses may "
         "have been forgotten; restore the newest copy, or call reset(), which draws a new secret "

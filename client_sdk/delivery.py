@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from rappor_core.errors import ParameterError
+from rappor_core.errors import ParameterError, shown
+from rappor_core.frozen import Frozen
 
 if TYPE_CHECKING:
     import ssl
 
 
-class Delivery(NamedTuple):
+class Delivery(Frozen):
     """Choices of the app about delivery; nothing here changes what a report says.
 
     mean_delay: seconds from the first waiting report to sending, on average; geometric, so that the
@@ -27,6 +28,8 @@ class Delivery(NamedTuple):
     first_pause, longest_pause: bounds in seconds of the pause after failures (full jitter).
     longest_retry_after: seconds for which a collector's Retry-After is followed at most.
     proxy: `http://host:port`.  tls: an `ssl.SSLContext` of the app's own.
+
+    Raises ParameterError for a number outside its range.
     """
 
     mean_delay: float = 600.0
@@ -44,16 +47,15 @@ class Delivery(NamedTuple):
     proxy: str | None = None
     tls: ssl.SSLContext | None = None
 
-    def checked(self) -> Delivery:
-        """Itself. Raises ParameterError for a choice outside its range."""
+    def __post_init__(self) -> None:
+        """Check each number."""
         for name, (lowest, highest) in RANGES.items():
             value: Any = getattr(self, name)
             number = isinstance(value, int | float) and not isinstance(value, bool)
             if not number or not lowest <= value <= highest:
                 raise ParameterError(
-                    f"delivery: {name} = {value!r} is not a number from {lowest} to {highest:,}"
+                    f"{name} = {shown(value)} is not a number from {lowest} to {highest:,}"
                 )
-        return self
 
 
 RANGES = {

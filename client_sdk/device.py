@@ -5,7 +5,6 @@ Kept apart from `rappor_core.report`, so that an app that records does not load 
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import TypeVar
 
 from client_sdk.identity import DIGEST_BYTES, cohort_of, derive
@@ -46,8 +45,8 @@ class MetricDevice:
         """Derive the cohort and prepare both rounds. secret: 32 bytes, private."""
         params = metric.params
         self.metric = metric
-        self.params_id = _params_id(metric)
-        self.line = base_name(metric.name)
+        self.params_id = metric.params_id
+        self.line = metric.base_name
         self.cohort = cohort_of(secret, self.line, params.num_cohorts)
         self._secret = secret
         self._bits_bytes = params.report_bytes
@@ -115,19 +114,8 @@ class MetricDevice:
         return [self.value_bits(category) for category in metric.categories]
 
 
-def base_name(name: str) -> str:
-    """The metric that a sub-metric `name/slot/level` belongs to; a plain name is its own."""
-    return name.partition("/")[0]
-
-
 def _remember(known: dict[_Key, _Derived], key: _Key, derived: _Derived) -> None:
     """Keep a derivation; forget all of them when there are too many."""
     if len(known) >= MAX_REMEMBERED:
         known.clear()
     known[key] = derived
-
-
-@lru_cache(maxsize=4096)
-def _params_id(metric: Metric) -> str:
-    """Digested once a metric, not once a device."""
-    return metric.params_id

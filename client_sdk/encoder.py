@@ -35,7 +35,10 @@ class Encoder:
     ) -> None:
         """Raises ParameterError for a secret that has not 32 bytes."""
         if len(secret) != SECRET_BYTES:
-            raise ParameterError(f"a secret has {SECRET_BYTES} bytes, not {len(secret)}")
+            raise ParameterError(
+                f"a secret has {SECRET_BYTES} bytes, not {len(secret)}: make it with "
+                "new_secret(system_randomness), once for a device"
+            )
         self._metrics = metrics
         self._secret = secret
         self._randomness = randomness
@@ -48,7 +51,7 @@ class Encoder:
         No ledger stands here: whoever calls must bound the number of distinct values and reports
         (`client_sdk.Recorder` does).
         """
-        device = self.metric(name)
+        device = self._devices.get(name) or self.metric(name)
         bloom_bits = device.value_bits(value)
         return Report(name, device.params_id, device.cohort, day, device.report_bits(bloom_bits))
 

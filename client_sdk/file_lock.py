@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 
 class FileLock:
     """Held by one open file at a time, over threads and processes."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: str) -> None:
         """path: a file of its own; made if missing."""
         self._path = path
         self._handle: int | None = None

@@ -14,19 +14,20 @@ import math
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
+from client_sdk.days import PERIOD_DAYS
 from client_sdk.privacy_level import PrivacyLevel
 from client_sdk.state import Entry, Line, State
+from rappor_core.frozen import Frozen
 from rappor_core.metrics import Metric
 from rappor_core.params import RapporParams
 
 if TYPE_CHECKING:
     from client_sdk.device import MetricDevice
 
-PERIOD_DAYS = {"day": 1, "week": 7, "month": 28}  # the shortest that each can be
 ROUNDING = 1 + 1e-9  # epsilons are computed in doubles; an equal one must not look larger
 
 
-class Promise(NamedTuple):
+class Promise(Frozen):
     """What a metric promised when this device first used it; epsilons in nats."""
 
     epsilon_infinity: float
@@ -43,19 +44,19 @@ class Promise(NamedTuple):
             metric.params.epsilon_infinity,
             metric.params.epsilon_one,
             metric.lifetime_epsilon,
-            metric.max_memoized_values,
+            metric.max_permanent_responses,
             math.inf if metric.max_reports is None else metric.max_reports,
-            metric.max_reports_per_period / PERIOD_DAYS[metric.period],
+            _reports_in_a_period(metric) / PERIOD_DAYS[metric.period],
         )
 
     def weaker_than(self, first: Promise) -> list[str]:
         """Names of what this one promises less of than `first`."""
-        pairs = zip(self._fields, self, first, strict=True)
-        return [name for name, now, then in pairs if now > then * ROUNDING]
+        then = first.to_fields()
+        return [name for name, now in self.to_fields().items() if now > then[name] * ROUNDING]
 
     def to_json(self) -> str:
         """For the state."""
-        return json.dumps(self._asdict())
+        return json.dumps(self.to_fields())
 
     @classmethod
     def from_json(cls, text: str) -> Promise:
@@ -130,7 +131,7 @@ class Ledger:
         if line is None:
             return False  # the state was wiped since the promise was entered
         used = line.past_values + len(entries)
-        if used + number > min(metric.max_memoized_values, self._level.max_values):
+        if used + number > min(metric.max_permanent_responses, self._level.max_values):
             return False
         others = sum(
             committed(other, self._state.entries(other.name))
@@ -139,6 +140,14 @@ class Ledger:
         )
         extra = [Entry(name, b"", "", cost)] * number
         return others + committed(line, entries + extra) <= self._budget * ROUNDING
+
+
+def _reports_in_a_period(metric: Metric) -> float:
+    """At most, by the declared name: of a location, one a slot, or one in a window."""
+    if metric.location is None:
+        return metric.max_reports_per_period
+    slots, window = len(metric.location.slots), metric.location.window
+    return slots if metric.location.mode == "memo" else 1 / max(window, 1)
 
 
 def committed(line: Line, entries: Iterable[Entry]) -> float:

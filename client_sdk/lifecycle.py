@@ -8,11 +8,11 @@ from __future__ import annotations
 import sqlite3
 import threading
 import time
-from typing import NamedTuple
 
+from client_sdk.days import SECONDS_A_DAY
 from client_sdk.errors import StateError
-from client_sdk.recorder import SECONDS_A_DAY
 from client_sdk.session import DO_NOT_TRACK, Session, Setup
+from rappor_core.frozen import Frozen
 
 CLOSE_SECONDS = 0.1  # longest that closing waits for the sending thread
 MAX_REASONS = 1_000  # counters kept in memory
@@ -27,7 +27,7 @@ SENTENCES = {
 }
 
 
-class Status(NamedTuple):
+class Status(Frozen):
     """condition: one word, `active` when all is well.  sentence: for a person or a log."""
 
     condition: str

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from datetime import date, datetime, timedelta
+from datetime import date, datetime
 from typing import NamedTuple
 
-from client_sdk.recorder import EPOCH_ORDINAL
+from client_sdk.days import EPOCH_ORDINAL, day_of
 from rappor_core.errors import ValueRefusedError
 
 SECONDS_AN_HOUR = 3_600
@@ -32,14 +32,14 @@ def moment_of(at: datetime) -> Moment:
             "`at` has no time zone, so its slot is not known; pass datetime.now().astimezone()"
         )
     gone = at.minute * 60 + at.second + at.microsecond * 1e-6
-    day = at.toordinal() - EPOCH_ORDINAL
+    day = day_of(at)
     return Moment(at.timestamp(), day, at.hour, SECONDS_AN_HOUR - gone)
 
 
 def moment_at(now: float) -> Moment:
     """Take apart seconds since 1970, in the system's time zone."""
     local = time.localtime(now)
-    day = date(local.tm_year, local.tm_mon, local.tm_mday).toordinal() - EPOCH_ORDINAL
+    day = day_of(date(local.tm_year, local.tm_mon, local.tm_mday))
     gone = local.tm_min * 60 + min(local.tm_sec, 59) + now % 1
     return Moment(now, day, local.tm_hour, SECONDS_AN_HOUR - gone)
 
@@ -47,14 +47,3 @@ def moment_at(now: float) -> Moment:
 def is_weekend(day: int) -> bool:
     """Whether a day since 1970-01-01 is a Saturday or Sunday."""
     return (day + EPOCH_ORDINAL - 1) % 7 >= 5
-
-
-def last_day(period: str, number: int) -> int:
-    """Find the last day, since 1970-01-01, of a period as `recorder.period_number` counts it."""
-    if period == "day":
-        return number
-    if period == "week":
-        return 7 * number + 7 - EPOCH_ORDINAL
-    year, month = divmod(number, 12)
-    following = date(year + month // 11, (month + 1) % 12 + 1, 1)
-    return (following - timedelta(days=1)).toordinal() - EPOCH_ORDINAL

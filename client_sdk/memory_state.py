@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import date
 
-from client_sdk.state import LIFE, Draft, Entry, Identity, Line, Source, Stored
-from rappor_core.report import EPOCH, Report
+from client_sdk.days import date_of
+from client_sdk.state import LIFE, Draft, Entry, Identity, Limits, Line, Source, Stored
+from rappor_core.report import Report
 
 
 class MemoryState:
@@ -43,7 +43,7 @@ class MemoryState:
         """Empty the queue: its reports, in the order of recording."""
         sources = list(self._sources)
         queue, self._queue = self._queue, []
-        return [Report(*sources[d.source], _date(d.day), d.bits) for d in queue]
+        return [Report(*sources[d.source], date_of(d.day), d.bits) for d in queue]
 
     def identity(self) -> Identity:
         """See `State`."""
@@ -63,16 +63,22 @@ class MemoryState:
         """See `State`."""
         return self._sources.setdefault(source, len(self._sources))
 
-    def add_report(self, draft: Draft, metric: str, limits: tuple[tuple[int, int], ...]) -> Stored:
+    def add_report(self, draft: Draft, limits: Limits) -> Stored:
         """See `State`."""
-        for period, limit in limits:
-            if self._periods.get((metric, period), 0) >= limit:
-                return "full"
+        bounds = {(limits.name, limits.period): limits.most}
+        if limits.most_ever is not None:
+            bounds[limits.line, LIFE] = limits.most_ever
+        counts = {key: self._periods.get(key, 0) for key in bounds}
+        near = range(max(limits.period - limits.apart, 0), limits.period + limits.apart + 1)
+        if any(counts[key] >= most for key, most in bounds.items()) or (
+            limits.apart and any((limits.name, period) in self._periods for period in near)
+        ):
+            return "full"
         entry = self._entries.get(draft.digest)
         if entry is None:
             return "not_memoised"
-        for period, _ in limits:
-            self._periods[metric, period] = self._periods.get((metric, period), 0) + 1
+        for key, count in counts.items():
+            self._periods[key] = count + 1
         self._entries[draft.digest] = entry._replace(reports=entry.reports + 1)
         self._queue.append(draft)
         return "queued"
@@ -118,7 +124,3 @@ class MemoryState:
     def counters(self) -> dict[str, int]:
         """What was counted, by name."""
         return dict(self._counters)
-
-
-def _date(day: int) -> date:
-    return date.fromordinal(EPOCH.toordinal() + day)

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
-from datetime import date
 from itertools import groupby
 from typing import NamedTuple
 
 from client_sdk.answers import Answer
 from client_sdk.batches import make_body, read_body, shuffled
+from client_sdk.days import date_of
 from client_sdk.delivery import Delivery
 from client_sdk.randomness import Randomness
-from client_sdk.recorder import EPOCH_ORDINAL
 from client_sdk.sqlite_state import SqliteState
 from rappor_core.report import Report
 
@@ -60,12 +59,11 @@ class Outbox:
 
     def settle(self, batch: StoredBatch, answer: Answer) -> None:
         """Forget a batch that was answered; count what became of each report, by metric."""
-        reports = read_body(batch.body, json=batch.json).reports
+        groups = read_body(batch.body, json=batch.json).groups
+        metrics = [group.metric for group in groups for _ in group.rows]
         outcomes = Counter(
-            f"accepted:{report.metric}"
-            if result.accepted
-            else f"refused:{report.metric}:{result.reason}"
-            for report, result in zip(reports, answer.results, strict=True)
+            f"accepted:{metric}" if result.accepted else f"refused:{metric}:{result.reason}"
+            for metric, result in zip(metrics, answer.results, strict=True)
         )
         self._forget(batch, outcomes)
 
@@ -127,7 +125,7 @@ class Outbox:
         if len(rows) != len(numbers):
             return  # trimmed or wiped meanwhile: what is left has its turn in the next round
         reports = [
-            Report(metric, params_id, cohort, date.fromordinal(day + EPOCH_ORDINAL), bits)
+            Report(metric, params_id, cohort, date_of(day), bits)
             for metric, params_id, cohort, day, bits in rows
         ]
         batch_id = self._randomness(BATCH_ID_BYTES)

@@ -3,36 +3,42 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
-from rappor_core.errors import ParameterError
+from rappor_core.errors import ParameterError, shown
+from rappor_core.frozen import Frozen
 
 
-class PrivacyLevel(NamedTuple):
+class PrivacyLevel(Frozen):
     """Bounds of the person's own, each taken together with the app's: the smaller one holds.
 
     max_values: memoised values of a metric for life, the fallback among them.
     max_reports_per_period: reports of a metric in its period.
     max_epsilon: nats for this device, over all metrics and for life.
+
+    Raises ParameterError for a bound that is not a positive number.
     """
 
     max_values: float = math.inf
     max_reports_per_period: float = math.inf
     max_epsilon: float = math.inf
 
+    def __post_init__(self) -> None:
+        """Check each bound."""
+        for name, bound in self.to_fields().items():
+            if type(bound) not in (int, float) or not bound > 0:
+                raise ParameterError(f"{name} = {shown(bound)} is not a number above 0")
+
     @classmethod
     def of(cls, choice: str | PrivacyLevel) -> PrivacyLevel:
         """`standard` is the app's declaration; `strict` one value besides the fallback.
 
-        Raises ParameterError for another name, and for a bound that is not positive.
+        Raises ParameterError for another name.
         """
         level = NAMED.get(choice) if isinstance(choice, str) else choice
         if level is None:
             raise ParameterError(
                 f"privacy_level = {choice!r} is not one of {', '.join(NAMED)}, nor a PrivacyLevel"
             )
-        if not all(bound > 0 for bound in level):
-            raise ParameterError(f"privacy_level = {level!r}: each bound must be above 0")
         return level
 
 

@@ -7,19 +7,16 @@ A `Recorder` over a `MemoryState` is a whole device without files or threads, fo
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import date
 from typing import Literal
 
+from client_sdk.days import MEAN_DAYS, SECONDS_A_DAY, day_of, last_day, period_number
 from client_sdk.device import MetricDevice
 from client_sdk.errors import StateChangedError, UnknownMetricError
 from client_sdk.ledger import Ledger
 from client_sdk.privacy_level import PrivacyLevel
 from client_sdk.randomness import Randomness, system_randomness
-from client_sdk.state import LIFE, Draft, Source, State, Stored
+from client_sdk.state import Draft, Limits, Source, State, Stored
 from rappor_core.metrics import Metric
-
-SECONDS_A_DAY = 86_400
-EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
 
 Outcome = Literal["queued", "queued_fallback", "full", "expired", "closed"]
 
@@ -110,7 +107,7 @@ class Recorder:
     def _store(self, way: Way, bits: int, day: int) -> Stored:
         device = way.device
         draft = Draft(way.source, device.digest(bits), day, device.report_bits(bits))
-        return self._state.add_report(draft, device.metric.name, way.limits(day))
+        return self._state.add_report(draft, way.limits(day))
 
     def _admit(self, way: Way, bits: int) -> int | None:
         """Ask the ledger about a value that it may not know; remember an answer that is final."""
@@ -168,9 +165,9 @@ class Way:
         self.closed = closed
         self.full_at: frozenset[bytes] | None = None
         self.fallback = 0
-        self.last_day = device.metric.expires.toordinal() - EPOCH_ORDINAL
+        self.last_day = day_of(device.metric.expires)
         self._per_period = per_period
-        self._limits: tuple[tuple[int, int], ...] = ()
+        self._limits = Limits("", 0, 0, "", None)
         self._limits_day: int | None = None
 
     def replaced(self, bits: int) -> int:
@@ -179,35 +176,19 @@ class Way:
             return bits
         return self.fallback
 
-    def limits(self, day: int) -> tuple[tuple[int, int], ...]:
-        """Limits on the number of reports, for a day: of its period, and for life."""
+    def limits(self, day: int) -> Limits:
+        """Limits on the number of reports, for a day: of its period, and for life.
+
+        What bounds a life is counted by the declared name, so that new slots or levels do not
+        start anew; so is the one report in a window.
+        """
         if day != self._limits_day:
-            metric = self.device.metric
-            period = period_number(metric.period, day), self._per_period
-            life = () if metric.max_reports is None else ((LIFE, metric.max_reports),)
-            self._limits, self._limits_day = (period, *life), day
+            metric, line = self.device.metric, self.device.line
+            name, period = metric.name, period_number(metric.period, day)
+            apart, place = 0, metric.location
+            if place is not None and place.mode == "window":  # in days: periods may be redeclared
+                name, period = line, day
+                apart = int((place.window - 0.5) * MEAN_DAYS[metric.period])
+            self._limits_day = day
+            self._limits = Limits(name, period, self._per_period, line, metric.max_reports, apart)
         return self._limits
-
-
-def period_number(period: str, day: int) -> int:
-    """Which period a day is in: days, weeks from Monday, or months, counted from a fixed start.
-
-    day: since 1970-01-01, UTC, 0 or more as every real clock says.
-    """
-    if period == "day":
-        return day
-    ordinal = day + EPOCH_ORDINAL
-    if period == "week":
-        return (ordinal - 1) // 7
-    date_ = date.fromordinal(ordinal)
-    return date_.year * 12 + date_.month - 1
-
-
-def last_day(period: str, number: int) -> int:
-    """The last day of a period, since 1970-01-01; the inverse of `period_number`."""
-    if period == "day":
-        return number
-    if period == "week":
-        return number * 7 + 7 - EPOCH_ORDINAL
-    year, month = divmod(number + 1, 12)
-    return date(year, month + 1, 1).toordinal() - 1 - EPOCH_ORDINAL

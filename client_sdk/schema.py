@@ -11,7 +11,6 @@ import os
 import sqlite3
 import threading
 import time
-from pathlib import Path
 
 from client_sdk.errors import StateError, StateVersionError
 
@@ -59,7 +58,29 @@ MIGRATIONS = (
 )
 
 
-def connect(path: Path) -> sqlite3.Connection:
+# One statement records a report: counted in its period and for life, queued, or nothing at all.
+# most_ever: NULL where nothing limits a metric's reports for life, which are period -1.
+RECORDING = """
+    PRAGMA temp_store = MEMORY;
+    CREATE TEMP VIEW recording AS SELECT
+        0 AS step, '' AS name, 0 AS period, 0 AS most, '' AS line, 0 AS most_ever,
+        0 AS source, x'' AS digest, 0 AS day, x'' AS bits;
+    CREATE TEMP TRIGGER record INSTEAD OF INSERT ON recording BEGIN
+        INSERT INTO periods SELECT NEW.name, NEW.period, NEW.step WHERE NEW.step > 0
+            ON CONFLICT DO UPDATE SET reports = reports + NEW.step
+            WHERE reports + NEW.step <= NEW.most;
+        SELECT RAISE(ABORT, 'full') WHERE NEW.step > 0 AND changes() = 0;
+        INSERT INTO periods SELECT NEW.line, -1, 1 WHERE NEW.most_ever IS NOT NULL
+            ON CONFLICT DO UPDATE SET reports = reports + 1 WHERE reports < NEW.most_ever;
+        SELECT RAISE(ABORT, 'full') WHERE NEW.most_ever IS NOT NULL AND changes() = 0;
+        INSERT INTO queue (source, entry, day, bits)
+            SELECT NEW.source, id, NEW.day, NEW.bits FROM entries WHERE digest = NEW.digest;
+        SELECT RAISE(ABORT, 'not_memoised') WHERE changes() = 0;
+    END;
+"""
+
+
+def connect(path: str) -> sqlite3.Connection:
     """Open a state file, new or old, brought to this version.
 
     Raises StateVersionError for a newer one, and StateError for one that cannot be used.
@@ -71,6 +92,7 @@ def connect(path: Path) -> sqlite3.Connection:
         raise _unusable(path, error) from error
     try:
         _upgrade(database, path)
+        database.executescript(RECORDING)
     except sqlite3.Error as error:
         database.close()
         raise _unusable(path, error) from error
@@ -80,7 +102,7 @@ def connect(path: Path) -> sqlite3.Connection:
     return database
 
 
-def check_integrity(database: sqlite3.Connection, path: Path) -> None:
+def check_integrity(database: sqlite3.Connection, path: str) -> None:
     """Read every page once. Raises StateError for a damaged file."""
     try:
         found = database.execute("PRAGMA quick_check(1)").fetchone()[0]
@@ -96,26 +118,26 @@ def version_of(database: sqlite3.Connection) -> int:
     return int(version)
 
 
-def _create_private(path: Path) -> None:
+def _create_private(path: str) -> None:
     """Make the file readable by its owner alone; SQLite gives its companions the same mode.
 
     Made under another name and linked, because closing a file drops this process's locks on it:
     the state itself must never be opened and closed beside SQLite ("How To Corrupt An SQLite
     Database File", section 2.2).
     """
-    if path.exists():
+    if os.path.exists(path):
         return
-    draft = path.with_name(f"{path.name}.{os.getpid()}.{threading.get_ident()}")
+    draft = f"{path}.{os.getpid()}.{threading.get_ident()}"
     os.close(os.open(draft, os.O_RDWR | os.O_CREAT, 0o600))
     try:
         _link(draft, path)
     except FileExistsError:
         return  # another process was first
     finally:
-        draft.unlink()
+        os.unlink(draft)
 
 
-def _link(draft: Path, path: Path) -> None:
+def _link(draft: str, path: str) -> None:
     """Raises FileExistsError."""
     try:
         os.link(draft, path)
@@ -126,14 +148,14 @@ def _link(draft: Path, path: Path) -> None:
         os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
 
 
-def _open(path: Path) -> sqlite3.Connection:
+def _open(path: str) -> sqlite3.Connection:
     database = sqlite3.connect(
         path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
     )
     try:
         database.execute(f"PRAGMA page_size = {PAGE_BYTES}")
-        _enter_wal(database)
         database.execute("PRAGMA synchronous = NORMAL")
+        _enter_wal(database)
         database.execute("PRAGMA secure_delete = ON")
         database.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}").fetchall()
     except sqlite3.Error:
@@ -155,12 +177,11 @@ def _enter_wal(database: sqlite3.Connection) -> None:
         time.sleep(0.005)
 
 
-def _upgrade(database: sqlite3.Connection, path: Path) -> None:
+def _upgrade(database: sqlite3.Connection, path: str) -> None:
     version = version_of(database)
     if version == SCHEMA_VERSION:
         return
-    database.execute("PRAGMA synchronous = FULL")
-    database.execute("BEGIN IMMEDIATE")
+    database.execute("BEGIN IMMEDIATE")  # if power is lost after it, it is done again
     try:
         version = version_of(database)  # another process may have been first
         if version > SCHEMA_VERSION:
@@ -178,17 +199,16 @@ def _upgrade(database: sqlite3.Connection, path: Path) -> None:
     except BaseException:
         database.execute("ROLLBACK")
         raise
-    database.execute("PRAGMA synchronous = NORMAL")
 
 
-def _unusable(path: Path, error: Exception) -> StateError:
+def _unusable(path: str, error: Exception) -> StateError:
     """Whether the file itself is bad, or the place where it lies."""
     if isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError):
         return _damaged(path, str(error))
-    return StateError(f"{path} cannot be used: {error}")
+    return StateError(f"{path} cannot be used: {error}; it is tried again every minute")
 
 
-def _damaged(path: Path, found: str) -> StateError:
+def _damaged(path: str, found: str) -> StateError:
     return StateError(
         f"{path} is damaged ({found}); call reset() to start anew, with a new secret, which spends "
         "the privacy budget again",

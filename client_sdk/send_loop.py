@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from math import ceil, log
 
+from client_sdk.days import SECONDS_A_DAY
 from client_sdk.delivery import Delivery
 from client_sdk.errors import TransportError
 from client_sdk.file_lock import FileLock
@@ -19,7 +20,6 @@ from client_sdk.sender import Sender
 from client_sdk.sqlite_state import SqliteState
 from client_sdk.transport import Transport
 
-SECONDS_A_DAY = 86_400
 BUSY_PAUSE = 0.1  # seconds to the next try while another process is sending and somebody waits
 BUSY_PAUSE_UNHURRIED = 5.0
 LATE_DELAY = 5.0  # mean seconds for what became due while the app was closed

@@ -7,7 +7,7 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from client_sdk.custody import StateDirectory, ensure_secret
 from client_sdk.delivery import Delivery
@@ -16,6 +16,7 @@ from client_sdk.privacy_level import PrivacyLevel
 from client_sdk.randomness import Randomness
 from client_sdk.recorder import Recorder
 from client_sdk.worker import Worker
+from rappor_core.frozen import Frozen
 from rappor_core.metrics_file import MetricsFile
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 DO_NOT_TRACK = "DO_NOT_TRACK"
 
 
-class Setup(NamedTuple):
+class Setup(Frozen):
     """What `Client.open` was given, checked."""
 
     metrics: MetricsFile
@@ -39,7 +40,7 @@ class Setup(NamedTuple):
 
     def __repr__(self) -> str:
         """Without the key, which may end up in a log."""
-        return f"Setup({self.collector!r}, {str(self.directory.path)!r})"
+        return f"Setup({self.collector!r}, {self.directory.path!r})"
 
 
 class Session:

@@ -82,6 +82,22 @@ class Draft(NamedTuple):
     bits: bytes
 
 
+class Limits(NamedTuple):
+    """How many reports there may be.
+
+    At most `most` counted under `name` in the period of this number; at most `most_ever` (None: any
+    number) counted for life under `line`; none under `name` in so many periods as `apart` before
+    and after this one.
+    """
+
+    name: str
+    period: int
+    most: int
+    line: str
+    most_ever: int | None
+    apart: int = 0
+
+
 class State(Protocol):
     """What the ledger and the recorder ask of a store."""
 
@@ -97,10 +113,9 @@ class State(Protocol):
     def source(self, source: Source) -> int:
         """The number of a source, remembered from the first call on."""
 
-    def add_report(self, draft: Draft, metric: str, limits: tuple[tuple[int, int], ...]) -> Stored:
-        """Queue one report, in one commit, or nothing at all.
+    def add_report(self, draft: Draft, limits: Limits) -> Stored:
+        """Queue one report, and count it against its limits, in one commit; or nothing at all.
 
-        limits: pairs of a period's number and the most reports of `metric` in it.
         `full` when a limit is reached; `not_memoised` when the ledger does not hold the digest.
         """
 

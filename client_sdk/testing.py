@@ -14,10 +14,12 @@ from hashlib import sha256, shake_256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from client_sdk.transport import GZIP, REPORTS_PATH
+from client_sdk.batches import GZIP
+from client_sdk.transport import REPORTS_PATH
 from rappor_core.errors import WireFormatError
 from rappor_core.metrics import Metric
-from rappor_core.report import Batch, Report, decode_batch
+from rappor_core.report import Batch, Report
+from rappor_core.report_wire import decode_batch
 
 MAX_BODY_BYTES = 4 << 20
 
@@ -134,7 +136,7 @@ class _Handler(BaseHTTPRequestHandler):
         collector.requests.append((dict(self.headers), raw))
         try:
             body = _inflate(raw) if self.headers["Content-Encoding"] == "gzip" else raw
-            batch = decode_batch(body, self.headers["Content-Type"])
+            batch = decode_batch(body, self.headers["Content-Type"]).ungrouped()
             if self.path != REPORTS_PATH:
                 self._reply(404, {"title": "not found"})
                 return

@@ -13,15 +13,11 @@ from typing import TYPE_CHECKING
 
 from client_sdk.address import check_key, split_url
 from client_sdk.answers import Answer, failure, read_answer
+from client_sdk.batches import GZIP, content_type
 from client_sdk.errors import TransportError
-from rappor_core.report import (
-    BINARY_CONTENT_TYPE,
-    JSON_CONTENT_TYPE,
-    WIRE_VERSION,
-    Batch,
-    encode_binary,
-    encode_json,
-)
+from rappor_core.report import WIRE_VERSION, Batch
+from rappor_core.report_binary import encode_binary
+from rappor_core.report_json import encode_json
 
 if TYPE_CHECKING:
     import ssl
@@ -31,7 +27,6 @@ REPORTS_PATH = "/v1/reports"
 USER_AGENT = f"rappor/{WIRE_VERSION}"
 DEFAULT_TIMEOUT = 10.0
 MAX_ANSWER_BYTES = 8 << 20
-GZIP = 31  # zlib's name for "with a gzip header"
 
 
 class Transport:
@@ -75,9 +70,9 @@ class Transport:
         body = encode_binary(batch) if binary else encode_json(batch)
         encoding = "gzip" if compress else None
         body = zlib.compress(body, 6, wbits=GZIP) if compress else body
-        content_type = BINARY_CONTENT_TYPE if binary else JSON_CONTENT_TYPE
+        kind = content_type(json=not binary)
         return self.post(
-            body, batch.batch_id, len(batch.reports), content_type=content_type, encoding=encoding
+            body, batch.batch_id, len(batch.reports), content_type=kind, encoding=encoding
         )
 
     def post(
@@ -147,7 +142,9 @@ class Transport:
         except TimeoutError:
             self.close()
             raise TransportError(
-                f"no answer within {self._timeout:g} s", reason="timeout", retry=True
+                f"no answer from {self._host} within {self._timeout:g} s",
+                reason="timeout",
+                retry=True,
             ) from None
         except (OSError, HTTPException) as error:
             self.close()

@@ -10,16 +10,15 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from client_sdk.days import PERIOD_DAYS, last_day, period_number
 from client_sdk.duty import Duty, duty_of
 from client_sdk.dwell import OUTSIDE, Dwell, Periods, Place
-from client_sdk.local_time import SECONDS_AN_HOUR, Moment, is_weekend, last_day
-from client_sdk.recorder import period_number
+from client_sdk.local_time import SECONDS_AN_HOUR, Moment, is_weekend
 from rappor_core.errors import ParameterError, ValueRefusedError
 from rappor_core.grid import OTHER, PAIR_SEPARATOR, Grid
 from rappor_core.metrics import Metric
 
 SHORTEST = 1.0  # seconds that a fix counts at least, so that a lone one is not lost
-PERIOD_DAYS = {"day": 1, "week": 7, "month": 28}
 
 Send = Callable[[str, str, int], None]  # sub-metric, value, day since 1970-01-01
 
@@ -59,7 +58,9 @@ class Visits:
         Raises ValueRefusedError for what is not a point, or for pairs.
         """
         if self._location.pairs:
-            raise ValueRefusedError(f"metric {self._metric.base_name!r} takes trips, not fixes")
+            raise ValueRefusedError(
+                f"metric {self._metric.base_name!r} takes trips, not fixes: use record_trip"
+            )
         place = self._place(latitude, longitude)
         closed = self.roll(moment)
         slot = self._slots[moment.hour, is_weekend(moment.day)]
@@ -71,7 +72,9 @@ class Visits:
     def trip(self, origin: tuple[float, float], end: tuple[float, float], moment: Moment) -> bool:
         """Take a trip that ended now; True if it closed a period. Raises as `fix`."""
         if not self._location.pairs:
-            raise ValueRefusedError(f"metric {self._metric.base_name!r} takes fixes, not trips")
+            raise ValueRefusedError(
+                f"metric {self._metric.base_name!r} takes fixes, not trips: use record_location"
+            )
         first, second = self._place(*origin), self._place(*end)
         closed = self.roll(moment)
         slot = self._slots[moment.hour, is_weekend(moment.day)]

@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import os
 import threading
-from pathlib import Path
 from typing import NamedTuple
 
 WITNESS_VERSION = 1
@@ -27,7 +26,7 @@ class Seen(NamedTuple):
 class Witness:
     """The file. path: in the state directory."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: str) -> None:
         """Nothing is read yet."""
         self._path = path
         self._last: Seen | None = None
@@ -35,7 +34,8 @@ class Witness:
     def read(self) -> Seen | None:
         """What was seen last; None where there is no witness, or nothing legible in it."""
         try:
-            fields = json.loads(self._path.read_bytes())
+            with open(self._path, "rb") as file:
+                fields = json.loads(file.read())
             if fields["version"] != WITNESS_VERSION:
                 return None
             self._last = Seen(int(fields["generation"]), str(fields["check"]))
@@ -44,16 +44,16 @@ class Witness:
         return self._last
 
     def note(self, seen: Seen) -> None:
-        """Replace the file, so that it is whole at every moment. Raises OSError."""
-        if seen == self._last:
+        """Replace the file unless it says so, whole at every moment. Raises OSError."""
+        if seen == (self._last or self.read()):
             return
         text = json.dumps({"version": WITNESS_VERSION, **seen._asdict()})
-        draft = self._path.with_name(f"{self._path.name}.{os.getpid()}.{threading.get_ident()}")
+        draft = f"{self._path}.{os.getpid()}.{threading.get_ident()}"
         handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         try:
             os.write(handle, text.encode())
             os.fsync(handle)
         finally:
             os.close(handle)
-        draft.replace(self._path)
+        os.replace(draft, self._path)
         self._last = seen

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import cast
+from typing import Any, cast
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -13,13 +13,14 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
-from collector.body import Buffers
+from collector.body import BodyBounds, Buffers
 from collector.errors import RequestError, StorageError
 from collector.limits import RateLimit
-from collector.logs import Log, make_log, redirect_server_log
+from collector.logs import Log, make_log, redirect_libraries
 from collector.openapi import API_VERSION, document
-from collector.problems import problem, problem_of
+from collector.problems import Refuser, problem
 from collector.routes import admin, aggregates, health
 from collector.routes.parts import Limits, Parts
 from collector.routes.reports import ReportsEndpoint
@@ -37,16 +38,36 @@ from collector.telemetry import Telemetry, forget_process
 from rappor_core.errors import RapporError
 from rappor_core.metrics_file import load_metrics
 
+REPORTS_PATH = "/v1/reports"
 
-def create_app(settings: Settings, *, clock: Clock = utc_now) -> FastAPI:
+
+class App(FastAPI):
+    """The collector's routes; reports go past the layers that the other routes need."""
+
+    def __init__(self, reports: ReportsEndpoint, **options: Any) -> None:
+        super().__init__(**options)
+        self.reports = reports
+        self.router.routes.append(Route(REPORTS_PATH, reports, methods=["POST"]))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request. (Reports with another method than POST get FastAPI's 405.)"""
+        if scope.get("path") == REPORTS_PATH and scope.get("method") == "POST":
+            await self.reports(scope, receive, send)
+        else:
+            await super().__call__(scope, receive, send)
+
+
+def create_app(settings: Settings, *, clock: Clock = utc_now) -> App:
     """The collector for these settings. The database is opened when the app starts.
 
     clock: the current time, UTC.
     """
     log = make_log(settings.log_level)
-    redirect_server_log(log)
+    redirect_libraries(log)
     parts = _make_parts(settings, clock, log)
-    app = FastAPI(
+    refuser = Refuser(log, settings.retry_after_seconds)
+    app = App(
+        ReportsEndpoint(parts, refuser),
         title="rappor-telemetry collector",
         version=API_VERSION,
         lifespan=_lifespan(parts, log),
@@ -55,8 +76,8 @@ def create_app(settings: Settings, *, clock: Clock = utc_now) -> FastAPI:
         openapi_url=None,
     )
     app.state.parts = parts
-    _add_routes(app, parts)
-    _add_error_handlers(app, settings, log)
+    _add_routes(app)
+    _add_error_handlers(app, refuser)
     return app
 
 
@@ -79,6 +100,9 @@ def _make_parts(settings: Settings, clock: Clock, log: Log) -> Parts:
         keys=KeyKeeper(collector.key_ring),
         telemetry=telemetry,
         buffers=Buffers(settings.max_buffered_bytes),
+        body_bounds=BodyBounds(
+            settings.max_body_bytes, settings.max_inflated_bytes, settings.body_seconds
+        ),
         limits=Limits(
             by_address=RateLimit(settings.max_requests_per_address),
             by_key=RateLimit(settings.max_requests_per_key),
@@ -150,13 +174,13 @@ async def _keep_house(parts: Parts, log: Log) -> None:
             log.info("days_closed", metrics=len(closed.metrics), days_with_reports=closed.folded)
 
 
-def _add_routes(app: FastAPI, parts: Parts) -> None:
+def _add_routes(app: FastAPI) -> None:
     app.router.routes.append(Route("/openapi.json", openapi_document))
-    app.router.routes.append(Route("/v1/reports", ReportsEndpoint(parts), methods=["POST"]))
     for path, method, endpoint in (
         ("/v1/metrics", "GET", aggregates.get_metrics),
         ("/v1/metrics", "POST", admin.push_metrics),
         ("/v1/metrics/{name:path}/aggregate", "GET", aggregates.get_aggregate),
+        ("/v1/metrics/{name:path}/reports", "GET", aggregates.export_reports),
         ("/v1/metrics/{name:path}/retire", "POST", admin.retire_metric),
         ("/v1/days/{day}/close", "POST", admin.close_day),
         ("/v1/keys", "GET", admin.get_keys),
@@ -175,29 +199,18 @@ async def openapi_document(_request: Request) -> Response:
     return JSONResponse(document())
 
 
-def _add_error_handlers(app: FastAPI, settings: Settings, log: Log) -> None:
-    parts: Parts = app.state.parts
-
-    async def ours(request: Request, error: Exception) -> Response:
-        response = problem_of(cast(RapporError, error), settings.retry_after_seconds)
-        if request.url.path == "/v1/reports":
-            parts.telemetry.requests.labels(str(response.status_code)).inc()
-        if isinstance(error, StorageError) or response.status_code >= 500:
-            log.warning("request_failed", status=response.status_code, reason=str(error))
-        return response
+def _add_error_handlers(app: FastAPI, refuser: Refuser) -> None:
+    async def ours(_request: Request, error: Exception) -> Response:
+        return refuser.answer(error)
 
     async def http(_request: Request, error: Exception) -> Response:
         known = cast(HTTPException, error)
         return problem(known.status_code, "http", known.detail, headers=known.headers)
 
     async def invalid(_request: Request, _error: Exception) -> Response:
-        return problem_of(RequestError("the request does not fit"), settings.retry_after_seconds)
+        return refuser.answer(RequestError("the request does not fit"))
 
-    async def defect(_request: Request, error: Exception) -> Response:
-        log.crash(error)
-        return problem(500, "internal", "the collector failed; nothing was counted")
-
-    app.add_exception_handler(RapporError, ours)
     app.add_exception_handler(HTTPException, http)
     app.add_exception_handler(RequestValidationError, invalid)
-    app.add_exception_handler(Exception, defect)
+    app.add_exception_handler(RapporError, ours)
+    app.add_exception_handler(Exception, ours)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import zlib
+from dataclasses import dataclass
 
-from starlette.requests import ClientDisconnect, Request
+from starlette.types import Receive, Scope
 
 from collector.errors import (
     BodyTimeoutError,
@@ -14,6 +15,7 @@ from collector.errors import (
     RequestError,
     UnsupportedMediaError,
 )
+from collector.protocol import BODY_ARRIVED
 from rappor_core.report import BINARY_CONTENT_TYPE, JSON_CONTENT_TYPE
 
 _GZIP = 31  # zlib's wbits for a gzip header and trailer
@@ -40,27 +42,37 @@ class Buffers:
         self._held -= size
 
 
-async def read_body(
-    request: Request, buffers: Buffers, *, max_bytes: int, max_inflated: int, seconds: float
-) -> bytes:
-    """The body, inflated. Raises RequestError and its kinds, OverloadedError."""
-    encoding = request.headers.get("content-encoding", "identity").strip().lower()
-    if encoding not in ("identity", "gzip"):
-        raise UnsupportedMediaError(f"content encoding {encoding[:40]!a} is not gzip or identity")
-    _check_length(request.headers.get("content-length"), max_bytes)
-    try:
-        async with asyncio.timeout(seconds):
-            body = await _receive(request, buffers, max_bytes)
-    except TimeoutError:
-        raise BodyTimeoutError(f"the body did not arrive within {seconds:g} seconds") from None
-    except ClientDisconnect:
-        raise RequestError("the body ended early") from None
-    return inflate(body, max_inflated) if encoding == "gzip" else body
+@dataclass(frozen=True, slots=True)
+class BodyBounds:
+    """max_bytes: as sent.  max_inflated: of one that is gzip.  seconds: until it has arrived."""
+
+    max_bytes: int
+    max_inflated: int
+    seconds: float
 
 
-def media_type(content_type: str | None) -> str:
+async def read_body(scope: Scope, receive: Receive, buffers: Buffers, bounds: BodyBounds) -> bytes:
+    """The body of a request, inflated. Raises RequestError and its kinds, OverloadedError."""
+    headers = dict(scope["headers"])
+    is_gzip = _is_gzip(headers.get(b"content-encoding"))
+    _check_length(headers.get(b"content-length"), bounds.max_bytes)
+    seconds = None if BODY_ARRIVED in scope.get("extensions", ()) else bounds.seconds
+    body = await _receive(receive, buffers, bounds.max_bytes, seconds)
+    return inflate(body, bounds.max_inflated) if is_gzip else body
+
+
+def _is_gzip(encoding: bytes | None) -> bool:
+    if encoding is None:
+        return False
+    name = encoding.decode("latin-1").strip().lower()
+    if name not in ("identity", "gzip"):
+        raise UnsupportedMediaError(f"content encoding {name[:40]!a} is not gzip or identity")
+    return name == "gzip"
+
+
+def media_type(content_type: bytes | None) -> str:
     """JSON's or our binary form's media type. Raises UnsupportedMediaError for any other."""
-    name, _, parameters = (content_type or "").partition(";")
+    name, _, parameters = (content_type or b"").decode("latin-1").partition(";")
     name = name.strip().lower()
     if name not in (JSON_CONTENT_TYPE, BINARY_CONTENT_TYPE):
         raise UnsupportedMediaError(
@@ -86,16 +98,33 @@ def inflate(body: bytes, max_bytes: int) -> bytes:
     return plain
 
 
-def _check_length(stated: str | None, max_bytes: int) -> None:
-    if stated is not None and stated.isascii() and stated.isdigit() and int(stated) > max_bytes:
-        raise BodyTooLargeError(f"the body has {stated[:20]} bytes; {max_bytes} are taken")
+def _check_length(stated: bytes | None, max_bytes: int) -> None:
+    if stated is not None and stated.isdigit() and int(stated[:20]) > max_bytes:
+        raise BodyTooLargeError(f"the body has {stated[:20].decode()} bytes; {max_bytes} are taken")
 
 
-async def _receive(request: Request, buffers: Buffers, max_bytes: int) -> bytes:
+async def _receive(
+    receive: Receive, buffers: Buffers, max_bytes: int, seconds: float | None
+) -> bytes:
+    if seconds is None:
+        return await _receive_all(receive, buffers, max_bytes)
+    try:
+        async with asyncio.timeout(seconds):
+            return await _receive_all(receive, buffers, max_bytes)
+    except TimeoutError:
+        raise BodyTimeoutError(f"the body did not arrive within {seconds:g} seconds") from None
+
+
+async def _receive_all(receive: Receive, buffers: Buffers, max_bytes: int) -> bytes:
     chunks: list[bytes] = []
     size = 0
+    more = True
     try:
-        async for chunk in request.stream():
+        while more:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise RequestError("the body ended early")
+            chunk, more = message.get("body", b""), message.get("more_body", False)
             buffers.take(len(chunk))
             size += len(chunk)
             if size > max_bytes:

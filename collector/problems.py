@@ -11,6 +11,7 @@ from typing import Any
 from starlette.responses import Response
 
 from collector import errors
+from collector.logs import Log
 from rappor_core.errors import (
     AggregateError,
     MetricsFileError,
@@ -41,25 +42,33 @@ STATUS: tuple[tuple[type[RapporError], int, str], ...] = (
     (AggregateError, 422, "bad-aggregate"),
 )
 RETRY_LATER = frozenset({408, 429, 503})
+_UNAVAILABLE = "the database is not available; send again later"
 
 
-def problem_of(error: RapporError, retry_after: int) -> Response:
-    """The answer to an error of ours. 503, 429 and 408 say when to come back, with jitter."""
-    status, slug = next(
-        ((status, slug) for kind, status, slug in STATUS if isinstance(error, kind)),
-        (500, "internal"),
-    )
-    details = error.details if isinstance(error, errors.CollectorError) else {}
-    if status == 500:
-        return problem(500, "internal", "the collector failed; nothing was counted")
-    if isinstance(error, errors.StorageError):
-        return problem(
-            503, slug, "the database is not available; send again later", headers=later(retry_after)
+class Refuser:
+    """Makes the answer to an error, and tells the log of those that the sender cannot mend."""
+
+    def __init__(self, log: Log, retry_after: int) -> None:
+        self._log = log
+        self._retry_after = retry_after
+
+    def answer(self, error: Exception) -> Response:
+        """A problem document. 503, 429 and 408 say when to come back, with jitter."""
+        status, slug = next(
+            ((status, slug) for kind, status, slug in STATUS if isinstance(error, kind)),
+            (500, "internal"),
         )
-    headers = later(retry_after) if status in RETRY_LATER else {}
-    if status == 401:
-        headers = {"WWW-Authenticate": "Bearer"}
-    return problem(status, slug, str(error), details, headers)
+        if status == 500:
+            self._log.crash(error)
+            return problem(500, slug, "the collector failed; nothing was counted")
+        if status == 503:
+            self._log.warning("request_failed", status=status, reason=str(error))
+        detail = _UNAVAILABLE if isinstance(error, errors.StorageError) else str(error)
+        details = error.details if isinstance(error, errors.CollectorError) else {}
+        headers = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
+        if status in RETRY_LATER:
+            headers = later(self._retry_after)
+        return problem(status, slug, detail, details, headers)
 
 
 def problem(

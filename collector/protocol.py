@@ -1,13 +1,15 @@
 """uvicorn's HTTP protocol with two bounds it lacks: the size of a head, and the time to send it.
 
 Without them one connection could send headers for ever (httptools keeps what it is given), and
-idle connections could be held open by the thousand.
+idle connections could be held open by the thousand. An answer leaves in one piece, and a body that
+came with its head is marked as such.
 """
 
 from __future__ import annotations
 
 import asyncio
 import socket
+from typing import Any, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
@@ -16,6 +18,45 @@ HEAD_SECONDS = 10.0
 
 _REFUSAL = "HTTP/1.1 431 Request Header Fields Too Large", "content-length: 0", "connection: close"
 _TOO_LARGE = "\r\n".join((*_REFUSAL, "", "")).encode("ascii")
+
+
+BODY_ARRIVED = "rappor.body_arrived"  # extension in the scope: the body is here already
+
+
+class OnePiece:
+    """A transport that holds the head of an answer until its body is written: one system call.
+
+    What is still held when the event loop goes round is written alone.
+    """
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport = transport
+        self._loop = loop
+        self._held = b""
+
+    def write(self, data: bytes) -> None:
+        """Hold the first piece; the second one leaves with it."""
+        if self._held:
+            held, self._held = self._held, b""
+            self._transport.write(held + data)
+        else:
+            self._held = data
+            self._loop.call_soon(self.flush)
+
+    def flush(self) -> None:
+        """Write what is held, unless nobody is there any more."""
+        if self._held and not self._transport.is_closing():
+            held, self._held = self._held, b""
+            self._transport.write(held)
+
+    def close(self) -> None:
+        """Write what is held, and close."""
+        self.flush()
+        self._transport.close()
+
+    def __getattr__(self, name: str) -> Any:
+        """Everything else is the transport's own."""
+        return getattr(self._transport, name)
 
 
 class BoundedHttpProtocol(HttpToolsProtocol):
@@ -27,7 +68,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Start to wait for a head; answers leave at once (no 40 ms for a delayed ACK)."""
-        super().connection_made(transport)
+        super().connection_made(cast(asyncio.Transport, OnePiece(transport, self.loop)))
         listener = transport.get_extra_info("socket")
         if listener is not None and listener.family != getattr(socket, "AF_UNIX", None):
             listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -42,7 +83,6 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         """The first byte of a request."""
         self._in_head = True
         self._head_bytes = 0
-        self._start_timer()
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
@@ -51,13 +91,24 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._stop_timer()
         super().on_headers_complete()
 
+    def on_message_complete(self) -> None:
+        """The body is whole: before its request is looked at, if it came with the head."""
+        self.scope["extensions"] = {BODY_ARRIVED: {}}
+        super().on_message_complete()
+
     def data_received(self, data: bytes) -> None:
-        """Feed the parser; refuse a head that grows beyond the bound."""
+        """Feed the parser; refuse a head that grows beyond the bound.
+
+        A head that came whole needs no timer, and most do. What follows an answer (a body that
+        nobody waits for, empty lines) has the time of a head, too.
+        """
         self._head_bytes += len(data)
         super().data_received(data)
         if self._in_head and self._head_bytes > MAX_HEAD_BYTES:
             self.transport.write(_TOO_LARGE)
             self.transport.close()
+        elif self._in_head or self.cycle.response_complete:
+            self._start_timer()
 
     def _start_timer(self) -> None:
         if self._head_timer is None:

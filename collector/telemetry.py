@@ -71,19 +71,20 @@ class Telemetry:
             registry=registry,
             multiprocess_mode="livemax",
         )
+        self._counted = self.requests.labels("200")
         for reason in REASONS:
             self.refused.labels(reason.value)
 
     def count(self, receipt: Receipt) -> None:
         """Count the reports of an answered batch; one sent again counts as that only."""
-        self.requests.labels("200").inc()
+        self._counted.inc()
         if receipt.duplicate:
             self.duplicates.inc()
             return
-        refused = [refusal for refusal in receipt.results if refusal is not None]
-        self.accepted.inc(len(receipt.results) - len(refused))
-        for refusal in refused:
-            self.refused.labels(refusal.reason.value).inc()
+        self.accepted.inc(receipt.accepted)
+        if receipt.accepted < len(receipt.results):
+            for refusal in filter(None, receipt.results):
+                self.refused.labels(refusal.reason.value).inc()
         if receipt.implausible:
             self.implausible.inc(receipt.implausible)
 

@@ -30,7 +30,8 @@ class Facts:
     reports: N_j of all cohorts, (m,).  groups: candidates that set the same bits, as lists of
     values, larger than one.  bound: repetition that the definition allows, 1 where it was
     told.  hashed: the encoding is a Bloom filter, so that values share bits.
-    rows: bits counted in the cohorts that have reports.
+    rows: bits counted in the cohorts that have reports.  complete: no other value can be held;
+    what the fit leaves over are small shares of the list itself.
     """
 
     summary: Summary
@@ -40,6 +41,7 @@ class Facts:
     bound: float
     hashed: bool
     rows: int
+    complete: bool = False
 
 
 def plain_warnings(facts: Facts) -> tuple[str, ...]:
@@ -115,7 +117,7 @@ def _excess(facts: Facts) -> str | None:
 def _unlisted(facts: Facts) -> str | None:
     largest = float(np.sqrt(facts.diagnostics.unlisted_squared))
     certain = facts.diagnostics.unlisted_squared > 3 * facts.diagnostics.unlisted_error
-    if largest < MUCH_UNLISTED or not certain:
+    if facts.complete or largest < MUCH_UNLISTED or not certain:
         return None
     return (
         "Values that are not on the list weigh as much as one value with "

@@ -75,6 +75,7 @@ def assemble(
         repetition(aggregate, options.repeats) if options.repeats is None else 1.0,
         aggregate.params.encoding == "bloom",
         answer.observed.centred.size,
+        candidates.complete,
     )
     return Decoding(
         metric=aggregate.metric,

@@ -26,6 +26,7 @@ Floats: TypeAlias = NDArray[np.float64]
 Kernel = TypeVar("Kernel", bound=Callable[..., None])
 
 _CHUNKS_PER_THREAD = 4
+_WORTH_A_THREAD = 1 << 18  # look-ups: below, starting threads takes longer than the sums
 
 
 def compiled(kernel: Kernel) -> Kernel:
@@ -71,7 +72,10 @@ def gather_sums(positions: Positions, values: Floats) -> Floats:
     """X' v: for each candidate the sum of `values` (m, k) over its set bits. Returns (M,)."""
     padded = np.pad(values, ((0, 0), (0, 1)))
     sums = np.empty(len(positions))
-    run_in_chunks(_gather, len(positions), positions, padded, sums)
+    if positions.size < _WORTH_A_THREAD:
+        _gather(0, len(positions), positions, padded, sums)
+    else:
+        run_in_chunks(_gather, len(positions), positions, padded, sums)
     return sums
 
 

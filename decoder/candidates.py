@@ -57,11 +57,13 @@ class Candidates:
     """Distinct values (normalised bytes), in the order given.
 
     tensor: their positions where they are given (a map file), otherwise None: hashed when needed.
+    complete: no other value can be held, as with the cells of a grid.
     """
 
     values: Sequence[bytes]
     notes: ReadNotes = field(default_factory=ReadNotes)
     tensor: Positions | None = None
+    complete: bool = False
 
     def __len__(self) -> int:
         """M, the number of candidates."""

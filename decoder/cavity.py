@@ -59,12 +59,14 @@ class Question:
     centred: debiased bit shares less their mean under random strings, y - a, (m, k).
     positions: index tensor of M candidates, (M, m, h).
     noise_of: shares (M,) -> covariance of the noise of each cohort, (m, k, k).
+    may_be_full: whether all candidates may take part in the fit.
     """
 
     centred: Floats
     positions: Positions
     random: RandomString
     noise_of: Callable[[Floats], Floats]
+    may_be_full: bool = True
 
     @property
     def freedom(self) -> int:
@@ -78,10 +80,10 @@ class Question:
 
     @property
     def full(self) -> bool:
-        """Whether all candidates can take part in the fit, or only the probable ones."""
+        """Whether all candidates take part in the fit, or only the probable ones."""
         candidates, rows = len(self.positions), self.centred.size
         affordable = candidates <= FULL_FIT_PER_ROW * rows and rows <= FULL_FIT_ROWS
-        return candidates <= rows or affordable
+        return self.may_be_full and (candidates <= rows or affordable)
 
 
 @dataclass(frozen=True)

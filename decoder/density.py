@@ -7,30 +7,33 @@ together, positive and of sum 1: closer to the truth as a whole, without a promi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
+from functools import reduce
 from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
-from decoder.candidates import Candidates
 from decoder.errors import DecodeError
-from decoder.field import Belief, fit_field
+from decoder.field import Belief, Field, fit_field
 from decoder.hierarchy import LevelEstimate, reconcile
 from decoder.options import DecodeOptions, repetition
 from decoder.pipeline import decode
-from decoder.places import Places, location_of, places_of, value_positions
+from decoder.places import Places, location_of, places_of
 from decoder.readings import Reading, read_aggregate
 from decoder.results import Decoding
+from decoder.threads import one_thread
 from rappor_core.aggregate import Aggregate
-from rappor_core.hashing import normalise
+from rappor_core.errors import AggregateError
 from rappor_core.metrics import Metric
+from rappor_core.metrics_location import Location
 
 Floats = NDArray[np.float64]
 MapMethod = Literal["field", "hierarchy", "simplex"]
+
+MOST_WORK = 1e9  # multiplications of one step of a fit of all cells: some tenths of a second
 
 
 @dataclass(frozen=True)
@@ -59,8 +62,9 @@ class DensityOptions:
 class Density:
     """A map of one slot and window. Arrays are (n,), one entry a cell, `other` the last.
 
-    shares: the map, positive, of sum 1.  estimate, std_error, low, high: unbiased, of each cell
-    alone.  visible: told apart from zero.  floor: the smallest share found 8 times in 10.
+    shares: the map, positive, of sum 1.  estimate, std_error: unbiased, of each cell alone.
+    visible: told apart from zero.  low, high: interval of each cell alone; that of a visible cell
+    allows for its having been picked out.  floor: the smallest share found 8 times in 10.
     """
 
     metric: Metric
@@ -85,6 +89,12 @@ class Density:
         """The values of the rows, `other` the last."""
         return self.places.finest
 
+    @property
+    def location(self) -> Location:
+        """What the metric's definition says of places; its slot is the map's."""
+        assert self.metric.location is not None  # noqa: S101 (`location_of` has checked it)
+        return self.metric.location
+
 
 def density(
     aggregates: Sequence[Aggregate],
@@ -96,13 +106,29 @@ def density(
     places: `slot_places` of the same metric, to list the cells once for many maps.
     Deterministic. Raises DecodeError where they do not belong together or hold no reports.
     """
+    return next(density_series([aggregates], options, places))
+
+
+def density_series(
+    windows: Sequence[Sequence[Aggregate]],
+    options: DensityOptions | None = None,
+    places: Places | None = None,
+) -> Iterator[Density]:
+    """Map each window of one slot, in turn; each window as the aggregates of `density`.
+
+    What a field believes about its cells is read off all windows together, and the search for
+    each map starts from theirs: quicker than window by window, and steadier.
+    """
     options = options or DensityOptions()
-    ordered = in_order(aggregates)
-    places = places or slot_places(ordered)
-    with threadpool_limits(1):
-        decodings = _decode_levels(ordered, places, options)
-        shares, belief = _map(ordered, places, options, decodings)
-    return _assemble(ordered, places, options, decodings[-1], shares, belief)
+    ordered = [in_order(aggregates) for aggregates in windows]
+    places = places or slot_places(ordered[0])
+    with one_thread():
+        whole = _whole(ordered, places, options)
+    for aggregates in ordered:
+        with one_thread():
+            decodings = _decode_levels(aggregates, places, options)
+            shares, belief = _map(aggregates, places, options, decodings, whole)
+        yield _assemble(aggregates, places, options, decodings[-1], shares, belief)
 
 
 def map_shares(
@@ -116,7 +142,7 @@ def map_shares(
 
     near: the map of another window of the same slot, to start from.
     """
-    with threadpool_limits(1):
+    with one_thread():
         readings = slot_readings(in_order(aggregates), places, repeats)
         return fit_field(readings, places.laplacian, belief, near).shares
 
@@ -130,9 +156,13 @@ def in_order(aggregates: Sequence[Aggregate]) -> list[Aggregate]:
         raise DecodeError("no aggregates: give those of one slot, one for each level")
     found = {location_of(a)[1].level: a for a in aggregates}
     slots = {(m.base_name, place.slot) for m, place in map(location_of, aggregates)}
-    if len(slots) > 1 or len(found) < len(aggregates):
-        names = ", ".join(a.metric for a in aggregates)
-        raise DecodeError(f"{names}: a map takes one slot of one metric, and each level once")
+    names = ", ".join(a.metric for a in aggregates)
+    if len(slots) > 1:
+        raise DecodeError(f"{names}: a map takes one slot of one metric; make a map of each")
+    if len(found) < len(aggregates):
+        raise DecodeError(
+            f"{names}: two aggregates of one level and window; give each once, or merge them"
+        )
     return [found[level] for level in sorted(found)]
 
 
@@ -158,14 +188,8 @@ def slot_readings(
 ) -> list[Reading]:
     """Write the equations of each level."""
     return [
-        read_aggregate(
-            aggregate,
-            value_positions(values, aggregate.params),
-            places.ancestors(index),
-            repeats_of(aggregate, repeats),
-            len(places.finest),
-        )
-        for index, (aggregate, values) in enumerate(zip(aggregates, places.values, strict=True))
+        read_aggregate(one, places.design(index, one.params), repeats_of(one, repeats))
+        for index, one in enumerate(aggregates)
     ]
 
 
@@ -174,15 +198,38 @@ def _decode_levels(
 ) -> list[Decoding]:
     """The decoder's regression: of every level for a hierarchy, otherwise of the finest."""
     found = []
-    for aggregate, values in zip(aggregates, places.values, strict=True):
-        if options.method != "hierarchy" and values is not places.finest:
+    for index, aggregate in enumerate(aggregates):
+        if options.method != "hierarchy" and aggregate is not aggregates[-1]:
             continue
-        positions = value_positions(values, aggregate.params)
-        candidates = Candidates([normalise(value) for value in values], tensor=positions)
-        repeats = repeats_of(aggregate, options.repeats)
-        choices = DecodeOptions(level=options.level, alpha=options.alpha, repeats=repeats)
+        candidates = places.candidates(index, aggregate.params)
+        rows = aggregate.params.num_cohorts * aggregate.params.num_bits
+        choices = DecodeOptions(
+            level=options.level,
+            alpha=options.alpha,
+            repeats=repeats_of(aggregate, options.repeats),
+            full_fit=rows * len(candidates) ** 2 <= MOST_WORK,
+        )
         found.append(decode(aggregate, candidates, choices))
     return found
+
+
+def _whole(
+    windows: Sequence[Sequence[Aggregate]], places: Places, options: DensityOptions
+) -> Field | None:
+    """The field of several windows together; None where there is no use for it."""
+    if options.method != "field" or len(windows) < 2:
+        return None
+    merged = [_together(level) for level in zip(*windows, strict=True)]
+    repeats = None if options.repeats is None else options.repeats * len(windows)
+    return fit_field(slot_readings(merged, places, repeats), places.laplacian, options.belief)
+
+
+def _together(windows: Sequence[Aggregate]) -> Aggregate:
+    """The sum of several windows; the one with the most reports where they overlap."""
+    try:
+        return reduce(Aggregate.merge, sorted(windows, key=lambda one: one.first_day or date.min))
+    except AggregateError:
+        return max(windows, key=lambda one: one.num_reports)
 
 
 def _map(
@@ -190,10 +237,12 @@ def _map(
     places: Places,
     options: DensityOptions,
     decodings: Sequence[Decoding],
+    whole: Field | None,
 ) -> tuple[Floats, Belief | None]:
     if options.method == "field":
         readings = slot_readings(aggregates, places, options.repeats)
-        field = fit_field(readings, places.laplacian, options.belief)
+        known = (options.belief, None) if whole is None else (whole.belief, whole.shares)
+        field = fit_field(readings, places.laplacian, *known)
         return field.shares, field.belief
     tables = [decoding.candidates for decoding in decodings]
     levels = [LevelEstimate(table.estimate, table.std_error) for table in tables]
@@ -220,8 +269,8 @@ def _assemble(
         shares=shares,
         estimate=table.estimate,
         std_error=table.std_error,
-        low=table.low,
-        high=table.high,
+        low=np.where(table.detected, table.selected_low, table.low),
+        high=np.where(table.detected, table.selected_high, table.high),
         visible=table.detected,
         floor=decoding.summary.visible_share,
         repetition=decoding.summary.repetition,

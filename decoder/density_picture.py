@@ -4,25 +4,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from pathlib import Path
+from pathlib import Path as FilePath
 from typing import Any
 
+import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import PolyCollection
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
+from matplotlib.patches import PathPatch
+from matplotlib.path import Path
 
 from decoder.density import Density
-from rappor_core.grid import OTHER
 from rappor_core.grid_codes import Point
 
-MOST_PANELS = 24
+MOST_PANELS = 12
 DEPTH = 300  # the faintest colour is that much below the strongest
 _PANEL_INCHES = 3.6
 
 
-def write_picture(maps: Sequence[Density], path: Path, points: Sequence[Point] = ()) -> None:
-    """Draw the maps, the last 24 at most. points: latitude and longitude, marked on each."""
+def write_picture(maps: Sequence[Density], path: FilePath, points: Sequence[Point] = ()) -> None:
+    """Draw the maps, the last 12 at most. points: latitude and longitude, marked on each."""
     shown = list(maps)[-MOST_PANELS:]
     columns = min(4, len(shown))
     rows = math.ceil(len(shown) / columns)
@@ -30,10 +32,12 @@ def write_picture(maps: Sequence[Density], path: Path, points: Sequence[Point] =
                     layout="constrained")  # fmt: skip
     FigureCanvasAgg(figure)
     top = max(float(one.shares[:-1].max()) for one in shown)
-    norm = LogNorm(vmin=top / DEPTH, vmax=top)
-    axes = figure.subplots(rows, columns, squeeze=False).ravel()
+    norm = LogNorm(vmin=top / DEPTH, vmax=top, clip=True)
+    grid = shown[0].places.grid
+    outlines = [[(lon, lat) for lat, lon in grid.outline(cell)] for cell in shown[0].cells[:-1]]
+    axes = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True).ravel()
     for panel, one in zip(axes, shown, strict=False):
-        colours = _draw(panel, one, norm, top / DEPTH, points)
+        colours = _draw(panel, one, outlines, norm, points)
     for panel in axes[len(shown) :]:
         panel.set_axis_off()
     bar = figure.colorbar(colours, ax=list(axes), shrink=0.7)
@@ -41,24 +45,37 @@ def write_picture(maps: Sequence[Density], path: Path, points: Sequence[Point] =
     figure.savefig(path, metadata={"Software": None})
 
 
-def _draw(panel: Any, one: Density, norm: LogNorm, lowest: float, points: Sequence[Point]) -> Any:
-    location = one.metric.location
-    assert location is not None  # noqa: S101 (`density` has checked it)
-    cells = [i for i, cell in enumerate(one.cells) if cell != OTHER]
-    outlines = [[(lon, lat) for lat, lon in location.grid.outline(one.cells[i])] for i in cells]
-    colours = PolyCollection(outlines, cmap="viridis", norm=norm, linewidths=0)
-    colours.set_array(one.shares[cells].clip(lowest))
-    panel.add_collection(colours)
-    faint = [outline for i, outline in zip(cells, outlines, strict=True) if not one.visible[i]]
-    panel.add_collection(PolyCollection(
-        faint, facecolors="none", edgecolors="#ffffff55", linewidths=0, hatch="////"
-    ))  # fmt: skip
+def _draw(
+    panel: Any,
+    one: Density,
+    outlines: Sequence[Sequence[Point]],
+    norm: LogNorm,
+    points: Sequence[Point],
+) -> Any:
+    colours = PolyCollection(outlines, cmap="viridis", norm=norm, linewidths=0,
+                             antialiaseds=False)  # fmt: skip
+    colours.set_array(one.shares[:-1])
+    panel.add_collection(colours, autolim=False)
+    faint = [[*outline, outline[0]]
+             for outline, visible in zip(outlines, one.visible, strict=False)
+             if not visible]  # fmt: skip
+    if faint:  # hatched as one shape: a hatching for each cell takes a second a panel
+        codes = [code for ring in faint for code in _ring_codes(len(ring))]
+        shape = PathPatch(Path(np.concatenate(faint), codes), facecolor="none",
+                          edgecolor="#ffffff55", linewidth=0, hatch="////")  # fmt: skip
+        panel.add_artist(shape)
     if points:
         panel.plot([p[1] for p in points], [p[0] for p in points], "r.", markersize=2)
-    panel.autoscale_view()
-    middle = math.radians((location.grid.box.south + location.grid.box.north) / 2)
-    panel.set_aspect(1 / math.cos(middle))
+    corners = np.concatenate([np.asarray(outline) for outline in outlines])
+    panel.set_xlim(corners[:, 0].min(), corners[:, 0].max())
+    panel.set_ylim(corners[:, 1].min(), corners[:, 1].max())
+    panel.set_aspect(1 / math.cos(math.radians(float(corners[:, 1].mean()))))
     days = "" if one.first_day is None else f"\n{one.first_day} to {one.last_day}"
-    panel.set_title(f"{location.slot}{days}", fontsize=8)
+    panel.set_title(f"{one.location.slot}{days}", fontsize=8)
     panel.tick_params(labelsize=6)
+    panel.locator_params(nbins=4)
     return colours
+
+
+def _ring_codes(corners: int) -> list[Any]:
+    return [Path.MOVETO, *[Path.LINETO] * (corners - 2), Path.CLOSEPOLY]

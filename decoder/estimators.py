@@ -102,10 +102,15 @@ class Estimate:
     penalty: float | None = None
 
 
-def by_cavity(observed: Observed, level: float, progress: Progress = silent) -> Estimate:
-    """Leave-one-out scores over a sparse, positive, empirical-Bayes fit (`cavity`)."""
+def by_cavity(
+    observed: Observed, level: float, progress: Progress = silent, *, full: bool = True
+) -> Estimate:
+    """Leave-one-out scores over a sparse, positive, empirical-Bayes fit (`cavity`).
+
+    full: all candidates may take part in the fit.
+    """
     random = observed.noise.random
-    question = Question(observed.centred, observed.positions, random, observed.noise_of)
+    question = Question(observed.centred, observed.positions, random, observed.noise_of, full)
     fit = fit_cavity(question, progress)
     tail = null_tail(fit.balance.solution.residual, random)
     null_z = tail.deviate(fit.z)

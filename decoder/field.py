@@ -1,37 +1,41 @@
 """A map from noisy equations: shares as the softmax of a Gaussian field over the cells.
 
 The prior says how alike cells are: neighbours (a Markov random field on their graph: Besag 1974)
-or all cells alike, with a strength tau. Which, and how strong, is read off the data by the
-evidence (Laplace's approximation; MacKay 1992, "Bayesian interpolation"), so a map that is rough
-is not smoothed away. The result is positive and sums to 1; at weak priors it comes close to
-the least-squares fit on the simplex.
+or all cells alike, with a strength. Which, and how strong, is read off the data by the evidence
+(Laplace's approximation; MacKay 1992, "Bayesian interpolation"), so a map that is rough is not
+smoothed away. The result is positive and sums to 1; at weak priors it comes close to the
+least-squares fit on the simplex.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.linalg import cho_factor
-from scipy.optimize import minimize
+from scipy.linalg import lapack
+from scipy.sparse.linalg import splu
 
+from decoder.descent import descend
 from decoder.errors import ConvergenceError
 from decoder.readings import Reading
 
 Floats = NDArray[np.float64]
 Graph = Literal["neighbours", "alike"]
 
-STRENGTHS = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0)
+STRENGTHS = (20.0, 10.0, 5.0, 2.0, 1.0, 0.5, 0.2, 0.1, 0.05, 0.02)
 USUAL_STRENGTH = 0.1
 MOST_CELLS_FOR_EVIDENCE = 4_500  # it takes a dense matrix of the cells
 _ANCHOR = 0.003  # keeps the level of a component of the graph from drifting; 1 for a lone cell
-_HARDLY = 3.0  # nats of evidence
-_CLEARLY = 10.0
-_MOST_STEPS = 500
+_CLEARLY = 3.0  # nats of evidence
+_SETTLED = 1e-4  # nats that a further step would gain
+_MIDDLE = STRENGTHS.index(0.2)
+_ENOUGH = 2  # strengths in a row that are worse
+_STEPS = 40  # before the metric of the descent is taken afresh
+_ROUNDS = 25
 
 
 @dataclass(frozen=True)
@@ -46,13 +50,13 @@ class Belief:
 class Field:
     """A fitted map. shares: (n,), positive, sum 1.  log_shares: up to a constant.
 
-    evidence: log probability of the data under the belief, up to a constant; NaN if not computed.
+    loss: negative log posterior, up to a constant.
     """
 
     shares: Floats
     log_shares: Floats
     belief: Belief
-    evidence: float
+    loss: float
 
 
 def fit_field(
@@ -65,120 +69,181 @@ def fit_field(
 
     belief: fixed, or None to choose it by the evidence (up to 4,500 cells; above, the usual one).
     near: positive shares (n,) that a fit with a fixed belief starts from, as of another window.
-    Raises ConvergenceError where the fit does not settle.
+    Raises ConvergenceError where there is no finite fit.
     """
     size = readings[0].design.shape[1]
-    start = np.zeros(size) if near is None else np.log(near)
-    chosen = belief
-    if chosen is None and size > MOST_CELLS_FOR_EVIDENCE:
-        chosen = Belief("neighbours" if laplacian is not None else "alike", USUAL_STRENGTH)
-    if chosen is None:
-        graphs: tuple[Graph, ...] = ("alike",) if laplacian is None else ("neighbours", "alike")
-        found = [_climb(readings, graph, _structure(graph, laplacian, size)) for graph in graphs]
-        best = max(found, key=lambda field: field.evidence)
-        chosen, start = best.belief, best.log_shares
+    flat = _Question(readings, np.full(size, 1 / size))
+    if belief is None and size <= MOST_CELLS_FOR_EVIDENCE:
+        first = _most_probable(flat, laplacian)
     else:
-        best = _fit(readings, chosen, _structure(chosen.graph, laplacian, size), start, near)
-        start = best.log_shares
-    structure = _structure(chosen.graph, laplacian, size)
-    again = _fit(readings, chosen, structure, start, held=best.shares)
-    return Field(again.shares, again.log_shares, chosen, best.evidence)
+        belief = belief or _usual(laplacian)
+        structure = _structure(belief.graph, laplacian, size)
+        if near is not None:
+            first = _fit(flat, belief, structure, np.log(near))
+        else:
+            *_, first = _anneal(flat, belief, structure)
+    structure = _structure(first.belief.graph, laplacian, size)
+    return _fit(_Question(readings, first.shares), first.belief, structure, first.log_shares)
+
+
+class _Question:
+    """The readings, each row weighted by its precision if the cells held `held` (n,)."""
+
+    def __init__(self, readings: Sequence[Reading], held: Floats) -> None:
+        self.size = len(held)
+        self._rows = [(one.design, one.target, one.precision(held)) for one in readings]
+
+    def misfit(self, shares: Floats) -> tuple[float, Floats]:
+        """Half the weighted squares of the residuals, and their slope in the shares (n,)."""
+        value, slope = 0.0, np.zeros(self.size)
+        for design, target, weight in self._rows:
+            residual = design @ shares - target
+            weighted = weight * residual
+            value += 0.5 * float(residual @ weighted)
+            slope += weighted @ design
+        return value, slope
+
+    def own_information(self) -> Floats:
+        """The diagonal of the information about the shares, (n,); designs hold 0 and 1."""
+        return np.asarray(sum(weight @ design for design, _, weight in self._rows))
+
+    def information(self) -> Floats:
+        """The information about the shares, (n, n)."""
+        parts = [design.T @ design.multiply(w[:, None]) for design, _, w in self._rows]
+        return np.asarray(sum(part.toarray() for part in parts))
+
+
+def _usual(laplacian: Any | None) -> Belief:
+    return Belief("alike" if laplacian is None else "neighbours", USUAL_STRENGTH)
 
 
 def _structure(graph: Graph, laplacian: Any | None, size: int) -> Any:
-    identity = sparse.eye_array(size, format="csr")
     if graph == "alike" or laplacian is None:
-        return identity
+        return sparse.eye_array(size, format="csr")
     alone = np.where(laplacian.diagonal() > 0, _ANCHOR, 1.0)
     return (laplacian + sparse.diags_array(alone)).tocsr()
 
 
-def _climb(readings: Sequence[Reading], graph: Graph, structure: Any) -> Field:
-    """Go through the strengths from weak to strong, until the evidence has clearly fallen.
+def _most_probable(question: _Question, laplacian: Any | None) -> Field:
+    """The fit of the highest evidence; one that takes cells for alike must be clearly higher.
 
-    Each fit starts from the one before: the posterior has several summits, and the way from a
-    weak prior leads to a high one. Of strengths that the data hardly tell apart, the strongest is
-    taken: the evidence is approximate, and too rough a map costs more than too smooth a one.
+    From the usual strength to weaker ones, then to stronger ones, until two in a row are worse.
     """
-    constant = 0.5 * _log_determinant(structure.toarray())
-    start = np.zeros(structure.shape[0])
-    fits: list[Field] = []
-    for strength in STRENGTHS:
-        fit = _fit(readings, Belief(graph, strength), structure, start)
-        evidence = _evidence(readings, fit, structure) + constant
-        fits.append(Field(fit.shares, fit.log_shares, fit.belief, evidence))
-        start = fit.log_shares
-        best = max(field.evidence for field in fits)
-        if all(field.evidence < best - _CLEARLY for field in fits[-2:]):
+    information = question.information()
+    graphs: tuple[Graph, ...] = ("alike",) if laplacian is None else ("neighbours", "alike")
+    best, to_beat = None, -np.inf
+    for graph in graphs:
+        structure = _structure(graph, laplacian, question.size)
+        fits = list(_anneal(question, Belief(graph, STRENGTHS[-1]), structure))
+        for walk in (fits[_MIDDLE:], fits[_MIDDLE - 1 :: -1]):
+            worse = 0
+            for fit in walk:
+                evidence = _evidence(question, information, fit, structure, to_beat)
+                if evidence > to_beat:
+                    best, to_beat, worse = fit, evidence, 0
+                elif (worse := worse + 1) == _ENOUGH:
+                    break
+        to_beat += _CLEARLY
+    if best is None:
+        raise ConvergenceError(
+            f"no strength of {STRENGTHS[-1]} to {STRENGTHS[0]} gives the map a maximum; "
+            "give a belief, or use method 'simplex'"
+        )
+    return best
+
+
+def _anneal(question: _Question, belief: Belief, structure: Any) -> Iterator[Field]:
+    """Fits from the strongest prior down to `belief`, each from the one before.
+
+    The posterior has several summits at a weak prior. The way down from a smooth map leads to one
+    near it; a search at once would end on spikes of noise.
+    """
+    log_shares = np.zeros(question.size)
+    stronger = [strength for strength in STRENGTHS if strength > belief.strength]
+    for strength in (*stronger, belief.strength):
+        fit = _fit(question, Belief(belief.graph, strength), structure, log_shares)
+        log_shares = fit.log_shares
+        yield fit
+
+
+def _fit(question: _Question, belief: Belief, structure: Any, start: Floats) -> Field:
+    """Maximise the posterior of the log shares, from `start` (n,)."""
+    precision = belief.strength * structure
+    information = question.own_information()
+
+    def objective(field: Floats) -> tuple[float, Floats]:
+        shares = softmax(field)
+        value, slope = question.misfit(shares)
+        centred = field - field.mean()
+        pull = precision @ centred
+        slope = shares * (slope - float(slope @ shares)) + pull - pull.mean()
+        return value + 0.5 * float(centred @ pull), slope
+
+    for _ in range(_ROUNDS):
+        metric = _factor(precision + sparse.diags_array(softmax(start) ** 2 * information)).solve
+        start, loss, steps = descend(objective, start, metric, _SETTLED, _STEPS)
+        if steps < _STEPS:
             break
-    return [field for field in fits if field.evidence >= best - _HARDLY][-1]
-
-
-def _fit(
-    readings: Sequence[Reading],
-    belief: Belief,
-    structure: Any,
-    start: Floats,
-    held: Floats | None = None,
-) -> Field:
-    """Maximise the posterior of the log shares. held: shares at which the noise is taken."""
-    size = len(start)
-    held = np.full(size, 1 / size) if held is None else held
-    weights = [reading.precision(held) for reading in readings]
-    objective = _objective(readings, weights, belief.strength * structure)
-    found = minimize(objective, start, jac=True, method="L-BFGS-B",
-                     options={"maxiter": _MOST_STEPS, "maxfun": 2 * _MOST_STEPS})  # fmt: skip
-    if not np.isfinite(found.fun):
+    if not np.isfinite(loss):
         raise ConvergenceError(
             "the map has no finite fit; check that the counts, the parameters and the cells "
             "belong together"
         )
-    return Field(softmax(found.x), found.x - found.x.mean(), belief, float("nan"))
+    return Field(softmax(start), start - start.mean(), belief, loss)
 
 
-def _objective(
-    readings: Sequence[Reading], weights: Sequence[Floats], precision: Any
-) -> Callable[[Floats], tuple[float, Floats]]:
-    """Negative log posterior of the log shares (n,), and its gradient."""
-
-    def objective(field: Floats) -> tuple[float, Floats]:
-        shares = softmax(field)
-        value, slope = 0.0, np.zeros(len(field))
-        for reading, weight in zip(readings, weights, strict=True):
-            residual = reading.design @ shares - reading.target
-            value += 0.5 * float(residual @ (weight * residual))
-            slope += reading.design.T @ (weight * residual)
-        slope = shares * (slope - float(slope @ shares))
-        centred = field - field.mean()
-        pull = precision @ centred
-        value += 0.5 * float(centred @ pull)
-        return value, slope + pull - pull.mean()
-
-    return objective
+def _factor(matrix: Any) -> Any:
+    """Factors of a matrix that is sparse, symmetric and positive definite."""
+    return splu(matrix.tocsc(), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0,
+                options={"SymmetricMode": True})  # fmt: skip
 
 
-def _evidence(readings: Sequence[Reading], fit: Field, structure: Any) -> float:
-    """Log evidence by Laplace's approximation, without the determinant of the structure."""
-    size = len(fit.shares)
-    flat = np.full(size, 1 / size)
-    weights = [reading.precision(flat) for reading in readings]
-    precision = fit.belief.strength * structure
-    loss, _ = _objective(readings, weights, precision)(fit.log_shares)
-    hessian = precision.toarray()
-    x = fit.shares
-    for reading, weight in zip(readings, weights, strict=True):
-        scaled = reading.design.multiply(weight[:, None])
-        information = np.asarray((reading.design.T @ scaled).toarray())
-        row = information @ x
-        spread = information - row[:, None] - row[None, :] + float(x @ row)
-        hessian += spread * np.outer(x, x)
-    half = 0.5 * _log_determinant(hessian)
-    return 0.5 * size * float(np.log(fit.belief.strength)) - loss - half
+def _evidence(
+    question: _Question, information: Floats, fit: Field, structure: Any, to_beat: float
+) -> float:
+    """Log evidence by Laplace's approximation; -inf where it is below `to_beat`. At most -loss.
+
+    Both curvatures count, and the larger volume is not believed. The expected one (Gauss-Newton)
+    lacks what the residuals add: at a weak prior it takes spikes of noise for more probable than
+    the truth, by tens of nats. The posterior's own is too small where a summit is about to split.
+    """
+    if -fit.loss < to_beat:
+        return -np.inf
+    prior, x = fit.belief.strength * structure, fit.shares
+    height = 0.5 * float(np.log(_factor(prior).U.diagonal()).sum()) - fit.loss
+    _, slope = question.misfit(x)
+    mean = information @ x
+    expected = information - mean[:, None]
+    expected -= mean - float(x @ mean)
+    expected *= x[:, None]
+    expected *= x
+    expected += prior.toarray()
+    bend = x * (slope - float(x @ slope))
+    own = expected - np.outer(x, bend)
+    own -= np.outer(bend, x)
+    own[np.diag_indices_from(own)] += bend
+    evidence = height - 0.5 * _log_determinant(own)
+    if evidence < to_beat:
+        return -np.inf
+    return min(evidence, height - 0.5 * _log_determinant(expected))
 
 
 def _log_determinant(matrix: Floats) -> float:
-    factor, _ = cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
-    return 2.0 * float(np.log(np.diag(factor)).sum())
+    """Of a symmetric matrix (n, n); inf if it is not positive definite.
+
+    Scaled to a diagonal of 1, single precision leaves an error of a thousandth.
+    """
+    scale = np.diag(matrix)
+    if scale.min() <= 0:
+        return np.inf
+    root = (1 / np.sqrt(scale)).astype(np.float32)
+    scaled = matrix.astype(np.float32)
+    scaled *= root[:, None]
+    scaled *= root
+    factor, failed = lapack.spotrf(scaled.T, lower=1, overwrite_a=1)
+    if failed:
+        return np.inf
+    return float(np.log(scale).sum() + 2 * np.log(np.diag(factor).astype(np.float64)).sum())
 
 
 def softmax(field: Floats) -> Floats:

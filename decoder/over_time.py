@@ -18,7 +18,6 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
-from threadpoolctl import threadpool_limits
 
 from decoder.bit_tensor import Positions
 from decoder.candidates import Candidates
@@ -30,6 +29,7 @@ from decoder.options import DecodeOptions, repetition
 from decoder.pipeline import decode, observe
 from decoder.progress import Progress, silent
 from decoder.results import Decoding
+from decoder.threads import one_thread
 from rappor_core.aggregate import Aggregate
 from rappor_core.params import RapporParams
 
@@ -87,7 +87,7 @@ def decode_over_time(
     found = _found(whole, aggregates[0].params)
     tensor = candidates.positions(aggregates[0].params)
     windows = [Window(a, tensor, found, repetition(a, options.repeats)) for a in aggregates]
-    with threadpool_limits(1):
+    with one_thread():
         fits = []
         for done, window in enumerate(windows, start=1):
             fits.append(window.fit())
@@ -115,7 +115,7 @@ def compare_windows(
     """Difference of the shares of all `candidates` between two windows, second less first."""
     tensor, everyone = candidates.positions(before.params), np.arange(len(candidates))
     pair = [Window(a, tensor, everyone, repetition(a, repeats)) for a in (before, after)]
-    with threadpool_limits(1):
+    with one_thread():
         return _corrected([_between(pair, 0, 1)])[0]
 
 

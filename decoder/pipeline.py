@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from decoder.assemble import Answer, Grouping, assemble
 from decoder.bit_tensor import Positions
@@ -19,6 +18,7 @@ from decoder.options import DecodeOptions, repetition
 from decoder.progress import Progress, silent
 from decoder.results import Decoding
 from decoder.selected import selected_intervals
+from decoder.threads import one_thread
 from rappor_core.aggregate import Aggregate
 from rappor_core.mechanism import PROBABILITY_SCALE, TwoRoundMechanism
 from rappor_core.params import RapporParams
@@ -42,7 +42,7 @@ def decode(
     fit); finding nothing is a result, not an error.
     """
     options = options or DecodeOptions()
-    with threadpool_limits(1):
+    with one_thread():
         candidates = in_bit_order(candidates, aggregate)
         tensor = candidates.positions(aggregate.params, progress)
         group = same_positions(tensor, aggregate.params.num_bits)
@@ -119,7 +119,7 @@ def _estimate(
         return by_bit(observed, options.level)
     if options.method == "lasso":
         return by_lasso(observed, options.level, options.alpha, progress)
-    return by_cavity(observed, options.level, progress)
+    return by_cavity(observed, options.level, progress, full=options.full_fit)
 
 
 def _own_bits(positions: Positions, params: RapporParams) -> bool:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from decoder.bit_tensor import Positions
-from decoder.candidates import one_bit_positions
+from decoder.candidates import Candidates, one_bit_positions
 from decoder.errors import DecodeError
 from decoder.hashing import bit_positions
 from decoder.neighbours import cell_laplacian
+from decoder.readings import design_of
 from rappor_core.aggregate import Aggregate
 from rappor_core.grid import OTHER, PAIR_SEPARATOR, Grid, join_pair
 from rappor_core.hashing import normalise
@@ -39,6 +40,9 @@ class Places:
     values: tuple[tuple[str, ...], ...]
     parents: tuple[Indices, ...]
     laplacian: Any | None
+    _known: dict[tuple[int, RapporParams], tuple[Candidates, Any]] = field(
+        default_factory=dict, compare=False, repr=False
+    )
 
     @property
     def finest(self) -> tuple[str, ...]:
@@ -51,6 +55,23 @@ class Places:
         for parent in reversed(self.parents[index:]):
             found = parent[found]
         return found
+
+    def candidates(self, index: int, params: RapporParams) -> Candidates:
+        """The values of level `index`, with the bits that they set."""
+        return self._listed(index, params)[0]
+
+    def design(self, index: int, params: RapporParams) -> Any:
+        """The equations' matrix for reports of level `index`, in shares of the finest cells."""
+        return self._listed(index, params)[1]
+
+    def _listed(self, index: int, params: RapporParams) -> tuple[Candidates, Any]:
+        """Hashed once: maps of many slots and windows share them."""
+        if (index, params) not in self._known:
+            names = [normalise(value) for value in self.values[index]]
+            bits = value_positions(self.values[index], params)
+            design = design_of(bits, params, self.ancestors(index))
+            self._known[index, params] = Candidates(names, tensor=bits, complete=True), design
+        return self._known[index, params]
 
 
 def location_of(aggregate: Aggregate) -> tuple[Metric, Location]:

@@ -17,6 +17,7 @@ from decoder.errors import DecodeError
 from decoder.noise import BitNoise
 from decoder.pipeline import bit_noise
 from rappor_core.aggregate import Aggregate
+from rappor_core.params import RapporParams
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -52,41 +53,42 @@ class Reading:
         return np.asarray(self.reports / variance)
 
 
-def read_aggregate(
-    aggregate: Aggregate, positions: Positions, cells: Indices, repetition: float, num_cells: int
-) -> Reading:
-    """Write the equations of an aggregate about values of its own level.
+def read_aggregate(aggregate: Aggregate, design: Any, repetition: float) -> Reading:
+    """Write the equations of an aggregate. design: of all its rows (`design_of`).
 
-    positions: (M, m, h), of the level's values.  cells: for each of `num_cells` cells of the finest
-    level, the value that holds it.  Raises DecodeError without reports.
+    Raises DecodeError without reports.
     """
     reports = np.array(aggregate.reports_per_cohort, dtype=np.float64)
     counts = np.array(aggregate.bit_counts, dtype=np.float64)
     noise = bit_noise(aggregate.params.mechanism)
     if aggregate.params.encoding == "one_hot":
         reports, counts = reports.sum(keepdims=True), counts.sum(axis=0, keepdims=True)
-        positions = positions[:, :1]
-    present = np.flatnonzero(reports > 0)
-    if not len(present):
+    if not reports.any():
         raise DecodeError(
             f"metric {aggregate.metric!r} has no reports in this window; "
             "choose a window with reports, or wait until its days are closed"
         )
-    totals = np.repeat(reports[present], aggregate.params.num_bits)
-    target = (counts[present].ravel() / totals - noise.p_star) / noise.gap
-    design = _design(positions[:, present], aggregate.params.num_bits)[:, cells]
-    if design.shape[1] != num_cells:
-        raise DecodeError(f"{design.shape[1]} cells were given a value; {num_cells} are mapped")
+    totals, ones = np.repeat(reports, aggregate.params.num_bits), counts.ravel()
+    present = totals > 0
+    if not present.all():
+        design, totals, ones = design[present], totals[present], ones[present]
+    target = (ones / totals - noise.p_star) / noise.gap
     symbols = aggregate.params.encoding == "symbol"
-    return Reading(design.tocsr(), target, totals, noise, repetition, symbols)
+    return Reading(design, target, totals, noise, repetition, symbols)
 
 
-def _design(positions: Positions, num_bits: int) -> Any:
-    """X as a sparse matrix (m*k, M); the sentinel k of repeated hashes is left out."""
+def design_of(positions: Positions, params: RapporParams, cells: Indices) -> Any:
+    """X as a sparse matrix (m*k, n); one cohort for all where every value has its own bit.
+
+    positions: (M, m, h), of the values of a level; the sentinel k of repeated hashes is left out.
+    cells: (n,), for each cell of the finest level the value that holds it.
+    """
+    if params.encoding == "one_hot":
+        positions = positions[:, :1]
     num_values, num_cohorts, _ = positions.shape
-    rows = positions.astype(np.int64) + num_bits * np.arange(num_cohorts)[None, :, None]
+    rows = positions.astype(np.int64) + params.num_bits * np.arange(num_cohorts)[None, :, None]
     columns = np.broadcast_to(np.arange(num_values)[:, None, None], positions.shape)
-    used = positions < num_bits
-    shape = (num_cohorts * num_bits, num_values)
+    used = positions < params.num_bits
+    shape = (num_cohorts * params.num_bits, num_values)
     ones = np.ones(int(used.sum()))
-    return sparse.csc_array((ones, (rows[used], columns[used])), shape=shape)
+    return sparse.csc_array((ones, (rows[used], columns[used])), shape=shape)[:, cells].tocsr()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -12,6 +13,7 @@ import typer
 from rappor_core.errors import RapporError
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+TOOLS = ("psutil", "httpx")  # what the benchmarks use beyond the product's own libraries
 
 
 class BenchmarksMissingError(RapporError):
@@ -28,6 +30,12 @@ def bench(
     if not present:
         raise BenchmarksMissingError(
             f"there is no benchmark in {BENCHMARKS}; run this from a clone of the repository"
+        )
+    missing = [tool for tool in TOOLS if find_spec(tool) is None]
+    if missing:
+        raise BenchmarksMissingError(
+            f"the benchmarks need {' and '.join(missing)}: run make bench, "
+            "or pip install -e '.[all,dev]'"
         )
     for name in names or present:
         if name not in present:

@@ -15,15 +15,13 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from collector.service.collector import COMMAND_LINE
 from decoder.change import Change, change
-from decoder.density import Density, DensityOptions, slot_places
-from decoder.density import density as map_slot
+from decoder.density import Density, DensityOptions, density_series, slot_places
 from decoder.density_files import is_of_pairs, write_density_files
 from decoder.density_page import render_page
 from decoder.density_picture import write_picture
 from decoder.errors import DecodeError
-from decoder.places import location_of
+from decoder.places import Places, location_of
 from rappor_cli.days import read_day
 from rappor_cli.density_tables import print_json, print_maps
 from rappor_cli.progress import progress_bar
@@ -88,14 +86,13 @@ def density(
     options = DensityOptions(method.value, level=level, alpha=alpha, repeats=repeats)
     window = read_day(first), read_day(last)
     groups = _groups(metric, aggregate, collector, database, window, split)
-    wanted = {key: found for key, found in groups.items() if not slot or key[0] in slot}
-    if not wanted:
-        raise DecodeError(f"no reports of {metric!r} in this window and these slots")
+    wanted = _wanted(metric, groups, slot)
+    marked = _read_points(points)
     maps = make_maps(wanted, options)
     cells = _region(maps[0], region)
     tracked = "" if as_json and not output else trackability_text(maps[0].metric)
     if output:
-        _write(maps, output, _read_points(points), tracked)
+        _write(maps, output, marked, tracked)
     if as_json:
         print_json(maps, cells)
         return
@@ -117,7 +114,13 @@ def _groups(
 ) -> dict[SlotWindow, list[Aggregate]]:
     """Read files, or ask a collector or its database."""
     if files:
-        return group_by_slot(Aggregate.from_json(path.read_bytes()) for path in files)
+        if any(window) or split is not SplitName.WHOLE:
+            raise typer.BadParameter(
+                "--from, --to and --by ask a collector; each file is a window of its own"
+            )
+        return group_by_slot(_read(metric, path) for path in files)
+    if all(window) and window[0] > window[1]:  # type: ignore[operator]
+        raise typer.BadParameter(f"--from {window[0]} is after --to {window[1]}")
     if collector:
         listed = ask_json(collector, "/v1/metrics")["metrics"]
         return _asked(metric, listed, _remote(collector), window, split)
@@ -127,28 +130,66 @@ def _groups(
     raise typer.BadParameter("give --aggregate FILE, --collector URL or --database URL")
 
 
+def _read(metric: str, path: Path) -> Aggregate:
+    found = Aggregate.from_json(path.read_bytes())
+    name = location_of(found)[0].base_name
+    if name != metric:
+        raise DecodeError(f"{path} is of metric {name!r}, not {metric!r}: rappor density {name}")
+    return found
+
+
+def _wanted(
+    metric: str, groups: dict[SlotWindow, list[Aggregate]], slots: list[str] | None
+) -> dict[SlotWindow, list[Aggregate]]:
+    """The groups of the slots that were asked for."""
+    if not groups:
+        raise DecodeError(
+            f"no reports of {metric!r} in this window; choose another, or wait until its days close"
+        )
+    known = dict.fromkeys(slot for slot, _ in groups)
+    for slot in slots or ():
+        if slot not in known:
+            raise DecodeError(
+                f"slot {slot!r}: no reports of {metric!r} in it; there are some in "
+                f"{', '.join(map(repr, known))}"
+            )
+    return {key: found for key, found in groups.items() if not slots or key[0] in slots}
+
+
 def group_by_slot(aggregates: Iterable[Aggregate]) -> dict[SlotWindow, list[Aggregate]]:
-    """Group the levels of each slot and window, those with reports only."""
+    """Group the levels of each slot and window, those with reports only; earlier windows first."""
     groups: dict[SlotWindow, list[Aggregate]] = defaultdict(list)
     for one in aggregates:
         if one.num_reports:
             key = location_of(one)[1].slot, (one.first_day, one.last_day)
             groups[key].append(one)
-    return dict(groups)
+    return dict(sorted(groups.items(), key=lambda item: _dates(item[0][1])))
+
+
+def _dates(window: Window) -> tuple[date, date]:
+    return window[0] or date.min, window[1] or date.min
 
 
 def make_maps(groups: dict[SlotWindow, list[Aggregate]], options: DensityOptions) -> list[Density]:
-    """One map a slot and window; the cells of a set of levels are listed once."""
-    known: dict[tuple[int, ...], Any] = {}
-    maps = []
+    """One map a slot and window, in the order of the groups; cells are listed once.
+
+    Windows of a slot with the same levels and parameters are mapped as one series.
+    """
+    series: dict[tuple[str, ...], list[SlotWindow]] = defaultdict(list)
+    for key, aggregates in groups.items():
+        series[key[0], *sorted(one.params_id for one in aggregates)].append(key)
+    known: dict[tuple[int, ...], Places] = {}
+    maps: dict[SlotWindow, Density] = {}
     with progress_bar("maps", len(groups)) as advance:
-        for aggregates in groups.values():
-            levels = tuple(sorted(location_of(one)[1].level for one in aggregates))
+        for keys in series.values():
+            windows = [groups[key] for key in keys]
+            levels = tuple(sorted(location_of(one)[1].level for one in windows[0]))
             if levels not in known:
-                known[levels] = slot_places(aggregates)
-            maps.append(map_slot(aggregates, options, known[levels]))
-            advance(1)
-    return maps
+                known[levels] = slot_places(windows[0])
+            for key, one in zip(keys, density_series(windows, options, known[levels]), strict=True):
+                maps[key] = one
+                advance(1)
+    return [maps[key] for key in groups]
 
 
 def slot_changes(
@@ -216,6 +257,8 @@ def _remote(collector: str) -> Fetch:
 
 
 def _stored(service: Any) -> Fetch:
+    from collector.service.collector import COMMAND_LINE  # as in `opened`
+
     def fetch(name: str, first: date | None, last: date | None) -> Aggregate:
         found: Aggregate = service.read_aggregate(
             COMMAND_LINE, name, params_id=None, first=first, last=last
@@ -228,20 +271,34 @@ def _stored(service: Any) -> Fetch:
 def _read_points(path: Path | None) -> list[Point]:
     if path is None:
         return []
-    with path.open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
     try:
-        return [(float(row["latitude"]), float(row["longitude"])) for row in rows]
-    except (KeyError, ValueError) as error:
-        raise DecodeError(f"{path}: columns latitude and longitude are needed: {error}") from error
+        with path.open(encoding="utf-8", newline="") as file:
+            rows = csv.DictReader(file)
+            found = [(float(row["latitude"]), float(row["longitude"])) for row in rows]
+    except (KeyError, TypeError, ValueError) as error:
+        raise DecodeError(
+            f"{path} is not a CSV with numbers in columns latitude and longitude: {error}"
+        ) from error
+    if not found:
+        raise DecodeError(f"{path} holds no points; its columns are latitude and longitude")
+    return found
 
 
 def _region(one: Density, path: Path | None) -> set[str] | None:
     """The cells that are listed, or None for all."""
     if path is None:
         return None
-    grid = one.places.grid
-    return set(region_cells(grid, one.places.levels[-1], json.loads(path.read_text("utf-8"))))
+    if is_of_pairs(one):
+        raise DecodeError(f"--region {path}: trips are not in a region; leave the option out")
+    places = one.places
+    try:
+        return set(region_cells(places.grid, places.levels[-1], json.loads(path.read_bytes())))
+    except RapporError as error:
+        raise DecodeError(f"{path}: {error}") from error
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        raise DecodeError(
+            f"{path} is not a GeoJSON Polygon, MultiPolygon or Feature of them: {error!r}"
+        ) from error
 
 
 def _write(maps: Sequence[Density], folder: Path, points: Sequence[Point], note: str) -> None:

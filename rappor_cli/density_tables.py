@@ -31,20 +31,24 @@ def print_maps(
     cells: set[str] | None,
     tracked: str,
 ) -> None:
-    """Print a table a map, changes, and what can be tracked."""
+    """Print the last map of each slot, changes, and what can be tracked."""
     console = Console()
-    for one in maps:
+    last = {one.location.slot: one for one in maps}
+    for one in last.values():
         console.print(_table(one, cells))
         console.print(Text(visible_text(one)))
         for warning in one.warnings:
             console.print(Text.assemble(("note ", "yellow"), warning))
+    if len(maps) > len(last):
+        earlier = len(maps) - len(last)
+        console.print(f"{earlier:,} maps of earlier windows are in the files (-o) and in --json.")
     for slot, found in changes.items():
         console.print(_change_table(slot, found))
     console.print(Text(tracked))
 
 
 def _table(one: Density, cells: set[str] | None) -> Table:
-    slot = location_slot(one)
+    slot = one.location.slot
     days = "" if one.first_day is None else f", {one.first_day} to {one.last_day}"
     table = Table(title=Text(f"{slot}{days}: {one.num_reports:,} reports"))
     for name in ("cell", "centre", "map", "estimate", "interval", ""):
@@ -62,12 +66,6 @@ def _table(one: Density, cells: set[str] | None) -> Table:
             "" if one.visible[i] else NOT_APART,
         )
     return table
-
-
-def location_slot(one: Density) -> str:
-    """The slot that a map is about."""
-    location = one.metric.location
-    return "" if location is None else location.slot
 
 
 def _centre_text(one: Density, cell: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
+from itertools import product
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,8 +19,15 @@ from decoder.density_page import render_page
 from decoder.density_picture import write_picture
 from rappor_cli.progress import progress_bar
 from rappor_core.metrics_file import load_metrics
-from simulations.location import RealResult, read_trips, real_riders, ways
-from simulations.location_budgets import BudgetResult, compare_budgets
+from simulations.location import RealResult, real_riders
+from simulations.location_budgets import (
+    BudgetResult,
+    compare_budgets,
+    median,
+    with_attacks,
+)
+from simulations.location_trips import read_trips
+from simulations.location_ways import ways
 from simulations.trackability import PERIODS, attacks_on
 
 Seed = Annotated[
@@ -40,6 +48,9 @@ def location(
     riders: Annotated[
         int | None, typer.Option(min=1, help="Only so many of the real riders.")
     ] = None,
+    crowds: Annotated[
+        int, typer.Option(min=1, help="Crowds of each size; medians are printed.")
+    ] = 3,
     seed: Seed = None,
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder for the maps.")] = Path(
         "simulation-output"
@@ -50,24 +61,29 @@ def location(
     rng = np.random.default_rng(seed)
     everybody = read_trips(trips)
     some = dict(list(everybody.items())[:riders])
-    real, crowds = [], []
+    real = []
     for way in ways(budget, 12):
         with progress_bar(f"real riders: {way.name}", len(some)) as advance:
             real.append(real_riders(some, way, level, advance))
-    with progress_bar("crowds", len(people) * len(days) * 6) as advance:
-        for size in people:
-            for number in days:
-                crowds += compare_budgets(everybody, budget, size, number, level, rng, advance)
+    drawn = []
+    with progress_bar("crowds", len(people) * len(days) * crowds) as advance:
+        for size, number in product(people, days):
+            several = []
+            for _ in range(crowds):
+                several.append(compare_budgets(everybody, budget, size, number, level, rng))
+                advance(1)
+            drawn += [median(same) for same in zip(*several, strict=True)]
+    drawn = with_attacks(drawn, budget, level, rng)
     maps = [real[0].map]
     write_density_files(maps, output)
     write_picture(maps, output / "density.png")
     (output / "density.html").write_text(render_page(maps), encoding="utf-8")
     if as_json:
-        print(json.dumps({"real": [_plain(r) for r in real], "crowds": list(map(asdict, crowds))}))
+        print(json.dumps({"real": [_plain(r) for r in real], "crowds": list(map(asdict, drawn))}))
         return
     console = Console()
     console.print(_real_table(real, len(some)))
-    console.print(_crowd_table(crowds))
+    console.print(_crowd_table(drawn))
     console.print(f"maps in {output}: density.html, density.png, density.geojson and more")
 
 
@@ -103,12 +119,23 @@ def _plain(result: RealResult) -> dict[str, Any]:
 
 def _real_table(results: Sequence[RealResult], riders: int) -> Table:
     table = Table(title=f"{riders:,} real riders through the SDK, a report a month")
-    for name in ("way", "lifetime", "reports", "TV", "top 10", "cover", "spent", "most"):
+    for name in (
+        "way",
+        "lifetime",
+        "reports",
+        "TV cells",
+        "TV",
+        "top 10",
+        "cover",
+        "spent",
+        "most",
+    ):
         table.add_column(name, justify="left" if name == "way" else "right")
     for r in results:
         table.add_row(
-            r.way, f"{r.lifetime:.2f}", f"{r.reports:,}", f"{r.tv:.3f}", f"{r.busiest_found:.0%}",
-            f"{r.coverage:.1%}", f"{r.spent_median:.2f}", f"{r.spent_most:.2f}",
+            r.way, f"{r.lifetime:.2f}", f"{r.reports:,}", f"{r.tv_cells:.3f}", f"{r.tv:.3f}",
+            f"{r.busiest_found:.0%}", f"{r.coverage:.1%}", f"{r.spent_median:.2f}",
+            f"{r.spent_most:.2f}",
         )  # fmt: skip
     return table
 
@@ -116,14 +143,22 @@ def _real_table(results: Sequence[RealResult], riders: int) -> Table:
 def _crowd_table(results: Sequence[BudgetResult]) -> Table:
     table = Table(
         title="crowds resampled from riders' active days, a report a day",
-        caption="AUC of a change and share re-linked of 1,500 in a cohort, after 1 / 7 / 30 days",
+        caption="TV: to each day's density, of the cells among those in one (least to most over "
+        "the crowds), and with `other`, of which by capping alone (of the cells), and by noise. "
+        "AUC of a change and share re-linked of 1,500 in a cohort, after 1 / 7 / 30 days. "
+        "Planar Laplace costs its lifetime only to people so near each other.",
     )
-    for name in ("way", "people", "days", "lifetime", "TV", "AUC", "re-linked"):
+    for name in ("way", "people", "days", "lifetime", "TV cells", "", "TV", "capping", "noise",
+                 "AUC", "re-linked"):  # fmt: skip
         table.add_column(name, justify="left" if name == "way" else "right")
     for r in results:
-        auc = " / ".join(f"{a.change_auc:.2f}" for a in r.attacks or [])
-        linked = " / ".join(f"{a.relinked:.0%}" for a in r.attacks or [])
+        low, high = r.spread or (r.errors.cells, r.errors.cells)
+        radius = "" if r.radius is None else f" at {r.radius / 1000:g} km"
         table.add_row(
-            r.way, f"{r.people:,}", str(r.days), f"{r.lifetime:.2f}", f"{r.tv:.3f}", auc, linked
-        )
+            r.way, f"{r.people:,}", str(r.days), f"{r.lifetime:.2f}{radius}",
+            f"{r.errors.cells:.3f}", f"{low:.3f}-{high:.3f}", f"{r.errors.all:.3f}",
+            f"{r.errors.capping:.3f} ({r.errors.capping_cells:.3f})", f"{r.errors.noise:.3f}",
+            " / ".join(f"{a.change_auc:.2f}" for a in r.attacks or []),
+            " / ".join(f"{a.relinked:.1%}" for a in r.attacks or []),
+        )  # fmt: skip
     return table

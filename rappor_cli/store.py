@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from collector.service.collector import Collector
-from collector.store.engine import Database, make_engine
-from collector.store.schema import prepare
+if TYPE_CHECKING:
+    from collector.service.collector import Collector
 
 CollectorOption = Annotated[
     str | None,
@@ -28,6 +27,11 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 @contextmanager
 def opened(database: str) -> Iterator[Collector]:
     """The collector of a database, for one command."""
+    # Loaded here: it takes most of a second, which commands that read files do not need.
+    from collector.service.collector import Collector
+    from collector.store.engine import Database, make_engine
+    from collector.store.schema import prepare
+
     store = Database(make_engine(database))
     try:
         prepare(store)

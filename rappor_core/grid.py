@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from functools import cached_property
 from importlib import import_module
 from typing import Any, Literal, get_args
 
 from rappor_core.errors import ParameterError, ValueRefusedError
+from rappor_core.frozen import Frozen
 from rappor_core.grid_codes import (
     MERCATOR_LATITUDE,
     Box,
@@ -31,8 +32,7 @@ PAIR_SEPARATOR = ">"
 MAX_CELLS = 1_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class Grid:
+class Grid(Frozen):
     """A system of cells over a box, used at one or more levels, coarse to fine.
 
     kind: `quadkey`, `geohash`, `square` or `h3` (an extra: pip install 'rappor-telemetry[h3]').
@@ -47,10 +47,9 @@ class Grid:
     levels: tuple[int, ...]
     rows: int = 0
     columns: int = 0
-    system: CellSystem = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Check, and make the system of cells."""
+        """Check the fields together, and the levels against the system of cells."""
         if self.kind not in get_args(GridKind):
             raise ParameterError(f"grid = {self.kind!r} is not one of {get_args(GridKind)}")
         if self.kind != "square" and (self.rows or self.columns):
@@ -60,7 +59,6 @@ class Grid:
                 f"{self.box}: quadkeys end at latitude {MERCATOR_LATITUDE:.4f}; "
                 "use a smaller box, or grid = 'geohash' or 'h3'"
             )
-        object.__setattr__(self, "system", _system(self))
         self._check_levels()
 
     def _check_levels(self) -> None:
@@ -72,6 +70,11 @@ class Grid:
                 )
         if not self.levels or list(self.levels) != sorted(set(self.levels)):
             raise ParameterError(f"levels = {list(self.levels)} must increase; give one or more")
+
+    @cached_property
+    def system(self) -> CellSystem:
+        """How points become cells."""
+        return _system(self)
 
     @property
     def finest(self) -> int:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Protocol
 
 from rappor_core.errors import ParameterError, ValueRefusedError
+from rappor_core.frozen import Frozen
 
 MERCATOR_LATITUDE = 85.0511287798066  # where the square of Web Mercator ends
 GEOHASH_ALPHABET = "0123456789bcdefghjkmnpqrstuvwxyz"
@@ -28,8 +28,7 @@ _PER_TURN = 1 / (2 * math.pi)
 Point = tuple[float, float]  # latitude, longitude
 
 
-@dataclass(frozen=True, slots=True)
-class Box:
+class Box(Frozen):
     """A box of degrees, its edges included; `west` above `east` crosses the antimeridian.
 
     Raises ParameterError for anything that is not a box on the globe.

@@ -33,7 +33,7 @@ def normalise(text: str) -> bytes:
     Raises ValueRefusedError for text that UTF-8 cannot hold (a lone surrogate).
     """
     try:
-        return canonical(text).encode("utf-8")
+        return canonical(text).encode()
     except UnicodeEncodeError as error:
         raise ValueRefusedError(
             "the string holds a lone surrogate, which UTF-8 cannot express; clean it first"
@@ -42,8 +42,8 @@ def normalise(text: str) -> bytes:
 
 def value_hash(data: bytes) -> tuple[int, int]:
     """The 128-bit MurmurHash3 (x64 variant, seed 0) of a value, as two unsigned 64-bit halves."""
-    low, high = mmh3.hash64(data, seed=0, x64arch=True, signed=False)
-    return low, high
+    halves: tuple[int, int] = mmh3.hash64(data, signed=False)
+    return halves
 
 
 def mix64(word: int) -> int:
@@ -63,12 +63,11 @@ def mmh3_positions(data: bytes, cohort: int, num_bits: int, num_hashes: int) -> 
     low, high = value_hash(data)
     words_per_cohort = (num_hashes + 1) // 2
     first = cohort * words_per_cohort + 1
-    positions: list[int] = []
+    positions: tuple[int, ...] = ()
     for counter in range(first, first + words_per_cohort):
         word = mix64((low + counter * (high | 1)) & MASK64)
-        positions.append(((word >> 32) * num_bits) >> 32)
-        positions.append(((word & 0xFFFFFFFF) * num_bits) >> 32)
-    return tuple(positions[:num_hashes])
+        positions += (word >> 32) * num_bits >> 32, (word & 0xFFFFFFFF) * num_bits >> 32
+    return positions[:num_hashes]
 
 
 def md5_positions(data: bytes, cohort: int, num_bits: int, num_hashes: int) -> tuple[int, ...]:

@@ -17,9 +17,9 @@ al. 2017, "Locally differentially private protocols for frequency estimation") h
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from rappor_core.errors import InformationLostError, ParameterError, shown
+from rappor_core.frozen import Frozen
 
 PROBABILITY_BITS = 16
 PROBABILITY_SCALE = 1 << PROBABILITY_BITS
@@ -44,8 +44,7 @@ def quantise(name: str, probability: float) -> int:
     return scaled
 
 
-@dataclass(frozen=True, slots=True)
-class TwoRoundMechanism:
+class TwoRoundMechanism(Frozen):
     """What happens to one bit on the device. Public: it is part of the metric's definition.
 
     p1, q1: P(B'=1) for B=1 and for B=0, integers in [0, 2**16], p1 > q1.

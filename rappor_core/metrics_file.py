@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import math
-import tomllib
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from datetime import date
-from pathlib import Path
-from typing import Any, Literal
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from rappor_core.errors import MetricsFileError, ParameterError, shown
-from rappor_core.metrics import Metric, encodings_of
+from rappor_core.frozen import Frozen
+from rappor_core.metrics import Metric
+from rappor_core.metrics_checks import encodings_of
 from rappor_core.metrics_tables import (
     NOISE_KEYS,
     SHAPE_KEYS,
@@ -44,8 +42,7 @@ _METRIC_KEYS = {
 _REQUIRED = ("kind", "description", "owner", "expires")
 
 
-@dataclass(frozen=True, slots=True)
-class MetricsFile:
+class MetricsFile(Frozen):
     """All metrics of an app, by name, and the device-wide budget.
 
     metrics: a metric of kind `location` stands as its sub-metrics, `name/slot/level`.
@@ -80,19 +77,11 @@ class MetricsFile:
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """Something that `rappor metrics check` has to say about one metric."""
-
-    level: Literal["error", "warning"]
-    metric: str
-    message: str
-
-
-def load_metrics(path: str | Path) -> MetricsFile:
+def load_metrics(path: str | os.PathLike[str]) -> MetricsFile:
     """Read a file. Raises MetricsFileError that names the file, the metric, the key, the value."""
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        with open(os.fspath(path), encoding="utf-8") as file:  # a number would be a handle
+            text = file.read()
     except (OSError, UnicodeDecodeError) as error:
         raise MetricsFileError(f"{path}: cannot be read: {error}") from error
     try:
@@ -107,6 +96,8 @@ def parse_metrics(text: str) -> MetricsFile:
         raise MetricsFileError(
             f"{len(text):,} characters; a metrics.toml has {MAX_CHARACTERS:,} at most"
         )
+    import tomllib  # only where there is a text to read: it is a tenth of what opening costs
+
     try:
         document = tomllib.loads(text)
     except RecursionError:
@@ -122,61 +113,6 @@ def parse_metrics(text: str) -> MetricsFile:
     file = MetricsFile(metrics, budget)
     _check_budget(file)
     return file
-
-
-def check_metrics(
-    file: MetricsFile, *, today: date, population: int | None = None
-) -> Iterator[Finding]:
-    """What a reviewer should know before the file ships.
-
-    population: number of devices expected to report, for the warnings about tracking.
-    """
-    if file.budget is None:
-        yield Finding(
-            "warning", "", "no `budget` at the top: no bound over all metrics of a device"
-        )
-    for metric in file.declared:
-        if metric.expires < today:
-            yield Finding("error", metric.base_name, f"expired on {metric.expires}")
-        if math.isinf(metric.params.epsilon_infinity):
-            yield Finding(
-                "warning",
-                metric.base_name,
-                f"no permanent response: {metric.max_reports} reports cost up to epsilon "
-                f"{metric.lifetime_epsilon:.2f}; the bound is the count of reports alone",
-            )
-        if population is not None:
-            yield from _tracking(metric, population)
-
-
-def _tracking(metric: Metric, population: int) -> Iterator[Finding]:
-    """Warn where a device's permanent response would single it out in its cohort.
-
-    The instantaneous noise averages out over reports, so in the end an observer who can link some
-    reports knows the permanent bits: k bits of entropy H(q1) each, against the crowd of a cohort.
-    """
-    crowd = population / metric.params.num_cohorts
-    if crowd < 1_000:
-        yield Finding(
-            "warning",
-            metric.base_name,
-            f"about {crowd:.0f} devices in each of {metric.params.num_cohorts} cohorts: "
-            "the cohort, which is public, narrows the crowd; use fewer cohorts",
-        )
-    if metric.kind == "location":
-        return  # `rappor metrics check` runs the attack itself
-    lie = metric.params.mechanism.q1 / (1 << 16)
-    entropy = -lie * math.log2(lie) - (1 - lie) * math.log2(1 - lie) if 0 < lie < 1 else 0.0
-    pattern = metric.params.num_bits * entropy
-    if pattern > math.log2(max(crowd, 2)):
-        yield Finding(
-            "warning",
-            metric.base_name,
-            f"a permanent response of {metric.params.num_bits} bits carries about {pattern:.0f} "
-            f"bits that tell devices apart, and a cohort of {crowd:.0f} needs only "
-            f"{math.log2(max(crowd, 2)):.0f}: long series of reports could be linked; use fewer "
-            "bits, or fewer reports",
-        )
 
 
 def _metrics(name: str, table: Any) -> Iterable[Metric]:

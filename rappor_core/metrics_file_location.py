@@ -9,7 +9,8 @@ from rappor_core.errors import MetricsFileError, ParameterError
 from rappor_core.grid import OTHER, Grid
 from rappor_core.grid_codes import Box
 from rappor_core.mechanism import TwoRoundMechanism
-from rappor_core.metrics import Metric, encodings_of
+from rappor_core.metrics import Metric
+from rappor_core.metrics_checks import encodings_of
 from rappor_core.metrics_location import DEFAULT_GAP_MINUTES, DEFAULT_SLOTS, Location, Slot
 from rappor_core.metrics_tables import (
     NOISE_KEYS,

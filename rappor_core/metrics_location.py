@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal, get_args
 
 from rappor_core.errors import ParameterError
+from rappor_core.frozen import Frozen
 from rappor_core.grid import OTHER, Grid
 
 LocationMode = Literal["memo", "window", "once"]
@@ -29,8 +29,7 @@ _SLOT = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Slot:
+class Slot(Frozen):
     """Hours of the local day: from `first` to `last` o'clock, over midnight if last <= first.
 
     "night 22-6" is the first six hours and the last two of the same local date.
@@ -70,8 +69,7 @@ class Slot:
         return hour >= self.first or hour < self.last
 
 
-@dataclass(frozen=True, slots=True)
-class Location:
+class Location(Frozen):
     """How places become values.
 
     grid: cells, with every level of the metric.  level: this sub-metric's, one of the grid's.
@@ -159,7 +157,7 @@ class Location:
     def from_dict(cls, fields: Mapping[str, Any]) -> Location:
         """Read `to_dict`'s form. Raises ParameterError."""
         known = dict(fields)
-        if known.keys() != set(cls.__dataclass_fields__):
+        if known.keys() != set(cls.field_names):
             raise ParameterError(f"a location has unknown or missing keys: {sorted(known)}")
         known["grid"] = Grid.from_dict(known["grid"])
         known["slots"] = tuple(map(Slot.parse, known["slots"]))

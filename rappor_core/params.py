@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Literal, cast, get_args
 
 from rappor_core import privacy
 from rappor_core.errors import ParameterError, shown
+from rappor_core.frozen import Frozen
 from rappor_core.mechanism import PROBABILITY_SCALE, TwoRoundMechanism
 
 Encoding = Literal["bloom", "one_hot", "boolean", "symbol"]
@@ -20,8 +20,7 @@ MD5_MAX_BITS = 256  # a position is one byte of the digest
 MD5_MAX_HASHES = 16  # a digest has 16 bytes
 
 
-@dataclass(frozen=True, slots=True)
-class RapporParams:
+class RapporParams(Frozen):
     """Parameters of one kind of report.
 
     encoding: `bloom` (k bits, h hashes, by cohort), `one_hot` (basic RAPPOR: one bit a category),

@@ -33,11 +33,6 @@ def epsilon_infinity(
     return ones if symbol else _combine(ones, zeros, num_hashes, single_bit)
 
 
-def epsilon_one(mechanism: TwoRoundMechanism, num_hashes: int, *, single_bit: bool) -> float:
-    """Bound for one report; `inf` where a report can prove a bit."""
-    return epsilon_n(mechanism, num_hashes, 1, single_bit=single_bit)
-
-
 def epsilon_n(
     mechanism: TwoRoundMechanism,
     num_hashes: int,
@@ -48,7 +43,7 @@ def epsilon_n(
 ) -> float:
     """Bound for `num_reports` >= 0 reports of one memoised value, exactly.
 
-    Runs from `epsilon_one` (n = 1) up to `epsilon_infinity`; 0 for n = 0. For `symbol` the worst
+    Runs from epsilon_one (n = 1) up to `epsilon_infinity`; 0 for n = 0. For `symbol` the worst
     series shows one symbol n times: any other symbol in it speaks for both values alike or against.
     """
     if type(num_reports) is not int or num_reports < 0:

@@ -1,4 +1,4 @@
-"""A quick way to read the one form of JSON that our own encoders write.
+"""The collector's way to read a batch: quick for the one form of JSON that our own encoders write.
 
 A batch written without spaces, keys in their order, names in ASCII, is read by one regular
 expression instead of a parser. Whatever is not exactly that, down to the last byte, is left to the
@@ -10,6 +10,16 @@ from __future__ import annotations
 import binascii
 import re
 
+from rappor_core.report import (
+    JSON_CONTENT_TYPE,
+    MAX_REPORTS,
+    GroupedBatch,
+    ReportGroup,
+    check_count,
+)
+from rappor_core.report_json import day_from_text
+from rappor_core.report_wire import decode_batch
+
 _HEAD = re.compile(rb'\{"version":1,"batch_id":"([0-9a-f]{32})","reports":\[')
 _REPORT = re.compile(
     rb'\{"metric":"([a-z0-9_./-]{1,128})","params_id":"([0-9a-f]{32})",'
@@ -20,6 +30,29 @@ _REPORT_FRAME = len('{"metric":"","params_id":"","cohort":,"day":"","bits":""},'
 
 Shared = tuple[bytes, bytes, bytes, int]  # metric, params_id, day, bytes of bits
 Run = tuple[Shared, list[tuple[int, bytes]]]  # and (cohort, bits) of each report
+
+
+def decode_groups(
+    body: bytes, content_type: str, *, max_reports: int = MAX_REPORTS
+) -> GroupedBatch:
+    """As `report_wire.decode_batch`, and quicker. Raises WireFormatError."""
+    compact = read_compact(body) if content_type == JSON_CONTENT_TYPE else None
+    if compact is None:
+        return decode_batch(body, content_type, max_reports=max_reports)
+    return _from_compact(*compact, max_reports)
+
+
+def _from_compact(batch_id: bytes, runs: list[Run], max_reports: int) -> GroupedBatch:
+    """A batch that `read_compact` read."""
+    total = sum(len(rows) for _, rows in runs)
+    check_count(total, max_reports)
+    groups = []
+    index = 0
+    for (metric, params_id, day, num_bytes), rows in runs:
+        when = day_from_text(f"report {index}", day.decode())
+        groups.append(ReportGroup(metric.decode(), params_id.decode(), when, num_bytes, rows))
+        index += len(rows)
+    return GroupedBatch(batch_id.decode(), tuple(groups), total)
 
 
 def read_compact(body: bytes) -> tuple[bytes, list[Run]] | None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass, replace
 from datetime import date, timedelta
 
 import numpy as np
@@ -14,39 +14,92 @@ from decoder.field import USUAL_STRENGTH, Belief
 from decoder.places import Places, places_of
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics import Metric
-from simulations.location import (
-    Trips,
-    Way,
-    daily_places,
-    metric_of,
-    resample,
-    total_variation,
-    ways,
-)
+from simulations.geo_noise import centres_in_metres, planar_laplace, point_map
+from simulations.location import over_cells, total_variation
 from simulations.location_attacks import AttackResult
-from simulations.location_draws import PeriodCounts, capped, draw_memo, draw_window
+from simulations.location_draws import PeriodCounts, capped, draw_memo, draw_window, phases
+from simulations.location_trips import Trips, daily_places, resample
+from simulations.location_ways import Way, splitting, ways
 from simulations.trackability import CROWD, PERIODS, attacks_on
 
 Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
 FIRST_DAY = date(2026, 1, 1)
+GEO_RADII = (1_000.0, 5_000.0, 60_000.0)  # metres: a walk, a town, the whole box of the riders
+GEO_PEOPLE = 100_000  # planar Laplace is decoded point by point: not for larger crowds
 _JUDGED_DAYS = 10  # maps are made of so many days, evenly spread
+_BELIEF = Belief("neighbours", USUAL_STRENGTH)
+
+
+@dataclass(frozen=True)
+class Errors:
+    """Total variation distances, means over the judged days, of one crowd.
+
+    cells: of the map to that day's true density, of the cells among those who are in one.
+    all: the same with `other` as a cell more.
+    capping, capping_cells: both, of what devices would say without noise, in place of the map; no
+    estimator undoes it.  noise: of the map to what devices would say, with `other`.
+    """
+
+    cells: float
+    all: float
+    capping: float
+    capping_cells: float
+    noise: float
+
+    @classmethod
+    def mean(cls, several: Sequence[Errors]) -> Errors:
+        """Of days."""
+        table = np.array([astuple(one) for one in several])
+        return cls(*map(float, table.mean(axis=0)))
 
 
 @dataclass(frozen=True)
 class BudgetResult:
-    """What one way made of a budget. tv: mean over days of the distance to that day's density.
+    """What one way made of a budget, and what it leaves to an observer.
 
-    attacks: after 1, 7 and 30 days, on devices of one cohort; None where there is one report.
+    lifetime: nats; for planar Laplace, of two people who are `radius` metres apart all the time.
+    spread: least and most of `errors.cells` over the crowds, where the errors are medians.
+    attacks: after 1, 7 and 30 days, on devices of one cohort; None where there are no cohorts.
     """
 
     way: str
     people: int
     days: int
-    cells: int
     lifetime: float
-    epsilon_one: float
-    tv: float
-    attacks: list[AttackResult] | None
+    errors: Errors
+    radius: float | None = None
+    spread: tuple[float, float] | None = None
+    attacks: list[AttackResult] | None = None
+
+
+@dataclass(frozen=True)
+class Crowd:
+    """People and where they are. values: (n, T), indices into the places' finest level."""
+
+    values: Integers
+    places: Places
+
+    @property
+    def judged(self) -> list[int]:
+        """The days of which maps are made."""
+        last = self.values.shape[1] - 1
+        return [int(day) for day in np.unique(np.linspace(0, last, _JUDGED_DAYS).astype(int))]
+
+    def shares(self, values: Integers, day: int) -> Floats:
+        """Of the cells on a day, as `values` have it: (M,)."""
+        return np.bincount(values[:, day], minlength=len(self.places.finest)) / len(values)
+
+    def errors(self, shares: Floats, sent: Integers, day: int) -> Errors:
+        """Judge a map of a day. sent: the values that devices encoded, (n, T)."""
+        truth, told = self.shares(self.values, day), self.shares(sent, day)
+        return Errors(
+            cells=total_variation(over_cells(shares), over_cells(truth)),
+            all=total_variation(shares, truth),
+            capping=total_variation(told, truth),
+            capping_cells=total_variation(over_cells(told), over_cells(truth)),
+            noise=total_variation(shares, told),
+        )
 
 
 def compare_budgets(
@@ -56,84 +109,92 @@ def compare_budgets(
     num_days: int,
     level: int,
     rng: np.random.Generator,
-    advance: Callable[[int], None] = lambda _: None,
-    crowd: int = CROWD,
 ) -> list[BudgetResult]:
-    """Draw one crowd, and let it report in every way; splitting over time is the last.
-
-    crowd: devices of one cohort that are attacked.
-    """
-    choices = [*ways(budget, num_days), splitting(budget, num_days)]
-    places = _places(choices[0].metrics(level, "day").parts("riders")[0])
+    """Draw one crowd, and let it report in every way; then what ours are compared with."""
+    choices = [way for way in ways(budget, num_days) if way.name != "once"]  # it has no days
+    choices.append(splitting(budget, num_days))
+    location = choices[0].metric(level, "day").location
+    places = places_of([location] if location else [])
     index = {value: i for i, value in enumerate(places.finest)}
     days = daily_places(people, places.grid, level)
-    values = resample(days, index, num_people, num_days, rng)
-    results = []
-    for way in choices:
-        if way.name == "once":
-            continue  # one static question has no days
-        metric = metric_of(way.metrics(level, "day"))
-        results.append(_one_way(way, metric, values, places, rng, crowd))
-        advance(1)
-    return results
+    crowd = Crowd(resample(days, index, num_people, num_days, rng), places)
+    results = [_one_way(way, way.metric(level, "day"), crowd, rng) for way in choices]
+    for radius in GEO_RADII if num_people <= GEO_PEOPLE else ():
+        results += [_geo(budget, radius, window, crowd, rng) for window in (num_days, 1)]
+    return [*results, _flat(crowd)]
 
 
-def splitting(budget: float, num_days: int) -> Way:
-    """A fresh report every day, each with its part of the budget: what memoisation replaces.
-
-    Declared as `once`, for its one-shot mechanism; the crowd reports every day all the same.
-    """
-    keys = f'mode = "once"\nepsilon = {budget / num_days}\nnum_bits = 32\nnum_cohorts = 64\n'
-    return Way("splitting over time", keys)
-
-
-def _one_way(
-    way: Way,
-    metric: Metric,
-    values: NDArray[np.int64],
-    places: Places,
+def with_attacks(
+    results: list[BudgetResult],
+    budget: float,
+    level: int,
     rng: np.random.Generator,
-    crowd: int,
-) -> BudgetResult:
-    location = metric.location
+    crowd: int = CROWD,
+) -> list[BudgetResult]:
+    """Add what devices of one cohort leave to an observer, once for each way and time."""
+    found: dict[tuple[str, int], list[AttackResult]] = {}
+    for number in sorted({result.days for result in results}):
+        for way in ways(budget, number):
+            metric = way.metric(level, "day")
+            found[way.name, number] = attacks_on(metric, PERIODS, crowd, rng)
+    return [replace(one, attacks=found.get((one.way, one.days))) for one in results]
+
+
+def median(several: Sequence[BudgetResult]) -> BudgetResult:
+    """Of crowds drawn alike: the errors are medians, each for itself."""
+    table = np.array([astuple(one.errors) for one in several])
+    spread = float(table[:, 0].min()), float(table[:, 0].max())
+    errors = Errors(*map(float, np.median(table, axis=0)))
+    return replace(several[0], errors=errors, spread=spread)
+
+
+def _one_way(way: Way, metric: Metric, crowd: Crowd, rng: np.random.Generator) -> BudgetResult:
+    location, places = metric.location, crowd.places
     assert location is not None  # noqa: S101 (made above)
-    num_people, num_days = values.shape
-    split = way.name.startswith("splitting")
+    num_people, num_days = crowd.values.shape
+    split, sent = location.mode == "once", crowd.values
     if location.mode == "memo":
-        sent = values
         if metric.params.encoding != "symbol":  # with g symbols all places fit in the cap
-            sent = capped(values, metric.max_memoized_values, len(places.finest) - 1)
+            sent = capped(sent, metric.max_memoized_values, len(places.finest) - 1)
         counts = draw_memo(sent, places.finest, metric.params, rng)
     else:
         window = 1 if split else location.window
-        counts = draw_window(values, places.finest, metric.params, window, rng)
-    attacks = None
-    if not split:
-        attacks = attacks_on(metric, PERIODS, crowd, rng)
-    return BudgetResult(
-        way=way.name,
-        people=num_people,
-        days=num_days,
-        cells=len(places.finest),
-        lifetime=metric.lifetime_epsilon * (num_days if split else 1),
-        epsilon_one=metric.epsilon_one,
-        tv=_mean_distance(metric, counts, values, places),
-        attacks=attacks,
-    )
+        counts = draw_window(sent, places.finest, metric.params, window, rng)
+    daily = [
+        crowd.errors(map_shares([_aggregate(metric, counts, day)], places, _BELIEF, 1.0), sent, day)
+        for day in crowd.judged
+    ]
+    lifetime = metric.lifetime_epsilon * (num_days if split else 1)
+    return BudgetResult(way.name, num_people, num_days, lifetime, Errors.mean(daily))
 
 
-def _mean_distance(
-    metric: Metric, counts: PeriodCounts, values: NDArray[np.int64], places: Places
-) -> float:
-    num_days = values.shape[1]
-    judged = np.unique(np.linspace(0, num_days - 1, _JUDGED_DAYS).astype(int))
-    distances = []
-    for day in judged:
-        truth = np.bincount(values[:, day], minlength=len(places.finest)) / len(values)
-        shares = map_shares([_aggregate(metric, counts, int(day))], places,
-                            Belief("neighbours", USUAL_STRENGTH), 1.0)  # fmt: skip
-        distances.append(total_variation(shares, truth))
-    return float(np.mean(distances))
+def _geo(
+    budget: float, radius: float, window: int, crowd: Crowd, rng: np.random.Generator
+) -> BudgetResult:
+    """Noisy points: every day, or once in `window` days, at the same cost within a radius.
+
+    A person is at the centre of its cell, and nobody is outside; both are known to the decoder.
+    """
+    num_people, num_days = crowd.values.shape
+    epsilon = budget / (radius * (num_days // window))
+    centres = centres_in_metres(crowd.places)
+    laplacian = crowd.places.laplacian.tocsr()[:-1, :-1]  # type: ignore[union-attr]
+    phase, daily = phases(num_people, window, rng), []
+    for day in crowd.judged[:: 1 if window > 1 else 4]:  # each day is drawn afresh: fewer will do
+        there = centres[crowd.values[phase == day % window, day]]
+        points = there + np.stack(planar_laplace(len(there), epsilon, rng), axis=1)
+        shares = np.append(point_map(points, centres, epsilon, laplacian), 0.0)
+        daily.append(crowd.errors(shares, crowd.values, day))
+    way = "planar Laplace, every day" if window == 1 else "planar Laplace, window"
+    return BudgetResult(way, num_people, num_days, budget, Errors.mean(daily), radius)
+
+
+def _flat(crowd: Crowd) -> BudgetResult:
+    """All cells alike: what is known without asking anybody."""
+    flat = np.append(np.ones(len(crowd.places.finest) - 1), 0.0)
+    daily = [crowd.errors(flat / flat.sum(), crowd.values, day) for day in crowd.judged]
+    num_people, num_days = crowd.values.shape
+    return BudgetResult("a flat map", num_people, num_days, 0.0, Errors.mean(daily))
 
 
 def _aggregate(metric: Metric, counts: PeriodCounts, day: int) -> Aggregate:
@@ -148,7 +209,3 @@ def _aggregate(metric: Metric, counts: PeriodCounts, day: int) -> Aggregate:
         last_day=at,
         definition=metric.to_dict(),
     )
-
-
-def _places(metric: Metric) -> Places:
-    return places_of([metric.location] if metric.location else [])

@@ -128,6 +128,11 @@ def _instantaneous(
     return np.asarray(rng.binomial(ones, show) + rng.binomial(zeros, hide))
 
 
+def phases(num_devices: int, window: int, rng: np.random.Generator) -> Integers:
+    """Draw the phase modulo `window` of each device, (n,)."""
+    return rng.integers(window, size=(num_devices,))
+
+
 def draw_window(
     values: Integers,
     names: Sequence[str],
@@ -140,11 +145,11 @@ def draw_window(
     m, k = params.num_cohorts, params.num_bits
     positions = value_positions(names, params)[:, :, 0].astype(np.int64)
     cohorts: Integers = rng.integers(m, size=(num_devices,))
-    phases: Integers = rng.integers(window, size=(num_devices,))
+    phase = phases(num_devices, window, rng)
     reports = np.zeros((num_periods, m), dtype=np.int64)
     ones = np.zeros((num_periods, m, k), dtype=np.int64)
     for period in range(num_periods):
-        mine = np.flatnonzero(phases == period % window)
+        mine = np.flatnonzero(phase == period % window)
         reports[period] = np.bincount(cohorts[mine], minlength=m)
         bits = positions[values[mine, period], cohorts[mine]]
         np.add.at(ones[period], (cohorts[mine], bits), 1)

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 from rappor_core.metrics import Metric
-from rappor_core.metrics_file import Finding, MetricsFile
+from rappor_core.metrics_file import MetricsFile
+from rappor_core.metrics_review import Finding
 from rappor_core.params import RapporParams
 from simulations.location_attacks import AttackResult, attack
 
@@ -45,7 +45,7 @@ def attacks_on(
 
 def _attackable(params: RapporParams) -> RapporParams:
     if params.encoding == "one_hot" and params.num_bits > _MOST_BITS:
-        return replace(params, num_bits=_MOST_BITS)
+        return params.replace(num_bits=_MOST_BITS)
     return params
 
 

@@ -8,9 +8,10 @@ from datetime import date
 from typing import cast
 
 from fastapi import Request
+from starlette.types import Scope as ASGIScope
 
-from collector.body import Buffers
-from collector.errors import RequestError
+from collector.body import BodyBounds, Buffers
+from collector.errors import NotFoundError, RequestError
 from collector.limits import RateLimit, network_of
 from collector.service.access import Scope
 from collector.service.collector import Collector
@@ -18,7 +19,9 @@ from collector.service.intake import Intake
 from collector.service.keeper import KeyKeeper
 from collector.settings import Settings
 from collector.telemetry import Telemetry
+from rappor_core.report import MAX_METRIC_BYTES
 
+MAX_QUERY_VALUE = 200
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 
 
@@ -40,6 +43,7 @@ class Parts:
     keys: KeyKeeper
     telemetry: Telemetry
     buffers: Buffers
+    body_bounds: BodyBounds
     limits: Limits
 
 
@@ -55,7 +59,7 @@ def actor(request: Request, *scopes: Scope) -> str:
     is refused at once. Raises AuthenticationError or ScopeError.
     """
     parts = parts_of(request)
-    limit_address(request, parts)
+    limit_address(request.scope, parts)
     if not parts.settings.require_keys:
         return "open"
     parts.keys.refresh()
@@ -64,10 +68,10 @@ def actor(request: Request, *scopes: Scope) -> str:
     return who
 
 
-def limit_address(request: Request, parts: Parts) -> None:
+def limit_address(scope: ASGIScope, parts: Parts) -> None:
     """Count a request of an address. Raises RateLimitedError."""
-    if parts.settings.max_requests_per_address is not None and request.client is not None:
-        parts.limits.by_address.take(network_of(request.client.host))
+    if parts.settings.max_requests_per_address is not None and scope["client"] is not None:
+        parts.limits.by_address.take(network_of(scope["client"][0]))
 
 
 def query_of(request: Request, *names: str) -> dict[str, str]:
@@ -82,7 +86,22 @@ def query_of(request: Request, *names: str) -> dict[str, str]:
             raise RequestError(f"query parameter {name[:40]!a} is not known; known are {known}")
         if len(query.getlist(name)) > 1:
             raise RequestError(f"query parameter {name} stands twice")
+        if len(query[name]) > MAX_QUERY_VALUE:
+            raise RequestError(
+                f"query parameter {name} has {len(query[name])} characters; "
+                f"{MAX_QUERY_VALUE} are taken"
+            )
     return dict(query)
+
+
+def known_name(name: str) -> str:
+    """The name of a metric in a path, if one can have it: messages and the audit log repeat it.
+
+    Raises NotFoundError.
+    """
+    if len(name) > MAX_METRIC_BYTES:
+        raise NotFoundError(f"no metric has a name of {len(name)} characters; see GET /v1/metrics")
+    return name
 
 
 def parse_day(name: str, text: str) -> date:

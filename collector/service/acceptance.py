@@ -65,23 +65,30 @@ class Day:
     latest: int
 
 
+Cells = defaultdict[int, list[bytes]]  # by cohort: the bits of its reports
+
+
 @dataclass(slots=True)
 class Tally:
-    """What a group of batches adds to the counters."""
+    """What a group of batches adds to the counters, and the rows of raw reports to keep."""
 
-    additions: dict[Place, dict[int, list[bytes]]] = field(default_factory=dict)
-    lanes_of: dict[int, int] = field(default_factory=dict)
+    additions: defaultdict[Place, Cells] = field(
+        default_factory=lambda: defaultdict(lambda: defaultdict(list))
+    )
     raw: list[dict[str, Any]] = field(default_factory=list)
-    implausible: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Verdict:
-    """Results in the order of the reports, None for accepted; `expires`: see BatchRow."""
+    """Results in the order of the reports, None for accepted; `expires`: see BatchRow.
 
-    results: Sequence[Refusal | None]
+    implausible: reports with a weight that no honest one has, refused or only counted.
+    """
+
     expires: int
-    accepted: int
+    results: list[Refusal | None] = field(default_factory=list)
+    accepted: int = 0
+    implausible: int = 0
 
 
 class Judge:
@@ -98,44 +105,43 @@ class Judge:
 
     def judge(self, batch: GroupedBatch, registry: Registry, day: Day, tally: Tally) -> Verdict:
         """Judge each report of a batch; add those that are accepted to the tally."""
-        results: list[Refusal | None] = []
-        expires, accepted = day.today, 0
+        verdict = Verdict(expires=day.today)
         for group in batch.groups:
             entry = registry.find(group.metric, group.params_id)
             refusal = _refuse_group(group, entry, registry, day)
             if refusal is not None or entry is None:
-                results.extend([refusal] * len(group.rows))
-                continue
-            judged = self._judge_rows(group, entry, tally)
-            results.extend(judged)
-            counted = judged.count(None)
-            accepted += counted
-            if counted:
-                expires = max(expires, number(group.day) + entry.metric.accept_days)
-        return Verdict(results, expires, accepted)
+                verdict.results += [refusal] * len(group.rows)
+            else:
+                self._judge_rows(group, entry, tally, verdict)
+        return verdict
 
-    def _judge_rows(self, group: ReportGroup, entry: Entry, tally: Tally) -> list[Refusal | None]:
-        results: list[Refusal | None] = []
-        num_cohorts, padding = entry.metric.params.num_cohorts, entry.padding
+    def _judge_rows(self, group: ReportGroup, entry: Entry, tally: Tally, verdict: Verdict) -> None:
+        results: list[Refusal | None] = [None] * len(group.rows)
+        num_cohorts, padding = entry.num_cohorts, entry.padding
         lowest, highest = entry.weights.lowest, entry.weights.highest
-        cells: dict[int, list[bytes]] = defaultdict(list)
-        for cohort, bits in group.rows:
+        place = entry.series_id, number(group.day)
+        cells = tally.additions[place]
+        for index, (cohort, bits) in enumerate(group.rows):
             if (
                 cohort < num_cohorts
                 and lowest <= int.from_bytes(bits, "little").bit_count() <= highest
                 and not bits[-1] >> padding
-            ):
-                refusal = None
-            else:
-                refusal = self._refuse_row(cohort, bits, entry, tally)
-            results.append(refusal)
-            if refusal is None:
+            ) or not (refusal := self._refuse_row(cohort, bits, entry, verdict)):
                 cells[cohort].append(bits)
-        if cells:
-            self._add(cells, (entry.series_id, number(group.day)), entry, tally)
-        return results
+            else:
+                results[index] = refusal
+        accepted = results.count(None)
+        if accepted:
+            verdict.accepted += accepted
+            verdict.expires = max(verdict.expires, place[1] + entry.metric.accept_days)
+        if entry.metric.keep_raw_days:
+            kept = (row for row, refusal in zip(group.rows, results, strict=True) if not refusal)
+            tally.raw += [self._raw_row(place, *row) for row in kept]
+        verdict.results += results
 
-    def _refuse_row(self, cohort: int, bits: bytes, entry: Entry, tally: Tally) -> Refusal | None:
+    def _refuse_row(
+        self, cohort: int, bits: bytes, entry: Entry, verdict: Verdict
+    ) -> Refusal | None:
         """What is wrong with a report that is not as expected; a strange weight may be let by."""
         params, weights = entry.metric.params, entry.weights
         if cohort >= params.num_cohorts:
@@ -145,7 +151,7 @@ class Judge:
         if weight >> params.num_bits:
             detail = f"bits beyond num_bits = {params.num_bits} are set"
             return Refusal(Reason.SPARE_BITS_SET, detail)
-        tally.implausible += 1
+        verdict.implausible += 1
         if not (weights.certain or self._refuse_implausible):
             return None
         detail = (
@@ -154,22 +160,15 @@ class Judge:
         )
         return Refusal(Reason.IMPLAUSIBLE_WEIGHT, detail)
 
-    def _add(self, cells: dict[int, list[bytes]], place: Place, entry: Entry, tally: Tally) -> None:
-        tally.lanes_of[entry.series_id] = entry.num_lanes
-        known = tally.additions.setdefault(place, {})
-        for cohort, reports in cells.items():
-            known.setdefault(cohort, []).extend(reports)
-            if entry.metric.keep_raw_days:
-                tally.raw.extend(
-                    {
-                        "series_id": place[0],
-                        "day": place[1],
-                        "cohort": cohort,
-                        "mark": self._random_bytes(8),
-                        "bits": bits,
-                    }
-                    for bits in reports
-                )
+    def _raw_row(self, place: Place, cohort: int, bits: bytes) -> dict[str, Any]:
+        mark = self._random_bytes(8)
+        return {
+            "series_id": place[0],
+            "day": place[1],
+            "cohort": cohort,
+            "mark": mark,
+            "bits": bits,
+        }
 
 
 def _refuse_group(
@@ -190,10 +189,10 @@ def _refuse_group(
     if group.day > entry.metric.expires:
         detail = f"metric {group.metric!a} is collected until {entry.metric.expires}"
         return Refusal(Reason.METRIC_EXPIRED, detail)
-    if group.num_bytes != entry.metric.params.report_bytes:
+    if group.num_bytes != entry.report_bytes:
         detail = (
             f"{group.num_bytes} bytes of bits; num_bits = {entry.metric.params.num_bits} "
-            f"needs {entry.metric.params.report_bytes}"
+            f"needs {entry.report_bytes}"
         )
         return Refusal(Reason.WRONG_LENGTH, detail)
     return _refuse_day(group, entry, day)
@@ -215,7 +214,7 @@ def closed_by_time(entry: Entry, today: int) -> int:
 
 def encode_results(results: Sequence[Refusal | None]) -> bytes:
     """A byte a report, or nothing where all were accepted."""
-    if not any(results):
+    if results.count(None) == len(results):
         return RESULTS_ALL_ACCEPTED
     return bytes(0 if refusal is None else 1 + REASONS.index(refusal.reason) for refusal in results)
 

@@ -30,7 +30,6 @@ class Bounds:
 @dataclass(slots=True)
 class _Waiting:
     submission: Submission
-    loop: asyncio.AbstractEventLoop
     future: asyncio.Future[Answer]
 
 
@@ -79,18 +78,23 @@ class Intake:
     async def submit(self, submission: Submission) -> Receipt:
         """Queue a batch and wait for its commit. Raises what the writer answered.
 
-        A caller that is cancelled (its device hung up) leaves the batch in the queue: it is
-        counted, and found by its id when it is sent again.
+        All callers share one event loop. One that is cancelled (its device hung up) leaves the
+        batch in the queue: it is counted, and found by its id when it is sent again.
         """
         loop = asyncio.get_running_loop()
-        waiting = _Waiting(submission, loop, loop.create_future())
-        self._push(waiting)
+        waiting = _Waiting(submission, loop.create_future())
+        if self._push(waiting):
+            loop.call_soon(self._wake_up)
         answer = await waiting.future
         if isinstance(answer, CollectorError):
             raise answer
         return answer
 
-    def _push(self, waiting: _Waiting) -> None:
+    def _push(self, waiting: _Waiting) -> bool:
+        """Queue a batch; return whether the writer may be asleep.
+
+        It is woken when the requests that have arrived with this one are queued as well.
+        """
         size = waiting.submission.num_bytes
         with self._wake:
             if self._closing:
@@ -100,16 +104,16 @@ class Intake:
             self._queue.append(waiting)
             self._queued += waiting.submission.batch.num_reports
             self._queued_bytes += size
+            return len(self._queue) == 1
+
+    def _wake_up(self) -> None:
+        with self._wake:
             self._wake.notify()
 
     def _run(self) -> None:
         while group := self._take():
-            answers = self._answers(group)
-            by_loop: dict[asyncio.AbstractEventLoop, list[tuple[_Waiting, Answer]]] = {}
-            for waiting, answer in zip(group, answers, strict=True):
-                by_loop.setdefault(waiting.loop, []).append((waiting, answer))
-            for loop, pairs in by_loop.items():
-                loop.call_soon_threadsafe(_deliver, pairs)
+            pairs = list(zip(group, self._answers(group), strict=True))
+            group[0].future.get_loop().call_soon_threadsafe(_deliver, pairs)
 
     def _take(self) -> list[_Waiting]:
         """What has queued, up to the bound of a group; empty when it is time to end."""

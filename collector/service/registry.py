@@ -28,6 +28,8 @@ class Entry:
     metric: as declared (of a sub-metric: its own parameters under its own name).
     root: name of the declared metric.  closed_through: last day closed for good.
     position: grows with each version of the name; the highest is the current one.
+    num_cohorts, report_bytes: of its parameters.  padding: how far the last byte of a report is
+    shifted to show the bits that must be zero.
     """
 
     metric: Metric
@@ -37,21 +39,14 @@ class Entry:
     retired: bool
     closed_through: int
     weights: WeightRange
+    num_cohorts: int
+    report_bytes: int
+    padding: int
 
     @property
     def params_id(self) -> str:
         """Digest of what gives its reports their meaning."""
         return self.metric.params_id
-
-    @property
-    def num_lanes(self) -> int:
-        """Lanes of a stored counter: the bits of a report, padded to whole bytes."""
-        return 8 * self.metric.params.report_bytes
-
-    @property
-    def padding(self) -> int:
-        """How far the last byte of a report is shifted to show the bits that must be zero."""
-        return 8 - (self.num_lanes - self.metric.params.num_bits)
 
 
 class Registry:
@@ -107,6 +102,7 @@ def load_registry(connection: Connection) -> Registry:
 
 
 def _entry(metric: Metric, series: SeriesRow, row: VersionRow, closed_through: int) -> Entry:
+    params = metric.params
     return Entry(
         metric=metric,
         root=series.metric,
@@ -114,7 +110,10 @@ def _entry(metric: Metric, series: SeriesRow, row: VersionRow, closed_through: i
         position=row.position,
         retired=row.retired,
         closed_through=closed_through,
-        weights=weight_range(metric.params),
+        weights=weight_range(params),
+        num_cohorts=params.num_cohorts,
+        report_bytes=params.report_bytes,
+        padding=8 - (8 * params.report_bytes - params.num_bits),
     )
 
 

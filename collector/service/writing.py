@@ -21,14 +21,11 @@ from collector.service.acceptance import (
 )
 from collector.service.days import Clock, latest_day, today
 from collector.service.registry import Registry, load_registry
-from collector.store.batches import BatchRow, find_batches, keep_raw, remember_batches
-from collector.store.counters import (
-    CounterCache,
-    add_counts,
-    take_shard,
-)
+from collector.store.batches import BatchRow
+from collector.store.counters import CounterCache
 from collector.store.engine import Database
-from collector.store.registry import state_version
+from collector.store.group import statements
+from collector.store.raw import keep_raw
 from rappor_core.report import GroupedBatch
 
 _ATTEMPTS = 5
@@ -42,19 +39,18 @@ class Submission:
     digest: bytes
     num_bytes: int
 
-    @property
-    def batch_id(self) -> bytes:
-        """16 bytes."""
-        return bytes.fromhex(self.batch.batch_id)
-
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What is answered. duplicate: the batch was counted before; this is its old result."""
+    """What is answered. duplicate: the batch was counted before; this is its old result.
+
+    accepted: how many of the results are None.  implausible: see Verdict.
+    """
 
     batch_id: str
     duplicate: bool
     results: Sequence[Refusal | None]
+    accepted: int
     implausible: int = 0
 
 
@@ -70,6 +66,7 @@ class ReportWriter:
         self._clock = clock
         self._skew = skew
         self._cache = CounterCache()
+        self._statements = statements(is_postgresql=database.is_postgresql)
         self._registry: Registry | None = None
 
     def write(self, submissions: Sequence[Submission]) -> list[Outcome]:
@@ -85,28 +82,23 @@ class ReportWriter:
 
     def _write_once(self, submissions: Sequence[Submission]) -> list[Outcome]:
         day = Day(today(self._clock), latest_day(self._clock, self._skew))
-        tally = Tally()
-        fresh: dict[bytes, BatchRow] = {}
+        ids = [bytes.fromhex(one.batch.batch_id) for one in submissions]
+        tally, fresh, outcomes = Tally(), dict[bytes, BatchRow](), list[Outcome]()
         with self._forgetting_on_failure(), self._database.add() as connection:
-            take_shard(connection, self._cache, is_postgresql=self._database.is_postgresql)
-            registry = self._current_registry(connection)
-            known = find_batches(connection, [one.batch_id for one in submissions])
-            outcomes: list[Outcome] = []
-            for one in submissions:
-                before = known.get(one.batch_id) or fresh.get(one.batch_id)
+            version, known = self._statements.open(connection, self._cache, ids)
+            registry = self._registry_at(version, connection)
+            for one, batch_id in zip(submissions, ids, strict=True):
+                before = known.get(batch_id) or fresh.get(batch_id)
                 if before is not None:
                     outcomes.append(_answer_again(one, before))
                     continue
-                seen = tally.implausible
                 verdict = self._judge.judge(one.batch, registry, day, tally)
                 if verdict.accepted:
-                    fresh[one.batch_id] = _row(one, verdict)
-                outcomes.append(
-                    Receipt(one.batch.batch_id, False, verdict.results, tally.implausible - seen)
-                )
-            add_counts(connection, self._cache, tally.additions, tally.lanes_of)
+                    fresh[batch_id] = _row(batch_id, one, verdict)
+                outcomes.append(_receipt(one, verdict))
+            counters = self._cache.add(connection, tally.additions)
             keep_raw(connection, tally.raw)
-            remember_batches(connection, fresh.values())
+            self._statements.save(connection, counters, sorted(fresh.values()))
         return outcomes
 
     @contextmanager
@@ -118,19 +110,24 @@ class ReportWriter:
             self._cache.clear()
             raise
 
-    def _current_registry(self, connection: Connection) -> Registry:
-        if self._registry is None or self._registry.version != state_version(connection):
+    def _registry_at(self, version: int, connection: Connection) -> Registry:
+        if self._registry is None or self._registry.version != version:
             self._registry = load_registry(connection)
         return self._registry
 
 
-def _row(one: Submission, verdict: Verdict) -> BatchRow:
-    return BatchRow(
-        batch_id=one.batch_id,
-        digest=one.digest,
-        expires=verdict.expires,
-        num_reports=one.batch.num_reports,
-        results=encode_results(verdict.results),
+def _row(batch_id: bytes, one: Submission, verdict: Verdict) -> BatchRow:
+    results = encode_results(verdict.results)
+    return BatchRow(batch_id, one.digest, verdict.expires, one.batch.num_reports, results)
+
+
+def _receipt(one: Submission, verdict: Verdict) -> Receipt:
+    return Receipt(
+        batch_id=one.batch.batch_id,
+        duplicate=False,
+        results=verdict.results,
+        accepted=verdict.accepted,
+        implausible=verdict.implausible,
     )
 
 
@@ -141,4 +138,4 @@ def _answer_again(one: Submission, before: BatchRow) -> Outcome:
             "needs a new random id"
         )
     results = decode_results(bytes(before.results), before.num_reports)
-    return Receipt(one.batch.batch_id, True, results)
+    return Receipt(one.batch.batch_id, True, results, results.count(None))

@@ -1,20 +1,15 @@
-"""Batches that were counted, so that one sent again is not; and raw reports where asked for."""
+"""Batches that were counted, so that one sent again is not counted again."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Connection, delete, update
 
-from collector.store.models import batches, raw_reports
-
-_IN_AT_ONCE = 500
+from collector.store.models import batches
 
 
-@dataclass(frozen=True, slots=True)
-class BatchRow:
+class BatchRow(NamedTuple):
     """batch_id, digest: 16 bytes.  expires: the last day on which one of its days may be open.
 
     results: a code for each report, or empty where all were accepted.
@@ -27,27 +22,6 @@ class BatchRow:
     results: bytes
 
 
-def find_batches(connection: Connection, ids: Sequence[bytes]) -> dict[bytes, BatchRow]:
-    """Those of the ids that were counted before."""
-    columns = [batches.c[name] for name in BatchRow.__slots__]
-    found: dict[bytes, BatchRow] = {}
-    for start in range(0, len(ids), _IN_AT_ONCE):
-        chunk = ids[start : start + _IN_AT_ONCE]
-        rows = connection.execute(select(*columns).where(batches.c.batch_id.in_(chunk)))
-        found.update((bytes(row[0]), BatchRow(*row)) for row in rows)
-    return found
-
-
-def remember_batches(connection: Connection, rows: Iterable[BatchRow]) -> None:
-    """Insert, in the order of the ids. An id that is there already raises IntegrityError."""
-    values = [
-        {name: getattr(row, name) for name in BatchRow.__slots__}
-        for row in sorted(rows, key=lambda row: row.batch_id)
-    ]
-    if values:
-        connection.execute(insert(batches), values)
-
-
 def forget_batches(connection: Connection, today: int) -> int:
     """Delete those whose days are all closed; return how many."""
     return connection.execute(delete(batches).where(batches.c.expires < today)).rowcount
@@ -56,15 +30,3 @@ def forget_batches(connection: Connection, today: int) -> int:
 def prolong_batches(connection: Connection, days: int) -> None:
     """Remember all batches for so many days longer, because days stay open for longer."""
     connection.execute(update(batches).values(expires=batches.c.expires + days))
-
-
-def keep_raw(connection: Connection, rows: list[dict[str, Any]]) -> None:
-    """Insert raw reports, in the order of their random marks."""
-    if rows:
-        connection.execute(insert(raw_reports), sorted(rows, key=lambda row: row["mark"]))
-
-
-def delete_raw(connection: Connection, series_id: int, before: int) -> int:
-    """Delete the raw reports of a series of days before `before`; return how many."""
-    old = (raw_reports.c.series_id == series_id, raw_reports.c.day < before)
-    return connection.execute(delete(raw_reports).where(*old)).rowcount

@@ -7,18 +7,29 @@ on the same shard can cost a retry, never a report.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from sqlalchemy import Connection, bindparam, insert, select, text, update
+from sqlalchemy import Connection, select
 
-from collector.errors import StaleError, StorageError
-from collector.store.engine import SHARD_LOCKS
-from collector.store.lanes import LANE_BYTES, MAX_COUNT, LaneAdder, pack, unpack
+from collector.errors import StorageError
+from collector.store.lanes import LANE_BYTES, MAX_COUNT, lane_sums, pack, unpack
 from collector.store.models import counters
 
-NUM_SHARDS = 64
 _CACHE_BYTES = 64 << 20
+
+
+class CounterRow(NamedTuple):
+    """A counter as it is to be stored. `before`: its number of reports until now, 0 for none."""
+
+    series_id: int
+    day: int
+    shard: int
+    cohort: int
+    num_reports: int
+    counts: bytes
+    before: int
 
 
 @dataclass(slots=True)
@@ -37,17 +48,64 @@ class CounterCache:
     """What this process remembers of the rows it writes. Not safe for two threads."""
 
     def __init__(self) -> None:
-        self.shard = 0
-        self.adder = LaneAdder()
+        self._shard = 0
         self._cells: dict[Place, dict[int, Cell]] = {}
         self._bytes = 0
+
+    @property
+    def shard(self) -> int:
+        """Which rows are this process's own."""
+        return self._shard
+
+    def move_to(self, shard: int) -> None:
+        """Take another shard, and forget the counts of the last one."""
+        if shard != self._shard:
+            self.clear()
+            self._shard = shard
 
     def clear(self) -> None:
         """Forget everything, after a failure or when another shard is taken."""
         self._cells.clear()
         self._bytes = 0
 
-    def cells(self, connection: Connection, place: Place) -> dict[int, Cell]:
+    def add(self, connection: Connection, additions: Additions) -> list[CounterRow]:
+        """Add reports to what is remembered; return the rows to store, in the order of their keys.
+
+        So locks are always taken in one order, and rows do not tell the order of arrival. Raises
+        StorageError where a count would pass 2**32; the cache must then be cleared.
+        """
+        return [
+            row
+            for place, added in sorted(additions.items())
+            if added
+            for row in self._add_to_place(connection, place, added)
+        ]
+
+    def _add_to_place(
+        self, connection: Connection, place: Place, added: Mapping[int, Sequence[bytes]]
+    ) -> list[CounterRow]:
+        cells = self._remembered(connection, place)
+        num_bytes = len(next(iter(added.values()))[0])
+        sums = lane_sums(added, num_bytes)
+        rows = []
+        for cohort in sorted(added):
+            cell = cells.get(cohort)
+            if cell is None:
+                cell = cells[cohort] = Cell()
+                self._bytes += 8 * num_bytes * LANE_BYTES
+            before = cell.num_reports
+            cell.num_reports = total = before + len(added[cohort])
+            if total > MAX_COUNT:
+                raise StorageError(
+                    f"a counter is full: {total} reports of series {place[0]}, cohort {cohort}, "
+                    f"of one day, and {MAX_COUNT} fit; declare the metric with more cohorts"
+                )
+            cell.lanes += sums[cohort]
+            lanes = pack(cell.lanes, 8 * num_bytes)
+            rows.append(CounterRow(*place, self._shard, cohort, total, lanes, before))
+        return rows
+
+    def _remembered(self, connection: Connection, place: Place) -> dict[int, Cell]:
         """The cells of a series and day, read on first use."""
         if place not in self._cells:
             if self._bytes > _CACHE_BYTES:
@@ -56,110 +114,9 @@ class CounterCache:
                 select(counters.c.cohort, counters.c.num_reports, counters.c.counts).where(
                     counters.c.series_id == place[0],
                     counters.c.day == place[1],
-                    counters.c.shard == self.shard,
+                    counters.c.shard == self._shard,
                 )
             )
-            self._cells[place] = {row[0]: Cell(row[1], unpack(row[2])) for row in rows}
+            cells = self._cells[place] = {row[0]: Cell(row[1], unpack(row[2])) for row in rows}
+            self._bytes += sum(cell.lanes.bit_length() // 8 for cell in cells.values())
         return self._cells[place]
-
-    def grow(self, num_bytes: int) -> None:
-        """Note that a new cell of this size is remembered."""
-        self._bytes += num_bytes
-
-
-def take_shard(connection: Connection, cache: CounterCache, *, is_postgresql: bool) -> None:
-    """Make sure that no other transaction writes this cache's shard until this one ends.
-
-    SQLite has one writer at a time, so one shard does. Raises StorageError when all are taken.
-    """
-    if not is_postgresql:
-        return
-    for step in range(NUM_SHARDS):
-        shard = (cache.shard + step) % NUM_SHARDS
-        statement = text(f"SELECT pg_try_advisory_xact_lock({SHARD_LOCKS + shard})")
-        if connection.execute(statement).scalar():
-            if shard != cache.shard:
-                cache.clear()
-                cache.shard = shard
-            return
-    raise StorageError(f"all {NUM_SHARDS} shards are being written; use fewer workers")
-
-
-def add_counts(
-    connection: Connection, cache: CounterCache, additions: Additions, lanes_of: Mapping[int, int]
-) -> None:
-    """Add to the stored counts. `lanes_of`: number of lanes of each series.
-
-    Raises StaleError, and StorageError where a count would pass 2**32; the caller must
-    then roll back and clear the cache.
-    """
-    old: list[dict[str, object]] = []
-    new: list[dict[str, object]] = []
-    for place, cells in additions.items():
-        remembered = cache.cells(connection, place)
-        for cohort, reports in cells.items():
-            added = Cell(len(reports), cache.adder.total(reports))
-            before = remembered.get(cohort)
-            if before is None:
-                before = remembered[cohort] = Cell()
-                cache.grow(lanes_of[place[0]] * LANE_BYTES)
-            row = _row(place, cohort, cache.shard, before, added, lanes_of[place[0]])
-            (old if before.num_reports else new).append(row)
-            before.num_reports += added.num_reports
-            before.lanes += added.lanes
-    _write(connection, old, new)
-
-
-def _row(
-    place: Place, cohort: int, shard: int, before: Cell, added: Cell, num_lanes: int
-) -> dict[str, object]:
-    total = before.num_reports + added.num_reports
-    if total > MAX_COUNT:
-        raise StorageError(f"a counter is full: {total} reports of one cohort and day")
-    return {
-        "at_series": place[0],
-        "at_day": place[1],
-        "at_shard": shard,
-        "at_cohort": cohort,
-        "before": before.num_reports,
-        "num_reports": total,
-        "counts": pack(before.lanes + added.lanes, num_lanes),
-    }
-
-
-_UPDATE = (
-    update(counters)
-    .where(
-        counters.c.series_id == bindparam("at_series"),
-        counters.c.day == bindparam("at_day"),
-        counters.c.shard == bindparam("at_shard"),
-        counters.c.cohort == bindparam("at_cohort"),
-        counters.c.num_reports == bindparam("before"),
-    )
-    .values(num_reports=bindparam("num_reports"), counts=bindparam("counts"))
-)
-_INSERT = insert(counters).values(
-    series_id=bindparam("at_series"),
-    day=bindparam("at_day"),
-    shard=bindparam("at_shard"),
-    cohort=bindparam("at_cohort"),
-    num_reports=bindparam("num_reports"),
-    counts=bindparam("counts"),
-)
-
-
-def _write(
-    connection: Connection, old: Iterable[dict[str, object]], new: Iterable[dict[str, object]]
-) -> None:
-    changed, fresh = _sorted(old), _sorted(new)
-    if changed and connection.execute(_UPDATE, changed).rowcount != len(changed):
-        raise StaleError("another process writes the same counters")
-    for row in fresh:
-        del row["before"]
-    if fresh:
-        connection.execute(_INSERT, fresh)
-
-
-def _sorted(rows: Iterable[dict[str, object]]) -> list[dict[str, object]]:
-    """By key: locks are always taken in one order, and rows do not tell the order of arrival."""
-    return sorted(rows, key=lambda row: (row["at_series"], row["at_day"], row["at_cohort"]))

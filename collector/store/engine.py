@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import select
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import psycopg
 from sqlalchemy import Connection, Engine, create_engine, event, text
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, NoSuchModuleError
+from sqlalchemy.exc import ArgumentError, DBAPIError, DisconnectionError, NoSuchModuleError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from collector.errors import SettingsError, StaleError, StorageError
@@ -52,13 +55,20 @@ def make_engine(database: str, *, pool_size: int = 5, timeout: float = 5.0) -> E
 def _sqlite(url: URL, timeout: float) -> Engine:
     if url.database in (None, "", ":memory:"):
         raise SettingsError("database sqlite:// in memory would be lost; name a file")
-    parent = Path(str(url.database)).expanduser().parent
-    if not parent.is_dir():
-        raise SettingsError(f"database {url.database!r}: there is no directory {parent}")
+    file = Path(str(url.database))
+    if not file.parent.is_dir():
+        raise SettingsError(f"database {url.database!r}: there is no directory {file.parent}")
     engine = create_engine(url, connect_args={"timeout": timeout, "check_same_thread": False})
+    event.listen(engine, "do_connect", lambda *_: make_private(file))
     event.listen(engine, "connect", _prepare_sqlite)
     event.listen(engine, "begin", _begin_sqlite)
     return engine
+
+
+def make_private(file: Path) -> None:
+    """Make an empty file for its owner alone, unless it is there; SQLite's WAL follows its mode."""
+    with suppress(OSError):  # what is wrong with the place, SQLite says when it opens the file
+        os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
 
 
 def _prepare_sqlite(connection: sqlite3.Connection, _record: object) -> None:
@@ -75,15 +85,29 @@ def _begin_sqlite(connection: Connection) -> None:
 
 
 def _postgresql(url: URL, pool_size: int, timeout: float) -> Engine:
-    options = f"-c lock_timeout={int(timeout * 1000)} -c idle_in_transaction_session_timeout=60000"
-    return create_engine(
+    options = (  # a writer must see what was committed before it got its locks: READ COMMITTED
+        f"-c lock_timeout={int(timeout * 1000)} -c idle_in_transaction_session_timeout=60000 "
+        r"-c default_transaction_isolation=read\ committed"
+    )
+    engine = create_engine(
         url,
         pool_size=pool_size,
         max_overflow=0,
         pool_timeout=timeout,
-        pool_pre_ping=True,
         connect_args={"connect_timeout": max(2, int(timeout)), "options": options},
     )
+    event.listen(engine, "checkout", _refuse_hung_up)
+    return engine
+
+
+def _refuse_hung_up(connection: Any, _record: object, _proxy: object) -> None:
+    """A server that went away has hung up: make another connection. Costs no round trip."""
+    if connection.closed:
+        raise DisconnectionError
+    waiting = select.poll()
+    waiting.register(connection.fileno(), select.POLLIN)
+    if waiting.poll(0):  # an idle session has nothing to say but good-bye
+        raise DisconnectionError
 
 
 class Database:
@@ -102,10 +126,11 @@ class Database:
 
     @contextmanager
     def add(self) -> Iterator[Connection]:
-        """A transaction that adds reports: many at once on PostgreSQL, never beside `change`."""
+        """A transaction that adds rows: many at once on PostgreSQL.
+
+        Who adds reports takes the gate in it first (`store.group`), never to be beside `change`.
+        """
         with self._transaction(collector_write=True) as connection:
-            if self.is_postgresql:
-                connection.execute(text(f"SELECT pg_advisory_xact_lock_shared({GATE_LOCK})"))
             yield connection
 
     @contextmanager
@@ -124,7 +149,7 @@ class Database:
                 connection.begin(),
             ):
                 yield connection
-        except (DBAPIError, PoolTimeoutError) as error:
+        except (DBAPIError, PoolTimeoutError, sqlite3.Error, psycopg.Error) as error:
             if _is_conflict(error):
                 raise StaleError(f"another process was first: {describe(error)}") from error
             raise StorageError(f"the database failed: {describe(error)}") from error
@@ -136,14 +161,19 @@ class Database:
 
 def _is_conflict(error: Exception) -> bool:
     """A row that another process inserted first, or a deadlock with it that PostgreSQL broke."""
-    if isinstance(error, IntegrityError):
+    cause = _cause(error)
+    if isinstance(cause, sqlite3.IntegrityError | psycopg.IntegrityError):
         return True
-    cause = error.orig if isinstance(error, DBAPIError) else None
     return getattr(cause, "sqlstate", None) in ("40P01", "40001")
 
 
 def describe(error: Exception) -> str:
     """A database error in one short line, without the statement and its values."""
-    cause = error.orig if isinstance(error, DBAPIError) and error.orig else error
+    cause = _cause(error)
     first = str(cause).strip().partition("\n")[0]
     return f"{type(cause).__name__}: {first[:200]}"
+
+
+def _cause(error: Exception) -> BaseException:
+    """The driver's own error."""
+    return error.orig if isinstance(error, DBAPIError) and error.orig else error

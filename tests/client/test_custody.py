@@ -30,17 +30,44 @@ def secret_of(client: Any) -> bytes:
     return client._life.session.state.identity().secret
 
 
-def used(open_client: Any) -> bytes:
-    """A state that has memoised a value; returns its secret."""
+def used(open_client: Any, value: str = "a") -> bytes:
+    """A state that has memoised a value, and that nobody has open; returns its secret."""
     with open_client(delivery=QUIET) as client:
-        assert client.record("homepage", "a")
-        return secret_of(client)
+        assert client.record("homepage", value)
+        secret, worker = secret_of(client), client._life.session.worker
+    worker._thread.join(10)  # `close` waits for a tenth of a second alone
+    return secret
 
 
 def test_the_secret_is_made_once(open_client: Any) -> None:
     secret = used(open_client)
     assert len(secret) == 32
     assert used(open_client) == secret
+
+
+def test_a_later_start_writes_nothing(open_client: Any, state_dir: Path) -> None:
+    """No disk is waited for when an app starts: neither state nor witness changes."""
+    used(open_client)
+    before = {path: path.stat().st_mtime_ns for path in state_dir.iterdir()}
+    with open_client(delivery=QUIET):
+        after = {path: path.stat().st_mtime_ns for path in before}
+        wal = state_dir / "state.sqlite-wal"
+        assert not wal.exists() or wal.stat().st_size == 0
+    assert after == before
+
+
+def test_a_witness_left_behind_by_a_killed_process_is_brought_up(
+    open_client: Any, state_dir: Path
+) -> None:
+    witness = state_dir / "witness.json"
+    used(open_client)
+    old = witness.read_bytes()
+    used(open_client, "b")
+    new = witness.read_bytes()
+    witness.write_bytes(old)
+    used(open_client)
+    assert new != old
+    assert witness.read_bytes() == new
 
 
 def test_secrets_and_keys_are_not_shown_by_accident(open_client: Any) -> None:
@@ -129,8 +156,7 @@ def test_a_state_rolled_back_to_before_a_value_was_memoised(
 ) -> None:
     secret = used(open_client)
     shutil.copy(state_dir / "state.sqlite", tmp_path / "backup")
-    with open_client(delivery=QUIET) as client:
-        assert client.record("homepage", "b")
+    used(open_client, "b")
     shutil.copy(tmp_path / "backup", state_dir / "state.sqlite")
     tombstone = quiet_until_reset(open_client, "state_rolled_back", secret)
     assert tombstone["ledger"]["homepage"]["values"] == 2

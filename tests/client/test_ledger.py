@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from client_sdk.days import last_day, period_number
 from client_sdk.device import MetricDevice
 from client_sdk.errors import StateChangedError, UnknownMetricError
 from client_sdk.identity import new_secret
@@ -17,7 +18,7 @@ from client_sdk.ledger import committed, entry_spent, spent
 from client_sdk.memory_state import MemoryState
 from client_sdk.privacy_level import PrivacyLevel
 from client_sdk.randomness import system_randomness
-from client_sdk.recorder import Recorder, last_day, period_number
+from client_sdk.recorder import Recorder
 from client_sdk.sqlite_state import SqliteState
 from client_sdk.state import State
 from client_sdk.witness import Witness
@@ -61,6 +62,37 @@ def make_state(request: pytest.FixtureRequest, tmp_path: Path) -> MakeState:
         return state
 
     return make
+
+
+@pytest.mark.parametrize("most", [1, 99, 130, 777])
+def test_two_processes_reach_one_limit_and_never_pass_it(tmp_path: Path, most: int) -> None:
+    """Each counts some reports in advance; near the end, one by one, down to the last."""
+    more = f"max_memoized_values = 3\nmax_reports_per_period = {most}"
+    states = [
+        SqliteState(tmp_path / "s", threading.RLock(), Witness(tmp_path / "w")) for _ in range(2)
+    ]
+    states[0].set_secret(bytes(32))
+    recorders = [Recorder(declare(more=more).metrics, state) for state in states]
+    outcomes = [recorders[i % 3 == 0].record("m", "a", NOON) for i in range(most + 60)]
+    assert outcomes.count("queued") == most
+    assert set(outcomes[-20:]) == {"full"}
+    assert states[0].rows("SELECT count(*) FROM queue") == [(most,)]
+    for state in states:
+        state.close()
+
+
+def test_closing_gives_back_what_was_counted_in_advance(tmp_path: Path) -> None:
+    more = "max_memoized_values = 3\nmax_reports_per_period = 500"
+    for _ in range(5):
+        state = SqliteState(tmp_path / "s", threading.RLock(), Witness(tmp_path / "w"))
+        if state.identity().secret is None:
+            state.set_secret(bytes(32))
+        recorder = Recorder(declare(more=more).metrics, state)
+        assert recorder.record("m", "a", NOON) == "queued"
+        state.close()
+    state = SqliteState(tmp_path / "s", threading.RLock(), Witness(tmp_path / "w"))
+    assert state.rows("SELECT reports FROM periods") == [(5,)]
+    state.close()
 
 
 def digests(state: State, line: str = "m") -> set[bytes]:
@@ -220,10 +252,15 @@ def test_a_person_may_be_stricter_than_the_app_never_weaker(make_state: MakeStat
     assert [recorder.record("m", "a", NOON + 9 * DAY) for _ in range(6)].count("queued") <= 5
 
 
-@pytest.mark.parametrize("choice", ["lax", PrivacyLevel(max_values=0)])
-def test_a_privacy_level_that_is_none_is_refused(choice: str | PrivacyLevel) -> None:
-    with pytest.raises(ParameterError, match="privacy_level"):
-        PrivacyLevel.of(choice)
+def test_a_privacy_level_that_is_none_is_refused() -> None:
+    with pytest.raises(ParameterError, match="privacy_level = 'lax'"):
+        PrivacyLevel.of("lax")
+
+
+@pytest.mark.parametrize("bound", [0, -1.0, math.nan, "3", True])
+def test_a_bound_that_is_not_a_positive_number_is_refused(bound: object) -> None:
+    with pytest.raises(ParameterError, match=r"max_values = .* is not a number above 0"):
+        PrivacyLevel(max_values=bound)  # type: ignore[arg-type]
 
 
 def test_categories_without_a_fallback_need_a_place_each(make_state: MakeState) -> None:
@@ -277,14 +314,8 @@ def test_sub_metrics_share_the_line_and_the_responses_of_their_metric() -> None:
     metric = declare(more="max_memoized_values = 3").metrics["m"]
     base = MetricDevice(metric, bytes(32), system_randomness)
 
-    class Sub(Metric):  # a sub-metric as the location kind makes them: another public name
-        __slots__ = ()
-
-    fields = {name: getattr(metric, name) for name in Metric.__dataclass_fields__}
-    sub = object.__new__(Sub)
-    for name, value in fields.items():
-        object.__setattr__(sub, name, value)
-    object.__setattr__(sub, "name", "m/night/7")
+    sub = object.__new__(Metric)  # a part as the location kind makes them: another public name
+    sub.__dict__.update(metric.to_fields(), name="m/night/7")
     device = MetricDevice(sub, bytes(32), system_randomness)
     assert device.line == "m"
     assert device.digest(3) == base.digest(3)

@@ -10,13 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from client_sdk import Client
+from client_sdk.days import EPOCH_ORDINAL, last_day, period_number
 from client_sdk.duty import duty_of
 from client_sdk.dwell import MOST_PLACES, Dwell, Periods
 from client_sdk.errors import UnknownMetricError
-from client_sdk.local_time import is_weekend, last_day, moment_at, moment_of
+from client_sdk.local_time import is_weekend, moment_at, moment_of
 from client_sdk.location import LocationRecorder
 from client_sdk.memory_state import MemoryState
-from client_sdk.recorder import EPOCH_ORDINAL, Recorder, period_number
+from client_sdk.recorder import Recorder
 from client_sdk.testing import FixedRandomness, MemoryCollector
 from client_sdk.visits import Visits
 from rappor_core.errors import ValueRefusedError
@@ -300,7 +301,7 @@ def test_a_client_takes_fixes_and_nothing_of_them_leaves(tmp_path: Path) -> None
             assert not client.record_location("density", float("nan"), 2.0, at=START)
             assert not client.record_location("missing", 1.0, 2.0, at=START)
             assert not client.record_trip("density", (1, 2), (3, 4), at=START)
-            assert client.flush(10)
+            assert client.flush(20)
             memoised = client.inspect()["metrics"][0]["values_memoised"]
             assert memoised in (1, 2)  # the cell and `other`, which may share their bit
         assert sum(collector.counted().values()) == 2
@@ -340,6 +341,10 @@ def test_mistakes_show_in_development(tmp_path: Path) -> None:
     ) as client:  # fmt: skip
         with pytest.raises(UnknownMetricError, match=r"'home'.*density"):
             client.record_location("home", 1.0, 2.0)
+        with pytest.raises(UnknownMetricError, match=r"'density'.*use record_location"):
+            client.record("density", "here")
+        with pytest.raises(ValueRefusedError, match="use record_location"):
+            client.record_trip("density", (1.0, 2.0), (1.0, 2.0))
         with pytest.raises(ValueRefusedError, match="finite"):
             client.record_location("density", float("nan"), 2.0)
         with pytest.raises(ValueRefusedError, match="time zone"):

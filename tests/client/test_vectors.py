@@ -13,11 +13,12 @@ from typing import Any
 
 import pytest
 
+from client_sdk.days import EPOCH_ORDINAL, period_number
 from client_sdk.device import MetricDevice
 from client_sdk.identity import cohort_of, derive, keyed_input, secret_check
 from client_sdk.memory_state import MemoryState
 from client_sdk.randomness import CoinPair
-from client_sdk.recorder import EPOCH_ORDINAL, Recorder, period_number
+from client_sdk.recorder import Recorder
 from rappor_core.metrics_file import parse_metrics
 
 FOLDER = Path(__file__).parents[1] / "vectors" / "v1"

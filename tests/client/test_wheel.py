@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -11,8 +13,25 @@ import mmh3
 import pytest
 
 ROOT = Path(__file__).parents[2]
+HOME = """
+[metrics.home]
+kind = "location"
+description = "Where devices are at night and at work"
+owner = "maps@example.org"
+expires = 2099-06-30
+grid = "quadkey"
+box = [40.0, -9.0, 41.0, -8.0]
+levels = [10]
+slots = ["night 22-6", "work 9-17 weekdays"]
+mode = "memo"
+num_bits = 64
+num_cohorts = 8
+epsilon_infinity = 4.0
+epsilon_one = 1.0
+max_memoized_values = 5
+"""
 USE = """
-import sys, tempfile
+import datetime, sys, tempfile
 from client_sdk import Client, Delivery, load_metrics
 from client_sdk.testing import MemoryCollector
 metrics = load_metrics(sys.argv[1])
@@ -20,8 +39,14 @@ with tempfile.TemporaryDirectory() as folder, MemoryCollector(metrics.metrics) a
     choices = dict(state_dir=folder, collector=collector.url, consent=True)
     with Client.open(metrics, **choices, delivery=Delivery(mean_delay=0)) as client:
         assert client.record("homepage", "a")
-        assert client.flush(5)
-    assert collector.counted() == {"homepage": 1}
+        assert client.record("theme", "dark")
+        assert client.record("crashed", False)
+        for days in (1, 0):
+            at = datetime.datetime.now().astimezone() - datetime.timedelta(days=days)
+            client.record_location("home", 40.5, -8.5, at)
+        assert client.flush(20), client.last_error
+    places = {"home/night/10": 1, "home/work/10": 1}
+    assert collector.counted() == {"homepage": 1, "theme": 1, "crashed": 1, **places}
 ours = {"client_sdk", "rappor_core", "mmh3"}
 loaded = {name.partition(".")[0] for name in sys.modules} - set(sys.stdlib_module_names)
 print(sorted(name for name in loaded - ours if not name.startswith("__")))
@@ -53,8 +78,9 @@ def run(program: str, path: list[str], *arguments: str) -> str:
 def test_a_device_at_work_loads_no_third_party_module_but_mmh3(
     tmp_path: Path, metrics_text: str
 ) -> None:
+    """One metric of each kind, recorded and delivered."""
     metrics = tmp_path / "metrics.toml"
-    metrics.write_text(metrics_text)
+    metrics.write_text(metrics_text + HOME)
     site = put_mmh3_in(tmp_path / "site")
     assert run(USE, [str(ROOT), site], str(metrics)) == "[]"
 
@@ -72,6 +98,29 @@ print(sorted({"http.client", "socket", "ssl", "email", "logging", "asyncio"} & s
     assert run(program, path, str(metrics), str(tmp_path / "state")) == "[]"
 
 
+def core_modules(source: Path) -> set[str]:
+    """Files of the core that a source file names, in an import or for one that is made later."""
+    named = re.findall(r"\brappor_core(?:\.| import )(\w+)", source.read_text())
+    files = {f"rappor_core/{name}.py" for name in named}
+    return {file for file in files if (ROOT / file).exists()}
+
+
+def test_the_wheel_lists_of_the_core_what_a_device_imports_and_no_more() -> None:
+    listed = {file for file in wheel_files() if file.endswith(".py")} - {"rappor_core/__init__.py"}
+    needed: set[str] = set()
+    sources = list((ROOT / "client_sdk").rglob("*.py"))
+    while sources:
+        new = core_modules(sources.pop()) - needed
+        needed |= new
+        sources += [ROOT / file for file in new]
+    assert listed == needed
+
+
+def wheel_files() -> set[str]:
+    project = tomllib.loads((ROOT / "packaging" / "client" / "pyproject.toml").read_text())
+    return set(project["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"].values())
+
+
 @pytest.mark.slow
 def test_the_wheel_holds_the_device_and_nothing_else(tmp_path: Path, metrics_text: str) -> None:
     """Needs pip and the build backend, as every build of a wheel does."""
@@ -83,7 +132,8 @@ def test_the_wheel_holds_the_device_and_nothing_else(tmp_path: Path, metrics_tex
         archive.extractall(tmp_path / "site")
     roots = {name.partition("/")[0] for name in names if ".dist-info" not in name}
     assert roots == {"client_sdk", "rappor_core"}
-    assert "client_sdk/py.typed" in names
+    assert {"client_sdk/py.typed", "rappor_core/py.typed"} <= set(names)
+    assert "rappor_core/aggregate.py" not in names
     metrics = tmp_path / "metrics.toml"
-    metrics.write_text(metrics_text)
+    metrics.write_text(metrics_text + HOME)
     assert run(USE, [put_mmh3_in(tmp_path / "site")], str(metrics)) == "[]"

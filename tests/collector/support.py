@@ -21,7 +21,9 @@ from collector.store.engine import Database, make_engine
 from collector.store.schema import prepare
 from rappor_core.metrics import Metric
 from rappor_core.params import RapporParams
-from rappor_core.report import Report, decode_groups, encode_json, make_batch
+from rappor_core.report import Report, make_batch
+from rappor_core.report_compact import decode_groups
+from rappor_core.report_json import encode_json
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 TODAY = NOON.date()
@@ -80,6 +82,11 @@ class Sender:
 
     def body(self, reports: list[Report], batch_id: bytes | None = None) -> bytes:
         return encode_json(make_batch(batch_id or os.urandom(16), reports))
+
+
+def set_bits(bits: bytes) -> list[int]:
+    """Positions of the bits that are set: bit i is bit i % 8 of byte i // 8."""
+    return [i for i in range(8 * len(bits)) if bits[i // 8] >> (i % 8) & 1]
 
 
 def submission(body: bytes) -> Submission:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -17,8 +18,9 @@ import pytest
 
 from rappor_cli.main import main
 from rappor_core.aggregate import Aggregate
-from rappor_core.report import encode_binary, make_batch
-from tests.collector.crash import await_ready, free_port
+from rappor_core.report import make_batch
+from rappor_core.report_binary import encode_binary
+from tests.collector.crash import announced_port, await_ready
 from tests.collector.support import Sender
 
 ROOT = Path(__file__).parents[2]
@@ -76,18 +78,19 @@ def test_the_life_of_a_metric_through_commands(
     run: Run, metrics_file: Path, tmp_path: Path
 ) -> None:
     """serve, keys, push, reports, close, list, aggregate, retire, backup; then a clean end."""
-    database, port = f"sqlite:///{tmp_path}/r.sqlite", free_port()
-    url = f"http://127.0.0.1:{port}"
+    database = f"sqlite:///{tmp_path}/r.sqlite"
     key = run("keys", "create", "--scope", "admin", "--label", "me", "--database", database)
     assert key.returncode == 0, key.stderr
     admin = {"RAPPOR_KEY": key.stdout.strip()}
     server = subprocess.Popen(
-        [sys.executable, "-m", "rappor_cli", "serve", "--database", database, "--port", str(port)],
+        [sys.executable, "-m", "rappor_cli", "serve", "--database", database, "--port", "0"],
         env=os.environ | {"PYTHONPATH": str(ROOT)},
         stderr=subprocess.PIPE,
         text=True,
     )
     try:
+        port = announced_port(server)
+        url = f"http://127.0.0.1:{port}"
         await_ready(port)
         pushed = run("metrics", "push", str(metrics_file), "--collector", url, **admin)
         assert (pushed.returncode, pushed.stdout) == (0, "added: theme; changed: none\n")
@@ -150,7 +153,7 @@ def test_the_same_commands_work_on_the_database(run: Run, metrics_file: Path) ->
     assert key_id in run("keys", "list", *on).stdout
     assert run("keys", "revoke", key_id, *on).returncode == 0
     assert run("keys", "revoke", key_id, *on).returncode == 1
-    assert run("migrate", *on).stdout == "schema 0001 -> 0001\n"
+    assert run("migrate", *on).stdout == "schema 0002 -> 0002\n"
     weaker = METRICS.replace("min_reports = 5", "min_reports = 2")
     metrics_file.write_text(weaker)
     assert "min_reports falls" in run("metrics", "push", str(metrics_file), *on).stderr
@@ -204,3 +207,11 @@ def test_every_setting_can_come_from_a_file_or_the_environment(
     monkeypatch.setenv("RAPPOR_SETTINGS", "/nowhere")
     with pytest.raises(SettingsError, match="no such file"):
         load_settings()
+
+
+def test_serve_on_a_port_that_is_taken_says_so(run: Run) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = run("serve", "--database", "sqlite:///r.sqlite", "--port", str(port))
+    assert done.returncode == 1
+    assert f"rappor serve: cannot listen on 127.0.0.1:{port}: " in done.stderr

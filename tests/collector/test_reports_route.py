@@ -9,7 +9,9 @@ import pytest
 
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics_file import parse_metrics
-from rappor_core.report import BINARY_CONTENT_TYPE, encode_binary, encode_json, make_batch
+from rappor_core.report import BINARY_CONTENT_TYPE, make_batch
+from rappor_core.report_binary import encode_binary
+from rappor_core.report_json import encode_json
 from tests.collector.support import TODAY, Server, ServerMaker, make_metric
 
 METRIC = make_metric()

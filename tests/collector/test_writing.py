@@ -11,8 +11,8 @@ from collector.errors import BatchConflictError
 from collector.service.writing import Receipt
 from collector.store.models import batches, counters
 from rappor_core.aggregate import Aggregate
-from rappor_core.report import Report, bits_from_bytes, set_bits
-from tests.collector.support import TODAY, Bench, make_bench, make_metric, submission
+from rappor_core.report import Report
+from tests.collector.support import TODAY, Bench, make_bench, make_metric, set_bits, submission
 
 METRIC = make_metric(min_reports=1)
 
@@ -24,7 +24,7 @@ def naive(reports: list[Report]) -> tuple[list[int], list[list[int]]]:
     bits = [[0] * params.num_bits for _ in totals]
     for report in reports:
         totals[report.cohort] += 1
-        for position in set_bits(bits_from_bytes(report.bits)):
+        for position in set_bits(report.bits):
             bits[report.cohort][position] += 1
     return totals, bits
 

@@ -2,7 +2,6 @@
 
 import json
 import math
-from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
@@ -10,7 +9,8 @@ import pytest
 
 from rappor_core.errors import MetricsFileError, ValueRefusedError
 from rappor_core.metrics import Metric
-from rappor_core.metrics_file import MetricsFile, check_metrics, load_metrics, parse_metrics
+from rappor_core.metrics_file import MetricsFile, load_metrics, parse_metrics
+from rappor_core.metrics_review import check_metrics
 
 VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "v1" / "metrics.json").read_text())
 TODAY = date(2026, 11, 21)
@@ -78,9 +78,9 @@ def test_a_definition_through_json_and_back(golden: MetricsFile) -> None:
 
 def test_params_id_follows_the_meaning_and_nothing_else(golden: MetricsFile) -> None:
     metric = golden.metrics["theme"]
-    same = replace(metric, owner="x@example.org", min_reports=5, accept_days=1, name="other_name")
+    same = metric.replace(owner="x@example.org", min_reports=5, accept_days=1, name="other_name")
     assert same.params_id == metric.params_id
-    swapped = replace(metric, categories=("dark", "light", "caf\u00e9"))
+    swapped = metric.replace(categories=("dark", "light", "caf\u00e9"))
     assert swapped.params_id != metric.params_id
 
 
@@ -277,7 +277,7 @@ def test_a_metric_is_collected_on_its_last_day() -> None:
 def test_categories_are_as_many_as_bits(golden: MetricsFile) -> None:
     theme = golden.metrics["theme"]
     with pytest.raises(MetricsFileError, match="does not fit num_bits = 3"):
-        replace(theme, categories=("light", "dark"))
+        theme.replace(categories=("light", "dark"))
 
 
 def test_check_warns_where_a_device_could_be_tracked() -> None:

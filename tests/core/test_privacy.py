@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from rappor_core.errors import ParameterError
 from rappor_core.mechanism import PROBABILITY_SCALE, TwoRoundMechanism
-from rappor_core.privacy import epsilon_infinity, epsilon_n, epsilon_one
+from rappor_core.privacy import epsilon_infinity, epsilon_n
 
 
 def bit_likelihood(mechanism: TwoRoundMechanism, bit: int, series: tuple[int, ...]) -> float:
@@ -84,7 +84,7 @@ def test_a_boolean_costs_what_enumeration_of_its_single_bit_gives(
 def test_published_values(h: int, f: float, infinity: float, one: float) -> None:
     mechanism = TwoRoundMechanism.rappor(f, 0.5, 0.75)
     assert epsilon_infinity(mechanism, h, single_bit=False) == pytest.approx(infinity, abs=5e-4)
-    assert epsilon_one(mechanism, h, single_bit=False) == pytest.approx(one, abs=5e-4)
+    assert epsilon_n(mechanism, h, 1, single_bit=False) == pytest.approx(one, abs=5e-4)
 
 
 def test_a_symmetric_boolean_costs_half_of_two_bits() -> None:
@@ -111,7 +111,7 @@ def test_many_reports_reach_the_bound_without_underflow() -> None:
 
 def test_certain_reports_prove_a_bit() -> None:
     proving = TwoRoundMechanism.rappor(0, 0.5, 1)
-    assert epsilon_one(proving, 1, single_bit=False) == math.inf
+    assert epsilon_n(proving, 1, 1, single_bit=False) == math.inf
     assert epsilon_n(MECHANISMS[0], 2, 0, single_bit=False) == 0
 
 

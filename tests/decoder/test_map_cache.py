@@ -102,15 +102,15 @@ def test_everything_that_positions_depend_on_is_in_the_key(params):
     changed.append({"num_hashes": params.num_cohorts, "num_cohorts": params.num_hashes})
     keys = [cache_key(Candidates.from_strings(one), params) for one in lists]
     first = Candidates.from_strings(lists[0])
-    keys += [cache_key(first, replace(params, **change)) for change in changed]
+    keys += [cache_key(first, params.replace(**change)) for change in changed]
     assert len(set(keys)) == len(lists) + len(changed)
-    noisier = replace(params, mechanism=replace(params.mechanism, p2=params.mechanism.p2 - 1))
+    noisier = params.replace(mechanism=params.mechanism.replace(p2=params.mechanism.p2 - 1))
     assert cache_key(first, noisier) == keys[0], "the noise moves no bit"
 
 
 def test_other_questions_get_other_files(tmp_path, long_list, params):
     cached_positions(long_list, params, tmp_path)
-    cached_positions(long_list, replace(params, hash="md5"), tmp_path)
+    cached_positions(long_list, params.replace(hash="md5"), tmp_path)
     cached_positions(replace(long_list, values=long_list.values[::-1]), params, tmp_path)
     assert len(list(tmp_path.iterdir())) == 3
 
@@ -118,7 +118,7 @@ def test_other_questions_get_other_files(tmp_path, long_list, params):
 def test_what_is_not_worth_a_file_is_left_alone(tmp_path, long_list, params):
     short = Candidates(long_list.values[1:])
     mapped = replace(long_list, tensor=long_list.positions(params))
-    boolean = replace(params, encoding="boolean", num_bits=1, num_hashes=1, num_cohorts=1 << 15)
+    boolean = params.replace(encoding="boolean", num_bits=1, num_hashes=1, num_cohorts=1 << 15)
     cases = ((short, params), (mapped, params), (Candidates([b"true", b"false"]), boolean))
     for candidates, own in cases:
         assert cached_positions(candidates, own, tmp_path) == (candidates, None)

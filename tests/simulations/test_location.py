@@ -8,16 +8,19 @@ import numpy as np
 import pytest
 
 from client_sdk.testing import FixedRandomness
+from decoder.places import places_of
 from rappor_core.errors import ParameterError
 from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.metrics_file import parse_metrics
 from rappor_core.params import RapporParams
-from simulations.geo_noise import planar_laplace
-from simulations.location import daily_places, read_trips, real_riders, resample, ways
+from simulations.geo_noise import planar_laplace, point_map
+from simulations.location import real_riders, total_variation
 from simulations.location_attacks import attack
-from simulations.location_budgets import compare_budgets
+from simulations.location_budgets import Crowd, compare_budgets, median, with_attacks
 from simulations.location_draws import capped, draw_memo, draw_window
 from simulations.location_fleet import Fix, run_fleet
+from simulations.location_trips import daily_places, read_trips, resample
+from simulations.location_ways import Way, ways
 from simulations.trackability import reports_in, track_findings, trackability_text
 
 START = datetime(2026, 1, 1, 9, tzinfo=UTC)
@@ -73,13 +76,21 @@ def test_the_cap_admits_what_comes_first() -> None:
 
 def test_riders_live_through_the_sdk(people: dict[str, list[Fix]]) -> None:
     by_name = {way.name: way for way in ways(4.0, 12)}
-    for name in ("memo, L-OSUE, 3 places", "memo, LOLOHA, 2 symbols", "once"):
+    for name in ("memo, L-OSUE, cap 3", "memo, LOLOHA, 2 symbols", "once"):
         result = real_riders(people, by_name[name], 12)
         assert result.spent_most <= result.lifetime + 1e-9 <= 4.0 + 1e-6
         assert result.reports == (150 if name == "once" else 450)
         assert 0 <= result.tv <= 1
+        assert 0 <= result.tv_cells <= 1
         assert result.map.shares.sum() == pytest.approx(1)
         assert result.memoised_most <= 3
+
+
+def test_riders_without_a_report_are_an_error() -> None:
+    nowhere = Way("window", "num_bits = 8\nnum_cohorts = 2\nmode = 'window'\nwindow = 1000\n"
+                  "max_reports = 1\nepsilon = 1\n")  # fmt: skip
+    with pytest.raises(ParameterError, match="any of 1 riders"):
+        real_riders({"1": [Fix(START, *PLACES[0])]}, nowhere, 10)
 
 
 def test_a_fleet_is_the_same_for_the_same_randomness(people: dict[str, list[Fix]]) -> None:
@@ -92,12 +103,58 @@ def test_a_fleet_is_the_same_for_the_same_randomness(people: dict[str, list[Fix]
 
 
 def test_crowds_spend_one_budget_in_every_way(people: dict[str, list[Fix]]) -> None:
-    results = compare_budgets(people, 4.0, 3_000, 4, 12, np.random.default_rng(1), crowd=100)
-    found = {result.way: result for result in results}
-    assert len(found) == 6
+    rng = np.random.default_rng(1)
+    several = [compare_budgets(people, 4.0, 3_000, 4, 12, rng) for _ in range(2)]
+    results = with_attacks([median(pair) for pair in zip(*several, strict=True)], 4.0, 12, rng, 100)
+    found = {(result.way, result.radius): result for result in results}
+    assert len(found) == 7 + 6 + 1
     assert all(result.lifetime <= 4.0 + 1e-6 for result in results)
-    assert found["splitting over time"].attacks is None
-    assert found["memo, LOLOHA, 2 symbols"].tv < found["splitting over time"].tv
+    split, symbols = found["splitting over time", None], found["memo, LOLOHA, 2 symbols", None]
+    assert split.attacks is None
+    assert len(symbols.attacks or []) == 3
+    assert symbols.errors.cells < split.errors.cells < found["a flat map", None].errors.cells
+    near, far = (found["planar Laplace, window", radius] for radius in (1_000.0, 60_000.0))
+    assert near.errors.cells < symbols.errors.cells < far.errors.cells
+    for result in results:
+        low, high = result.spread or (2, -2)
+        assert low <= result.errors.cells <= high
+        assert result.errors.all <= result.errors.capping + result.errors.noise + 1e-12
+
+
+def test_errors_tell_capping_from_noise() -> None:
+    """Of four people one is past the cap; the map says what devices say, or the truth."""
+    location = ways(4.0, 12)[0].metrics(12, "day").declared[0].location
+    assert location is not None
+    places = places_of([location])
+    other = len(places.finest) - 1
+    crowd = Crowd(np.array([[0], [0], [1], [2]]), places)
+    sent = np.array([[0], [0], [1], [other]])
+    told = crowd.errors(crowd.shares(sent, 0), sent, 0)
+    assert (told.all, told.capping, told.noise) == pytest.approx((0.25, 0.25, 0.0))
+    assert told.cells == pytest.approx(1 / 4)  # 2/3, 1/3 and 0 for 1/2, 1/4 and 1/4
+    assert told.capping_cells == told.cells
+    right = crowd.errors(crowd.shares(crowd.values, 0), sent, 0)
+    assert (right.cells, right.all, right.noise) == pytest.approx((0.0, 0.0, 0.25))
+
+
+def test_noisy_points_become_the_map_they_came_from() -> None:
+    """20,000 people in three of 25 cells, noise half a cell wide: within .03; and not without it.
+
+    Counting the noisy points by their nearest cell is further off by more than three times.
+    """
+    rng = np.random.default_rng(4)
+    centres = np.array([(x, y) for x in range(5) for y in range(5)], dtype=float) * 1_000
+    steps = (np.abs(centres[:, None] - centres[None]).sum(axis=2) == 1_000).astype(float)
+    laplacian = np.diag(steps.sum(axis=1)) - steps
+    truth = np.zeros(25)
+    truth[[0, 7, 18]] = 0.5, 0.3, 0.2
+    there = centres[rng.choice(25, 20_000, p=truth)]
+    points = there + np.stack(planar_laplace(20_000, 1 / 500, rng), axis=1)
+    found = point_map(points, centres, 1 / 500, laplacian)
+    nearest = np.linalg.norm(points[:, None] - centres, axis=2).argmin(axis=1)
+    naive = np.bincount(nearest, minlength=25) / 20_000
+    assert total_variation(found, truth) < 0.03
+    assert total_variation(naive, truth) > 3 * total_variation(found, truth)
 
 
 def test_trips_are_read_in_time_order(tmp_path: Path) -> None:
@@ -143,7 +200,7 @@ def test_attacks_know_a_guess_from_a_certainty() -> None:
 
 def test_metrics_that_can_be_followed_are_warned_of() -> None:
     table = ways(4.0, 30)
-    bloom, symbol, once = table[0], table[3], table[5]
+    bloom, symbol, once = table[0], table[4], table[6]
     rng = np.random.default_rng(0)
     (finding,) = track_findings(bloom.metrics(12, "day"), 6_400, rng)
     assert finding.metric == "riders"
@@ -155,7 +212,7 @@ def test_metrics_that_can_be_followed_are_warned_of() -> None:
 
 
 def test_reports_in_a_time() -> None:
-    memo, window, once = (ways(4.0, 30)[i].metrics(12, "day").declared[0] for i in (0, 4, 5))
+    memo, window, once = (ways(4.0, 30)[i].metrics(12, "day").declared[0] for i in (0, 5, 6))
     assert [reports_in(metric, 30) for metric in (memo, window, once)] == [30, 1, 1]
     assert not list(track_findings(parse_metrics(STRING), 1_000, np.random.default_rng(0)))
 

@@ -11,14 +11,14 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+from client_sdk.days import EPOCH_ORDINAL, period_number
 from client_sdk.device import MetricDevice
 from client_sdk.identity import cohort_of, derive, keyed_input, secret_check
 from client_sdk.memory_state import MemoryState
 from client_sdk.randomness import CoinPair
-from client_sdk.recorder import EPOCH_ORDINAL, Recorder, period_number
+from client_sdk.recorder import Recorder
 from client_sdk.testing import FixedRandomness
 from rappor_core.metrics_file import parse_metrics
-from rappor_core.report import bits_to_bytes
 
 HERE = Path(__file__).parent / "v1"
 SECRETS = [bytes(32), bytes(range(32)), b"\xff" * 32]
@@ -104,6 +104,11 @@ def cohorts() -> list[dict[str, Any]]:
     ]
 
 
+def hexed(bits: int, num_bits: int) -> str:
+    """Bit i is bit i % 8 of byte i // 8."""
+    return bits.to_bytes((num_bits + 7) // 8, "little").hex()
+
+
 def coins() -> list[dict[str, Any]]:
     source = FixedRandomness(1)
     rows = []
@@ -117,9 +122,9 @@ def coins() -> list[dict[str, Any]]:
                     "if_one": if_one,
                     "if_zero": if_zero,
                     "num_bits": num_bits,
-                    "bits": bits_to_bytes(bits, num_bits).hex(),
+                    "bits": hexed(bits, num_bits),
                     "random": random_bytes.hex(),
-                    "result": bits_to_bytes(pair.toss(bits, random_bytes), num_bits).hex(),
+                    "result": hexed(pair.toss(bits, random_bytes), num_bits),
                 }
             )
     return rows
@@ -161,8 +166,8 @@ def _report(metric: Any, secret: bytes, value: object) -> dict[str, Any]:
         "value": value,
         "params_id": device.params_id,
         "cohort": device.cohort,
-        "bloom_bits": bits_to_bytes(bits, num_bits).hex(),
-        "permanent_bits": bits_to_bytes(device.permanent_bits(bits), num_bits).hex(),
+        "bloom_bits": hexed(bits, num_bits),
+        "permanent_bits": hexed(device.permanent_bits(bits), num_bits),
         "ledger_digest": device.digest(bits).hex(),
         "random": drawn[0].hex(),
         "report_bits": report_bits.hex(),

@@ -17,6 +17,8 @@ from rappor_core.hashing import bloom_positions, mmh3_positions, normalise, valu
 from rappor_core.metrics_file import parse_metrics
 from rappor_core.params import RapporParams
 from rappor_core.report import Batch, Report
+from rappor_core.report_binary import encode_binary
+from rappor_core.report_json import encode_json
 
 HERE = Path(__file__).parent / "v1"
 VALUES = [
@@ -179,8 +181,8 @@ def batches() -> list[Batch]:
 
 
 def bad_batches() -> list[dict[str, str]]:
-    good = wire.encode_json(batches()[0]).decode()
-    packed = wire.encode_binary(batches()[0])
+    good = encode_json(batches()[0]).decode()
+    packed = encode_binary(batches()[0])
     day_at = packed.index(b"homepage") + 8 + 16
     json_cases = [
         ("not JSON", "hello", "not JSON"),
@@ -292,8 +294,7 @@ def _bad(name: str, body: bytes, content_type: str, message: str) -> dict[str, s
 
 def main() -> None:
     golden = [
-        {"json": wire.encode_json(b).decode(), "binary": wire.encode_binary(b).hex()}
-        for b in batches()
+        {"json": encode_json(b).decode(), "binary": encode_binary(b).hex()} for b in batches()
     ]
     files = {
         "hashing.json": hashing(),

@@ -1,0 +1,132 @@
+"""Processor time of `rappor density`: many windows and slots of one metric, whole job.
+
+Aggregates are drawn, written as files, and mapped by the command in a process of its own, from
+reading them to the table, CSV, Parquet, GeoJSON, PNG and HTML. Against it, in the same run: each
+window mapped alone, as if there were no others, without reading or writing.
+
+Usage: python benchmarks/density.py [--days 30] [--cells 32] [--encodings symbol-2,bloom-32]
+       [--alone 10]
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import date, timedelta
+from pathlib import Path
+
+import numpy as np
+
+from decoder.density import density, slot_places
+from decoder.places import places_of
+from rappor_core.aggregate import Aggregate
+from rappor_core.metrics_file import parse_metrics
+from simulations.draws import draw_aggregate
+
+DECLARED = """
+[metrics.places]
+kind = "location"
+description = "The usual place"
+owner = "maps@example.org"
+expires = 2099-12-31
+grid = "square"
+box = [42.0, -72.8, 42.5, -72.4]
+rows = {side}
+columns = {side}
+levels = [0]
+slots = ["night 0-5", "morning 5-10", "midday 10-15", "evening 15-20", "late 20-24"]
+mode = "memo"
+num_cohorts = 64
+epsilon_infinity = 3.0
+epsilon_one = 1.5
+{encoding}
+"""
+ENCODINGS = {
+    "symbol-2": 'encoding = "symbol"\nnum_symbols = 2',
+    "symbol-5": 'encoding = "symbol"\nnum_symbols = 5',
+    "bloom-8": 'num_bits = 8\nmechanism = "l-osue"\nmax_memoized_values = 3',
+    "bloom-32": 'num_bits = 32\nmechanism = "l-osue"\nmax_memoized_values = 3',
+}
+FIRST, REPORTS, SEED = date(2026, 10, 1), 100_000, 1
+
+
+def town(values: tuple[str, ...], slot: int) -> np.ndarray:
+    """Two quarters, which lie elsewhere in each slot; a twentieth is outside."""
+    at = np.array([[int(part) for part in value.split("-")[1:]] for value in values[:-1]])
+    side = at.max() + 1
+    centres = ((0.25 + 0.03 * slot, 0.25), (0.7, 0.6 - 0.03 * slot))
+    near = sum(np.exp(-((at / side - c) ** 2).sum(axis=1) / 0.03) for c in centres)
+    return np.append(0.95 * (near + 0.02) / (near + 0.02).sum(), 0.05)
+
+
+def drawn(encoding: str, side: int, days: int) -> Iterator[Aggregate]:
+    """One aggregate a slot and day."""
+    rng = np.random.default_rng(SEED)
+    text = DECLARED.format(side=side, encoding=ENCODINGS[encoding])
+    for slot, metric in enumerate(parse_metrics(text).parts("places")):
+        assert metric.location is not None
+        values = places_of([metric.location]).finest
+        for number in range(days):
+            shares, day = town(values, slot), FIRST + timedelta(days=number)
+            one, _ = draw_aggregate(list(values), shares, REPORTS, metric.params, rng, metric.name)
+            yield replace(one, definition=metric.to_dict(), params_id=metric.params_id,
+                          first_day=day, last_day=day)  # fmt: skip
+
+
+def job(aggregates: list[Aggregate]) -> float:
+    """Seconds of processor time, user and system, of the command."""
+    with tempfile.TemporaryDirectory() as folder:
+        files = []
+        for number, one in enumerate(aggregates):
+            path = Path(folder, f"{number}.json")
+            path.write_text(one.to_json())
+            files += ["--aggregate", str(path)]
+        before = _children()
+        command = [sys.executable, "-m", "rappor_cli", "density", "places", *files]
+        subprocess.run([*command, "-o", folder], check=True, stdout=subprocess.DEVNULL)
+        return _children() - before
+
+
+def _children() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def alone(aggregates: list[Aggregate]) -> list[float]:
+    """Seconds of processor time of each window by itself."""
+    places, times = slot_places(aggregates[:1]), []
+    for one in aggregates:
+        start = time.process_time()
+        density([one], places=places)
+        times.append(time.process_time() - start)
+    return times
+
+
+def main() -> None:
+    """Print, for each encoding, the job and the ratio to its windows one by one."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--days", type=int, default=30)
+    parser.add_argument("--cells", type=int, default=32, help="rows and columns of the grid")
+    parser.add_argument("--encodings", default="symbol-2,bloom-32")
+    parser.add_argument("--alone", type=int, default=10, help="windows mapped one by one")
+    options = parser.parse_args()
+    for encoding in options.encodings.split(","):
+        aggregates = list(drawn(encoding, options.cells, options.days))
+        whole = job(aggregates)
+        times = alone(aggregates[: options.alone])
+        each = statistics.median(times)
+        print(f"{encoding}: {options.cells**2:,} cells, 64 cohorts, {len(aggregates)} maps: "
+              f"{whole:.1f} s of processor time; one by one {each:.3f} s a map "
+              f"({min(times):.3f} to {max(times):.3f}), "
+              f"{each * len(aggregates) / whole:.1f} times the whole job", flush=True)  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,43 @@
+"""Days since 1970-01-01, UTC or local as the caller has it, and the periods that they are in."""
+
+from __future__ import annotations
+
+from datetime import date
+
+SECONDS_A_DAY = 86_400
+EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
+PERIOD_DAYS = {"day": 1, "week": 7, "month": 28}  # the shortest that each can be
+MEAN_DAYS = {"day": 1.0, "week": 7.0, "month": 30.436875}
+
+
+def date_of(day: int) -> date:
+    """The date of a day since 1970-01-01."""
+    return date.fromordinal(day + EPOCH_ORDINAL)
+
+
+def day_of(date_: date) -> int:
+    """The inverse of `date_of`."""
+    return date_.toordinal() - EPOCH_ORDINAL
+
+
+def period_number(period: str, day: int) -> int:
+    """Which period a day is in: days, weeks from Monday, or months, counted from a fixed start.
+
+    day: since 1970-01-01, UTC, 0 or more as every real clock says.
+    """
+    if period == "day":
+        return day
+    if period == "week":
+        return (day + EPOCH_ORDINAL - 1) // 7
+    date_ = date_of(day)
+    return date_.year * 12 + date_.month - 1
+
+
+def last_day(period: str, number: int) -> int:
+    """The last day of a period, since 1970-01-01; the inverse of `period_number`."""
+    if period == "day":
+        return number
+    if period == "week":
+        return number * 7 + 7 - EPOCH_ORDINAL
+    year, month = divmod(number + 1, 12)
+    return day_of(date(year, month + 1, 1)) - 1

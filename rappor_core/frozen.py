@@ -1,0 +1,70 @@
+"""`Frozen`: records that cannot change, at a fraction of what `dataclasses` costs at import.
+
+`dataclasses` loads `inspect` and compiles each class from text; that was the largest part of what
+importing the client cost.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, NoReturn, Self, dataclass_transform
+
+
+@dataclass_transform(frozen_default=True)
+class Frozen:
+    """Fields are the annotated names, in order, given by position or by name; some have defaults.
+
+    Equal and hashed by value. A class checks its fields in `__post_init__`.
+    """
+
+    field_names: ClassVar[tuple[str, ...]] = ()
+
+    def __init_subclass__(cls) -> None:
+        """Read the fields off the annotations."""
+        cls.field_names += tuple(cls.__annotations__)
+
+    def __init__(self, *values: Any, **named: Any) -> None:
+        """Raises TypeError for fields that are missing, unknown, or given twice."""
+        fields = self.field_names
+        given = dict(zip(fields, values, strict=False))
+        wrong = [*values[len(fields) :], *(named.keys() - fields), *(named.keys() & given.keys())]
+        given |= named
+        wrong += [name for name in fields if name not in given and not hasattr(self, name)]
+        if wrong:
+            kind = type(self).__name__
+            raise TypeError(f"{kind} has the fields {', '.join(fields)}; wrong or missing: {wrong}")
+        self.__dict__.update((name, given.get(name, getattr(self, name, None))) for name in fields)
+        self.__post_init__()
+
+    def __post_init__(self) -> None:
+        """Check the fields, where a class has something to check."""
+
+    def replace(self, **changes: Any) -> Self:
+        """Make a copy with some fields changed; it is checked as a new one is."""
+        return type(self)(**{**self.to_fields(), **changes})
+
+    def to_fields(self) -> dict[str, Any]:
+        """The fields by name, in order."""
+        return {name: self.__dict__[name] for name in self.field_names}
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        """Refuse."""
+        raise AttributeError(f"{type(self).__name__} is frozen; use replace({name}=...) for a copy")
+
+    def __delattr__(self, name: str) -> NoReturn:
+        """Refuse."""
+        raise AttributeError(f"{type(self).__name__} is frozen; {name} stays")
+
+    def __eq__(self, other: object) -> bool:
+        """Compare by type and fields."""
+        if type(other) is not type(self):
+            return NotImplemented
+        return self.to_fields() == other.to_fields()
+
+    def __hash__(self) -> int:
+        """Hash the fields, all of which must be hashable."""
+        return hash(tuple(self.to_fields().values()))
+
+    def __repr__(self) -> str:
+        """Write every field."""
+        shown = ", ".join(f"{name}={value!r}" for name, value in self.to_fields().items())
+        return f"{type(self).__name__}({shown})"

@@ -1,0 +1,76 @@
+"""What a reviewer should know before a `metrics.toml` ships. Not needed on a device."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date
+from typing import Literal
+
+from rappor_core.metrics import Metric
+from rappor_core.metrics_file import MetricsFile
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that `rappor metrics check` has to say about one metric."""
+
+    level: Literal["error", "warning"]
+    metric: str
+    message: str
+
+
+def check_metrics(
+    file: MetricsFile, *, today: date, population: int | None = None
+) -> Iterator[Finding]:
+    """What a reviewer should know before the file ships.
+
+    population: number of devices expected to report, for the warnings about tracking.
+    """
+    if file.budget is None:
+        yield Finding(
+            "warning", "", "no `budget` at the top: no bound over all metrics of a device"
+        )
+    for metric in file.declared:
+        if metric.expires < today:
+            yield Finding("error", metric.base_name, f"expired on {metric.expires}")
+        if math.isinf(metric.params.epsilon_infinity):
+            yield Finding(
+                "warning",
+                metric.base_name,
+                f"no permanent response: {metric.max_reports} reports cost up to epsilon "
+                f"{metric.lifetime_epsilon:.2f}; the bound is the count of reports alone",
+            )
+        if population is not None:
+            yield from _tracking(metric, population)
+
+
+def _tracking(metric: Metric, population: int) -> Iterator[Finding]:
+    """Warn where a device's permanent response would single it out in its cohort.
+
+    The instantaneous noise averages out over reports, so in the end an observer who can link some
+    reports knows the permanent bits: k bits of entropy H(q1) each, against the crowd of a cohort.
+    """
+    crowd = population / metric.params.num_cohorts
+    if crowd < 1_000:
+        yield Finding(
+            "warning",
+            metric.base_name,
+            f"about {crowd:.0f} devices in each of {metric.params.num_cohorts} cohorts: "
+            "the cohort, which is public, narrows the crowd; use fewer cohorts",
+        )
+    if metric.kind == "location":
+        return  # `rappor metrics check` runs the attack itself
+    lie = metric.params.mechanism.q1 / (1 << 16)
+    entropy = -lie * math.log2(lie) - (1 - lie) * math.log2(1 - lie) if 0 < lie < 1 else 0.0
+    pattern = metric.params.num_bits * entropy
+    if pattern > math.log2(max(crowd, 2)):
+        yield Finding(
+            "warning",
+            metric.base_name,
+            f"a permanent response of {metric.params.num_bits} bits carries about {pattern:.0f} "
+            f"bits that tell devices apart, and a cohort of {crowd:.0f} needs only "
+            f"{math.log2(max(crowd, 2)):.0f}: long series of reports could be linked; use fewer "
+            "bits, or fewer reports",
+        )

@@ -1,0 +1,116 @@
+"""A batch in binary, for volume: a run of reports alike in all but cohort and bits is one group."""
+
+from __future__ import annotations
+
+import struct
+from datetime import date, timedelta
+from itertools import groupby
+from typing import Any
+
+from rappor_core.errors import WireFormatError
+from rappor_core.report import (
+    EPOCH,
+    MAX_REPORT_BYTES,
+    MAX_REPORTS,
+    WIRE_VERSION,
+    Batch,
+    GroupedBatch,
+    Report,
+    ReportGroup,
+    check_count,
+    check_metric,
+    check_version,
+)
+
+BINARY_MAGIC = b"RAPR"
+_HEADER = struct.Struct(">4sB16sH")  # magic, version, batch id, number of groups
+_GROUP = struct.Struct(">16sIHI")  # params_id, day, bytes of bits, number of reports
+_COHORT = struct.Struct(">H")
+
+
+def encode_binary(batch: Batch) -> bytes:
+    """Write a batch as bytes; a run of reports alike in all but cohort and bits is one group.
+
+    Raises WireFormatError for a batch that no decoder would take.
+    """
+    try:
+        return _packed(batch)
+    except (struct.error, ValueError, OverflowError) as error:
+        raise WireFormatError(f"the batch does not fit the binary form: {error}") from error
+
+
+def _packed(batch: Batch) -> bytes:
+    groups = [(key, list(run)) for key, run in groupby(batch.reports, _group_key)]
+    parts = [_HEADER.pack(BINARY_MAGIC, WIRE_VERSION, bytes.fromhex(batch.batch_id), len(groups))]
+    for (metric, params_id, day, num_bytes), run in groups:
+        name = metric.encode()
+        parts.append(bytes([len(name)]) + name)
+        days = (day - EPOCH).days
+        parts.append(_GROUP.pack(bytes.fromhex(params_id), days, num_bytes, len(run)))
+        parts.extend(_COHORT.pack(report.cohort) + report.bits for report in run)
+    return b"".join(parts)
+
+
+def decode_binary(body: bytes, *, max_reports: int = MAX_REPORTS) -> GroupedBatch:
+    """Read a batch. Raises WireFormatError for anything that is not exactly one."""
+    magic, version, batch_id, num_groups = _unpack(_HEADER, body, 0)
+    if magic != BINARY_MAGIC:
+        raise WireFormatError(f"the body starts with {magic!r}, not {BINARY_MAGIC!r}")
+    check_version(version)
+    groups: list[ReportGroup] = []
+    offset, total = _HEADER.size, 0
+    for _ in range(num_groups):
+        group, offset = _read_group(body, offset, max_reports - total)
+        groups.append(group)
+        total += len(group.rows)
+    if offset != len(body):
+        raise WireFormatError(f"{len(body) - offset} bytes follow the last group")
+    check_count(total, max_reports)
+    return GroupedBatch(batch_id.hex(), tuple(groups), total)
+
+
+def _read_group(body: bytes, offset: int, max_reports: int) -> tuple[ReportGroup, int]:
+    """The group at `offset`, and where the next one starts."""
+    name_end = offset + 1 + _byte_at(body, offset)
+    metric = check_metric(_utf8(body[offset + 1 : name_end]))
+    params_id, days, num_bytes, count = _unpack(_GROUP, body, name_end)
+    start = name_end + _GROUP.size
+    end = start + (_COHORT.size + num_bytes) * count
+    if count == 0 or not 1 <= num_bytes <= MAX_REPORT_BYTES:
+        raise WireFormatError(f"a group of {count} reports of {num_bytes} bytes of bits")
+    check_count(count, max_reports)
+    if end > len(body):
+        raise WireFormatError(f"the body ends {end - len(body)} bytes early")
+    rows = list(struct.iter_unpack(f">H{num_bytes}s", body[start:end]))
+    return ReportGroup(metric, params_id.hex(), _day_from_number(days), num_bytes, rows), end
+
+
+def _group_key(report: Report) -> tuple[str, str, date, int]:
+    return report.metric, report.params_id, report.day, len(report.bits)
+
+
+def _day_from_number(days: int) -> date:
+    try:
+        return EPOCH + timedelta(days=days)
+    except OverflowError:
+        raise WireFormatError(f"day {days} since 1970-01-01 is after the year 9999") from None
+
+
+def _unpack(layout: struct.Struct, body: bytes, offset: int) -> tuple[Any, ...]:
+    try:
+        return layout.unpack_from(body, offset)
+    except struct.error:
+        raise WireFormatError(f"the body ends early, at byte {len(body)}") from None
+
+
+def _byte_at(body: bytes, offset: int) -> int:
+    if offset >= len(body):
+        raise WireFormatError(f"the body ends early, at byte {len(body)}")
+    return body[offset]
+
+
+def _utf8(data: bytes) -> str:
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        raise WireFormatError("a metric name is not valid UTF-8") from None

@@ -1,0 +1,132 @@
+"""A batch as JSON, for any client that speaks HTTP."""
+
+from __future__ import annotations
+
+import binascii
+import json
+import re
+from datetime import date
+from typing import Any
+
+from rappor_core.errors import WireFormatError, shown
+from rappor_core.report import (
+    EPOCH,
+    MAX_REPORT_BYTES,
+    MAX_REPORTS,
+    WIRE_VERSION,
+    Batch,
+    GroupedBatch,
+    Report,
+    ReportGroup,
+    check_count,
+    check_hex_128,
+    check_metric,
+    check_version,
+)
+from rappor_core.strict_json import parse_strict_json
+
+MAX_BASE64_CHARACTERS = 4 * -(-MAX_REPORT_BYTES // 3)
+
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
+_BATCH_FIELDS = {"version", "batch_id", "reports"}
+_REPORT_FIELDS = {"metric", "params_id", "cohort", "day", "bits"}
+
+
+def encode_json(batch: Batch) -> bytes:
+    """Write a batch as compact JSON, UTF-8."""
+    reports = [report_fields(report) for report in batch.reports]
+    document = {"version": WIRE_VERSION, "batch_id": batch.batch_id, "reports": reports}
+    return json.dumps(document, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def report_fields(report: Report) -> dict[str, Any]:
+    """A report as it stands in a batch."""
+    return {
+        "metric": report.metric,
+        "params_id": report.params_id,
+        "cohort": report.cohort,
+        "day": report.day.isoformat(),
+        "bits": binascii.b2a_base64(report.bits, newline=False).decode("ascii"),
+    }
+
+
+def decode_json(body: bytes, *, max_reports: int = MAX_REPORTS) -> GroupedBatch:
+    """Read a batch; what a run of reports shares is checked once.
+
+    Raises WireFormatError for anything that is not exactly one.
+    """
+    document = parse_strict_json(body)
+    _check_fields("the batch", document, _BATCH_FIELDS)
+    check_version(document["version"])
+    batch_id = check_hex_128("batch_id", document["batch_id"])
+    reports = document["reports"]
+    if type(reports) is not list:
+        raise WireFormatError("reports is not a list")
+    check_count(len(reports), max_reports)
+    groups: list[ReportGroup] = []
+    shared: tuple[Any, ...] = ()
+    rows: list[tuple[int, bytes]] = []
+    for index, fields in enumerate(reports):
+        if type(fields) is not dict or fields.keys() != _REPORT_FIELDS:
+            _check_fields(f"report {index}", fields, _REPORT_FIELDS)
+        cohort, bits = fields["cohort"], _bits_from_text(index, fields["bits"])
+        if type(cohort) is not int or not 0 <= cohort < 1 << 16:
+            where = f"report {index}: cohort {shown(cohort)}"
+            raise WireFormatError(f"{where} is not an integer in [0, 65535]")
+        key = (fields["metric"], fields["params_id"], fields["day"], len(bits))
+        if key != shared:
+            shared, rows = key, []
+            groups.append(_group_from_json(index, fields, len(bits), rows))
+        rows.append((cohort, bits))
+    return GroupedBatch(batch_id, tuple(groups), len(reports))
+
+
+def _group_from_json(
+    index: int, fields: dict[str, Any], num_bytes: int, rows: list[tuple[int, bytes]]
+) -> ReportGroup:
+    """A new group, filled by the caller, from the report that begins it."""
+    where = f"report {index}"
+    return ReportGroup(
+        metric=check_metric(fields["metric"]),
+        params_id=check_hex_128(f"{where}: params_id", fields["params_id"]),
+        day=day_from_text(where, fields["day"]),
+        num_bytes=num_bytes,
+        rows=rows,
+    )
+
+
+def _bits_from_text(index: int, text: Any) -> bytes:
+    try:
+        if type(text) is not str or not 1 <= len(text) <= MAX_BASE64_CHARACTERS:
+            raise ValueError
+        bits = binascii.a2b_base64(text, strict_mode=True)
+        if binascii.b2a_base64(bits, newline=False) != text.encode("ascii"):
+            raise ValueError  # spare bits that are not zero
+    except (ValueError, binascii.Error):
+        raise WireFormatError(
+            f"report {index}: bits {shown(text)} is not base64 of 1 to {MAX_REPORT_BYTES} bytes"
+        ) from None
+    return bits
+
+
+def day_from_text(where: str, text: Any) -> date:
+    """A date from 1970 on. where: for the message. Raises WireFormatError."""
+    try:
+        if type(text) is not str or not _DAY.fullmatch(text):
+            raise ValueError
+        day = date.fromisoformat(text)
+        if day < EPOCH:
+            raise ValueError
+    except ValueError:
+        raise WireFormatError(
+            f"{where}: day {shown(text)} is not a date YYYY-MM-DD from 1970 on"
+        ) from None
+    return day
+
+
+def _check_fields(where: str, fields: Any, expected: set[str]) -> None:
+    if type(fields) is not dict:
+        raise WireFormatError(f"{where} is not a JSON object")
+    if fields.keys() != expected:
+        wrong = [shown(name) for name in sorted(fields.keys() ^ expected)[:5]]
+        raise WireFormatError(f"{where} has missing or unknown fields: {', '.join(wrong)}")

@@ -1,0 +1,25 @@
+"""Reading a batch in either form."""
+
+from __future__ import annotations
+
+from rappor_core.errors import WireFormatError
+from rappor_core.report import (
+    BINARY_CONTENT_TYPE,
+    JSON_CONTENT_TYPE,
+    MAX_REPORTS,
+    GroupedBatch,
+)
+from rappor_core.report_binary import decode_binary
+from rappor_core.report_json import decode_json
+
+
+def decode_batch(body: bytes, content_type: str, *, max_reports: int = MAX_REPORTS) -> GroupedBatch:
+    """Read a batch in the form that its content type names. Raises WireFormatError."""
+    if content_type == BINARY_CONTENT_TYPE:
+        return decode_binary(body, max_reports=max_reports)
+    if content_type == JSON_CONTENT_TYPE:
+        return decode_json(body, max_reports=max_reports)
+    raise WireFormatError(
+        f"content type {content_type[:80]!r} is neither {JSON_CONTENT_TYPE} "
+        f"nor {BINARY_CONTENT_TYPE}"
+    )

@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import pickle
+from copy import deepcopy
+
+import pytest
+
+from rappor_core.frozen import Frozen
+
+
+class Pair(Frozen):
+    first: int
+    second: int = 2
+
+    def __post_init__(self) -> None:
+        if self.first == self.second:
+            raise ValueError("equal")
+
+
+class Triple(Pair):
+    third: str = "x"
+
+
+def test_fields_by_position_by_name_and_by_default() -> None:
+    assert Pair(1).to_fields() == Pair(1, 2).to_fields() == {"first": 1, "second": 2}
+    assert Pair(second=5, first=3).to_fields() == {"first": 3, "second": 5}
+    assert Triple(1, third="y").to_fields() == {"first": 1, "second": 2, "third": "y"}
+    assert repr(Pair(1)) == "Pair(first=1, second=2)"
+
+
+@pytest.mark.parametrize(
+    ("values", "named", "wrong"),
+    [
+        ((), {}, "first"),
+        ((1, 3, 4), {}, "4"),
+        ((1,), {"first": 3}, "first"),
+        ((1,), {"fourth": 3}, "fourth"),
+    ],
+)
+def test_wrong_fields_are_named(values: tuple[int, ...], named: dict[str, int], wrong: str) -> None:
+    with pytest.raises(TypeError, match=rf"first, second; wrong or missing: .*{wrong}"):
+        Pair(*values, **named)
+
+
+def test_equal_by_type_and_value() -> None:
+    assert Pair(1) == Pair(1, 2)
+    assert hash(Pair(1)) == hash(Pair(1, 2))
+    assert Pair(1) != Pair(3)
+    assert Pair(1) != Triple(1)
+    assert Pair(1) != (1, 2)
+
+
+def test_nothing_can_be_changed_but_a_copy_can_which_is_checked() -> None:
+    pair = Pair(1)
+    with pytest.raises(AttributeError, match=r"replace\(first=\.\.\.\)"):
+        pair.first = 3  # type: ignore[misc]
+    with pytest.raises(AttributeError, match="first stays"):
+        del pair.first
+    assert pair.replace(first=4) == Pair(4)
+    with pytest.raises(ValueError, match="equal"):
+        pair.replace(first=2)
+    assert pair == Pair(1)
+
+
+def test_copies_and_pickles() -> None:
+    assert deepcopy(Triple(1)) == pickle.loads(pickle.dumps(Triple(1))) == Triple(1)
