@@ -47,6 +47,7 @@ FULL_FIT_PER_ROW = 4  # candidates a row up to which all take part in the fit
 FULL_FIT_ROWS = 1536  # rows up to which a fit in the space of the rows is quick
 WORTH_LEAVING_OUT = 1.0  # a z-score below which a site hardly shapes the residual
 FEW_ROWS = 128  # up to which the others are fitted again without each such candidate
+FEW_CANDIDATES = 256  # up to which that takes seconds
 REFIT_ITERATIONS = 40
 STAGE, REFIT_STAGE = "rounds of the fit", "fits without a candidate"
 REFIT_TOLERANCE = 0.1  # of a z-score
@@ -76,7 +77,8 @@ class Question:
     @property
     def few_rows(self) -> bool:
         """Whether fits without each candidate in turn are affordable."""
-        return self.full and self.centred.size <= FEW_ROWS
+        few = self.centred.size <= FEW_ROWS and len(self.positions) <= FEW_CANDIDATES
+        return self.full and few
 
     @property
     def full(self) -> bool:
