@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import socket
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from contextlib import asynccontextmanager
@@ -134,7 +135,8 @@ def main() -> None:
     settings = load_settings()
     app: Any = {"plain": plain, "bare": bare}[sys.argv[1]](settings)
     lifespan = "on" if sys.argv[1] == "plain" else "off"
-    uvicorn.run(app, port=settings.port, access_log=False, log_level="warning", lifespan=lifespan)
+    config = uvicorn.Config(app, access_log=False, log_level="warning", lifespan=lifespan)
+    uvicorn.Server(config).run(sockets=[socket.socket(fileno=settings.listen_fd)])
 
 
 if __name__ == "__main__":

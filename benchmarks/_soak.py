@@ -31,7 +31,8 @@ from rappor_core.report import BINARY_CONTENT_TYPE, Report, make_batch
 from rappor_core.report_binary import encode_binary
 
 sys.path.insert(0, str(Path(__file__).parent))
-from collect import metric, server
+from _collect_load import metric
+from _collect_servers import server
 
 REPORTS = 20
 CONNECTIONS = 16
@@ -53,11 +54,11 @@ class Score:
     invalid: int = 0
     retried: int = 0
     failures: list[str] = field(default_factory=list)
-    restarts: list[float] = field(default_factory=list)
+    quiet_until: float = 0.0  # until then a 503 is no failure: the database was restarted
 
     def in_restart(self) -> bool:
         """Whether the database is being, or was just, restarted."""
-        return any(-0.5 < time.monotonic() - at < RESTART_GRACE for at in self.restarts)
+        return time.monotonic() < self.quiet_until
 
 
 class Soaker:
@@ -158,10 +159,10 @@ def own_postgresql(folder: Path) -> Iterator[tuple[Any, str]]:
 
 async def restart(instance: Any, score: Score) -> None:
     """Stop the database and start it again, noting the time that it was away."""
-    score.restarts.append(time.monotonic())
+    score.quiet_until = float("inf")
     await asyncio.to_thread(instance.stop)
     await asyncio.to_thread(instance.start)
-    score.restarts[-1] = time.monotonic()
+    score.quiet_until = time.monotonic() + RESTART_GRACE
 
 
 async def soak(

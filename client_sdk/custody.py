@@ -114,7 +114,9 @@ class StateDirectory:
             if os.stat(self.path).st_mode & 0o077:
                 os.chmod(self.path, 0o700)
         except OSError as error:
-            raise StateError(f"{self.path} cannot be used: {error}") from error
+            raise StateError(
+                f"{self.path} cannot be used: {error}; it is tried again every minute"
+            ) from error
 
     def _check(self, state: SqliteState) -> None:
         """Compare the state with itself and with the witness. Raises StateError."""

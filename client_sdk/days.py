@@ -7,6 +7,7 @@ from datetime import date
 SECONDS_A_DAY = 86_400
 EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
 PERIOD_DAYS = {"day": 1, "week": 7, "month": 28}  # the shortest that each can be
+MEAN_DAYS = {"day": 1.0, "week": 7.0, "month": 30.436875}
 
 
 def date_of(day: int) -> date:

@@ -35,7 +35,10 @@ class Encoder:
     ) -> None:
         """Raises ParameterError for a secret that has not 32 bytes."""
         if len(secret) != SECRET_BYTES:
-            raise ParameterError(f"a secret has {SECRET_BYTES} bytes, not {len(secret)}")
+            raise ParameterError(
+                f"a secret has {SECRET_BYTES} bytes, not {len(secret)}: make it with "
+                "new_secret(system_randomness), once for a device"
+            )
         self._metrics = metrics
         self._secret = secret
         self._randomness = randomness

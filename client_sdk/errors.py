@@ -27,8 +27,11 @@ class UnknownMetricError(ClientError, KeyError):
 
     def __init__(self, name: str, known: Iterable[str]) -> None:
         """Say which names there are."""
-        names = ", ".join(sorted(known)) or "none"
-        super().__init__(f"metric {name!r} is not declared; declared are {names}")
+        names = sorted(known)
+        message = f"metric {name!r} is not declared; declared are {', '.join(names) or 'none'}"
+        if any(one.startswith(f"{name}/") for one in names):
+            message = f"metric {name!r} is of places: use record_location, or record_trip for pairs"
+        super().__init__(message)
 
     def __str__(self) -> str:
         """The message alone (KeyError would quote it)."""

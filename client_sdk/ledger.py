@@ -44,9 +44,9 @@ class Promise(Frozen):
             metric.params.epsilon_infinity,
             metric.params.epsilon_one,
             metric.lifetime_epsilon,
-            metric.max_memoized_values,
+            metric.max_permanent_responses,
             math.inf if metric.max_reports is None else metric.max_reports,
-            metric.max_reports_per_period / PERIOD_DAYS[metric.period],
+            _reports_in_a_period(metric) / PERIOD_DAYS[metric.period],
         )
 
     def weaker_than(self, first: Promise) -> list[str]:
@@ -131,7 +131,7 @@ class Ledger:
         if line is None:
             return False  # the state was wiped since the promise was entered
         used = line.past_values + len(entries)
-        if used + number > min(metric.max_memoized_values, self._level.max_values):
+        if used + number > min(metric.max_permanent_responses, self._level.max_values):
             return False
         others = sum(
             committed(other, self._state.entries(other.name))
@@ -140,6 +140,14 @@ class Ledger:
         )
         extra = [Entry(name, b"", "", cost)] * number
         return others + committed(line, entries + extra) <= self._budget * ROUNDING
+
+
+def _reports_in_a_period(metric: Metric) -> float:
+    """At most, by the declared name: of a location, one a slot, or one in a window."""
+    if metric.location is None:
+        return metric.max_reports_per_period
+    slots, window = len(metric.location.slots), metric.location.window
+    return slots if metric.location.mode == "memo" else 1 / max(window, 1)
 
 
 def committed(line: Line, entries: Iterable[Entry]) -> float:

@@ -14,6 +14,7 @@ from client_sdk.local_time import Moment, moment_at, moment_of
 from client_sdk.recorder import Recorder
 from client_sdk.state import State
 from client_sdk.visits import Visits
+from rappor_core.errors import ValueRefusedError
 from rappor_core.metrics_file import MetricsFile
 
 SAVE_SECONDS = 5.0  # at most so much of the time spent somewhere is lost with a killed process
@@ -92,8 +93,10 @@ class LocationRecorder:
     def _of(self, name: str) -> Visits:
         visits = self._visits.get(name)
         if visits is None:
+            if name in self._metrics.metrics:
+                raise ValueRefusedError(f"metric {name!r} is not of kind 'location': use record")
             if name not in self._names:
-                raise UnknownMetricError(name, dict.fromkeys(self._names))
+                raise UnknownMetricError(name, self._names)
             secret = self._state.identity().secret
             if secret is None:
                 raise StateChangedError("the state holds no secret: the person does not consent")

@@ -63,19 +63,22 @@ class MemoryState:
         """See `State`."""
         return self._sources.setdefault(source, len(self._sources))
 
-    def add_report(self, draft: Draft, metric: str, limits: Limits) -> Stored:
+    def add_report(self, draft: Draft, limits: Limits) -> Stored:
         """See `State`."""
-        bounds = {limits.period: limits.most}
+        bounds = {(limits.name, limits.period): limits.most}
         if limits.most_ever is not None:
-            bounds[LIFE] = limits.most_ever
-        counts = {period: self._periods.get((metric, period), 0) for period in bounds}
-        if any(counts[period] >= most for period, most in bounds.items()):
+            bounds[limits.line, LIFE] = limits.most_ever
+        counts = {key: self._periods.get(key, 0) for key in bounds}
+        near = range(max(limits.period - limits.apart, 0), limits.period + limits.apart + 1)
+        if any(counts[key] >= most for key, most in bounds.items()) or (
+            limits.apart and any((limits.name, period) in self._periods for period in near)
+        ):
             return "full"
         entry = self._entries.get(draft.digest)
         if entry is None:
             return "not_memoised"
-        for period, count in counts.items():
-            self._periods[metric, period] = count + 1
+        for key, count in counts.items():
+            self._periods[key] = count + 1
         self._entries[draft.digest] = entry._replace(reports=entry.reports + 1)
         self._queue.append(draft)
         return "queued"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-from client_sdk.days import SECONDS_A_DAY, day_of, last_day, period_number
+from client_sdk.days import MEAN_DAYS, SECONDS_A_DAY, day_of, last_day, period_number
 from client_sdk.device import MetricDevice
 from client_sdk.errors import StateChangedError, UnknownMetricError
 from client_sdk.ledger import Ledger
@@ -107,7 +107,7 @@ class Recorder:
     def _store(self, way: Way, bits: int, day: int) -> Stored:
         device = way.device
         draft = Draft(way.source, device.digest(bits), day, device.report_bits(bits))
-        return self._state.add_report(draft, device.metric.name, way.limits(day))
+        return self._state.add_report(draft, way.limits(day))
 
     def _admit(self, way: Way, bits: int) -> int | None:
         """Ask the ledger about a value that it may not know; remember an answer that is final."""
@@ -167,7 +167,7 @@ class Way:
         self.fallback = 0
         self.last_day = day_of(device.metric.expires)
         self._per_period = per_period
-        self._limits = Limits(0, 0, None)
+        self._limits = Limits("", 0, 0, "", None)
         self._limits_day: int | None = None
 
     def replaced(self, bits: int) -> int:
@@ -177,10 +177,18 @@ class Way:
         return self.fallback
 
     def limits(self, day: int) -> Limits:
-        """Limits on the number of reports, for a day."""
+        """Limits on the number of reports, for a day: of its period, and for life.
+
+        What bounds a life is counted by the declared name, so that new slots or levels do not
+        start anew; so is the one report in a window.
+        """
         if day != self._limits_day:
-            metric = self.device.metric
-            period = period_number(metric.period, day)
-            self._limits = Limits(period, self._per_period, metric.max_reports)
+            metric, line = self.device.metric, self.device.line
+            name, period = metric.name, period_number(metric.period, day)
+            apart, place = 0, metric.location
+            if place is not None and place.mode == "window":  # in days: periods may be redeclared
+                name, period = line, day
+                apart = int((place.window - 0.5) * MEAN_DAYS[metric.period])
             self._limits_day = day
+            self._limits = Limits(name, period, self._per_period, line, metric.max_reports, apart)
         return self._limits

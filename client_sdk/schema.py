@@ -61,15 +61,16 @@ MIGRATIONS = (
 # One statement records a report: counted in its period and for life, queued, or nothing at all.
 # most_ever: NULL where nothing limits a metric's reports for life, which are period -1.
 RECORDING = """
+    PRAGMA temp_store = MEMORY;
     CREATE TEMP VIEW recording AS SELECT
-        '' AS metric, 0 AS step, 0 AS period, 0 AS most, 0 AS most_ever,
+        0 AS step, '' AS name, 0 AS period, 0 AS most, '' AS line, 0 AS most_ever,
         0 AS source, x'' AS digest, 0 AS day, x'' AS bits;
     CREATE TEMP TRIGGER record INSTEAD OF INSERT ON recording BEGIN
-        INSERT INTO periods SELECT NEW.metric, NEW.period, NEW.step WHERE NEW.step > 0
+        INSERT INTO periods SELECT NEW.name, NEW.period, NEW.step WHERE NEW.step > 0
             ON CONFLICT DO UPDATE SET reports = reports + NEW.step
             WHERE reports + NEW.step <= NEW.most;
         SELECT RAISE(ABORT, 'full') WHERE NEW.step > 0 AND changes() = 0;
-        INSERT INTO periods SELECT NEW.metric, -1, 1 WHERE NEW.most_ever IS NOT NULL
+        INSERT INTO periods SELECT NEW.line, -1, 1 WHERE NEW.most_ever IS NOT NULL
             ON CONFLICT DO UPDATE SET reports = reports + 1 WHERE reports < NEW.most_ever;
         SELECT RAISE(ABORT, 'full') WHERE NEW.most_ever IS NOT NULL AND changes() = 0;
         INSERT INTO queue (source, entry, day, bits)
@@ -204,7 +205,7 @@ def _unusable(path: str, error: Exception) -> StateError:
     """Whether the file itself is bad, or the place where it lies."""
     if isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError):
         return _damaged(path, str(error))
-    return StateError(f"{path} cannot be used: {error}")
+    return StateError(f"{path} cannot be used: {error}; it is tried again every minute")
 
 
 def _damaged(path: str, found: str) -> StateError:

@@ -19,7 +19,8 @@ from client_sdk.schema import connect
 from client_sdk.state import LIFE, Draft, Entry, Identity, Limits, Line, Source, Stored
 from client_sdk.witness import Seen, Witness
 
-RECORD = "INSERT INTO recording VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"  # see `schema.RECORDING`
+RECORD = "INSERT INTO recording VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"  # see `schema.RECORDING`
+NEAR = "SELECT 1 FROM periods WHERE metric = ? AND reports > 0 AND period BETWEEN ? AND ? LIMIT 1"
 ENTRIES = """
     SELECT line, digest, params, cost,
            reports + (SELECT count(*) FROM queue WHERE queue.entry = entries.id)
@@ -76,34 +77,47 @@ class SqliteState:
     def _give_back(self, database: sqlite3.Connection) -> None:
         with suppress(sqlite3.Error):  # a full disk: then the counts stay, on the strict side
             database.executemany(
-                "UPDATE periods SET reports = reports - ?3 WHERE metric = ?1 AND period = ?2",
-                [(*key, left) for key, left in self._advance.items() if left],
+                "UPDATE periods SET reports = reports - ? WHERE metric = ? AND period = ?",
+                [(left, *key) for key, left in self._advance.items() if left],
             )
 
-    def add_report(self, draft: Draft, metric: str, limits: Limits) -> Stored:
-        """See `State`. The one write of `Client.record`: one statement, one commit.
+    def add_report(self, draft: Draft, limits: Limits) -> Stored:
+        """See `State`. The one write of `Client.record`: one statement, one commit."""
+        if limits.apart == 0:
+            return self._add(draft, limits)
+        first, last = limits.period - limits.apart, limits.period + limits.apart
+        with self.transaction() as database:  # a window's one report
+            near = database.execute(NEAR, (limits.name, max(first, 0), last)).fetchone()
+            return "full" if near is not None else self._add(draft, limits)
+
+    def _add(self, draft: Draft, limits: Limits) -> Stored:
+        """Count in advance where that is due, and record.
 
         A limit is counted some reports in advance, which saves most commits a page. A process that
-        is killed loses what it had in advance: 9 reports at most, and no fiftieth of the limit.
+        is killed loses what it had in advance: less than a fiftieth of the limit, 9 at most.
         """
-        key = metric, limits.period
+        key = limits.name, limits.period
         with self.lock:
             left = self._advance.get(key, 0)
             step = 0 if left else max(1, min(limits.most // ADVANCE, MOST_ADVANCE))
-            stored = self._record(draft, metric, limits, step)
+            stored = self._record(draft, limits, step)
             if stored == "full" and step > 1:  # no room for so many, but perhaps for one
                 step = 1
-                stored = self._record(draft, metric, limits, step)
+                stored = self._record(draft, limits, step)
             if stored == "queued":
                 self._advance[key] = left + step - 1
         return stored
 
-    def _record(self, draft: Draft, metric: str, limits: Limits, step: int) -> Stored:
+    def _record(self, draft: Draft, limits: Limits, step: int) -> Stored:
         """Queue a report and count `step` against its period, or change nothing."""
         try:
-            (self._open or self.database).execute(RECORD, (metric, step, *limits, *draft))
-        except sqlite3.IntegrityError as refusal:  # raised by the trigger, in these words
-            return "full" if str(refusal) == "full" else "not_memoised"
+            (self._open or self.database).execute(RECORD, (step, *limits[:5], *draft))
+        except sqlite3.IntegrityError as refusal:
+            if str(refusal) == "full":  # the trigger's own words
+                return "full"
+            if str(refusal) == "not_memoised":
+                return "not_memoised"
+            raise
         return "queued"
 
     @contextmanager
@@ -195,8 +209,8 @@ class SqliteState:
         """See `State`."""
         with self.transaction() as database:
             database.execute(
-                "INSERT INTO counters VALUES (?1, ?2) "
-                "ON CONFLICT DO UPDATE SET number = number + ?2",
+                "INSERT INTO counters VALUES (?, ?) "
+                "ON CONFLICT DO UPDATE SET number = number + excluded.number",
                 (name, number),
             )
 
@@ -252,7 +266,7 @@ class SqliteState:
 def _forget_periods(database: sqlite3.Connection, metric: str) -> None:
     """Bound the counts of past periods; the latest stay, and the one for life."""
     database.execute(
-        "DELETE FROM periods WHERE metric = ?1 AND period >= 0 AND period NOT IN "
-        "(SELECT period FROM periods WHERE metric = ?1 ORDER BY period DESC LIMIT ?2)",
-        (metric, KEPT_PERIODS),
+        "DELETE FROM periods WHERE metric = ? AND period >= 0 AND period NOT IN "
+        "(SELECT period FROM periods WHERE metric = ? ORDER BY period DESC LIMIT ?)",
+        (metric, metric, KEPT_PERIODS),
     )

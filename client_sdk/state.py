@@ -83,14 +83,19 @@ class Draft(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """How many reports of a metric there may be. period: its number, with at most `most` in it.
+    """How many reports there may be.
 
-    most_ever: for life, or None.
+    At most `most` counted under `name` in the period of this number; at most `most_ever` (None: any
+    number) counted for life under `line`; none under `name` in so many periods as `apart` before
+    and after this one.
     """
 
+    name: str
     period: int
     most: int
+    line: str
     most_ever: int | None
+    apart: int = 0
 
 
 class State(Protocol):
@@ -108,8 +113,8 @@ class State(Protocol):
     def source(self, source: Source) -> int:
         """The number of a source, remembered from the first call on."""
 
-    def add_report(self, draft: Draft, metric: str, limits: Limits) -> Stored:
-        """Queue one report, in one commit, or nothing at all.
+    def add_report(self, draft: Draft, limits: Limits) -> Stored:
+        """Queue one report, and count it against its limits, in one commit; or nothing at all.
 
         `full` when a limit is reached; `not_memoised` when the ledger does not hold the digest.
         """

@@ -142,7 +142,9 @@ class Transport:
         except TimeoutError:
             self.close()
             raise TransportError(
-                f"no answer within {self._timeout:g} s", reason="timeout", retry=True
+                f"no answer from {self._host} within {self._timeout:g} s",
+                reason="timeout",
+                retry=True,
             ) from None
         except (OSError, HTTPException) as error:
             self.close()

@@ -58,7 +58,9 @@ class Visits:
         Raises ValueRefusedError for what is not a point, or for pairs.
         """
         if self._location.pairs:
-            raise ValueRefusedError(f"metric {self._metric.base_name!r} takes trips, not fixes")
+            raise ValueRefusedError(
+                f"metric {self._metric.base_name!r} takes trips, not fixes: use record_trip"
+            )
         place = self._place(latitude, longitude)
         closed = self.roll(moment)
         slot = self._slots[moment.hour, is_weekend(moment.day)]
@@ -70,7 +72,9 @@ class Visits:
     def trip(self, origin: tuple[float, float], end: tuple[float, float], moment: Moment) -> bool:
         """Take a trip that ended now; True if it closed a period. Raises as `fix`."""
         if not self._location.pairs:
-            raise ValueRefusedError(f"metric {self._metric.base_name!r} takes fixes, not trips")
+            raise ValueRefusedError(
+                f"metric {self._metric.base_name!r} takes fixes, not trips: use record_location"
+            )
         first, second = self._place(*origin), self._place(*end)
         closed = self.roll(moment)
         slot = self._slots[moment.hour, is_weekend(moment.day)]

@@ -18,7 +18,7 @@ from starlette.types import Receive, Scope, Send
 from collector.body import BodyBounds, Buffers
 from collector.errors import RequestError, StorageError
 from collector.limits import RateLimit
-from collector.logs import Log, make_log, redirect_server_log
+from collector.logs import Log, make_log, redirect_libraries
 from collector.openapi import API_VERSION, document
 from collector.problems import Refuser, problem
 from collector.routes import admin, aggregates, health
@@ -63,7 +63,7 @@ def create_app(settings: Settings, *, clock: Clock = utc_now) -> App:
     clock: the current time, UTC.
     """
     log = make_log(settings.log_level)
-    redirect_server_log(log)
+    redirect_libraries(log)
     parts = _make_parts(settings, clock, log)
     refuser = Refuser(log, settings.retry_after_seconds)
     app = App(
@@ -180,6 +180,7 @@ def _add_routes(app: FastAPI) -> None:
         ("/v1/metrics", "GET", aggregates.get_metrics),
         ("/v1/metrics", "POST", admin.push_metrics),
         ("/v1/metrics/{name:path}/aggregate", "GET", aggregates.get_aggregate),
+        ("/v1/metrics/{name:path}/reports", "GET", aggregates.export_reports),
         ("/v1/metrics/{name:path}/retire", "POST", admin.retire_metric),
         ("/v1/days/{day}/close", "POST", admin.close_day),
         ("/v1/keys", "GET", admin.get_keys),

@@ -16,7 +16,7 @@ from pathlib import Path
 from sqlalchemy.engine import URL
 
 from collector.errors import SettingsError, StorageError
-from collector.store.engine import parse_url
+from collector.store.engine import make_private, parse_url
 
 
 def back_up(database: str, file: Path) -> int:
@@ -61,9 +61,10 @@ def restore(file: Path, database: str) -> None:
 
 
 def _copy_sqlite(source: Path, target: Path) -> None:
+    make_private(target)
     try:
         with (
-            closing(sqlite3.connect(f"file:{source}?mode=ro", uri=True)) as old,
+            closing(sqlite3.connect(f"{source.resolve().as_uri()}?mode=ro", uri=True)) as old,
             closing(sqlite3.connect(target)) as new,
         ):
             old.backup(new)
@@ -72,6 +73,7 @@ def _copy_sqlite(source: Path, target: Path) -> None:
             if ours.fetchone() == (0,):
                 found = "none of its tables is ours"
     except sqlite3.Error as error:
+        target.unlink(missing_ok=True)
         raise StorageError(f"{source} could not be copied: {error}") from error
     if found != "ok":
         target.unlink(missing_ok=True)

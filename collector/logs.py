@@ -44,26 +44,30 @@ class Log:
         self._logger.error("defect", kind=type(error).__name__, where=where)
 
 
+_LIBRARIES = ("uvicorn", "uvicorn.error", "asyncio", "psycopg", "sqlalchemy", "alembic")
+
+
 class _Redirect(logging.Handler):
-    """What the server library logs, without messages of exceptions, which may hold a request."""
+    """What a library logs, without messages of exceptions, which may hold a request."""
 
     def __init__(self, log: Log) -> None:
         super().__init__(logging.WARNING)
         self._log = log
 
     def emit(self, record: logging.LogRecord) -> None:
-        """One line of ours for one of theirs."""
+        """One line of ours for one of theirs. Their text is told, not what was filled into it."""
         if record.exc_info and record.exc_info[1] is not None:
             self._log.crash(record.exc_info[1])
         else:
-            self._log.warning("server", message=str(record.msg)[:200])
+            self._log.warning("library", name=record.name, message=str(record.msg)[:200])
 
 
-def redirect_server_log(log: Log) -> None:
-    """Send what uvicorn logs to `log`, and nowhere else."""
-    logger = logging.getLogger("uvicorn.error")
-    logger.handlers[:] = [_Redirect(log)]
-    logger.propagate = False
+def redirect_libraries(log: Log) -> None:
+    """Send what the libraries log to `log`, and nowhere else: no plain lines on stderr."""
+    for name in _LIBRARIES:
+        logger = logging.getLogger(name)
+        logger.handlers[:] = [_Redirect(log)]
+        logger.propagate = False
 
 
 def make_log(level: str, stream: TextIO | None = None) -> Log:

@@ -9,6 +9,7 @@ import json
 
 from collector.openapi_schemas import DAY, HEX, TEXT, Schema, ref, schemas
 from collector.problems import PROBLEM_JSON
+from collector.routes.aggregates import JSON_LINES
 from collector.service.access import Scope
 from rappor_core.report import BINARY_CONTENT_TYPE
 
@@ -83,6 +84,17 @@ def _reading_paths() -> Schema:
                 "Counts of a window of closed days, whole blocks only.",
                 [Scope.AGGREGATE],
                 answer=ref("Aggregate"),
+                problems=(401, 403, 404, 409, 422, 429, 503),
+                parameters=[name, *window],
+            )
+        },
+        "/v1/metrics/{name}/reports": {
+            "get": _operation(
+                "exportReports",
+                "Raw reports of closed days, where the metric keeps them: a line of JSON each.",
+                [Scope.ADMIN],
+                answer=TEXT,
+                media_type=JSON_LINES,
                 problems=(401, 403, 404, 409, 422, 429, 503),
                 parameters=[name, *window],
             )
@@ -185,11 +197,12 @@ def _operation(
     *,
     answer: Schema,
     status: int = 200,
+    media_type: str = "application/json",
     problems: tuple[int, ...] = (401, 403, 429, 503),
     parameters: list[Schema] | None = None,
     body: Schema | None = None,
 ) -> Schema:
-    content = {"application/json": {"schema": answer}}
+    content = {media_type: {"schema": answer}}
     operation: Schema = {
         "operationId": name,
         "summary": summary,

@@ -44,8 +44,8 @@ class OnePiece:
             self._loop.call_soon(self.flush)
 
     def flush(self) -> None:
-        """Write what is held."""
-        if self._held:
+        """Write what is held, unless nobody is there any more."""
+        if self._held and not self._transport.is_closing():
             held, self._held = self._held, b""
             self._transport.write(held)
 

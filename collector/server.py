@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import socket
 import tempfile
@@ -11,11 +12,11 @@ from contextlib import contextmanager
 from time import monotonic, sleep
 
 import uvicorn
-from fastapi import FastAPI
 from uvicorn.supervisors import Multiprocess
 
-from collector.app import create_app, prepare_database
+from collector.app import App, create_app, prepare_database
 from collector.errors import CollectorError, SettingsError
+from collector.logs import make_log
 from collector.protocol import BoundedHttpProtocol
 from collector.service.days import Clock, utc_now
 from collector.settings import Settings, load_settings
@@ -27,16 +28,16 @@ _START_SECONDS = 30.0
 def serve(settings: Settings) -> None:
     """Serve until a signal comes; then take nothing new, finish what has begun, and return.
 
-    Raises SettingsError where the address cannot be listened on, and CollectorError when it does
-    not start; the log says why.
+    Raises CollectorError when it does not start; the log says why.
     """
     prepare_database(settings)  # what is wrong is said before a port is taken
-    listener = _listen(settings)
-    if settings.workers > 1:
-        _serve_many(settings, listener)
-        return
-    server = _Server(_config(create_app(settings), settings))
-    server.run(sockets=[listener])
+    with _listening(settings) as listener:
+        make_log(settings.log_level).info("listening", **_address(listener))
+        if settings.workers > 1:
+            _serve_many(settings, listener)
+            return
+        server = _Server(_config(_lasting(create_app(settings)), settings))
+        server.run(sockets=[listener])
     if not server.started:
         raise CollectorError("the collector did not start; the reason is in the log above")
 
@@ -47,13 +48,23 @@ def _serve_many(settings: Settings, listener: socket.socket) -> None:
     os.environ.update({f"RAPPOR_{name.upper()}": str(value) for name, value in given.items()})
     with tempfile.TemporaryDirectory(prefix="rappor-metrics-") as folder:
         os.environ[MULTIPROCESS_DIR] = folder  # the workers add up their counts through files
-        listener.set_inheritable(True)
-        Multiprocess(_config("collector.server:app_of_worker", settings), sockets=[listener]).run()
+        config = _config("collector.server:app_of_worker", settings)
+        Multiprocess(config, sockets=[listener]).run()
 
 
-def app_of_worker() -> FastAPI:
+def app_of_worker() -> App:
     """The app of one of several workers, from the environment."""
-    return create_app(load_settings())
+    return _lasting(create_app(load_settings()))
+
+
+def _lasting(app: App) -> App:
+    """Tell the garbage collector that all that is here now stays, so that it looks at it no more.
+
+    For a process that only serves.
+    """
+    gc.collect()
+    gc.freeze()
+    return app
 
 
 class _Server(uvicorn.Server):
@@ -74,22 +85,21 @@ def running_collector(settings: Settings, *, clock: Clock = utc_now) -> Iterator
     not start, with the reason that it gave.
     """
     prepare_database(settings, clock)
-    listener = _listen(settings)
     server = _Server(_config(create_app(settings, clock=clock), settings))
     failures: list[BaseException] = []
-    thread = threading.Thread(target=_run, args=(server, listener, failures), daemon=True)
-    thread.start()
-    try:
-        _await_start(server, thread, failures)
-        host = f"[{settings.host}]" if ":" in settings.host else settings.host
-        yield f"http://{host}:{listener.getsockname()[1]}"
-    finally:
-        server.should_exit = True
-        thread.join()
-        listener.close()
+    with _listening(settings) as listener:
+        thread = threading.Thread(target=_run, args=(server, listener, failures), daemon=True)
+        thread.start()
+        try:
+            _await_start(server, thread, failures)
+            host = f"[{settings.host}]" if ":" in settings.host else settings.host
+            yield f"http://{host}:{listener.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join()
 
 
-def _config(app: FastAPI | str, settings: Settings) -> uvicorn.Config:
+def _config(app: App | str, settings: Settings) -> uvicorn.Config:
     return uvicorn.Config(
         app,
         factory=isinstance(app, str),
@@ -109,16 +119,35 @@ def _config(app: FastAPI | str, settings: Settings) -> uvicorn.Config:
     )
 
 
-def _listen(settings: Settings) -> socket.socket:
+@contextmanager
+def _listening(settings: Settings) -> Iterator[socket.socket]:
+    """The socket to listen on: a new one, or one that was inherited. Raises SettingsError."""
+    fd = settings.listen_fd
+    where = f"{settings.host}:{settings.port}" if fd is None else f"listen_fd = {fd}"
+    try:
+        listener = _bound(settings) if fd is None else socket.socket(fileno=os.dup(fd))
+    except OSError as error:
+        raise SettingsError(f"cannot listen on {where}: {error}") from error
+    with listener:
+        yield listener
+
+
+def _address(listener: socket.socket) -> dict[str, str | int]:
+    """Where it listens: host and port, or the path of an inherited Unix socket."""
+    name = listener.getsockname()
+    return {"path": name} if isinstance(name, str) else {"host": name[0], "port": name[1]}
+
+
+def _bound(settings: Settings) -> socket.socket:
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     # asyncio sets TCP_NODELAY only where the protocol is named; without it an answer waits 40 ms
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((settings.host, settings.port))
-    except OSError as error:
+    except OSError:
         listener.close()
-        raise SettingsError(f"cannot listen on {settings.host}:{settings.port}: {error}") from error
+        raise
     return listener
 
 

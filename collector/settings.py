@@ -32,6 +32,7 @@ class Settings(BaseSettings):
     metrics: Path | None = None  # a metrics.toml to declare at start
     host: str = "127.0.0.1"
     port: int = Field(default=8000, ge=0, le=65535)
+    listen_fd: int | None = Field(default=None, ge=0)  # an inherited socket, instead of the two
     workers: int = Field(default=1, ge=1, le=64)
 
     require_keys: bool = True

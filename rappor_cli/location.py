@@ -19,13 +19,15 @@ from decoder.density_page import render_page
 from decoder.density_picture import write_picture
 from rappor_cli.progress import progress_bar
 from rappor_core.metrics_file import load_metrics
-from simulations.location import RealResult, read_trips, real_riders, ways
+from simulations.location import RealResult, real_riders
 from simulations.location_budgets import (
     BudgetResult,
     compare_budgets,
     median,
     with_attacks,
 )
+from simulations.location_trips import read_trips
+from simulations.location_ways import ways
 from simulations.trackability import PERIODS, attacks_on
 
 Seed = Annotated[
@@ -142,9 +144,9 @@ def _crowd_table(results: Sequence[BudgetResult]) -> Table:
     table = Table(
         title="crowds resampled from riders' active days, a report a day",
         caption="TV: to each day's density, of the cells among those in one (least to most over "
-        "the crowds), and with `other`, of which by capping alone, and by noise. AUC of a change "
-        "and share re-linked of 1,500 in a cohort, after 1 / 7 / 30 days. Planar Laplace costs "
-        "its lifetime only to people so near each other.",
+        "the crowds), and with `other`, of which by capping alone (of the cells), and by noise. "
+        "AUC of a change and share re-linked of 1,500 in a cohort, after 1 / 7 / 30 days. "
+        "Planar Laplace costs its lifetime only to people so near each other.",
     )
     for name in ("way", "people", "days", "lifetime", "TV cells", "", "TV", "capping", "noise",
                  "AUC", "re-linked"):  # fmt: skip
@@ -155,7 +157,7 @@ def _crowd_table(results: Sequence[BudgetResult]) -> Table:
         table.add_row(
             r.way, f"{r.people:,}", str(r.days), f"{r.lifetime:.2f}{radius}",
             f"{r.errors.cells:.3f}", f"{low:.3f}-{high:.3f}", f"{r.errors.all:.3f}",
-            f"{r.errors.capping:.3f}", f"{r.errors.noise:.3f}",
+            f"{r.errors.capping:.3f} ({r.errors.capping_cells:.3f})", f"{r.errors.noise:.3f}",
             " / ".join(f"{a.change_auc:.2f}" for a in r.attacks or []),
             " / ".join(f"{a.relinked:.1%}" for a in r.attacks or []),
         )  # fmt: skip

@@ -23,6 +23,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "migrate": ("rappor_cli.migrate", "migrate", "Bring the database to this version."),
     "backup": ("rappor_cli.backup", "backup", "Copy the collector's database while in use."),
     "restore": ("rappor_cli.backup", "restore", "Make the collector's database from a copy."),
+    "reports": ("rappor_cli.reports", "app", "Get raw reports out, where a metric keeps them."),
     "aggregate": ("rappor_cli.aggregate", "aggregate", "Fetch the counts of closed days."),
     "decode": ("rappor_cli.decode", "decode", "Recover frequencies from an aggregate."),
     "simulate": ("rappor_cli.simulate", "app", "Run a published or calibration experiment."),

@@ -6,9 +6,12 @@ import json
 import os
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import date
-from http.client import HTTPException
+from http.client import HTTPException, HTTPResponse
 from typing import Any
+from urllib.error import URLError
 from urllib.parse import quote, urlencode
 
 from rappor_core.aggregate import Aggregate
@@ -22,7 +25,15 @@ class RemoteError(RapporError):
     """A collector that refuses, fails or cannot be reached."""
 
 
-def ask(
+def ask(collector: str, path: str, **options: Any) -> bytes:
+    """Send a request and return the body of the answer. Options and errors: see `answer_of`."""
+    with answer_of(collector, path, **options) as answer:
+        content: bytes = answer.read()
+        return content
+
+
+@contextmanager
+def answer_of(
     collector: str,
     path: str,
     *,
@@ -30,8 +41,8 @@ def ask(
     query: dict[str, str | None] | None = None,
     body: bytes | None = None,
     content_type: str = "application/json",
-) -> bytes:
-    """Send a request with the key of RAPPOR_KEY; return the body of the answer.
+) -> Iterator[HTTPResponse]:
+    """Send a request with the key of RAPPOR_KEY; yield the answer, to be read while it comes.
 
     Raises RemoteError, with what the collector said.
     """
@@ -44,20 +55,23 @@ def ask(
     request = urllib.request.Request(url, body, method=method)  # noqa: S310 (checked above)
     if body is not None:
         request.add_header("Content-Type", content_type)
+    _add_key(request)
+    try:
+        with urllib.request.urlopen(request, timeout=_SECONDS) as answer:  # noqa: S310
+            yield answer
+    except urllib.error.HTTPError as error:
+        raise RemoteError(_told(error)) from error
+    except (URLError, TimeoutError, ConnectionError, HTTPException, ValueError) as error:
+        reason = getattr(error, "reason", None) or error or type(error).__name__
+        raise RemoteError(f"no collector answers at {collector}: {reason}") from error
+
+
+def _add_key(request: urllib.request.Request) -> None:
     key = os.environ.get(KEY_VARIABLE, "").strip()
     if not key.isascii() or not key.isprintable():
         raise RemoteError(f"{KEY_VARIABLE} holds characters that no key has")
     if key:
         request.add_header("Authorization", f"Bearer {key}")
-    try:
-        with urllib.request.urlopen(request, timeout=_SECONDS) as answer:  # noqa: S310
-            content: bytes = answer.read()
-            return content
-    except urllib.error.HTTPError as error:
-        raise RemoteError(_told(error)) from error
-    except (OSError, HTTPException, ValueError) as error:  # URLError and time-outs are OSErrors
-        reason = getattr(error, "reason", None) or error or type(error).__name__
-        raise RemoteError(f"no collector answers at {collector}: {reason}") from error
 
 
 def ask_json(collector: str, path: str, **options: Any) -> Any:

@@ -42,7 +42,7 @@ def normalise(text: str) -> bytes:
 
 def value_hash(data: bytes) -> tuple[int, int]:
     """The 128-bit MurmurHash3 (x64 variant, seed 0) of a value, as two unsigned 64-bit halves."""
-    halves: tuple[int, int] = mmh3.hash64(data, 0, True, False)  # seed, x64arch, signed
+    halves: tuple[int, int] = mmh3.hash64(data, signed=False)
     return halves
 
 

@@ -80,7 +80,7 @@ class MetricsFile(Frozen):
 def load_metrics(path: str | os.PathLike[str]) -> MetricsFile:
     """Read a file. Raises MetricsFileError that names the file, the metric, the key, the value."""
     try:
-        with open(path, encoding="utf-8") as file:
+        with open(os.fspath(path), encoding="utf-8") as file:  # a number would be a handle
             text = file.read()
     except (OSError, UnicodeDecodeError) as error:
         raise MetricsFileError(f"{path}: cannot be read: {error}") from error

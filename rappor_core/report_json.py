@@ -16,6 +16,7 @@ from rappor_core.report import (
     WIRE_VERSION,
     Batch,
     GroupedBatch,
+    Report,
     ReportGroup,
     check_count,
     check_hex_128,
@@ -33,18 +34,20 @@ _REPORT_FIELDS = {"metric", "params_id", "cohort", "day", "bits"}
 
 def encode_json(batch: Batch) -> bytes:
     """Write a batch as compact JSON, UTF-8."""
-    reports = [
-        {
-            "metric": report.metric,
-            "params_id": report.params_id,
-            "cohort": report.cohort,
-            "day": report.day.isoformat(),
-            "bits": binascii.b2a_base64(report.bits, newline=False).decode("ascii"),
-        }
-        for report in batch.reports
-    ]
+    reports = [report_fields(report) for report in batch.reports]
     document = {"version": WIRE_VERSION, "batch_id": batch.batch_id, "reports": reports}
     return json.dumps(document, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def report_fields(report: Report) -> dict[str, Any]:
+    """A report as it stands in a batch."""
+    return {
+        "metric": report.metric,
+        "params_id": report.params_id,
+        "cohort": report.cohort,
+        "day": report.day.isoformat(),
+        "bits": binascii.b2a_base64(report.bits, newline=False).decode("ascii"),
+    }
 
 
 def decode_json(body: bytes, *, max_reports: int = MAX_REPORTS) -> GroupedBatch:

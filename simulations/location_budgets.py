@@ -15,18 +15,11 @@ from decoder.places import Places, places_of
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics import Metric
 from simulations.geo_noise import centres_in_metres, planar_laplace, point_map
-from simulations.location import (
-    Trips,
-    Way,
-    daily_places,
-    metric_of,
-    over_cells,
-    resample,
-    total_variation,
-    ways,
-)
+from simulations.location import over_cells, total_variation
 from simulations.location_attacks import AttackResult
 from simulations.location_draws import PeriodCounts, capped, draw_memo, draw_window, phases
+from simulations.location_trips import Trips, daily_places, resample
+from simulations.location_ways import Way, splitting, ways
 from simulations.trackability import CROWD, PERIODS, attacks_on
 
 Floats = NDArray[np.float64]
@@ -43,13 +36,15 @@ class Errors:
     """Total variation distances, means over the judged days, of one crowd.
 
     cells: of the map to that day's true density, of the cells among those who are in one.
-    all: the same with `other` as a cell more.  capping: of what devices would say without noise to
-    the truth, with `other`; no estimator undoes it.  noise: of the map to what devices would say.
+    all: the same with `other` as a cell more.
+    capping, capping_cells: both, of what devices would say without noise, in place of the map; no
+    estimator undoes it.  noise: of the map to what devices would say, with `other`.
     """
 
     cells: float
     all: float
     capping: float
+    capping_cells: float
     noise: float
 
     @classmethod
@@ -102,6 +97,7 @@ class Crowd:
             cells=total_variation(over_cells(shares), over_cells(truth)),
             all=total_variation(shares, truth),
             capping=total_variation(told, truth),
+            capping_cells=total_variation(over_cells(told), over_cells(truth)),
             noise=total_variation(shares, told),
         )
 
@@ -117,24 +113,15 @@ def compare_budgets(
     """Draw one crowd, and let it report in every way; then what ours are compared with."""
     choices = [way for way in ways(budget, num_days) if way.name != "once"]  # it has no days
     choices.append(splitting(budget, num_days))
-    location = metric_of(choices[0].metrics(level, "day")).location
+    location = choices[0].metric(level, "day").location
     places = places_of([location] if location else [])
     index = {value: i for i, value in enumerate(places.finest)}
     days = daily_places(people, places.grid, level)
     crowd = Crowd(resample(days, index, num_people, num_days, rng), places)
-    results = [_one_way(way, metric_of(way.metrics(level, "day")), crowd, rng) for way in choices]
+    results = [_one_way(way, way.metric(level, "day"), crowd, rng) for way in choices]
     for radius in GEO_RADII if num_people <= GEO_PEOPLE else ():
         results += [_geo(budget, radius, window, crowd, rng) for window in (num_days, 1)]
     return [*results, _flat(crowd)]
-
-
-def splitting(budget: float, num_days: int) -> Way:
-    """A fresh report every day, each with its part of the budget: what memoisation replaces.
-
-    Declared as `once`, for its one-shot mechanism; the crowd reports every day all the same.
-    """
-    keys = f'mode = "once"\nepsilon = {budget / num_days}\nnum_bits = 32\nnum_cohorts = 64\n'
-    return Way("splitting over time", keys)
 
 
 def with_attacks(
@@ -148,7 +135,7 @@ def with_attacks(
     found: dict[tuple[str, int], list[AttackResult]] = {}
     for number in sorted({result.days for result in results}):
         for way in ways(budget, number):
-            metric = metric_of(way.metrics(level, "day"))
+            metric = way.metric(level, "day")
             found[way.name, number] = attacks_on(metric, PERIODS, crowd, rng)
     return [replace(one, attacks=found.get((one.way, one.days))) for one in results]
 
@@ -165,7 +152,7 @@ def _one_way(way: Way, metric: Metric, crowd: Crowd, rng: np.random.Generator) -
     location, places = metric.location, crowd.places
     assert location is not None  # noqa: S101 (made above)
     num_people, num_days = crowd.values.shape
-    split, sent = way.name.startswith("splitting"), crowd.values
+    split, sent = location.mode == "once", crowd.values
     if location.mode == "memo":
         if metric.params.encoding != "symbol":  # with g symbols all places fit in the cap
             sent = capped(sent, metric.max_memoized_values, len(places.finest) - 1)

@@ -10,7 +10,7 @@ from starlette.responses import JSONResponse, Response
 
 from collector.body import read_body
 from collector.errors import RequestError
-from collector.routes.parts import actor, parse_day, parts_of, query_of
+from collector.routes.parts import actor, known_name, parse_day, parts_of, query_of
 from collector.service import access
 from collector.service.access import Scope
 from rappor_core.metrics_file import parse_metrics
@@ -46,7 +46,7 @@ def retire_metric(request: Request, name: str) -> Response:
     """Take no more reports of a metric, or of the version `params_id`."""
     who = actor(request, Scope.ADMIN)
     retired = parts_of(request).collector.retire_metric(
-        name, who, query_of(request, "params_id").get("params_id")
+        known_name(name), who, query_of(request, "params_id").get("params_id")
     )
     return JSONResponse({"name": name, "retired": retired})
 

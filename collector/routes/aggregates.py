@@ -1,14 +1,18 @@
-"""What analysts read: metrics with their totals, and aggregates of closed days."""
+"""What analysts read: metrics with their totals, aggregates, and (admins) raw reports."""
 
 from __future__ import annotations
 
 from datetime import date
 
 from fastapi import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, Response, StreamingResponse
 
-from collector.routes.parts import actor, parse_day, parts_of, query_of
+from collector.routes.parts import actor, known_name, parse_day, parts_of, query_of
 from collector.service.access import Scope
+from collector.service.export import as_lines
+
+COUNT_HEADER = "Rappor-Reports"
+JSON_LINES = "application/x-ndjson"
 
 
 def get_metrics(request: Request) -> Response:
@@ -23,12 +27,27 @@ def get_aggregate(request: Request, name: str) -> Response:
     query = query_of(request, "from", "to", "params_id")
     aggregate = parts_of(request).collector.read_aggregate(
         who,
-        name,
+        known_name(name),
         params_id=query.get("params_id"),
         first=_day(query, "from"),
         last=_day(query, "to"),
     )
     return Response(aggregate.to_json(), media_type="application/json")
+
+
+def export_reports(request: Request, name: str) -> Response:
+    """Raw reports of closed days, a line of JSON each; `Rappor-Reports` says how many."""
+    who = actor(request, Scope.ADMIN)
+    query = query_of(request, "from", "to", "params_id")
+    count, pages = parts_of(request).collector.export_reports(
+        who,
+        known_name(name),
+        params_id=query.get("params_id"),
+        first=_day(query, "from"),
+        last=_day(query, "to"),
+    )
+    headers = {COUNT_HEADER: str(count)}
+    return StreamingResponse(map(as_lines, pages), media_type=JSON_LINES, headers=headers)
 
 
 def _day(query: dict[str, str], name: str) -> date | None:

@@ -11,7 +11,7 @@ from fastapi import Request
 from starlette.types import Scope as ASGIScope
 
 from collector.body import BodyBounds, Buffers
-from collector.errors import RequestError
+from collector.errors import NotFoundError, RequestError
 from collector.limits import RateLimit, network_of
 from collector.service.access import Scope
 from collector.service.collector import Collector
@@ -19,7 +19,9 @@ from collector.service.intake import Intake
 from collector.service.keeper import KeyKeeper
 from collector.settings import Settings
 from collector.telemetry import Telemetry
+from rappor_core.report import MAX_METRIC_BYTES
 
+MAX_QUERY_VALUE = 200
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 
 
@@ -84,7 +86,22 @@ def query_of(request: Request, *names: str) -> dict[str, str]:
             raise RequestError(f"query parameter {name[:40]!a} is not known; known are {known}")
         if len(query.getlist(name)) > 1:
             raise RequestError(f"query parameter {name} stands twice")
+        if len(query[name]) > MAX_QUERY_VALUE:
+            raise RequestError(
+                f"query parameter {name} has {len(query[name])} characters; "
+                f"{MAX_QUERY_VALUE} are taken"
+            )
     return dict(query)
+
+
+def known_name(name: str) -> str:
+    """The name of a metric in a path, if one can have it: messages and the audit log repeat it.
+
+    Raises NotFoundError.
+    """
+    if len(name) > MAX_METRIC_BYTES:
+        raise NotFoundError(f"no metric has a name of {len(name)} characters; see GET /v1/metrics")
+    return name
 
 
 def parse_day(name: str, text: str) -> date:

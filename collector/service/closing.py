@@ -15,8 +15,9 @@ from sqlalchemy import Connection
 from collector.errors import NotFoundError, RequestError
 from collector.service.days import from_number
 from collector.service.registry import Registry, load_registry
-from collector.store.batches import delete_raw, forget_batches
+from collector.store.batches import forget_batches
 from collector.store.blocks import days_with_reports, delete_unserved, fold_day
+from collector.store.raw import delete_raw
 from collector.store.registry import advance_frontier, touch_state
 
 
@@ -50,16 +51,22 @@ def close_day(connection: Connection, day: int, today: int, metric: str | None =
 def close_due(connection: Connection, today: int) -> Closed:
     """Close the days whose time to take reports is over. Needs the database alone."""
     registry = load_registry(connection)
-    patience: dict[str, int] = {}
-    for entry in registry:  # the most patient version of a metric decides when a day is served
-        known = patience.get(entry.root, 0)
-        patience[entry.root] = max(known, entry.metric.accept_days)
-    return _close(connection, registry, patience, lambda root: today - patience[root] - 1)
+    due = _due(registry, today)
+    return _close(connection, registry, due, due.__getitem__)
 
 
 def anything_due(registry: Registry, today: int) -> bool:
     """Whether `close_due` would close a day."""
-    return any(today - entry.metric.accept_days - 1 > entry.closed_through for entry in registry)
+    due = _due(registry, today)
+    return any(due[entry.root] > entry.closed_through for entry in registry)
+
+
+def _due(registry: Registry, today: int) -> dict[str, int]:
+    """By metric, the last day whose time is over: its most patient version decides."""
+    patience: dict[str, int] = {}
+    for entry in registry:
+        patience[entry.root] = max(patience.get(entry.root, 0), entry.metric.accept_days)
+    return {root: today - days - 1 for root, days in patience.items()}
 
 
 def discard_unserved(connection: Connection) -> int:

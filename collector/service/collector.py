@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from collector.errors import CollectorError
-from collector.service import access, aggregates, changes, closing
+from collector.service import access, aggregates, changes, closing, export
 from collector.service.access import KeyRing, NewKey, Scope
 from collector.service.days import Clock, from_number, number, today, utc_now
 from collector.service.registry import Registry, load_registry
@@ -20,6 +20,7 @@ from collector.store.access import AuditRow, KeyRow, load_keys, read_audit, writ
 from collector.store.engine import Database
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics import Metric
+from rappor_core.report import Report
 
 COMMAND_LINE = "command-line"
 
@@ -87,6 +88,23 @@ class Collector:
             )
         self._note_alone(actor, "aggregate", **window, reports=aggregate.num_reports)
         return aggregate
+
+    def export_reports(
+        self,
+        actor: str,
+        name: str,
+        *,
+        params_id: str | None = None,
+        first: date | None = None,
+        last: date | None = None,
+    ) -> tuple[int, Iterator[list[Report]]]:
+        """Raw reports of closed days: how many, and pages of them. Audited before any leaves."""
+        self.close_due()
+        window = {"metric": name, "params_id": params_id, "from": _text(first), "to": _text(last)}
+        with self._refusals_noted(actor, "export", window), self.database.read() as connection:
+            plan = export.plan_export(connection, name, params_id, first, last)
+        self._note_alone(actor, "export", **window, reports=plan.num_reports)
+        return plan.num_reports, export.pages(self.database.read, plan)
 
     def list_metrics(self) -> list[dict[str, Any]]:
         """Every version of every metric, with totals."""

@@ -21,10 +21,11 @@ from collector.service.acceptance import (
 )
 from collector.service.days import Clock, latest_day, today
 from collector.service.registry import Registry, load_registry
-from collector.store.batches import BatchRow, keep_raw
+from collector.store.batches import BatchRow
 from collector.store.counters import CounterCache
 from collector.store.engine import Database
 from collector.store.group import statements
+from collector.store.raw import keep_raw
 from rappor_core.report import GroupedBatch
 
 _ATTEMPTS = 5

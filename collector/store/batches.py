@@ -1,12 +1,12 @@
-"""Batches that were counted, so that one sent again is not; and raw reports where asked for."""
+"""Batches that were counted, so that one sent again is not counted again."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from sqlalchemy import Connection, delete, insert, update
+from sqlalchemy import Connection, delete, update
 
-from collector.store.models import batches, raw_reports
+from collector.store.models import batches
 
 
 class BatchRow(NamedTuple):
@@ -30,15 +30,3 @@ def forget_batches(connection: Connection, today: int) -> int:
 def prolong_batches(connection: Connection, days: int) -> None:
     """Remember all batches for so many days longer, because days stay open for longer."""
     connection.execute(update(batches).values(expires=batches.c.expires + days))
-
-
-def keep_raw(connection: Connection, rows: list[dict[str, Any]]) -> None:
-    """Insert raw reports, in the order of their random marks."""
-    if rows:
-        connection.execute(insert(raw_reports), sorted(rows, key=lambda row: row["mark"]))
-
-
-def delete_raw(connection: Connection, series_id: int, before: int) -> int:
-    """Delete the raw reports of a series of days before `before`; return how many."""
-    old = (raw_reports.c.series_id == series_id, raw_reports.c.day < before)
-    return connection.execute(delete(raw_reports).where(*old)).rowcount

@@ -41,7 +41,10 @@ class CohortSum:
         """Both together. Raises StorageError where a lane could overflow."""
         total = self.num_reports + other.num_reports
         if total > MAX_COUNT:
-            raise StorageError(f"a counter is full: {total} reports of one cohort in one block")
+            raise StorageError(
+                f"a counter is full: {total} reports of one cohort in one block, and {MAX_COUNT} "
+                "fit; lower min_reports, so that blocks are sealed sooner"
+            )
         lanes = pack(unpack(self.lanes) + unpack(other.lanes), len(self.lanes) // LANE_BYTES)
         return CohortSum(total, lanes)
 

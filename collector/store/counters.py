@@ -96,7 +96,10 @@ class CounterCache:
             before = cell.num_reports
             cell.num_reports = total = before + len(added[cohort])
             if total > MAX_COUNT:
-                raise StorageError(f"a counter is full: {total} reports of one cohort and day")
+                raise StorageError(
+                    f"a counter is full: {total} reports of series {place[0]}, cohort {cohort}, "
+                    f"of one day, and {MAX_COUNT} fit; declare the metric with more cohorts"
+                )
             cell.lanes += sums[cohort]
             lanes = pack(cell.lanes, 8 * num_bytes)
             rows.append(CounterRow(*place, self._shard, cohort, total, lanes, before))

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import select
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import psycopg
 from sqlalchemy import Connection, Engine, create_engine, event, text
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
+from sqlalchemy.exc import ArgumentError, DBAPIError, DisconnectionError, NoSuchModuleError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from collector.errors import SettingsError, StaleError, StorageError
@@ -53,13 +55,20 @@ def make_engine(database: str, *, pool_size: int = 5, timeout: float = 5.0) -> E
 def _sqlite(url: URL, timeout: float) -> Engine:
     if url.database in (None, "", ":memory:"):
         raise SettingsError("database sqlite:// in memory would be lost; name a file")
-    parent = Path(str(url.database)).expanduser().parent
-    if not parent.is_dir():
-        raise SettingsError(f"database {url.database!r}: there is no directory {parent}")
+    file = Path(str(url.database))
+    if not file.parent.is_dir():
+        raise SettingsError(f"database {url.database!r}: there is no directory {file.parent}")
     engine = create_engine(url, connect_args={"timeout": timeout, "check_same_thread": False})
+    event.listen(engine, "do_connect", lambda *_: make_private(file))
     event.listen(engine, "connect", _prepare_sqlite)
     event.listen(engine, "begin", _begin_sqlite)
     return engine
+
+
+def make_private(file: Path) -> None:
+    """Make an empty file for its owner alone, unless it is there; SQLite's WAL follows its mode."""
+    with suppress(OSError):  # what is wrong with the place, SQLite says when it opens the file
+        os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
 
 
 def _prepare_sqlite(connection: sqlite3.Connection, _record: object) -> None:
@@ -76,15 +85,29 @@ def _begin_sqlite(connection: Connection) -> None:
 
 
 def _postgresql(url: URL, pool_size: int, timeout: float) -> Engine:
-    options = f"-c lock_timeout={int(timeout * 1000)} -c idle_in_transaction_session_timeout=60000"
-    return create_engine(
+    options = (  # a writer must see what was committed before it got its locks: READ COMMITTED
+        f"-c lock_timeout={int(timeout * 1000)} -c idle_in_transaction_session_timeout=60000 "
+        r"-c default_transaction_isolation=read\ committed"
+    )
+    engine = create_engine(
         url,
         pool_size=pool_size,
         max_overflow=0,
         pool_timeout=timeout,
-        pool_pre_ping=True,
         connect_args={"connect_timeout": max(2, int(timeout)), "options": options},
     )
+    event.listen(engine, "checkout", _refuse_hung_up)
+    return engine
+
+
+def _refuse_hung_up(connection: Any, _record: object, _proxy: object) -> None:
+    """A server that went away has hung up: make another connection. Costs no round trip."""
+    if connection.closed:
+        raise DisconnectionError
+    waiting = select.poll()
+    waiting.register(connection.fileno(), select.POLLIN)
+    if waiting.poll(0):  # an idle session has nothing to say but good-bye
+        raise DisconnectionError
 
 
 class Database:

@@ -12,7 +12,6 @@ from sqlalchemy import (
     Boolean,
     Column,
     ForeignKey,
-    Index,
     Integer,
     LargeBinary,
     MetaData,
@@ -107,7 +106,6 @@ batches = Table(
     Column("expires", Integer, nullable=False),
     Column("num_reports", Integer, nullable=False),
     Column("results", LargeBinary, nullable=False),
-    Index("batches_expires", "expires"),
     sqlite_with_rowid=False,
 )
 

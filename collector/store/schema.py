@@ -14,7 +14,7 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, inspect, text
 
-from collector.errors import SchemaError
+from collector.errors import SchemaError, SettingsError
 from collector.store.engine import MIGRATION_LOCK, Database
 
 MIGRATIONS = Path(__file__).parent.parent / "migrations"
@@ -23,10 +23,12 @@ MIGRATIONS = Path(__file__).parent.parent / "migrations"
 def prepare(database: Database) -> None:
     """Make the tables in an empty database; check the schema of any other.
 
-    Raises SchemaError for one that is older (naming the command), newer, or of something else.
+    Raises SchemaError for one that is older (naming the command), newer, or of something else,
+    and SettingsError for a PostgreSQL whose commits are not on the disk when they return.
     """
     with database.change() as connection:
         _lock(database, connection)
+        _check_commits(database, connection)
         current = _current(connection)
         if current is None and not inspect(connection).get_table_names():
             _upgrade(connection)
@@ -75,6 +77,19 @@ def _lock(database: Database, connection: Connection) -> None:
     """Several workers start at once; one of them makes the tables."""
     if database.is_postgresql:
         connection.execute(text(f"SELECT pg_advisory_xact_lock({MIGRATION_LOCK})"))
+
+
+def _check_commits(database: Database, connection: Connection) -> None:
+    if database.is_postgresql and _shown(connection, "synchronous_commit") == "off":
+        raise SettingsError(
+            "synchronous_commit = off: what was acknowledged could be lost with the server; run "
+            "ALTER ROLE ... SET synchronous_commit = on for the collector's role"
+        )
+
+
+def _shown(connection: Connection, setting: str) -> str:
+    value: str = connection.execute(text(f"SHOW {setting}")).scalar_one()
+    return value
 
 
 def _current(connection: Connection) -> str | None:

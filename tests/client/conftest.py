@@ -81,7 +81,7 @@ def clock() -> Clock:
     return Clock()
 
 
-AT_ONCE = Delivery(mean_delay=0, first_pause=0.05, timeout=2)
+AT_ONCE = Delivery(mean_delay=0, first_pause=0.05, timeout=10)
 OpenClient = Callable[..., Client]
 
 

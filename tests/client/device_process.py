@@ -2,7 +2,7 @@
 
 usage: python device_process.py STATE_DIR COLLECTOR METRICS_FILE NUMBER [WHAT]
 WHAT: `record` (default), `flush` after each ten, `close` and open after each ten, `leave` without
-closing once the thread has begun to send.
+closing once a line comes on stdin.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def main(state_dir: str, collector: str, metrics: str, number: int, what: str = 
             client.close()
             client = open_client()
     if what == "leave":
-        client.flush(0.3)
+        sys.stdin.readline()
         print("leaving", flush=True)
         return
     if what == "flush":

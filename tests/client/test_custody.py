@@ -45,6 +45,31 @@ def test_the_secret_is_made_once(open_client: Any) -> None:
     assert used(open_client) == secret
 
 
+def test_a_later_start_writes_nothing(open_client: Any, state_dir: Path) -> None:
+    """No disk is waited for when an app starts: neither state nor witness changes."""
+    used(open_client)
+    before = {path: path.stat().st_mtime_ns for path in state_dir.iterdir()}
+    with open_client(delivery=QUIET):
+        after = {path: path.stat().st_mtime_ns for path in before}
+        wal = state_dir / "state.sqlite-wal"
+        assert not wal.exists() or wal.stat().st_size == 0
+    assert after == before
+
+
+def test_a_witness_left_behind_by_a_killed_process_is_brought_up(
+    open_client: Any, state_dir: Path
+) -> None:
+    witness = state_dir / "witness.json"
+    used(open_client)
+    old = witness.read_bytes()
+    used(open_client, "b")
+    new = witness.read_bytes()
+    witness.write_bytes(old)
+    used(open_client)
+    assert new != old
+    assert witness.read_bytes() == new
+
+
 def test_secrets_and_keys_are_not_shown_by_accident(open_client: Any) -> None:
     client = open_client(delivery=QUIET, key="rk_report_private")
     identity = client._life.session.state.identity()

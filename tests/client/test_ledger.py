@@ -64,6 +64,37 @@ def make_state(request: pytest.FixtureRequest, tmp_path: Path) -> MakeState:
     return make
 
 
+@pytest.mark.parametrize("most", [1, 99, 130, 777])
+def test_two_processes_reach_one_limit_and_never_pass_it(tmp_path: Path, most: int) -> None:
+    """Each counts some reports in advance; near the end, one by one, down to the last."""
+    more = f"max_memoized_values = 3\nmax_reports_per_period = {most}"
+    states = [
+        SqliteState(tmp_path / "s", threading.RLock(), Witness(tmp_path / "w")) for _ in range(2)
+    ]
+    states[0].set_secret(bytes(32))
+    recorders = [Recorder(declare(more=more).metrics, state) for state in states]
+    outcomes = [recorders[i % 3 == 0].record("m", "a", NOON) for i in range(most + 60)]
+    assert outcomes.count("queued") == most
+    assert set(outcomes[-20:]) == {"full"}
+    assert states[0].rows("SELECT count(*) FROM queue") == [(most,)]
+    for state in states:
+        state.close()
+
+
+def test_closing_gives_back_what_was_counted_in_advance(tmp_path: Path) -> None:
+    more = "max_memoized_values = 3\nmax_reports_per_period = 500"
+    for _ in range(5):
+        state = SqliteState(tmp_path / "s", threading.RLock(), Witness(tmp_path / "w"))
+        if state.identity().secret is None:
+            state.set_secret(bytes(32))
+        recorder = Recorder(declare(more=more).metrics, state)
+        assert recorder.record("m", "a", NOON) == "queued"
+        state.close()
+    state = SqliteState(tmp_path / "s", threading.RLock(), Witness(tmp_path / "w"))
+    assert state.rows("SELECT reports FROM periods") == [(5,)]
+    state.close()
+
+
 def digests(state: State, line: str = "m") -> set[bytes]:
     return {entry.digest for entry in state.entries(line)}
 

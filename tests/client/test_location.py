@@ -301,7 +301,7 @@ def test_a_client_takes_fixes_and_nothing_of_them_leaves(tmp_path: Path) -> None
             assert not client.record_location("density", float("nan"), 2.0, at=START)
             assert not client.record_location("missing", 1.0, 2.0, at=START)
             assert not client.record_trip("density", (1, 2), (3, 4), at=START)
-            assert client.flush(10)
+            assert client.flush(20)
             memoised = client.inspect()["metrics"][0]["values_memoised"]
             assert memoised in (1, 2)  # the cell and `other`, which may share their bit
         assert sum(collector.counted().values()) == 2
@@ -341,6 +341,10 @@ def test_mistakes_show_in_development(tmp_path: Path) -> None:
     ) as client:  # fmt: skip
         with pytest.raises(UnknownMetricError, match=r"'home'.*density"):
             client.record_location("home", 1.0, 2.0)
+        with pytest.raises(UnknownMetricError, match=r"'density'.*use record_location"):
+            client.record("density", "here")
+        with pytest.raises(ValueRefusedError, match="use record_location"):
+            client.record_trip("density", (1.0, 2.0), (1.0, 2.0))
         with pytest.raises(ValueRefusedError, match="finite"):
             client.record_location("density", float("nan"), 2.0)
         with pytest.raises(ValueRefusedError, match="time zone"):

@@ -20,7 +20,7 @@ from client_sdk.testing import MemoryCollector
 
 PROGRAM = Path(__file__).with_name("device_process.py")
 KILL_POINTS = 30  # in the suite; 200 with -m slow, see test_two_hundred_kill_points
-AT_ONCE = Delivery(mean_delay=0, first_pause=0.05, timeout=2)
+AT_ONCE = Delivery(mean_delay=0, first_pause=0.05, timeout=10)
 
 
 @pytest.fixture
@@ -36,6 +36,7 @@ def start(tmp_path: Path, collector: MemoryCollector, metrics_path: Path) -> Any
         arguments = [str(tmp_path / "state"), collector.url, str(metrics_path), str(number), what]
         return subprocess.Popen(
             [sys.executable, str(PROGRAM), *arguments],
+            stdin=subprocess.PIPE if what == "leave" else None,
             stdout=subprocess.PIPE,
             text=True,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
@@ -67,7 +68,7 @@ def test_killed_right_after_recording(
     process.communicate()
     collector.answer = None
     with open_client() as client:
-        assert client.flush(10)
+        assert client.flush(30)
     assert counted(collector) == 300
 
 
@@ -75,25 +76,28 @@ def test_an_app_that_just_ends_does_not_wait_for_a_hanging_server(
     start: Any, open_client: Any, collector: MemoryCollector
 ) -> None:
     """Without `close`, with an exchange under way; the next start delivers."""
-    release = threading.Event()
+    hanging, release = threading.Event(), threading.Event()
 
     def hang(_: object) -> None:
+        hanging.set()
         release.wait(20)
 
     collector.answer = hang
     process = start(30, "leave")
+    assert hanging.wait(20)
+    print(file=process.stdin, flush=True)
     for line in process.stdout:
         if line == "leaving\n":
             break
     begin = time.perf_counter()
     assert process.wait(10) == 0
-    assert time.perf_counter() - begin < 1.0  # an interpreter's own end takes most of it
+    assert time.perf_counter() - begin < 2.0  # the interpreter's own end, on a machine at work
+    process.stdin.close()
     process.stdout.close()
-    assert len(collector.requests) == 1
     collector.answer = None
     release.set()
     with open_client() as client:
-        assert client.flush(10)
+        assert client.flush(30)
     assert counted(collector) == 30
 
 
@@ -139,7 +143,7 @@ def test_two_processes_record_and_send_side_by_side(
     recorded = sum(map(recorded_lines, processes))
     assert recorded == 400
     with open_client() as client:
-        assert client.flush(10)
+        assert client.flush(30)
         assert client.inspect()["metrics"][0]["reports_made"] == 400
     assert counted(collector) == 400
     if what == "flush":  # a close may break off an exchange whose batch had been counted
@@ -167,7 +171,7 @@ def test_a_forked_child_goes_on_by_itself(open_client: Any, collector: MemoryCol
         code = 1
         try:
             fine = all(client.record("homepage", "a") for _ in range(50))
-            code = 0 if fine and client.flush(10) else 2
+            code = 0 if fine and client.flush(30) else 2
             client.close()
         finally:
             os._exit(code)
@@ -175,7 +179,7 @@ def test_a_forked_child_goes_on_by_itself(open_client: Any, collector: MemoryCol
         assert client.record("homepage", "a")
     _, status = os.waitpid(child, 0)
     assert os.waitstatus_to_exitcode(status) == 0
-    assert client.flush(10)
+    assert client.flush(30)
     assert counted(collector) == 150
     assert collector.duplicates == 0
 
@@ -197,7 +201,7 @@ def test_a_pre_forking_server_records_in_every_worker(
     context = multiprocessing.get_context("fork")
     with context.Pool(3) as pool:
         assert all(pool.map(_record_in_pool, [20] * 9, chunksize=1))
-    assert client.flush(10)
+    assert client.flush(30)
     assert counted(collector) == 181
 
 
@@ -212,8 +216,8 @@ def test_a_stopped_process_that_holds_the_senders_lock_blocks_nobody_for_good(
     client.flush(0.2)
     process.kill()  # the system drops its locks with the process
     recorded = recorded_lines(process)
-    assert client.flush(10)
+    assert client.flush(30)
     assert client.record("homepage", "a")
-    assert client.flush(10)
+    assert client.flush(30)
     recorded += 1
     assert recorded <= counted(collector) <= recorded + 1

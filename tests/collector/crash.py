@@ -6,6 +6,7 @@ At the end every batch was acknowledged once, and the counters must hold each re
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
@@ -50,18 +51,36 @@ class Tally:
                     self.bits[key] = self.bits.get(key, 0) + 1
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+@contextmanager
+def listening() -> Iterator[socket.socket]:
+    """A socket that collectors inherit, one after the other.
+
+    It is held here all the time, so no other process can ever answer at its port; what connects
+    while no collector runs waits for the next one.
+    """
+    with socket.create_server(("127.0.0.1", 0), backlog=128) as listener:
+        yield listener
 
 
-def start(database: str, port: int, *, workers: int = 1) -> subprocess.Popen[bytes]:
+def port_of(listener: socket.socket) -> int:
+    port: int = listener.getsockname()[1]
+    return port
+
+
+def announced_port(process: subprocess.Popen[str]) -> int:
+    """The port that a collector says it listens on, in the first line of its log."""
+    assert process.stderr is not None
+    first = json.loads(process.stderr.readline())
+    assert first["event"] == "listening", first
+    port: int = first["port"]
+    return port
+
+
+def start(database: str, listener: socket.socket, *, workers: int = 1) -> subprocess.Popen[bytes]:
     """A collector in a process of its own."""
     environment = os.environ | {
         "RAPPOR_DATABASE": database,
-        "RAPPOR_PORT": str(port),
+        "RAPPOR_LISTEN_FD": str(listener.fileno()),
         "RAPPOR_REQUIRE_KEYS": "false",
         "RAPPOR_WORKERS": str(workers),
         "RAPPOR_LOG_LEVEL": "error",
@@ -72,6 +91,7 @@ def start(database: str, port: int, *, workers: int = 1) -> subprocess.Popen[byt
         env=environment,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
+        pass_fds=[listener.fileno()],
     )
 
 
@@ -134,19 +154,21 @@ def senders(port: int, tally: Tally) -> Iterator[None]:
 
 def crash_test(database: str, kills: int, *, workers: int = 1, seed: int = 3) -> Tally:
     """Kill the collector `kills` times at random moments; return what was acknowledged."""
-    rng, port, tally = random.Random(seed), free_port(), Tally()
-    process = start(database, port, workers=workers)
-    try:
-        await_ready(port)
-        with senders(port, tally):
-            for _ in range(kills):
-                time.sleep(rng.uniform(0.02, 0.25))
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
-                process = start(database, port, workers=workers)
-                await_ready(port)
-            time.sleep(0.3)
-    finally:
-        process.terminate()
-        process.wait(30)
+    rng, tally = random.Random(seed), Tally()
+    with listening() as listener:
+        port = port_of(listener)
+        process = start(database, listener, workers=workers)
+        try:
+            await_ready(port)
+            with senders(port, tally):
+                for _ in range(kills):
+                    time.sleep(rng.uniform(0.02, 0.25))
+                    os.killpg(process.pid, signal.SIGKILL)
+                    process.wait()
+                    process = start(database, listener, workers=workers)
+                    await_ready(port)
+                time.sleep(0.3)
+        finally:
+            process.terminate()
+            process.wait(30)
     return tally

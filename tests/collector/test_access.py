@@ -49,6 +49,7 @@ WHO_MAY = [
     ("POST", "/v1/reports", {"report"}),
     ("GET", "/v1/metrics", {"aggregate", "admin"}),
     ("GET", "/v1/metrics/homepage/aggregate", {"aggregate"}),
+    ("GET", "/v1/metrics/homepage/reports", {"admin"}),
     ("POST", "/v1/metrics", {"admin"}),
     ("POST", "/v1/metrics/homepage/retire", {"admin"}),
     ("POST", f"/v1/days/{TODAY}/close", {"admin"}),

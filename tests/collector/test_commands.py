@@ -20,7 +20,7 @@ from rappor_cli.main import main
 from rappor_core.aggregate import Aggregate
 from rappor_core.report import make_batch
 from rappor_core.report_binary import encode_binary
-from tests.collector.crash import await_ready, free_port
+from tests.collector.crash import announced_port, await_ready
 from tests.collector.support import Sender
 
 ROOT = Path(__file__).parents[2]
@@ -78,18 +78,19 @@ def test_the_life_of_a_metric_through_commands(
     run: Run, metrics_file: Path, tmp_path: Path
 ) -> None:
     """serve, keys, push, reports, close, list, aggregate, retire, backup; then a clean end."""
-    database, port = f"sqlite:///{tmp_path}/r.sqlite", free_port()
-    url = f"http://127.0.0.1:{port}"
+    database = f"sqlite:///{tmp_path}/r.sqlite"
     key = run("keys", "create", "--scope", "admin", "--label", "me", "--database", database)
     assert key.returncode == 0, key.stderr
     admin = {"RAPPOR_KEY": key.stdout.strip()}
     server = subprocess.Popen(
-        [sys.executable, "-m", "rappor_cli", "serve", "--database", database, "--port", str(port)],
+        [sys.executable, "-m", "rappor_cli", "serve", "--database", database, "--port", "0"],
         env=os.environ | {"PYTHONPATH": str(ROOT)},
         stderr=subprocess.PIPE,
         text=True,
     )
     try:
+        port = announced_port(server)
+        url = f"http://127.0.0.1:{port}"
         await_ready(port)
         pushed = run("metrics", "push", str(metrics_file), "--collector", url, **admin)
         assert (pushed.returncode, pushed.stdout) == (0, "added: theme; changed: none\n")
@@ -152,7 +153,7 @@ def test_the_same_commands_work_on_the_database(run: Run, metrics_file: Path) ->
     assert key_id in run("keys", "list", *on).stdout
     assert run("keys", "revoke", key_id, *on).returncode == 0
     assert run("keys", "revoke", key_id, *on).returncode == 1
-    assert run("migrate", *on).stdout == "schema 0001 -> 0001\n"
+    assert run("migrate", *on).stdout == "schema 0002 -> 0002\n"
     weaker = METRICS.replace("min_reports = 5", "min_reports = 2")
     metrics_file.write_text(weaker)
     assert "min_reports falls" in run("metrics", "push", str(metrics_file), *on).stderr

@@ -10,7 +10,9 @@ import socket
 import subprocess
 import sys
 import time
+import tomllib
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -21,7 +23,7 @@ import yaml
 
 from collector.settings import Settings, load_settings
 from rappor_core.metrics_file import load_metrics
-from tests.collector.crash import await_ready, free_port
+from tests.collector.crash import announced_port, await_ready
 from tests.collector.support import Server, ServerMaker, make_metric
 
 ROOT = Path(__file__).parents[2]
@@ -79,34 +81,58 @@ def test_compose_names_what_it_needs_and_holds_no_secret() -> None:
         assert re.search(rf"^{services[name]['build']['args']['EXTRA']} = \[", extras, re.MULTILINE)
 
 
+def test_the_image_copies_every_package_of_the_distribution() -> None:
+    copied = {
+        source for name, rest in instructions() if name == "COPY" for source in rest.split()[:-1]
+    }
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    packages = project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
+    named = {project["project"]["readme"], project["project"]["license"]["file"]}
+    assert {*packages, *named, "pyproject.toml"} <= copied
+
+
 def test_the_commands_of_the_image_run_outside_of_it(tmp_path: Path) -> None:
     """ENTRYPOINT + CMD with the image's environment, and its health check against them."""
     stage = dict(instructions())
-    port = free_port()
     variables = dict(re.findall(r"(RAPPOR_[A-Z]+)=(\S+)", stage["ENV"]))
     assert variables.keys() == {"RAPPOR_HOST", "RAPPOR_PORT", "RAPPOR_DATABASE"}
     environment = os.environ | variables | {
         "RAPPOR_HOST": "127.0.0.1",
-        "RAPPOR_PORT": str(port),
+        "RAPPOR_PORT": "0",
         "RAPPOR_DATABASE": f"sqlite:///{tmp_path}/rappor.sqlite",
         "RAPPOR_METRICS": str(DOCKER / "metrics.toml"),
         "PYTHONPATH": str(ROOT),
     }  # fmt: skip
     command = [sys.executable, "-m", "rappor_cli", *json.loads(stage["CMD"])]
-    check = json.loads(stage["HEALTHCHECK"].partition("CMD ")[2])
-    check[0] = sys.executable
-    assert subprocess.run(check, env=environment, capture_output=True).returncode != 0
-    process = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
     try:
+        port = announced_port(process)
         await_ready(port)
-        assert subprocess.run(check, env=environment, capture_output=True).returncode == 0
+        assert is_healthy(stage, port)
     finally:
         process.terminate()
-    assert process.wait(30) == 0
+        process.communicate(timeout=30)
+    assert process.returncode == 0
+    assert not is_healthy(stage, port)
+
+
+def is_healthy(stage: dict[str, str], port: int) -> bool:
+    """What the image's health check says of a collector at this port."""
+    check = json.loads(stage["HEALTHCHECK"].partition("CMD ")[2])
+    check[0] = sys.executable
+    environment = os.environ | {"RAPPOR_PORT": str(port)}
+    return subprocess.run(check, env=environment, capture_output=True).returncode == 0
 
 
 def test_the_settings_of_the_image_need_keys(tmp_path: Path) -> None:
     assert load_settings(host="0.0.0.0", database=f"sqlite:///{tmp_path}/x").require_keys
+
+
+def free_port() -> int:
+    """For nginx, which fails loudly where another process was quicker."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port: int = probe.getsockname()[1]
+        return port
 
 
 @contextmanager
@@ -200,7 +226,11 @@ def test_the_proxy_answers_too_many_requests_as_overload(
 ) -> None:
     _, http, _ = proxied
     headers = {"content-type": "application/json"}
-    answers = [http.post("/v1/reports", content=b"{", headers=headers) for _ in range(160)]
+    with ThreadPoolExecutor(8) as pool:  # together they are quicker than the limit
+        sent = [
+            pool.submit(http.post, "/v1/reports", content=b"{", headers=headers) for _ in range(400)
+        ]
+    answers = [one.result() for one in sent]
     refused = [answer for answer in answers if answer.status_code == 503]
     assert refused
     assert refused[0].headers["retry-after"] == "10"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import sqlite3
 import threading
@@ -64,7 +65,10 @@ def _limit(connection: sqlite3.Connection, pages: int) -> None:
 
 
 def test_a_database_that_goes_away_and_comes_back(
-    new_postgresql: Callable[[], str], serving: ServerMaker, postgresql: str
+    new_postgresql: Callable[[], str],
+    serving: ServerMaker,
+    postgresql: str,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     """Every session is ended and no new one let in; then it is let in again."""
     import psycopg
@@ -72,7 +76,7 @@ def test_a_database_that_goes_away_and_comes_back(
     url = new_postgresql()
     name = make_url(url).database
     with (
-        serving([METRIC], database=url, database_seconds=2.0) as server,
+        serving([METRIC], database=url, database_seconds=2.0, log_level="warning") as server,
         psycopg.connect(postgresql, autocommit=True) as admin,
     ):
         bodies = [server.sender.body(server.sender.reports(METRIC, 5)) for _ in range(10)]
@@ -89,6 +93,8 @@ def test_a_database_that_goes_away_and_comes_back(
         assert {server.post_body(body).status_code for body in bodies} == {200}
         assert server.http.get("/readyz").status_code == 200
         assert total(server) == 50
+    logged = [json.loads(line) for line in capfd.readouterr().err.splitlines()]  # no plain lines
+    assert "request_failed" in {line["event"] for line in logged}
 
 
 def test_a_shutdown_answers_what_was_begun(serving: ServerMaker, tmp_path: Path) -> None:

@@ -258,6 +258,34 @@ def test_slow_senders_hold_nobody_up_and_are_cut_off(
             one.close()
 
 
+@pytest.mark.parametrize(
+    ("request_bytes", "drip"),
+    [
+        (b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n", b"\r\n"),
+        (b"POST /v1/reports HTTP/1.1\r\nHost: x\r\nContent-Length: 9999\r\n\r\n", b"a"),
+    ],
+)
+def test_what_drips_in_after_an_answer_holds_no_connection(
+    serving: ServerMaker, monkeypatch: pytest.MonkeyPatch, request_bytes: bytes, drip: bytes
+) -> None:
+    """Empty lines, or a body that was refused by its head: nobody waits for them for ever."""
+    monkeypatch.setattr("collector.protocol.HEAD_SECONDS", 1.0)
+    with serving([METRIC]) as server, _connect(server) as one:
+        one.sendall(request_bytes)
+        assert one.recv(1000)[9:12] in (b"200", b"415")
+        assert any(_hangs_up_on(one, drip) for _ in range(50))
+
+
+def _hangs_up_on(connection: socket.socket, drip: bytes) -> bool:
+    """Send a little after a while; whether nobody is there to take it."""
+    time.sleep(0.1)
+    try:
+        connection.sendall(drip)
+    except (BrokenPipeError, ConnectionResetError):
+        return True
+    return False
+
+
 def test_endless_headers_are_cut_off(server: Server) -> None:
     with _connect(server) as one:
         one.sendall(b"POST /v1/reports HTTP/1.1\r\nHost: x\r\n")
@@ -333,6 +361,21 @@ def _at_once(server: Server, body: bytes, count: int) -> list[httpx.Response]:
             )
 
     return asyncio.run(all_of_them())
+
+
+def test_long_names_and_parameters_fill_neither_answers_nor_the_audit_log(server: Server) -> None:
+    long = "\u00e9" * 2_000
+    for method, path, status in (
+        ("GET", f"/v1/metrics/{long}/aggregate", 404),
+        ("GET", f"/v1/metrics/{long}/reports", 404),
+        ("POST", f"/v1/metrics/{long}/retire", 404),
+        ("GET", f"/v1/metrics/homepage/aggregate?params_id={long}", 422),
+        ("POST", f"/v1/days/{TODAY}/close?metric={long}", 422),
+    ):
+        answer = server.http.request(method, path)
+        assert answer.status_code == status, (method, path[:30])
+        assert len(answer.content) < 1_000
+    assert "\\u00e9" not in server.http.get("/v1/audit").text
 
 
 def test_rates_are_limited_by_address_and_by_key(serving: ServerMaker) -> None:

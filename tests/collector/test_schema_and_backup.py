@@ -10,15 +10,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from alembic import command
 from alembic.autogenerate import compare_metadata
+from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
-from sqlalchemy import text
+from sqlalchemy import make_url, text
 
 from collector.backup import back_up, restore
 from collector.errors import SchemaError, SettingsError, StorageError
 from collector.store.engine import Database, make_engine
 from collector.store.models import metadata
-from collector.store.schema import migrate, prepare
+from collector.store.schema import MIGRATIONS, migrate, prepare
 from tests.collector.support import TODAY, Bench, make_bench, make_metric
 
 METRIC = make_metric(min_reports=1)
@@ -42,17 +44,22 @@ def test_an_older_schema_names_the_command_and_a_newer_one_is_refused(bench: Ben
         migrate(bench.database)
 
 
-def test_an_older_database_is_migrated_only_when_asked(database_url: str) -> None:
-    """There is one revision so far, so `older` is a database of ours from before the first."""
-    database = Database(make_engine(database_url))
-    with database.change() as connection:
-        connection.execute(text("CREATE TABLE alembic_version (version_num VARCHAR(32))"))
-    with pytest.raises(SchemaError):
-        prepare(database)
-    assert migrate(database) == (None, "0001")
-    prepare(database)
-    assert migrate(database) == ("0001", "0001")
-    database.close()
+def test_an_older_database_is_migrated_only_when_asked_and_keeps_what_it_holds(
+    bench: Bench,
+) -> None:
+    bench.collector.push_metrics([METRIC], "test")
+    bench.send(bench.sender.reports(METRIC, 7))
+    with bench.database.change() as connection:
+        config = Config()
+        config.set_main_option("script_location", str(MIGRATIONS))
+        config.attributes["connection"] = connection
+        command.downgrade(config, "0001")
+    with pytest.raises(SchemaError, match=r"at schema 0001, .* run: rappor migrate --database URL"):
+        prepare(bench.database)
+    assert migrate(bench.database) == ("0001", "0002")
+    prepare(bench.database)
+    assert migrate(bench.database) == ("0002", "0002")
+    assert bench.collector.list_metrics()[0]["accepted"] == 7
 
 
 def test_a_database_of_something_else_is_left_alone(database_url: str) -> None:
@@ -61,6 +68,28 @@ def test_a_database_of_something_else_is_left_alone(database_url: str) -> None:
         connection.execute(text("CREATE TABLE somebody_elses (id INTEGER)"))
     with pytest.raises(SchemaError, match="none of them is ours"):
         prepare(database)
+    database.close()
+
+
+def test_a_postgresql_that_acknowledges_too_early_is_refused(
+    new_postgresql: Callable[[], str],
+) -> None:
+    """And one whose sessions would see old rows by default is told otherwise."""
+    url = new_postgresql()
+    database = Database(make_engine(url))
+    with database.change() as connection:
+        name = make_url(url).database
+        connection.execute(
+            text(f"ALTER DATABASE {name} SET default_transaction_isolation = 'serializable'")
+        )
+        connection.execute(text(f"ALTER DATABASE {name} SET synchronous_commit = off"))
+    database.close()
+    database = Database(make_engine(url))
+    with pytest.raises(SettingsError, match="synchronous_commit = off"):
+        prepare(database)
+    with database.add() as connection:
+        level = connection.execute(text("SHOW transaction_isolation")).scalar_one()
+    assert level == "read committed"
     database.close()
 
 
@@ -128,6 +157,26 @@ def test_a_copy_made_while_reports_come_in_is_whole_and_can_be_put_back(
     total = restored.collector.read_aggregate("test", METRIC.name).num_reports
     assert total == accepted + 3
     restored.database.close()
+
+
+def test_a_database_and_a_restored_one_are_for_their_owner_alone(
+    sqlite_url: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "what?is#this %41"  # no path is taken for a part of a URL
+    folder.mkdir()
+    bench = make_bench(sqlite_url)
+    bench.collector.push_metrics([METRIC], "test")
+    back_up(sqlite_url, folder / "copy")
+    restore(folder / "copy", f"sqlite:///{tmp_path}/restored.sqlite")
+    files = [path for path in tmp_path.iterdir() if path.is_file()]
+    assert {path.name for path in files} >= {"collector.sqlite-wal", "restored.sqlite"}
+    for path in [*files, folder / "copy"]:
+        assert path.stat().st_mode & 0o077 == 0, path
+    (folder / "copy").write_bytes((folder / "copy").read_bytes()[:9000])
+    with pytest.raises(StorageError):
+        restore(folder / "copy", f"sqlite:///{tmp_path}/again.sqlite")
+    assert not (tmp_path / "again.sqlite").exists()
+    bench.database.close()
 
 
 def test_after_a_restore_what_was_not_served_is_discarded(bench: Bench) -> None:

@@ -14,18 +14,13 @@ from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.metrics_file import parse_metrics
 from rappor_core.params import RapporParams
 from simulations.geo_noise import planar_laplace, point_map
-from simulations.location import (
-    daily_places,
-    read_trips,
-    real_riders,
-    resample,
-    total_variation,
-    ways,
-)
+from simulations.location import real_riders, total_variation
 from simulations.location_attacks import attack
 from simulations.location_budgets import Crowd, compare_budgets, median, with_attacks
 from simulations.location_draws import capped, draw_memo, draw_window
 from simulations.location_fleet import Fix, run_fleet
+from simulations.location_trips import daily_places, read_trips, resample
+from simulations.location_ways import Way, ways
 from simulations.trackability import reports_in, track_findings, trackability_text
 
 START = datetime(2026, 1, 1, 9, tzinfo=UTC)
@@ -91,6 +86,13 @@ def test_riders_live_through_the_sdk(people: dict[str, list[Fix]]) -> None:
         assert result.memoised_most <= 3
 
 
+def test_riders_without_a_report_are_an_error() -> None:
+    nowhere = Way("window", "num_bits = 8\nnum_cohorts = 2\nmode = 'window'\nwindow = 1000\n"
+                  "max_reports = 1\nepsilon = 1\n")  # fmt: skip
+    with pytest.raises(ParameterError, match="any of 1 riders"):
+        real_riders({"1": [Fix(START, *PLACES[0])]}, nowhere, 10)
+
+
 def test_a_fleet_is_the_same_for_the_same_randomness(people: dict[str, list[Fix]]) -> None:
     file = ways(4.0, 12)[0].metrics(12, "month")
     until = START + timedelta(days=70)
@@ -129,7 +131,8 @@ def test_errors_tell_capping_from_noise() -> None:
     sent = np.array([[0], [0], [1], [other]])
     told = crowd.errors(crowd.shares(sent, 0), sent, 0)
     assert (told.all, told.capping, told.noise) == pytest.approx((0.25, 0.25, 0.0))
-    assert told.cells == pytest.approx(0.25)  # 2/3, 1/3 and 0 for 1/2, 1/4 and 1/4
+    assert told.cells == pytest.approx(1 / 4)  # 2/3, 1/3 and 0 for 1/2, 1/4 and 1/4
+    assert told.capping_cells == told.cells
     right = crowd.errors(crowd.shares(crowd.values, 0), sent, 0)
     assert (right.cells, right.all, right.noise) == pytest.approx((0.0, 0.0, 0.25))
 

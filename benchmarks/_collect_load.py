@@ -1,0 +1,160 @@
+"""The load of benchmarks/collect.py: requests made beforehand, and connections that send them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import cast
+
+from rappor_core.metrics import Metric
+from rappor_core.metrics_file import parse_metrics
+from rappor_core.report import BINARY_CONTENT_TYPE, JSON_CONTENT_TYPE, Report, make_batch
+from rappor_core.report_binary import encode_binary
+from rappor_core.report_json import encode_json
+
+METRICS = """
+[metrics.homepage]
+kind = "string"
+description = "Home page of the browser"
+owner = "bench@example.org"
+expires = 2099-12-31
+num_bits = 128
+num_hashes = 2
+num_cohorts = 32
+prob_f = 0.75
+prob_p = 0.5
+prob_q = 0.75
+max_memoized_values = 3
+fallback = "other"
+"""
+CONNECTIONS = 32
+PLACEHOLDER = b"an-id-of-a-batch"
+
+
+@dataclass(frozen=True)
+class Load:
+    """What is sent: form `json` or `binary`, reports a request."""
+
+    form: str
+    reports: int
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What was measured. p50, p99: seconds of a request.  stored: bytes of database a report.
+
+    cpu, database_cpu, load_cpu: seconds of processor a request that the server, PostgreSQL and
+    this process took.
+    """
+
+    rate: float
+    p50: float
+    p99: float
+    stored: float = 0.0
+    cpu: float = 0.0
+    database_cpu: float = 0.0
+    load_cpu: float = 0.0
+
+
+def metric() -> Metric:
+    return parse_metrics(METRICS).metrics["homepage"]
+
+
+def make_requests(load: Load, count: int) -> list[bytes]:
+    """Whole HTTP requests, each a batch with an id of its own; 20 sets of reports take turns."""
+    declared, today, rng = metric(), datetime.now(UTC).date(), random.Random(1)
+    encode = encode_json if load.form == "json" else encode_binary
+    kind = JSON_CONTENT_TYPE if load.form == "json" else BINARY_CONTENT_TYPE
+    as_text = load.form == "json"
+    frames = []
+    for _ in range(20):
+        reports = [
+            Report(declared.name, declared.params_id, rng.randrange(32), today, rng.randbytes(16))
+            for _ in range(load.reports)
+        ]
+        body = encode(make_batch(PLACEHOLDER, reports))
+        head = (
+            f"POST /v1/reports HTTP/1.1\r\nHost: bench\r\nContent-Type: {kind}\r\n"
+            f"Content-Length: {len(body)}\r\n\r\n"
+        )
+        written = PLACEHOLDER.hex().encode() if as_text else PLACEHOLDER
+        before, _, after = body.partition(written)
+        frames.append((head.encode() + before, after))
+    ids = (os.urandom(16) for _ in range(count))
+    written_ids = (one.hex().encode() if as_text else one for one in ids)
+    return [one.join(frames[number % 20]) for number, one in enumerate(written_ids)]
+
+
+class Connection(asyncio.Protocol):
+    """Sends a request, waits for its answer, sends the next; as light as Python lets it be."""
+
+    def __init__(self, queue: Iterator[bytes], deadline: float, latencies: list[float]) -> None:
+        self._queue = queue
+        self._deadline = deadline
+        self._latencies = latencies
+        self._received = b""
+        self._started = 0.0
+        self.done = asyncio.get_running_loop().create_future()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._send()
+
+    def data_received(self, data: bytes) -> None:
+        self._received += data
+        head, separator, body = self._received.partition(b"\r\n\r\n")
+        if not separator:
+            return
+        length = int(head.lower().partition(b"content-length:")[2].partition(b"\r\n")[0])
+        if len(body) < length:
+            return
+        self._latencies.append(time.perf_counter() - self._started)
+        if not head.startswith(b"HTTP/1.1 200"):
+            self._finish(SystemExit(f"a request was refused: {self._received[:300]!r}"))
+            return
+        self._received = b""
+        self._send()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._finish(SystemExit(f"the server hung up: {exc}"))
+
+    def _send(self) -> None:
+        self._started = time.perf_counter()
+        request = next(self._queue, None) if self._started < self._deadline else None
+        if request is None:
+            self._finish(None)
+        else:
+            self._transport.write(request)
+
+    def _finish(self, error: BaseException | None) -> None:
+        if not self.done.done():
+            self.done.set_result(error)
+        self._transport.close()
+
+
+async def drive(port: int, requests: list[bytes], seconds: float) -> Outcome:
+    """Keep the connections busy for a time; every answer must be a 200."""
+    loop = asyncio.get_running_loop()
+    latencies: list[float] = []
+    queue = iter(requests)
+    started = time.perf_counter()
+    made = [
+        await loop.create_connection(
+            lambda: Connection(queue, started + seconds, latencies), "127.0.0.1", port
+        )
+        for _ in range(CONNECTIONS)
+    ]
+    errors = await asyncio.gather(*(connection.done for _, connection in made))
+    elapsed = time.perf_counter() - started
+    for error in filter(None, errors):
+        raise error
+    if next(queue, None) is None:
+        raise SystemExit("the requests ran out before the time was over; make more of them")
+    latencies.sort()
+    p50, p99 = (latencies[int(len(latencies) * share)] for share in (0.5, 0.99))
+    return Outcome(len(latencies) / elapsed, p50, p99)

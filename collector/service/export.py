@@ -1,0 +1,93 @@
+"""Getting raw reports out, where a metric keeps them: of closed days only, page by page."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import date
+
+from sqlalchemy import Connection
+
+from collector.errors import NotServedError
+from collector.service.days import from_number, number
+from collector.service.registry import Entry, load_registry
+from collector.store.raw import FIRST, count_raw, raw_page
+from rappor_core.report import Report
+from rappor_core.report_json import report_fields
+
+PAGE = 1_000  # reports read in one short transaction
+
+Open = Callable[[], AbstractContextManager[Connection]]
+
+
+@dataclass(frozen=True, slots=True)
+class Export:
+    """What will leave. days: first and last, inclusive.  num_reports: how many it will be."""
+
+    entry: Entry
+    days: tuple[int, int]
+    num_reports: int
+
+
+def plan_export(
+    connection: Connection,
+    name: str,
+    params_id: str | None,
+    first: date | None,
+    last: date | None,
+) -> Export:
+    """What an export would hold. Without bounds, every closed day of which reports are kept.
+
+    Raises NotFoundError, or NotServedError for a day that is not closed or where none are kept.
+    """
+    entry = load_registry(connection).current(name, params_id)
+    closed = entry.closed_through
+    days = 0 if first is None else number(first), closed if last is None else number(last)
+    if days[0] > days[1]:
+        raise NotServedError(
+            f"the window {from_number(days[0])} to {from_number(days[1])} runs backwards; days "
+            f"are closed through {from_number(closed)}",
+            reason="window_backwards",
+        )
+    if days[1] > closed:
+        raise NotServedError(
+            f"day {last} is not closed; days are closed through {from_number(closed)}",
+            reason="day_open",
+        )
+    count = count_raw(connection, entry.series_id, *days)
+    if not count:
+        raise _none_kept(entry)
+    return Export(entry, days, count)
+
+
+def _none_kept(entry: Entry) -> NotServedError:
+    metric = entry.metric
+    return NotServedError(
+        f"no raw reports of metric {metric.name!a} are kept for these days: it keeps them for "
+        f"keep_raw_days = {metric.keep_raw_days} days, and a day closes after accept_days = "
+        f"{metric.accept_days}; to export, the first must be the larger",
+        reason="not_kept",
+    )
+
+
+def pages(opened: Open, export: Export) -> Iterator[list[Report]]:
+    """The reports by day and cohort, else in random order; `opened` begins a short transaction."""
+    metric, after = export.entry.metric, FIRST
+    while True:
+        with opened() as connection:
+            rows = raw_page(connection, export.entry.series_id, *export.days, after, PAGE)
+        if not rows:
+            return
+        yield [
+            Report(metric.name, metric.params_id, row.cohort, from_number(row.day), row.bits)
+            for row in rows
+        ]
+        after = rows[-1].key
+
+
+def as_lines(reports: list[Report]) -> bytes:
+    """A line of JSON a report, with the fields that it has on the wire."""
+    lines = [json.dumps(report_fields(one), separators=(",", ":")) for one in reports]
+    return ("\n".join(lines) + "\n").encode("ascii")

@@ -1,0 +1,64 @@
+"""Raw reports, for the metrics that ask for them to be kept."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, delete, func, insert, select, tuple_
+
+from collector.store.models import raw_reports
+
+Key = tuple[int, int, bytes]  # day, cohort, mark
+FIRST: Key = (-1, -1, b"")
+
+
+class RawRow(NamedTuple):
+    """A raw report; `mark` is random, and keeps equal reports apart."""
+
+    day: int
+    cohort: int
+    mark: bytes
+    bits: bytes
+
+    @property
+    def key(self) -> Key:
+        """Where it stands in its series."""
+        return self.day, self.cohort, self.mark
+
+
+def keep_raw(connection: Connection, rows: list[dict[str, Any]]) -> None:
+    """Insert raw reports, in the order of their random marks."""
+    if rows:
+        connection.execute(insert(raw_reports), sorted(rows, key=lambda row: row["mark"]))
+
+
+def delete_raw(connection: Connection, series_id: int, before: int) -> int:
+    """Delete the raw reports of a series of days before `before`; return how many."""
+    old = (raw_reports.c.series_id == series_id, raw_reports.c.day < before)
+    return connection.execute(delete(raw_reports).where(*old)).rowcount
+
+
+def count_raw(connection: Connection, series_id: int, first: int, last: int) -> int:
+    """How many are kept of a series, of days from `first` to `last`."""
+    which = _of_days(series_id, first, last)
+    statement = select(func.count()).select_from(raw_reports).where(*which)
+    return int(connection.execute(statement).scalar_one())
+
+
+def raw_page(
+    connection: Connection, series_id: int, first: int, last: int, after: Key, limit: int
+) -> list[RawRow]:
+    """The next reports behind the key `after`, in the order of their keys."""
+    key = (raw_reports.c.day, raw_reports.c.cohort, raw_reports.c.mark)
+    statement = (
+        select(*key, raw_reports.c.bits)
+        .where(*_of_days(series_id, first, last), tuple_(*key) > after)
+        .order_by(*key)
+        .limit(limit)
+    )
+    rows = connection.execute(statement)
+    return [RawRow(row[0], row[1], bytes(row[2]), bytes(row[3])) for row in rows]
+
+
+def _of_days(series_id: int, first: int, last: int) -> tuple[Any, ...]:
+    return (raw_reports.c.series_id == series_id, raw_reports.c.day.between(first, last))

@@ -1,0 +1,103 @@
+"""`rappor reports export METRIC`: get the raw reports out, where a metric keeps them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import date
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from collector.routes.aggregates import COUNT_HEADER
+from collector.service.collector import COMMAND_LINE
+from collector.service.export import as_lines
+from rappor_cli.days import read_day
+from rappor_cli.progress import progress_bar
+from rappor_cli.remote import RemoteError, answer_of
+from rappor_cli.store import CollectorOption, DatabaseOption, need_one, opened
+
+app = typer.Typer(help="Get raw reports out.", no_args_is_help=True)
+Lines = tuple[int, Iterator[bytes]]  # how many there are, and pieces of whole lines
+
+
+@app.callback()
+def _group() -> None:
+    """Get raw reports out, where a metric keeps them (keep_raw_days)."""
+
+
+@app.command()
+def export(
+    metric: Annotated[str, typer.Argument(help="Its name.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="File to write.")],
+    first: Annotated[str | None, typer.Option("--from", help="First day, YYYY-MM-DD.")] = None,
+    last: Annotated[str | None, typer.Option("--to", help="Last day, YYYY-MM-DD.")] = None,
+    params_id: Annotated[str | None, typer.Option(help="Version; the current one if none.")] = None,
+    collector: CollectorOption = None,
+    database: DatabaseOption = None,
+) -> None:
+    """Write the raw reports of closed days, a line of JSON each. Needs an admin key; audited.
+
+    Only what METRIC keeps is there (keep_raw_days); the file appears when it is whole.
+    """
+    need_one(collector, database)
+    days = read_day(first), read_day(last)
+    lines = (
+        _from_collector(collector, metric, params_id, *days)
+        if collector is not None
+        else _from_database(str(database), metric, params_id, *days)
+    )
+    part = output.with_name(output.name + ".part")
+    try:
+        with lines as (total, pieces):
+            written = _write(part, total, pieces)
+        if written != total:
+            raise RemoteError(
+                f"{written} reports came of {total}: some were deleted meanwhile, as "
+                "keep_raw_days says; ask again for later days"
+            )
+        part.replace(output)
+    finally:
+        part.unlink(missing_ok=True)
+    print(f"{output}: {written} reports", file=sys.stderr)
+
+
+def _write(part: Path, total: int, pieces: Iterator[bytes]) -> int:
+    """Write the pieces to a file; return how many lines they had."""
+    written = 0
+    with part.open("wb") as file, progress_bar("reports", total) as advance:
+        for piece in pieces:
+            file.write(piece)
+            lines = piece.count(b"\n")
+            written += lines
+            advance(lines)
+    return written
+
+
+@contextmanager
+def _from_database(
+    database: str, metric: str, params_id: str | None, first: date | None, last: date | None
+) -> Iterator[Lines]:
+    with opened(database) as service:
+        total, pages = service.export_reports(
+            COMMAND_LINE, metric, params_id=params_id, first=first, last=last
+        )
+        yield total, map(as_lines, pages)
+
+
+@contextmanager
+def _from_collector(
+    collector: str, metric: str, params_id: str | None, first: date | None, last: date | None
+) -> Iterator[Lines]:
+    query = {
+        "params_id": params_id,
+        "from": None if first is None else first.isoformat(),
+        "to": None if last is None else last.isoformat(),
+    }
+    with answer_of(collector, f"/v1/metrics/{metric}/reports", query=query) as answer:
+        stated = answer.headers.get(COUNT_HEADER, "")
+        if not stated.isdigit():
+            raise RemoteError(f"what answers at {collector} is not a collector")
+        yield int(stated), iter(lambda: answer.read(1 << 16), b"")

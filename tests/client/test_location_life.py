@@ -1,0 +1,258 @@
+"""The whole life of a device in a small world, enumerated: every output of every life, exactly.
+
+Fixes go through the real recorder and ledger, with both rounds left out, which shows what would
+have been randomised in each period. The chance of every series of reports is then summed over
+every permanent response, from the probabilities alone, and lives are compared two by two.
+
+What must hold: which reports are sent, and when, does not depend on the places; two lives whose
+answers change at the same times differ by no more than the ledger says, for life and so far; in
+mode `window` and `once` any two lives do.
+"""
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from itertools import product
+from math import inf
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from client_sdk import device
+from client_sdk.ledger import Ledger, spent
+from client_sdk.location import LocationRecorder
+from client_sdk.memory_state import MemoryState
+from client_sdk.recorder import Recorder
+from client_sdk.testing import FixedRandomness
+from rappor_core.metrics import Metric
+from rappor_core.metrics_file import MetricsFile, parse_metrics
+
+DECLARED = """
+[metrics.density]
+kind = "location"
+description = "A world of three cells"
+owner = "maps@example.org"
+expires = 2099-12-31
+grid = "square"
+box = [0, 0, 1, 3]
+rows = 1
+columns = 3
+levels = [0]
+"""
+NOISE = "epsilon_infinity = {e}\nepsilon_one = {one}\nmax_memoized_values = {cap}\n"
+FILTER = 'mode = "memo"\nmechanism = "{name}"\nnum_bits = {k}\nnum_cohorts = 2\n' + NOISE
+SYMBOL = 'mode = "memo"\nencoding = "symbol"\nnum_symbols = {k}\nnum_cohorts = 2\n' + NOISE
+ONE_HOT = 'mode = "memo"\nmechanism = "{name}"\nencoding = "one_hot"\n' + NOISE
+WINDOW = (
+    'mode = "window"\nwindow = 3\nmax_reports = 2\nnum_bits = 3\nnum_cohorts = 2\nepsilon = 1\n'
+)
+ONCE = 'mode = "once"\nnum_bits = 3\nnum_cohorts = 2\nepsilon = 1\n'
+E = 1.0
+CLOSE = {"e": E, "one": 0.95 * E}
+MEMO = {
+    "two bits, cap 2": FILTER.format(name="l-osue", k=2, cap=2, **CLOSE),
+    "three bits, cap 2": FILTER.format(name="l-sue", k=3, cap=2, **CLOSE),
+    "three bits, cap 3": FILTER.format(name="l-osue", k=3, cap=3, e=E, one=0.3),
+    "two symbols": SYMBOL.format(k=2, cap=2, **CLOSE),
+    "three symbols, cap 2": SYMBOL.format(k=3, cap=2, **CLOSE),
+    "a bit a cell, cap 2": ONE_HOT.format(name="l-osue", cap=2, **CLOSE),
+}
+TWO_SLOTS = 'slots = ["night 0-12", "day 12-24"]\n'
+START = datetime(2026, 11, 2, tzinfo=UTC)
+PLACES = {"a": (0.5, 0.5), "b": (0.5, 1.5), "c": (0.5, 2.5), "o": (9.0, 9.0)}
+
+Schedule = Sequence[int]  # half-days since the start, at which there is a fix
+Transcript = tuple[tuple[str, int, int], ...]  # sub-metric, day, encoded bits
+Floats = NDArray[np.float64]
+
+
+class NoRound:
+    """Stands for a round of the randomised response: what goes in comes out."""
+
+    def __init__(self, *_: object, **__: object) -> None:
+        pass
+
+    def __call__(self, bits: int) -> int:
+        return bits
+
+
+@pytest.fixture(autouse=True)
+def _no_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device, "PermanentRound", NoRound)
+    monkeypatch.setattr(device, "InstantaneousRound", NoRound)
+
+
+def live(
+    file: MetricsFile, seed: int, when: Schedule, where: Sequence[str]
+) -> tuple[Transcript, float]:
+    """One life: what is encoded for each report, and what the ledger says it has cost so far."""
+    state = MemoryState(FixedRandomness(seed)(32))
+    recorder = Recorder(file.metrics, state, randomness=FixedRandomness(0))
+    places = LocationRecorder(file, state, recorder, lambda: 0.0)
+    for half_day, place in zip(when, where, strict=True):
+        places.fix("density", *PLACES[place], START + timedelta(hours=12 * half_day + 1))
+    places.roll(START + timedelta(hours=12 * (max(when) + 2)))
+    reports = tuple(
+        (r.metric, r.day.toordinal(), int.from_bytes(r.bits, "little"))
+        for r in state.take_reports()
+    )
+    return reports, sum(spent(line, state.entries(line.name)) for line in state.lines())
+
+
+def lives(
+    text: str, seed: int, when: Schedule, kinds: str = "abco"
+) -> tuple[Metric, dict[tuple[int, ...], float]]:
+    """Every life on a schedule: what is encoded in its reports, and the least that it has cost.
+
+    Checks that which reports are sent, and when, is the same in all of them.
+    """
+    file = parse_metrics(DECLARED + text)
+    found: dict[tuple[int, ...], float] = {}
+    outlines = set()
+    for where in product(kinds, repeat=len(when)):
+        transcript, cost = live(file, seed, when, where)
+        outlines.add(tuple((name, day) for name, day, _ in transcript))
+        answers = tuple(bits for _, _, bits in transcript)
+        found[answers] = min(found.get(answers, inf), cost)
+    assert len(outlines) == 1, "whether there is a report depends on the places"
+    return file.declared[0], found
+
+
+def chances(metric: Metric, answers: tuple[int, ...]) -> Floats:
+    """Log chance of every series of reports, from a device that encodes `answers`."""
+    m, k, periods = metric.params.mechanism, metric.params.num_bits, len(answers)
+    p1, q1, p2, q2 = (x / 65_536 for x in (m.p1, m.q1, m.p2, m.q2))
+    if metric.params.encoding == "symbol":
+        seen = np.array(list(product(range(k), repeat=periods)))
+        permanent = np.eye(k) * (p1 - q1) + q1  # [true, kept]
+        shown = np.eye(k) * (p2 - q2) + q2  # [kept, seen]
+        total = np.zeros(len(seen))
+        for value in set(answers):
+            of_value = seen[:, [i for i, answer in enumerate(answers) if answer == value]]
+            kept = permanent[value.bit_length() - 1] * shown[:, of_value].prod(axis=2).T
+            total += np.log(kept.sum(axis=1))
+        return total
+    words = np.array(list(product(range(1 << k), repeat=periods)))
+    total = np.zeros(len(words))
+    for value, bit in product(set(answers), range(k)):
+        ones = words[:, [i for i, answer in enumerate(answers) if answer == value]] >> bit & 1
+        a = p1 if value >> bit & 1 else q1
+        total += np.log(
+            a * np.where(ones, p2, 1 - p2).prod(axis=1)
+            + (1 - a) * np.where(ones, q2, 1 - q2).prod(axis=1)
+        )
+    return total
+
+
+def pattern(answers: tuple[int, ...]) -> tuple[int, ...]:
+    """When answers change, and when they come back: all that a memoised response does not hide."""
+    return tuple(answers.index(answer) for answer in answers)
+
+
+def ratios(
+    metric: Metric, found: dict[tuple[int, ...], float]
+) -> Iterator[tuple[tuple[int, ...], tuple[int, ...], float]]:
+    """Two lives, and the most that any series of reports says for the first against the other."""
+    known = {answers: chances(metric, answers) for answers in found}
+    for logs in known.values():
+        assert np.exp(logs).sum() == pytest.approx(1)
+    for first, second in product(known, repeat=2):
+        yield first, second, float((known[first] - known[second]).max())
+
+
+def worst_of_one_pattern(metric: Metric, found: dict[tuple[int, ...], float]) -> float:
+    """The most over lives that change at the same times; each kept to what its ledger says."""
+    worst = 0.0
+    for first, second, ratio in ratios(metric, found):
+        if pattern(first) == pattern(second):
+            assert ratio <= min(found[first], found[second]) + 1e-9
+            worst = max(worst, ratio)
+    return worst
+
+
+@pytest.mark.parametrize("text", MEMO.values(), ids=MEMO)
+@pytest.mark.parametrize("seed", [0, 1])
+def test_memoised_lives_differ_by_no_more_than_is_promised(text: str, seed: int) -> None:
+    """Also by no less: two lives reach epsilon_n of every response, added up."""
+    metric, found = lives(text, seed, (0, 2, 4))
+    worst = worst_of_one_pattern(metric, found)
+    assert worst <= metric.lifetime_epsilon
+    reached = [
+        sum(metric.params.epsilon_n(answers.count(value)) for value in set(answers))
+        for answers in found
+    ]
+    assert worst <= max(reached) + 1e-9
+    if metric.params.encoding != "bloom":  # in a filter, cells may share their bit
+        assert worst == pytest.approx(max(reached))
+    assert worst > 0.9 * metric.params.epsilon_one
+
+
+@pytest.mark.parametrize("name", ["two symbols", "a bit a cell, cap 2"])
+def test_a_cell_seen_in_two_slots_is_paid_once(name: str) -> None:
+    metric, found = lives(TWO_SLOTS + MEMO[name], 0, (0, 1, 2, 3), "abo")
+    assert len(next(iter(found))) == 4
+    assert worst_of_one_pattern(metric, found) <= metric.lifetime_epsilon
+
+
+@pytest.mark.parametrize("name", ["two symbols", "three bits, cap 2"])
+def test_a_clock_that_goes_back_opens_no_period(name: str) -> None:
+    metric, found = lives(MEMO[name], 0, (0, 2, 0, 4, 2, 6), "abo")
+    assert len(next(iter(found))) == 4
+    assert worst_of_one_pattern(metric, found) <= metric.lifetime_epsilon
+
+
+def test_a_ledger_that_forgets_its_cap_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Ledger, "_fits", lambda *_: True)
+    metric, found = lives(MEMO["a bit a cell, cap 2"], 0, (0, 2, 4))
+    assert worst_of_one_pattern(metric, found) > metric.lifetime_epsilon
+
+
+@pytest.mark.parametrize("name", MEMO)
+def test_the_times_of_changes_are_not_covered(name: str) -> None:
+    """The stated limit: lives that change at different times can differ by more.
+
+    Different times of *answers*: cells of one bit or symbol are one answer.
+    """
+    text = MEMO[name].replace("epsilon_infinity = 1.0", "epsilon_infinity = 0.2")
+    text = text.replace("epsilon_one = 0.95", "epsilon_one = 0.195").replace("= 0.3", "= 0.195")
+    metric, found = lives(text, 0, (0, 2, 4))
+    assert worst_of_one_pattern(metric, found) <= metric.lifetime_epsilon
+    assert max(ratio for _, _, ratio in ratios(metric, found)) > metric.lifetime_epsilon
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("slots", ["", TWO_SLOTS], ids=["one slot", "two slots"])
+def test_window_covers_everything_changes_too(slots: str, seed: int) -> None:
+    """Any two lives: `max_reports * epsilon`; differing in 3 periods in a row only: `epsilon`."""
+    file = parse_metrics(DECLARED + slots + WINDOW)
+    metric, epsilon, periods = file.declared[0], file.declared[0].epsilon_one, 7
+    noons = tuple(range(0, 2 * periods, 2))
+    transcripts = {
+        where: tuple(bits for _, _, bits in live(file, seed, noons, where)[0])
+        for where in product("ab", repeat=periods)
+    }
+    _, found = lives(slots + WINDOW, seed, noons, "ab")
+    worst = {pair[:2]: pair[2] for pair in ratios(metric, found)}
+    assert len(next(iter(found))) == 2  # max_reports, of three times that it would be due
+    assert max(worst.values()) <= metric.lifetime_epsilon + 1e-9
+    for first, second in product(transcripts, repeat=2):
+        differ = [i for i, (x, y) in enumerate(zip(first, second, strict=True)) if x != y]
+        if differ and differ[-1] - differ[0] < 3:
+            assert worst[transcripts[first], transcripts[second]] <= epsilon + 1e-9
+
+
+def test_window_reaches_its_promise() -> None:
+    """Some device, some lives: a promise that nothing comes near would hide a mistake."""
+    reached = []
+    for seed in range(8):
+        metric, found = lives(WINDOW, seed, tuple(range(0, 14, 2)), "ab")
+        reached.append(max(ratio for _, _, ratio in ratios(metric, found)))
+    assert max(reached) == pytest.approx(metric.lifetime_epsilon)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_once_is_one_report_whatever_comes_after(seed: int) -> None:
+    metric, found = lives(TWO_SLOTS + ONCE, seed, (0, 1, 2, 3, 4), "abo")
+    assert len(next(iter(found))) == 1
+    worst = max(ratio for _, _, ratio in ratios(metric, found))
+    assert worst == pytest.approx(metric.lifetime_epsilon)

@@ -1,0 +1,140 @@
+"""Raw reports: exported of closed days, whole, to admins, and noted; nothing else leaves."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from collector.errors import NotServedError
+from collector.service import export
+from rappor_cli.main import main
+from rappor_core.report import Report, make_batch
+from rappor_core.report_json import decode_json, encode_json
+from tests.collector.support import TODAY, Bench, Clock, ServerMaker, make_metric
+
+KEPT = make_metric("kept", keep_raw_days=30, accept_days=2, num_bits=20, min_reports=1)
+YESTERDAY = TODAY - timedelta(days=1)
+
+
+def read_lines(text: str) -> list[Report]:
+    """The lines put into a batch again, read by the decoder of the wire."""
+    fields = [json.loads(line) for line in text.splitlines()]
+    batch = {"version": 1, "batch_id": "0" * 32, "reports": fields}
+    body = json.dumps(batch).encode()
+    return list(decode_json(body).ungrouped().reports)
+
+
+def exported(bench: Bench, **window: Any) -> list[Report]:
+    count, pages = bench.collector.export_reports("test", KEPT.name, **window)
+    reports = [report for page in pages for report in page]
+    assert len(reports) == count
+    return reports
+
+
+@pytest.fixture
+def collected(bench: Bench) -> tuple[Bench, list[Report]]:
+    """Reports of two days; equal ones among them; only the first day is closed."""
+    bench.collector.push_metrics([KEPT, make_metric("not-kept", accept_days=2)], "test")
+    reports = bench.sender.reports(KEPT, 40, YESTERDAY)
+    reports += reports[:3]
+    bench.send(reports)
+    bench.send(bench.sender.reports(KEPT, 10, TODAY))
+    bench.collector.close_day(YESTERDAY, "test")
+    return bench, reports
+
+
+def test_what_leaves_is_what_came_page_by_page(
+    collected: tuple[Bench, list[Report]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench, reports = collected
+    for size in (1, 7, 43, 1000):
+        monkeypatch.setattr(export, "PAGE", size)
+        assert Counter(exported(bench)) == Counter(reports)
+        assert Counter(exported(bench, first=YESTERDAY, last=YESTERDAY)) == Counter(reports)
+
+
+def test_lines_have_the_form_of_the_wire(collected: tuple[Bench, list[Report]]) -> None:
+    bench, _ = collected
+    text = export.as_lines(exported(bench)).decode()
+    again = read_lines(text)
+    in_batch = json.loads(encode_json(make_batch(b"0" * 16, again)))["reports"]
+    assert [json.loads(line) for line in text.splitlines()] == in_batch
+
+
+@pytest.mark.parametrize(
+    ("name", "window", "reason"),
+    [
+        ("kept", {"last": TODAY}, "day_open"),
+        ("kept", {"first": TODAY}, "window_backwards"),
+        ("kept", {"last": YESTERDAY - timedelta(days=1)}, "not_kept"),
+        ("not-kept", {}, "not_kept"),
+    ],
+)
+def test_what_is_not_there_or_not_closed_is_refused_and_noted(
+    collected: tuple[Bench, list[Report]], name: str, window: dict[str, Any], reason: str
+) -> None:
+    bench, _ = collected
+    with pytest.raises(NotServedError) as raised:
+        bench.collector.export_reports("test", name, **window)
+    assert raised.value.details["reason"] == reason
+    noted = bench.collector.read_audit(1)[0]
+    assert (noted.act, json.loads(noted.detail)["refused"]) == ("export", reason)
+
+
+def test_an_export_is_noted_before_it_begins(collected: tuple[Bench, list[Report]]) -> None:
+    bench, reports = collected
+    bench.collector.export_reports("test", KEPT.name)
+    noted = bench.collector.read_audit(1)[0]
+    assert (noted.act, json.loads(noted.detail)["reports"]) == ("export", len(reports))
+
+
+def test_reports_out_of_time_are_gone(collected: tuple[Bench, list[Report]], clock: Clock) -> None:
+    bench, _ = collected
+    clock.pass_days(29)
+    assert {report.day for report in exported(bench)} == {YESTERDAY, TODAY}
+    clock.pass_days(1)
+    assert {report.day for report in exported(bench)} == {TODAY}
+
+
+def test_the_command_writes_the_file_from_a_collector_and_from_its_database(
+    serving: ServerMaker, sqlite_url: str, tmp_path: Path
+) -> None:
+    with serving([KEPT]) as server:
+        reports = server.sender.reports(KEPT, 2_500, YESTERDAY)
+        for start in (0, 1_250):
+            assert server.post(reports[start : start + 1_250]).status_code == 200
+        url = str(server.http.base_url)
+        target = tmp_path / "kept.jsonl"
+        command = ["reports", "export", "kept", "-o", str(target)]
+        assert main([*command, "--collector", url]) == 1  # nothing is closed
+        assert not any(path.name.startswith("kept.jsonl") for path in tmp_path.iterdir())
+        server.http.post(f"/v1/days/{YESTERDAY}/close")
+        for source in (["--collector", url], ["--database", sqlite_url]):
+            window = ["--from", str(YESTERDAY), "--to", str(YESTERDAY)]
+            assert main([*command, *source, *window]) == 0
+            assert Counter(read_lines(target.read_text())) == Counter(reports)
+            target.unlink()
+        assert main([*command, "--collector", url, "--to", "yesterday"]) == 2
+
+
+def test_a_stream_that_ends_early_leaves_no_file(
+    serving: ServerMaker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pages = export.pages
+
+    def half(*arguments: Any) -> Any:
+        yield next(pages(*arguments))
+        raise OSError("the disk is gone")
+
+    with serving([KEPT]) as server:
+        assert server.post(server.sender.reports(KEPT, 1_500, YESTERDAY)).status_code == 200
+        server.http.post(f"/v1/days/{YESTERDAY}/close")
+        monkeypatch.setattr(export, "pages", half)
+        command = ["reports", "export", "kept", "-o", str(tmp_path / "kept.jsonl")]
+        assert main([*command, "--collector", str(server.http.base_url)]) == 1
+    assert not any(path.name.startswith("kept.jsonl") for path in tmp_path.iterdir())

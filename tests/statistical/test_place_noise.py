@@ -1,0 +1,167 @@
+"""The noise of each place mechanism, as devices make it: mean and variance, and not a neighbour's.
+
+Devices answer r times about a bit (or symbol) that they hold, and one that they do not.
+Means and variances of their sums are compared with the formulas that intervals are made of, at
+Z_LIMIT standard errors: a right mechanism fails one comparison with probability 5.7e-7 (normal,
+two-sided), one of the four of a test with less than 3e-6. A variance 10 % off must fail by itself;
+so must any of the four probabilities 10 % off, and one report more or less, by at least one of
+the four comparisons.
+"""
+
+import math
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from client_sdk.responses import InstantaneousRound, PermanentRound
+from client_sdk.testing import FixedRandomness
+from decoder.pipeline import bit_noise
+from rappor_core.mechanism import TwoRoundMechanism
+
+pytestmark = pytest.mark.statistical
+
+DEVICES = {1: 6_000, 6: 1_500}  # by number of reports; with 128 bits each, of which half are held
+SYMBOL_DEVICES = {1: 140_000, 6: 100_000}
+Z_LIMIT = 5.0
+OFF = (0.9, 1.1)
+BITS = 128
+MECHANISMS = {
+    "rappor": TwoRoundMechanism.rappor(0.5, 0.35, 0.65),
+    "l-sue": TwoRoundMechanism.symmetric(2.0, 1.5),
+    "l-osue": TwoRoundMechanism.optimised(2.0, 1.5),
+    "loloha": TwoRoundMechanism.symbols(4, 2.0, 1.5),
+    "one-shot": TwoRoundMechanism.one_shot(1.0),
+}
+
+
+class Sums(NamedTuple):
+    """Sums over a device's reports: of bits that it holds, and of bits that it does not."""
+
+    held: NDArray[np.float64]
+    other: NDArray[np.float64]
+
+
+class Stated(NamedTuple):
+    """What such sums should have: mean, variance."""
+
+    mean: float
+    variance: float
+
+
+def stated(mechanism: TwoRoundMechanism, reports: int) -> tuple[Stated, Stated]:
+    """Of a held bit, and of another: r q* or r p*, and r within + r^2 between."""
+    noise = bit_noise(mechanism)
+    means = reports * noise.q_star, reports * noise.p_star
+    variances = (reports * noise.within(b) + reports**2 * noise.between(b) for b in (1, 0))
+    held, other = map(Stated, means, variances)
+    return held, other
+
+
+@lru_cache
+def drawn(name: str, reports: int) -> Sums:
+    """Devices with a secret each, and both of their rounds."""
+    mechanism, symbol = MECHANISMS[name], name == "loloha"
+    k, fresh_bytes = (4, FixedRandomness(7)) if symbol else (BITS, FixedRandomness(7))
+    own = 1 if symbol else (1 << BITS // 2) - 1
+    fresh = InstantaneousRound(mechanism, k, fresh_bytes, symbol=symbol)
+    size = (k + 7) // 8
+    words = np.zeros(
+        ((SYMBOL_DEVICES if symbol else DEVICES)[reports], reports, size), dtype=np.uint8
+    )
+    for device in range(len(words)):
+        secret = device.to_bytes(32, "big")
+        once = PermanentRound(secret, "m", "00" * 16, mechanism, k, symbol=symbol)
+        permanent = once(own)
+        shown = b"".join(fresh(permanent).to_bytes(size, "little") for _ in range(reports))
+        words[device] = np.frombuffer(shown, dtype=np.uint8).reshape(reports, size)
+    bits = np.unpackbits(words, axis=2, bitorder="little")[:, :, :k]
+    totals = bits.sum(axis=1).astype(np.float64)
+    half = 1 if symbol else BITS // 2
+    return Sums(totals[:, :half].ravel(), totals[:, half : 2 * half].ravel())
+
+
+def z_scores(seen: NDArray[np.float64], said: Stated) -> tuple[float, float]:
+    """Of the mean, by the stated variance; of the variance, by the fourth moment that was seen."""
+    mean = (seen.mean() - said.mean) / math.sqrt(said.variance / len(seen))
+    squares = (seen - seen.mean()) ** 2
+    return abs(float(mean)), abs(
+        float((squares.mean() - said.variance) / squares.std())
+    ) * math.sqrt(len(seen))
+
+
+def worst(sums: Sums, mechanism: TwoRoundMechanism, reports: int) -> float:
+    """The largest of the four comparisons."""
+    held, other = stated(mechanism, reports)
+    return max(*z_scores(sums.held, held), *z_scores(sums.other, other))
+
+
+def neighbours(mechanism: TwoRoundMechanism) -> Iterator[TwoRoundMechanism]:
+    """Each probability 10 % lower and higher; without a first round, only the second's."""
+    names = ("p1", "q1", "p2", "q2") if mechanism.has_permanent_round else ("p2", "q2")
+    known = {field: getattr(mechanism, field) for field in ("p1", "q1", "p2", "q2")}
+    for field in names:
+        for factor in OFF:
+            value = round(known[field] * factor)
+            if value <= 65_536:
+                yield TwoRoundMechanism(**known | {field: value})
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+@pytest.mark.parametrize("reports", [1, 6])
+def test_noise_is_as_stated_and_not_a_neighbours(name: str, reports: int) -> None:
+    mechanism = MECHANISMS[name]
+    sums = drawn(name, reports)
+    assert worst(sums, mechanism, reports) < Z_LIMIT
+    for seen, said in zip(sums, stated(mechanism, reports), strict=True):
+        for factor in OFF:
+            off = said._replace(variance=said.variance * factor**2)  # 10 % of the scale
+            assert z_scores(seen, off)[1] > Z_LIMIT
+    tried = list(neighbours(mechanism))
+    assert len(tried) >= 3
+    for neighbour in tried:
+        assert worst(sums, neighbour, reports) > Z_LIMIT
+    for number in {max(reports - 1, 1), reports + 1} - {reports}:
+        assert worst(sums, mechanism, number) > Z_LIMIT
+
+
+@pytest.mark.parametrize("name", ["rappor", "l-sue", "l-osue", "loloha"])
+def test_repeated_permanent_bits_are_not_taken_for_fresh_noise(name: str) -> None:
+    """The sum of six independent reports has less variance; devices that repeat must show it."""
+    noise, seen = bit_noise(MECHANISMS[name]), drawn(name, 6).other
+    fresh = Stated(6 * noise.p_star, 6 * noise.p_star * (1 - noise.p_star))
+    assert z_scores(seen, fresh)[1] > Z_LIMIT
+
+
+def one_report(mechanism: TwoRoundMechanism) -> float:
+    """n Var of an estimated share near 0: p* (1 - p*) / (q* - p*)^2."""
+    noise = bit_noise(mechanism)
+    return noise.p_star * (1 - noise.p_star) / noise.gap**2
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0])
+def test_one_report_has_the_published_variance(epsilon: float) -> None:
+    """Wang et al. 2017 and Arcolezi et al. 2022, 2023, to .5 %; 10 % more is not that."""
+    root, whole, g = math.exp(epsilon / 2), math.exp(epsilon), 4
+    kept = whole / (whole + g - 1)
+    published = {
+        TwoRoundMechanism.symmetric(2 * epsilon, epsilon): root / (root - 1) ** 2,
+        TwoRoundMechanism.optimised(2 * epsilon, epsilon): 4 * whole / (whole - 1) ** 2,
+        TwoRoundMechanism.one_shot(epsilon): 4 * whole / (whole - 1) ** 2,
+        TwoRoundMechanism.symbols(g, 2 * epsilon, epsilon): (1 / g)
+        * (1 - 1 / g)
+        / (kept - 1 / g) ** 2,
+    }
+    symbols = list(published)[-1]
+    for mechanism, variance in published.items():
+        if mechanism is symbols:  # a hash spreads those who do not hold it over all symbols
+            noise = bit_noise(mechanism)
+            mean = noise.q_star / g + noise.p_star * (1 - 1 / g)
+            found = mean * (1 - mean) / (noise.q_star - mean) ** 2
+        else:
+            found = one_report(mechanism)
+        assert found == pytest.approx(variance, rel=0.005)
+        assert found != pytest.approx(variance * 1.1, rel=0.005)
