@@ -61,6 +61,7 @@ MIGRATIONS = (
 # One statement records a report: counted in its period and for life, queued, or nothing at all.
 # most_ever: NULL where nothing limits a metric's reports for life, which are period -1.
 RECORDING = """
+    PRAGMA temp_store = MEMORY;
     CREATE TEMP VIEW recording AS SELECT
         0 AS step, '' AS name, 0 AS period, 0 AS most, '' AS line, 0 AS most_ever,
         0 AS source, x'' AS digest, 0 AS day, x'' AS bits;

@@ -94,7 +94,7 @@ class SqliteState:
         """Count in advance where that is due, and record.
 
         A limit is counted some reports in advance, which saves most commits a page. A process that
-        is killed loses what it had in advance: 9 reports at most, and no fiftieth of the limit.
+        is killed loses what it had in advance: less than a fiftieth of the limit, 9 at most.
         """
         key = limits.name, limits.period
         with self.lock:
@@ -112,8 +112,12 @@ class SqliteState:
         """Queue a report and count `step` against its period, or change nothing."""
         try:
             (self._open or self.database).execute(RECORD, (step, *limits[:5], *draft))
-        except sqlite3.IntegrityError as refusal:  # raised by the trigger, in these words
-            return "full" if str(refusal) == "full" else "not_memoised"
+        except sqlite3.IntegrityError as refusal:
+            if str(refusal) == "full":  # the trigger's own words
+                return "full"
+            if str(refusal) == "not_memoised":
+                return "not_memoised"
+            raise
         return "queued"
 
     @contextmanager

@@ -74,6 +74,8 @@ def assemble(
         grouping.larger_than_one(table.values),
         repetition(aggregate, options.repeats) if options.repeats is None else 1.0,
         aggregate.params.encoding == "bloom",
+        answer.observed.centred.size,
+        candidates.complete,
     )
     return Decoding(
         metric=aggregate.metric,

@@ -12,6 +12,7 @@ from typing import BinaryIO, cast
 from decoder.errors import CandidatesError
 
 _BOM = b"\xef\xbb\xbf"
+_UTF16_BOMS = (b"\xff\xfe", b"\xfe\xff")
 
 
 def read_values(path: Path, column: str | None = None) -> Iterator[str | bytes]:
@@ -19,7 +20,8 @@ def read_values(path: Path, column: str | None = None) -> Iterator[str | bytes]:
 
     `.csv[.gz]`: the column named `column`, or the first one (with a header only if `column` is
     given).  `.parquet`: `column`, or the only one.  Anything else: a value a line, LF or CRLF.
-    Raises CandidatesError for a column that is not there.
+    Raises CandidatesError for UTF-16 or a column that is not there; what the libraries raise for
+    damaged files passes through (`reading.naming`).
     """
     suffixes = [suffix.lower() for suffix in path.suffixes]
     if ".parquet" in suffixes:
@@ -27,7 +29,7 @@ def read_values(path: Path, column: str | None = None) -> Iterator[str | bytes]:
     if ".csv" in suffixes:
         return _csv_column(path, column)
     if column is not None:
-        raise CandidatesError(f"{path.name} is not a table: it has no column {column!r}")
+        raise CandidatesError(f"this is not a table: it has no column {column!r}")
     return _lines(path)
 
 
@@ -41,6 +43,8 @@ def _open(path: Path) -> BinaryIO:
 def _lines(path: Path) -> Iterator[bytes]:
     with _open(path) as file:
         for number, line in enumerate(file):
+            if number == 0 and line.startswith(_UTF16_BOMS):
+                raise CandidatesError("the text is UTF-16; save it as UTF-8")
             yield (line.removeprefix(_BOM) if number == 0 else line).rstrip(b"\r\n")
 
 
@@ -48,15 +52,15 @@ def _csv_column(path: Path, column: str | None) -> Iterator[str]:
     with _open(path) as raw:
         text = io.TextIOWrapper(raw, encoding="utf-8-sig", errors="surrogateescape", newline="")
         rows = csv.reader(text)
-        index = 0 if column is None else _column_index(path, next(rows, []), column)
+        index = 0 if column is None else _column_index(next(rows, []), column)
         for row in rows:
             yield row[index] if index < len(row) else ""
 
 
-def _column_index(path: Path, header: list[str], column: str) -> int:
+def _column_index(header: list[str], column: str) -> int:
     if column not in header:
         raise CandidatesError(
-            f"{path.name} has no column {column!r}; it has {', '.join(map(repr, header[:20]))}"
+            f"there is no column {column!r}; it has {', '.join(map(repr, header[:20]))}"
         )
     return header.index(column)
 
@@ -69,8 +73,6 @@ def _parquet(path: Path, column: str | None) -> Iterator[str]:
     if column is None and len(names) == 1:
         column = names[0]
     if column not in names:
-        raise CandidatesError(
-            f"{path.name}: name one of its columns: {', '.join(map(repr, names[:20]))}"
-        )
+        raise CandidatesError(f"name one of its columns: {', '.join(map(repr, names[:20]))}")
     for batch in file.iter_batches(columns=[column]):
         yield from ("" if value is None else str(value) for value in batch.column(0).to_pylist())

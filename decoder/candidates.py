@@ -17,6 +17,8 @@ from decoder.bit_tensor import Positions, position_type
 from decoder.candidate_files import read_values
 from decoder.errors import CandidatesError
 from decoder.hashing import bit_positions
+from decoder.progress import Progress, silent
+from decoder.reading import naming
 from rappor_core.aggregate import Aggregate
 from rappor_core.errors import ValueRefusedError, shown
 from rappor_core.hashing import normalise
@@ -55,11 +57,13 @@ class Candidates:
     """Distinct values (normalised bytes), in the order given.
 
     tensor: their positions where they are given (a map file), otherwise None: hashed when needed.
+    complete: no other value can be held, as with the cells of a grid.
     """
 
     values: Sequence[bytes]
     notes: ReadNotes = field(default_factory=ReadNotes)
     tensor: Positions | None = None
+    complete: bool = False
 
     def __len__(self) -> int:
         """M, the number of candidates."""
@@ -91,7 +95,9 @@ class Candidates:
     @classmethod
     def from_file(cls, path: str | Path, column: str | None = None) -> Candidates:
         """Read txt, csv, Parquet, any of them gzipped; `column` names one of a table."""
-        return cls.from_strings(read_values(Path(path), column))
+        way_out = "give UTF-8 text with a value a line, csv or Parquet, gzipped or not"
+        with naming(Path(path), CandidatesError, way_out):
+            return cls.from_strings(read_values(Path(path), column))
 
     @classmethod
     def numbers(cls, first: int, last: int, step: int = 1) -> Candidates:
@@ -112,12 +118,12 @@ class Candidates:
         days = range((last - first).days + 1)
         return cls.from_strings((first + timedelta(days=day)).isoformat() for day in days)
 
-    def positions(self, params: RapporParams) -> Positions:
+    def positions(self, params: RapporParams, progress: Progress = silent) -> Positions:
         """Index tensor (M, m, h) of the bits that each candidate sets, in each cohort."""
         if self.tensor is not None:
             return self.tensor
         if params.encoding == "bloom":
-            return bit_positions(self.values, params)
+            return bit_positions(self.values, params, progress)
         if params.encoding == "boolean":
             return boolean_positions(len(self.values), params)
         return one_bit_positions(len(self.values), params)

@@ -11,20 +11,33 @@ quantities are its by-product. Derivation: docs/decoding.md.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from decoder.bit_tensor import Positions, scatter_sums
-from decoder.gls import Balance, balance, candidate_solver, centred_sums, row_solver
+from decoder.gls import (
+    Balance,
+    RowSolver,
+    Solution,
+    Solver,
+    balance,
+    candidate_solver,
+    centred_sums,
+    dense_columns,
+    left_out_scores,
+    null_variance,
+    row_solver,
+)
 from decoder.mixture import SharePrior
 from decoder.noise import RandomString
+from decoder.progress import Progress, silent
 from decoder.sites import Scores, Sites, refit_prior
 
 Floats = NDArray[np.float64]
 
-MAX_ITERATIONS = 20
+MAX_ITERATIONS = 60
 MIN_ITERATIONS = 9
 TOLERANCE = 0.03  # of a z-score
 REFRESH_NOISE = frozenset({3, 6})
@@ -32,6 +45,12 @@ REBUILD_LADDER = frozenset({2, 3, 4, 5, 6})
 FREEZE_ACTIVE_AFTER = 14
 FULL_FIT_PER_ROW = 4  # candidates a row up to which all take part in the fit
 FULL_FIT_ROWS = 1536  # rows up to which a fit in the space of the rows is quick
+WORTH_LEAVING_OUT = 1.0  # a z-score below which a site hardly shapes the residual
+FEW_ROWS = 128  # up to which the others are fitted again without each such candidate
+FEW_CANDIDATES = 256  # up to which that takes seconds
+REFIT_ITERATIONS = 40
+STAGE, REFIT_STAGE = "rounds of the fit", "fits without a candidate"
+REFIT_TOLERANCE = 0.1  # of a z-score
 
 
 @dataclass(frozen=True)
@@ -51,6 +70,17 @@ class Question:
     may_be_full: bool = True
 
     @property
+    def freedom(self) -> int:
+        """m (k - 1): the rows of a cohort are centred."""
+        return int(self.centred.size - len(self.centred))
+
+    @property
+    def few_rows(self) -> bool:
+        """Whether fits without each candidate in turn are affordable."""
+        few = self.centred.size <= FEW_ROWS and len(self.positions) <= FEW_CANDIDATES
+        return self.full and few
+
+    @property
     def full(self) -> bool:
         """Whether all candidates take part in the fit, or only the probable ones."""
         candidates, rows = len(self.positions), self.centred.size
@@ -62,7 +92,8 @@ class Question:
 class CavityFit:
     """What the fit says of M candidates.
 
-    scores: unbiased shares and their standard errors, (M,).  prior: of shares, as fitted.
+    scores: unbiased shares and their standard errors, (M,).  z: of the test that nobody holds the
+    candidate, standardised, (M,).  prior: of shares, as fitted.
     balance: residual u = V^-1 (y - Z m), tau (squared shares of unlisted strings), kappa >= 1.
     taking_part: posterior means of those in the fit, 0 for the others, (M,).
     freedom: degrees of freedom left in the residual, >= 1.
@@ -71,6 +102,7 @@ class CavityFit:
     """
 
     scores: Scores
+    z: Floats
     prior: SharePrior
     balance: Balance
     taking_part: Floats
@@ -80,39 +112,72 @@ class CavityFit:
     full: bool
 
 
-def fit_cavity(question: Question) -> CavityFit:
+@dataclass(frozen=True)
+class _Round:
+    """One round of the fit: sites, the solve with them, and the scores and prior that follow."""
+
+    sites: Sites
+    noise: Floats
+    fitted: Balance
+    scores: Scores
+    prior: SharePrior
+
+
+def fit_cavity(question: Question, progress: Progress = silent) -> CavityFit:
     """Score all candidates. Deterministic: no random numbers, fixed orders of summation."""
-    sites, limit = Sites.none(len(question.positions)), question.centred.size // 2
+    now = _first(question)
+    for iteration in range(2, MAX_ITERATIONS + 1):
+        progress(STAGE, iteration - 1, MAX_ITERATIONS)
+        last, now = now, _next(question, now, iteration)
+        converged = bool(np.abs(now.scores.z - last.scores.z).max() < TOLERANCE)
+        if converged and iteration >= MIN_ITERATIONS:
+            break
+    progress(STAGE, iteration, iteration)
+    freedom = _freedom(question, now)
+    scores, z = now.scores, _left_out(question, now)
+    if question.few_rows:
+        scores, z = _refitted(question, now, z, progress)
+    taking_part, full = now.sites.shrunken, question.full
+    return CavityFit(
+        scores, z, now.prior, now.fitted, taking_part, freedom, iteration, converged, full
+    )
+
+
+def _first(question: Question) -> _Round:
+    """Nobody takes part."""
+    sites = Sites.none(len(question.positions))
     noise = question.noise_of(sites.shrunken)
     fitted = _solve(question, noise, sites, 0.0)
     scores = _leave_one_out(question, fitted, sites)
     prior = refit_prior(None, scores, sites.active, may_rebuild=True)
-    for iteration in range(2, MAX_ITERATIONS + 1):
-        frozen = iteration > FREEZE_ACTIVE_AFTER
-        sites = sites.updated(scores, prior, limit, full=question.full, frozen=frozen)
-        if iteration in REFRESH_NOISE:
-            noise = question.noise_of(sites.shrunken)
-        fitted = _solve(question, noise, sites, fitted.missing)
-        last, scores = scores, _leave_one_out(question, fitted, sites)
-        prior = refit_prior(prior, scores, sites.active, may_rebuild=iteration in REBUILD_LADDER)
-        converged = bool(np.abs(scores.z - last.z).max() < TOLERANCE)
-        if converged and iteration >= MIN_ITERATIONS:
-            break
-    freedom = _freedom(fitted, sites)
-    return CavityFit(
-        scores, prior, fitted, sites.shrunken, freedom, iteration, converged, question.full
-    )
+    return _Round(sites, noise, fitted, scores, prior)
+
+
+def _next(question: Question, now: _Round, iteration: int) -> _Round:
+    """New sites from the scores and the prior, and what follows from them."""
+    limit, frozen = question.centred.size // 2, iteration > FREEZE_ACTIVE_AFTER
+    sites = now.sites.updated(now.scores, now.prior, limit, full=question.full, frozen=frozen)
+    noise = question.noise_of(sites.shrunken) if iteration in REFRESH_NOISE else now.noise
+    fitted = _solve(question, noise, sites, now.fitted.missing)
+    scores = _leave_one_out(question, fitted, sites)
+    rebuild = iteration in REBUILD_LADDER
+    prior = refit_prior(now.prior, scores, sites.active, may_rebuild=rebuild)
+    return _Round(sites, noise, fitted, scores, prior)
 
 
 def _solve(question: Question, noise: Floats, sites: Sites, missing: float) -> Balance:
     """One solve with the present sites, and tau settled from its last value."""
+    solver = _solver(question, noise, sites)
+    return balance(solver, missing, 2 if isinstance(solver, RowSolver) else 4)
+
+
+def _solver(question: Question, noise: Floats, sites: Sites) -> Solver:
+    """In the space of the rows, or of the candidates that take part where they are few."""
     random, members = question.random, question.positions[sites.active]
     mean, variance = sites.mean[sites.active], sites.variance[sites.active]
     fitted = scatter_sums(members, mean, random.num_bits) - random.mean * float(mean.sum())
-    many = len(members) > question.centred.size // 2
-    make, steps = (row_solver, 2) if many else (candidate_solver, 4)
-    solver = make(noise, question.centred - fitted, members, variance, random)
-    return balance(solver, missing, steps)
+    make = row_solver if len(members) > question.centred.size // 2 else candidate_solver
+    return make(noise, question.centred - fitted, members, variance, random)
 
 
 def _leave_one_out(question: Question, fitted: Balance, sites: Sites) -> Scores:
@@ -128,8 +193,73 @@ def _leave_one_out(question: Question, fitted: Balance, sites: Sites) -> Scores:
     return Scores(sites.mean + sums / information, std_errors)
 
 
-def _freedom(fitted: Balance, sites: Sites) -> float:
-    """n (k-1)/k - sum s_i^2 d_i: each cohort's rows are centred, and the sites use up some."""
-    cohorts, num_bits = fitted.solution.residual.shape
-    used = float((sites.variance[sites.active] * fitted.solution.information).sum())
-    return float(max(cohorts * (num_bits - 1) - used, 1.0))
+def _left_out(question: Question, now: _Round) -> Floats:
+    """Scores for the test that nobody holds a candidate, each with its exact null variance, (M,).
+
+    A site takes its candidate's own score out of the residual, from which the variance of
+    unlisted strings and of every score is read: left in, it would sharpen its own evidence.
+    """
+    random, solution, sites = question.random, now.fitted.solution, now.sites
+    z, active = now.scores.z.copy(), np.flatnonzero(sites.active)
+    worth = z[active] > WORTH_LEAVING_OUT
+    members = active[worth]
+    columns = dense_columns(question.positions[members], random.num_bits) - random.mean
+    sums = np.einsum("nb,n->b", columns, solution.residual.ravel())
+    shares = sites.mean[members] + sites.variance[members] * sums
+    left = 1 - sites.variance[members] * solution.information[worth]
+    directions = solution.weigh(columns) / left
+    scores = left_out_scores(solution.residual, columns, directions, shares, random)
+    z[members] = scores * now.fitted.slack
+    return z
+
+
+def _refitted(
+    question: Question, now: _Round, z: Floats, progress: Progress
+) -> tuple[Scores, Floats]:
+    """Scores, and those of the test, against fits of the others without the candidate, (M,).
+
+    Where rows are few and much of them is fitted, the others' sites depend on each candidate.
+    """
+    estimates, errors, z = now.scores.estimates.copy(), now.scores.std_errors.copy(), z.copy()
+    a, num_bits = question.random.mean, question.random.num_bits
+    worth = np.flatnonzero(z > WORTH_LEAVING_OUT)
+    for done, i in enumerate(worth, start=1):
+        column = dense_columns(question.positions[[i]], num_bits) - a
+        fitted, known = _without(question, now, i)
+        residual = fitted.solution.residual
+        deviation = np.sqrt(null_variance(residual, question.random))
+        z[i] = (column.ravel() @ residual.ravel()) / deviation * fitted.slack
+        information = float((column * known.weigh(column)).sum())
+        estimates[i] = (column.ravel() @ known.residual.ravel()) / information
+        errors[i] = np.sqrt(now.fitted.excess / information)
+        progress(REFIT_STAGE, done, len(worth))
+    return Scores(estimates, errors), z
+
+
+def _without(question: Question, now: _Round, left_out: np.intp) -> tuple[Balance, Solution]:
+    """A fit of all but one candidate, from the beginning: for the test, and for its share.
+
+    From the present sites it would stay near an explanation that the candidate took part in. For
+    the test the left-out value counts as unlisted. For its share, tau is that of all.
+    """
+    others = np.arange(len(question.positions)) != left_out
+    rest, sites = (
+        replace(question, positions=question.positions[others]),
+        Sites.none(int(others.sum())),
+    )
+    fitted = _solve(rest, now.noise, sites, 0.0)
+    scores = _leave_one_out(rest, fitted, sites)
+    for _ in range(REFIT_ITERATIONS):
+        sites = sites.updated(scores, now.prior, len(scores.z), full=True, frozen=False)
+        fitted = _solve(rest, now.noise, sites, fitted.missing)
+        last, scores = scores, _leave_one_out(rest, fitted, sites)
+        if np.abs(scores.z - last.z).max() < REFIT_TOLERANCE:
+            break
+    return fitted, _solver(rest, now.noise, sites)(now.fitted.missing)
+
+
+def _freedom(question: Question, now: _Round) -> float:
+    """m (k - 1) - sum s_i^2 d_i: what the sites leave over."""
+    variance = now.sites.variance[now.sites.active]
+    used = float((variance * now.fitted.solution.information).sum())
+    return max(question.freedom - used, 1.0)

@@ -62,8 +62,9 @@ class DensityOptions:
 class Density:
     """A map of one slot and window. Arrays are (n,), one entry a cell, `other` the last.
 
-    shares: the map, positive, of sum 1.  estimate, std_error, low, high: unbiased, of each cell
-    alone.  visible: told apart from zero.  floor: the smallest share found 8 times in 10.
+    shares: the map, positive, of sum 1.  estimate, std_error: unbiased, of each cell alone.
+    visible: told apart from zero.  low, high: interval of each cell alone; that of a visible cell
+    allows for its having been picked out.  floor: the smallest share found 8 times in 10.
     """
 
     metric: Metric
@@ -155,9 +156,13 @@ def in_order(aggregates: Sequence[Aggregate]) -> list[Aggregate]:
         raise DecodeError("no aggregates: give those of one slot, one for each level")
     found = {location_of(a)[1].level: a for a in aggregates}
     slots = {(m.base_name, place.slot) for m, place in map(location_of, aggregates)}
-    if len(slots) > 1 or len(found) < len(aggregates):
-        names = ", ".join(a.metric for a in aggregates)
-        raise DecodeError(f"{names}: a map takes one slot of one metric, and each level once")
+    names = ", ".join(a.metric for a in aggregates)
+    if len(slots) > 1:
+        raise DecodeError(f"{names}: a map takes one slot of one metric; make a map of each")
+    if len(found) < len(aggregates):
+        raise DecodeError(
+            f"{names}: two aggregates of one level and window; give each once, or merge them"
+        )
     return [found[level] for level in sorted(found)]
 
 
@@ -264,8 +269,8 @@ def _assemble(
         shares=shares,
         estimate=table.estimate,
         std_error=table.std_error,
-        low=table.low,
-        high=table.high,
+        low=np.where(table.detected, table.selected_low, table.low),
+        high=np.where(table.detected, table.selected_high, table.high),
         visible=table.detected,
         floor=decoding.summary.visible_share,
         repetition=decoding.summary.repetition,

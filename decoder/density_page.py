@@ -11,7 +11,6 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from decoder.advice import percent
 from decoder.density import Density
-from rappor_core.grid import OTHER
 from rappor_core.grid_codes import Point
 
 _PLACES = 5  # decimals of a degree: a metre
@@ -30,9 +29,10 @@ def render_page(
     environment.trim_blocks = environment.lstrip_blocks = True
     data = {
         "cells": _outlines(maps[0]),
-        "names": [cell for cell in maps[0].cells if cell != OTHER],
+        "names": list(maps[0].cells[:-1]),
         "points": [[round(lon, _PLACES), round(lat, _PLACES)] for lat, lon in points],
         "maps": [_map(one) for one in maps],
+        "level": maps[0].options.level,
     }
     text = json.dumps(data, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
     return environment.get_template("density.html.j2").render(
@@ -41,22 +41,18 @@ def render_page(
 
 
 def _outlines(one: Density) -> list[list[list[float]]]:
-    location = one.metric.location
-    assert location is not None  # noqa: S101 (`density` has checked it)
+    grid = one.places.grid
     return [
-        [[round(lon, _PLACES), round(lat, _PLACES)] for lat, lon in location.grid.outline(cell)]
-        for cell in one.cells
-        if cell != OTHER
+        [[round(lon, _PLACES), round(lat, _PLACES)] for lat, lon in grid.outline(cell)]
+        for cell in one.cells[:-1]
     ]
 
 
 def _map(one: Density) -> dict[str, Any]:
-    location = one.metric.location
-    assert location is not None  # noqa: S101 (as above)
-    window = "" if one.first_day is None else f"{one.first_day} to {one.last_day}"
+    days = dict.fromkeys(str(day) for day in (one.first_day, one.last_day) if day)
     return {
-        "slot": location.slot,
-        "window": window,
+        "slot": one.location.slot,
+        "window": " to ".join(days),
         "reports": one.num_reports,
         "floor": _short(one.floor),
         "other": _short(float(one.shares[-1])),

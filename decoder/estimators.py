@@ -15,17 +15,30 @@ from scipy.special import expit
 from decoder.bit_tensor import Positions, scatter_sums
 from decoder.cavity import Question, fit_cavity
 from decoder.direct import DirectFit, fit_direct
-from decoder.gls import Refit, centred_sums, dense_columns, missing_error, refit
+from decoder.gls import (
+    Refit,
+    centred_sums,
+    dense_columns,
+    left_out_scores,
+    missing_error,
+    null_variance,
+    refit,
+)
 from decoder.intervals import plain_interval
 from decoder.mixture import SharePrior
 from decoder.noise import CohortNoise
 from decoder.null_scores import NORMAL_TAIL, NullTail, null_tail
-from decoder.selection import fit_lasso, noise_penalty
+from decoder.progress import Progress, silent
+from decoder.selection import LassoFit, fit_lasso, noise_penalty
 from decoder.sites import Scores, refit_prior
 
 Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
 
 _PRIOR_ROUNDS = 3  # of expectation maximisation, where the fit itself has no prior
+_SELECTIONS = 10  # rounds of the LASSO, while its penalty falls
+_SELECTION = "rounds of the LASSO"
+_SETTLED = 0.05  # of a row's variance: a smaller change of the unlisted does not matter
 _LITTLE_FITTED = 0.8  # part of the rows' freedom that a fit of few values leaves over
 _FEW = 20  # values below which a prior cannot be learnt from their own estimates
 
@@ -89,25 +102,30 @@ class Estimate:
     penalty: float | None = None
 
 
-def by_cavity(observed: Observed, level: float, *, full: bool = True) -> Estimate:
+def by_cavity(
+    observed: Observed, level: float, progress: Progress = silent, *, full: bool = True
+) -> Estimate:
     """Leave-one-out scores over a sparse, positive, empirical-Bayes fit (`cavity`).
 
     full: all candidates may take part in the fit.
     """
     random = observed.noise.random
     question = Question(observed.centred, observed.positions, random, observed.noise_of, full)
-    fit = fit_cavity(question)
-    posterior = fit.prior.posterior(*fit.scores)
+    fit = fit_cavity(question, progress)
+    tail = null_tail(fit.balance.solution.residual, random)
+    null_z = tail.deviate(fit.z)
+    prior = _prior_of(fit.scores, fit.taking_part > 0, null_z, fit.prior)
+    posterior = prior.posterior(*fit.scores, null_z)
     unfitted = _unfitted(observed, fit.freedom)
     freedom = _score_freedom(fit.freedom, unfitted)
     return Estimate(
-        *_described(fit.scores, freedom, level),
+        *_described(fit.scores, fit.z, freedom, level),
         shrunken=posterior.mean,
         local_fdr=posterior.local_fdr,
-        prior=fit.prior,
+        prior=prior,
         fitted=_fitted(observed, fit.taking_part),
         unfitted=unfitted,
-        tail=null_tail(fit.balance.solution.residual, random.num_hashes),
+        tail=tail,
         missing=fit.balance.missing,
         missing_error=missing_error(fit.balance, fit.freedom),
         ratio=fit.balance.ratio,
@@ -119,30 +137,29 @@ def by_cavity(observed: Observed, level: float, *, full: bool = True) -> Estimat
     )
 
 
-def by_lasso(observed: Observed, level: float, alpha: float) -> Estimate:
+def by_lasso(
+    observed: Observed, level: float, alpha: float, progress: Progress = silent
+) -> Estimate:
     """LASSO at a penalty set by the noise, then weighted least squares on what it selects."""
-    random, shares = observed.noise.random, np.zeros(len(observed.positions))
-    weights = 1 / np.einsum("jbb->jb", observed.noise_of(shares))
-    penalty = noise_penalty(weights, random, len(shares), alpha)
-    chosen = fit_lasso(observed.centred, observed.positions, weights, random, penalty)
-    shares[chosen.selected] = chosen.shares
-    columns = dense_columns(observed.positions[chosen.selected], random.num_bits) - random.mean
-    fitted = refit(observed.noise_of(shares), observed.centred, columns, random)
+    random, chosen, columns, fitted = observed.noise.random, *_select(observed, alpha, progress)
+    shares = np.zeros(len(observed.positions))
     left = max(observed.centred.size - len(observed.centred) - len(chosen.selected), 1.0)
     unfitted = _unfitted(observed, left)
     freedom = _score_freedom(left, unfitted)
     shares[chosen.selected] = fitted.shares
-    scores = _refit_scores(observed, fitted, chosen.selected)
-    prior = _prior_of(scores, chosen.selected)
-    posterior = prior.posterior(*scores)
+    scores, z = _refit_scores(observed, fitted, chosen.selected, columns)
+    tail = null_tail(fitted.balance.solution.residual, random)
+    null_z = tail.deviate(z)
+    prior = _prior_of(scores, shares != 0, null_z)
+    posterior = prior.posterior(*scores, null_z)
     return Estimate(
-        *_described(scores, freedom, level),
+        *_described(scores, z, freedom, level),
         shrunken=posterior.mean,
         local_fdr=posterior.local_fdr,
         prior=prior,
         fitted=_fitted(observed, shares),
         unfitted=unfitted,
-        tail=null_tail(fitted.balance.solution.residual, random.num_hashes),
+        tail=tail,
         missing=fitted.balance.missing,
         missing_error=missing_error(fitted.balance, left),
         ratio=fitted.balance.ratio,
@@ -150,6 +167,31 @@ def by_lasso(observed: Observed, level: float, alpha: float) -> Estimate:
         freedom=freedom,
         penalty=chosen.penalty,
     )
+
+
+def _select(observed: Observed, alpha: float, progress: Progress) -> tuple[LassoFit, Floats, Refit]:
+    """Select and refit until the penalty fits what stays unexplained.
+
+    What the list lacks is noise to the selection, as the reports' own is. It is first taken as
+    all that the bare data show, and falls with every value that is found; the penalty with it.
+    """
+    random, shares = observed.noise.random, np.zeros(len(observed.positions))
+    noise, nothing = observed.noise_of(shares), np.empty((observed.centred.size, 0))
+    missing = refit(noise, observed.centred, nothing, random).balance.missing
+    for done in range(1, _SELECTIONS + 1):
+        weights = 1 / (np.einsum("jbb->jb", noise) + missing * random.variance)
+        penalty = noise_penalty(weights, random, len(shares), alpha)
+        chosen = fit_lasso(observed.centred, observed.positions, weights, random, penalty)
+        shares[:] = 0.0
+        shares[chosen.selected] = chosen.shares
+        columns = dense_columns(observed.positions[chosen.selected], random.num_bits) - random.mean
+        fitted = refit(observed.noise_of(shares), observed.centred, columns, random)
+        last, missing = missing, min(missing, fitted.balance.missing)
+        if last - missing <= _SETTLED * float(1 / weights.max()) / random.variance:
+            break
+        progress(_SELECTION, done, _SELECTIONS)
+    progress(_SELECTION, done, done)
+    return chosen, columns, fitted
 
 
 def by_bit(observed: Observed, level: float) -> Estimate:
@@ -177,8 +219,8 @@ def _direct_estimate(fit: DirectFit, fitted: Floats) -> Estimate:
     scores = Scores(fit.estimates, fit.std_errors)
     shrunken, local_fdr, prior = np.clip(fit.estimates, 0, 1), _evidence(fit.z), None
     if len(fit.z) >= _FEW:
-        prior = _prior_of(scores, np.empty(0, dtype=np.intp))
-        shrunken, _, local_fdr = prior.posterior(*scores)
+        prior = _prior_of(scores, np.zeros(len(fit.z), dtype=bool), fit.z)
+        shrunken, _, local_fdr = prior.posterior(*scores, fit.z)
     unfitted = 1 - 1 / len(fitted)
     return Estimate(*scores, fit.z, fit.low, fit.high, shrunken, local_fdr, prior, fitted, unfitted)
 
@@ -188,33 +230,38 @@ def _evidence(z: Floats) -> Floats:
     return np.asarray(expit(-(np.maximum(z, 0.0) ** 2) / 2))
 
 
-def _refit_scores(observed: Observed, fitted: Refit, selected: NDArray[np.intp]) -> Scores:
-    """Selected: the refit. Others: what they would add to it, with the variance of a null score."""
+def _refit_scores(
+    observed: Observed, fitted: Refit, selected: NDArray[np.intp], columns: Floats
+) -> tuple[Scores, Floats]:
+    """Selected: the refit. Others: what they would add to it. With the scores of the test, (M,)."""
     balance = fitted.balance
     information = np.full(len(observed.positions), balance.solution.expected)
     information[selected] = balance.solution.information
     sums = centred_sums(observed.positions, balance.solution.residual, observed.noise.random)
     shares = sums / information
     shares[selected] = fitted.shares
-    return Scores(shares, np.sqrt(balance.excess / information))
+    residual, random = balance.solution.residual, observed.noise.random
+    z = sums / np.sqrt(null_variance(residual, random))
+    z[selected] = left_out_scores(residual, columns, fitted.directions, fitted.shares, random)
+    return Scores(shares, np.sqrt(balance.excess / information)), np.asarray(z)
 
 
-def _prior_of(scores: Scores, selected: NDArray[np.intp]) -> SharePrior:
-    """A prior learnt from finished scores."""
-    active = np.zeros(len(scores.estimates), dtype=bool)
-    active[selected] = True
-    prior = refit_prior(None, scores, active, may_rebuild=True)
+def _prior_of(
+    scores: Scores, active: Flags, null_z: Floats, prior: SharePrior | None = None
+) -> SharePrior:
+    """A prior learnt from finished scores and their null deviates, (M,), or `prior` improved."""
+    prior = refit_prior(prior, scores, active, may_rebuild=prior is None, null_z=null_z)
     for _ in range(_PRIOR_ROUNDS):
-        prior = refit_prior(prior, scores, active, may_rebuild=False)
+        prior = refit_prior(prior, scores, active, may_rebuild=False, null_z=null_z)
     return prior
 
 
 def _described(
-    scores: Scores, freedom: float, level: float
+    scores: Scores, z: Floats, freedom: float, level: float
 ) -> tuple[Floats, Floats, Floats, Floats, Floats]:
     """Shares, errors, z-scores and intervals of all candidates."""
     low, high = plain_interval(*scores, freedom, level)
-    return *scores, scores.z, low, high
+    return *scores, z, low, high
 
 
 def _fitted(observed: Observed, shares: Floats) -> Floats:

@@ -8,6 +8,7 @@ any belief is the limit of s -> infinity.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -32,11 +33,16 @@ _CLOSE = 0.005  # of the ratio of observed to expected score variance to 1
 
 
 class Solution(NamedTuple):
-    """u = V^-1 (y - Z m), (m, k); d_i = z_i' V^-1 z_i of the active, (A,); sum tr(C [V^-1]_jj)."""
+    """What one solve with V gives.
+
+    residual: u = V^-1 (y - Z m), (m, k).  information: d_i = z_i' V^-1 z_i of the active, (A,).
+    expected: sum tr(C [V^-1]_jj).  weigh: V^-1 times columns (n, B).
+    """
 
     residual: Floats
     information: Floats
     expected: float
+    weigh: Callable[[Floats], Floats]
 
 
 class Balance(NamedTuple):
@@ -54,6 +60,11 @@ class Balance(NamedTuple):
     def excess(self) -> float:
         """kappa >= 1, by which every variance is inflated."""
         return max(1.0, self.ratio)
+
+    @property
+    def slack(self) -> float:
+        """At most 1: shrinks a score whose residual is quieter than the model says it can be."""
+        return float(np.sqrt(min(1.0, self.ratio)))
 
 
 class Solver(Protocol):
@@ -76,10 +87,14 @@ def centred_sums(positions: Positions, values: Floats, random: RandomString) -> 
     return gather_sums(positions, values) - random.mean * float(values.sum())
 
 
-def null_variance(residual: Floats, random: RandomString) -> float:
-    """Variance of z_i' u over the random positions of a string nobody holds: sum u_j' C u_j."""
-    off = random.covariance * float((residual.sum(axis=1) ** 2).sum())
-    return off + (random.variance - random.covariance) * float((residual**2).sum())
+def null_variance(residual: Floats, random: RandomString) -> Floats:
+    """Variance of z_i' u over the random positions of a string nobody holds: sum u_j' C u_j.
+
+    residual: u, (..., m, k). Returns (...).
+    """
+    off = random.covariance * (residual.sum(axis=-1) ** 2).sum(axis=-1)
+    own = (random.variance - random.covariance) * (residual**2).sum(axis=(-2, -1))
+    return np.asarray(off + own)
 
 
 def balance(solve: Solver, start: float, steps: int) -> Balance:
@@ -91,13 +106,28 @@ def balance(solve: Solver, start: float, steps: int) -> Balance:
     tau, history = start, []
     for step in range(steps + 1):
         solution = solve(tau)
-        ratio = max(null_variance(solution.residual, solve.random) / solution.expected, _TINY)
+        observed = float(null_variance(solution.residual, solve.random))
+        ratio = max(observed / solution.expected, _TINY)
         history.append((tau, 1 - 1 / ratio))
         settled = abs(ratio - 1) < _CLOSE or (tau == 0 and ratio <= 1)
         if settled or step == steps:
             break
         tau = _next_tau(history, solve.rows / solution.expected * (ratio - 1))
     return Balance(solution, tau, ratio)
+
+
+def left_out_scores(
+    residual: Floats, columns: Floats, directions: Floats, shares: Floats, random: RandomString
+) -> Floats:
+    """Each column's score against the residual of a fit without it, in its own null deviation.
+
+    residual: u of the fit of all, (m, k).  columns: z_i, (n, B).  directions: V_-i^-1 z_i, V_-i
+    without the belief in i, (n, B).  shares: what the fit gives to i, (B,). Without i the residual
+    is u_-i = u + share_i V_-i^-1 z_i, and z_i' u_-i has variance sum u_-ij' C u_-ij. (B,)
+    """
+    without = residual.ravel()[:, None] + directions * shares
+    sums = np.einsum("nb,nb->b", columns, without)
+    return np.asarray(sums / np.sqrt(null_variance(without.T.reshape(-1, *residual.shape), random)))
 
 
 def missing_error(balanced: Balance, freedom: float) -> float:
@@ -135,7 +165,8 @@ class RowSolver:
         shape = self.target.shape
         inverse = _inverse(self.base + missing * _block_diagonal(self.random, shape[0]))
         residual = (inverse @ self.target.ravel()).reshape(shape)
-        return Solution(residual, self._information(inverse), self._expected(inverse))
+        expected = self._expected(inverse)
+        return Solution(residual, self._information(inverse), expected, inverse.__matmul__)
 
     def _information(self, inverse: Floats) -> Floats:
         """x'Wx - 2a x'W1 + a^2 1'W1 for each candidate."""
@@ -188,12 +219,17 @@ class CandidateSolver:
         m, k = self.target.shape
         C = self.random.covariance_matrix
         blocks, F, G, H = self.factors(missing)
-        direct = (blocks @ self.target[:, :, None]).ravel()
-        residual = (direct - F @ (H @ (F.T @ self.target.ravel()))).reshape(m, k)
+
+        def weigh(columns: Floats) -> Floats:
+            direct = (blocks @ columns.reshape(m, k, -1)).reshape(m * k, -1)
+            return np.asarray(direct - F @ (H @ (F.T @ columns)))
+
+        residual = weigh(self.target.reshape(-1, 1)).reshape(m, k)
         K = F.T @ (C @ F.reshape(m, k, -1)).reshape(m * k, -1)
         expected = float((blocks * C).sum()) - float((H * K).sum())
         left = np.diag(G) - np.einsum("ab,ab->a", G @ H, G)
-        return Solution(residual, left if self.scales is not None else 1 / np.diag(H), expected)
+        information = left if self.scales is not None else 1 / np.diag(H)
+        return Solution(residual, information, expected, weigh)
 
     def factors(self, missing: float) -> tuple[Floats, Floats, Floats, Floats]:
         """D^-1 (m, k, k), F = D^-1 Z_A (n, A), G = Z_A' F and H, (A, A)."""
@@ -223,11 +259,15 @@ def candidate_solver(
 
 
 class Refit(NamedTuple):
-    """Shares (A,) of a refit, their covariance (A, A) before kappa, and the balance found."""
+    """Shares (A,) of a refit, their covariance (A, A) before kappa, and the balance found.
+
+    directions: (n, A), what the residual loses to each column, for each unit of its share.
+    """
 
     shares: Floats
     covariance: Floats
     balance: Balance
+    directions: Floats
 
 
 def refit(
@@ -240,7 +280,7 @@ def refit(
     solver = CandidateSolver(noise, target, centred, None, random)
     balanced = balance(solver, 0.0, 6 if settle else 0)
     _, F, _, H = solver.factors(balanced.missing)
-    return Refit(H @ (F.T @ target.ravel()), H, balanced)
+    return Refit(H @ (F.T @ target.ravel()), H, balanced, (F @ H) / np.diag(H))
 
 
 def dense_columns(positions: Positions, num_bits: int) -> Floats:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import json
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from decoder.bit_tensor import mark_repeated, position_type
 from decoder.candidates import Candidates
 from decoder.errors import CountsError
+from decoder.reading import naming, whole_number
 from decoder.results import Decoding
 from rappor_core.aggregate import Aggregate
 from rappor_core.errors import shown
@@ -27,55 +29,49 @@ _PARAMS_HEADER = ["k", "h", "m", "p", "q", "f"]
 
 def read_params(path: Path, hash_family: HashFamily = "md5") -> RapporParams:
     """params.csv: header `k,h,m,p,q,f`, one row. Raises CountsError with what is wrong."""
-    rows = [row for row in _rows(path) if row]
-    if len(rows) != 2 or [name.strip().strip('"') for name in rows[0]] != _PARAMS_HEADER:
-        raise CountsError(f"{path.name}: expected the header {','.join(_PARAMS_HEADER)} and a row")
-    try:
-        num_bits, num_hashes, num_cohorts = (int(cell) for cell in rows[1][:3])
-        prob_p, prob_q, prob_f = (float(cell) for cell in rows[1][3:])
-    except ValueError as error:
-        raise CountsError(f"{path.name}: {error}") from error
-    return RapporParams.rappor(
-        num_bits=num_bits,
-        num_hashes=num_hashes,
-        num_cohorts=num_cohorts,
-        prob_f=prob_f,
-        prob_p=prob_p,
-        prob_q=prob_q,
-        hash=hash_family,
-    )
+    header = ",".join(_PARAMS_HEADER)
+    with naming(path, CountsError, f"give {header} and a row of their numbers"):
+        rows = [row for row in _rows(path) if row]
+        widths = [len(row) for row in rows]
+        if widths != [6, 6] or [name.strip().strip('"') for name in rows[0]] != _PARAMS_HEADER:
+            raise CountsError(f"expected the header {header} and one row of 6 cells")
+        cells = zip(_PARAMS_HEADER, rows[1], strict=True)
+        k, h, m = (whole_number(cell, name) for name, cell in islice(cells, 3))
+        p, q, f = (float(cell) for _, cell in cells)
+        return RapporParams.rappor(
+            num_bits=k, num_hashes=h, num_cohorts=m, prob_f=f, prob_p=p, prob_q=q, hash=hash_family
+        )
 
 
 def read_counts(path: Path, params: RapporParams, metric: str = "google-rappor") -> Aggregate:
     """counts.csv: m rows of the total and k bit counts, bit 0 first, no header, no cohort."""
-    try:
-        rows = [[int(cell) for cell in row] for row in _rows(path) if row]
-    except ValueError as error:
-        raise CountsError(f"{path.name}: {error}; counts are whole numbers") from error
-    shape = (params.num_cohorts, params.num_bits + 1)
-    if len(rows) != shape[0] or any(len(row) != shape[1] for row in rows):
-        widths = sorted({len(row) for row in rows})
-        raise CountsError(
-            f"{path.name} has {len(rows)} rows of {widths} cells; the parameters say {shape[0]} "
-            f"cohorts of 1 + {params.num_bits} (total, then the count of each bit)"
-        )
-    return Aggregate(
-        metric, params, tuple(row[0] for row in rows), tuple(tuple(r[1:]) for r in rows)
-    )
+    with naming(path, CountsError, "counts are whole numbers, a row a cohort"):
+        lines = enumerate(_rows(path), start=1)
+        rows = [[whole_number(c, f"line {n}: the count") for c in row] for n, row in lines if row]
+        shape = (params.num_cohorts, params.num_bits + 1)
+        if len(rows) != shape[0] or any(len(row) != shape[1] for row in rows):
+            widths = sorted({len(row) for row in rows})
+            raise CountsError(
+                f"{len(rows)} rows of {widths} cells; the parameters say {shape[0]} "
+                f"cohorts of 1 + {params.num_bits} (total, then the count of each bit)"
+            )
+        totals, counts = tuple(row[0] for row in rows), tuple(tuple(row[1:]) for row in rows)
+        return Aggregate(metric, params, totals, counts)
 
 
 def read_map(path: Path, params: RapporParams) -> Candidates:
     """map.csv: `string`, then h*m cells `cohort*k + bit + 1`; repeated cells set one bit."""
-    values: dict[bytes, list[str]] = {}
-    for row in _rows(path):
-        if row:
-            value = normalise(row[0])
-            if value in values:
-                raise CountsError(f"{path.name}: {shown(row[0])} stands twice")
-            values[value] = row[1:]
-    if not values:
-        raise CountsError(f"{path.name} has no rows")
-    return Candidates(list(values), tensor=_tensor(path, values, params))
+    with naming(path, CountsError, "cells are whole numbers"):
+        values: dict[bytes, list[str]] = {}
+        for line, row in enumerate(_rows(path), start=1):
+            if row:
+                value = normalise(row[0])
+                if value in values:
+                    raise CountsError(f"line {line}: {shown(row[0])} stands twice")
+                values[value] = row[1:]
+        if not values:
+            raise CountsError("no rows; give a string and h*m cells in each")
+        return Candidates(list(values), tensor=_tensor(values, params))
 
 
 def write_metrics_json(decoding: Decoding, elapsed_seconds: float, path: Path) -> None:
@@ -116,34 +112,26 @@ def write_map(candidates: Candidates, params: RapporParams, path: Path) -> None:
     _write(path, [[value.decode(), *map(str, row)] for value, row in named])
 
 
-def _tensor(
-    path: Path, values: dict[bytes, list[str]], params: RapporParams
-) -> NDArray[np.signedinteger]:
+def _tensor(values: dict[bytes, list[str]], params: RapporParams) -> NDArray[np.signedinteger]:
     k, h, m = params.num_bits, params.num_hashes, params.num_cohorts
     if any(len(cells) != h * m for cells in values.values()):
         widths = sorted({len(cells) for cells in values.values()})
         raise CountsError(
-            f"{path.name} has rows of {widths} cells; the parameters say h*m = {h * m}"
+            f"rows of {widths} cells behind the string; the parameters say h*m = {h * m}"
         )
-    try:
-        cells = np.array(list(values.values()), dtype=np.int64).reshape(len(values), m, h)
-    except ValueError as error:
-        raise CountsError(f"{path.name}: {error}; cells are whole numbers") from error
+    cells = np.array(list(values.values()), dtype=np.int64).reshape(len(values), m, h)
     bits = cells - 1 - (np.arange(m) * k)[:, None]
     if bits.min() < 0 or bits.max() >= k:
         raise CountsError(
-            f"{path.name}: a cell lies outside its cohort; cells are cohort*k + bit + 1, "
+            "a cell lies outside its cohort; cells are cohort*k + bit + 1, "
             f"cohorts in order, k = {k}"
         )
     return mark_repeated(bits.astype(position_type(k)), k)
 
 
 def _rows(path: Path) -> list[list[str]]:
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            return list(csv.reader(file))
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise CountsError(f"{path.name}: cannot be read as CSV: {error}") from error
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        return list(csv.reader(file))
 
 
 def _write(path: Path, rows: list[list[str]]) -> None:

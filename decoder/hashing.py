@@ -14,6 +14,7 @@ import mmh3
 import numpy as np
 
 from decoder.bit_tensor import Positions, compiled, mark_repeated, position_type, run_in_chunks
+from decoder.progress import Progress, silent
 from rappor_core.hashing import MIX_1, MIX_2
 from rappor_core.params import RapporParams
 
@@ -21,21 +22,28 @@ _SHIFT_30, _SHIFT_27, _SHIFT_31, _SHIFT_32 = (np.uint64(shift) for shift in (30,
 _LOW_HALF = np.uint64(0xFFFFFFFF)
 _MIX_1, _MIX_2 = np.uint64(MIX_1), np.uint64(MIX_2)
 _ONE = np.uint64(1)
+_BLOCK = 1 << 16  # values hashed between two words on progress
+STAGE = "hashing candidates"
 
 
-def bit_positions(values: Sequence[bytes], params: RapporParams) -> Positions:
+def bit_positions(
+    values: Sequence[bytes], params: RapporParams, progress: Progress = silent
+) -> Positions:
     """Index tensor (M, m, h) of normalised values; repeats within a cohort become k."""
     shape = (len(values), params.num_cohorts, params.num_hashes)
     positions = np.empty(shape, dtype=position_type(params.num_bits))
     fill = _fill_mmh3 if params.hash == "mmh3" else _fill_md5
-    fill(values, params, positions)
-    return mark_repeated(positions, params.num_bits)
+    for start in range(0, len(values), _BLOCK):
+        block = slice(start, start + _BLOCK)
+        fill(values[block], params, positions[block])
+        mark_repeated(positions[block], params.num_bits)
+        progress(STAGE, min(start + _BLOCK, len(values)), len(values))
+    return positions
 
 
 def _fill_mmh3(values: Sequence[bytes], params: RapporParams, positions: Any) -> None:
-    halves = np.empty((len(values), 2), dtype=np.uint64)
-    for i, value in enumerate(values):
-        halves[i] = mmh3.hash64(value, seed=0, x64arch=True, signed=False)
+    digests = b"".join([mmh3.hash_bytes(value, seed=0, x64arch=True) for value in values])
+    halves = np.frombuffer(digests, dtype="<u8").reshape(len(values), 2)
     run_in_chunks(_derive, len(values), halves, params.num_bits, positions)
 
 

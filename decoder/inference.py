@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy.special import ndtr
 
 from decoder.errors import DecodeError
 
@@ -20,6 +20,7 @@ Correction = Literal["bonferroni", "holm", "bh", "fdr", "fdr-eb", "none"]
 
 CORRECTIONS: tuple[str, ...] = get_args(Correction)
 STOREY_LAMBDA = 0.9
+SHORT_LIST = 20  # candidates below which too few p-values are expected above lambda
 
 
 class Decision(NamedTuple):
@@ -35,9 +36,9 @@ class Decision(NamedTuple):
     cutoff: float
 
 
-def p_values(z: Floats, freedom: float) -> Floats:
-    """P(t_nu > z): the chance that a string that nobody holds scores as high, (M,)."""
-    return np.asarray(stats.t.sf(z, freedom))
+def p_values(deviates: Floats) -> Floats:
+    """Upper tail of the normal: the chance that a string nobody holds scores as high, (M,)."""
+    return np.asarray(ndtr(-deviates))
 
 
 def decide(
@@ -61,9 +62,14 @@ def decide(
 
 
 def null_share(p: Floats) -> float:
-    """Storey's estimate of the share of candidates that nobody holds, in (0, 1]."""
-    tail = 1 - STOREY_LAMBDA
-    return float(min(1.0, ((p > STOREY_LAMBDA).sum() + 1) / (tail * max(len(p), 1))))
+    """Storey's estimate of the share of candidates that nobody holds; 1 for short lists.
+
+    Not cut off at 1: only where it may exceed 1 is the mean of 1 / estimate at most 1 / truth, on
+    which the proof of the level rests (Storey, Taylor and Siegmund 2004, theorem 3).
+    """
+    if len(p) < SHORT_LIST:
+        return 1.0
+    return float(((p > STOREY_LAMBDA).sum() + 1) / ((1 - STOREY_LAMBDA) * len(p)))
 
 
 def _adjust(ranked: Floats, p: Floats, correction: Correction) -> Floats:
@@ -77,8 +83,10 @@ def _adjust(ranked: Floats, p: Floats, correction: Correction) -> Floats:
         return np.asarray(np.cumsum(ranked) / rank)
     if correction == "none":
         return ranked
-    share = null_share(p) if correction == "fdr" else 1.0
-    return np.asarray(np.minimum.accumulate((share * ranked * total / rank)[::-1])[::-1])
+    raised = ranked * total / rank
+    if correction == "fdr":
+        raised = np.where(ranked <= STOREY_LAMBDA, null_share(p) * raised, 1.0)
+    return np.asarray(np.minimum.accumulate(raised[::-1])[::-1])
 
 
 def _cutoff(
@@ -94,7 +102,7 @@ def _cutoff(
         "bonferroni": alpha / total,
         "holm": alpha / (total - accepted + 1),
         "bh": alpha * accepted / total,
-        "fdr": alpha * accepted / (total * share),
+        "fdr": min(alpha * accepted / (total * share), STOREY_LAMBDA),
         "none": alpha,
     }
     return float(min(thresholds[correction], 1.0))

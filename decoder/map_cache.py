@@ -20,6 +20,7 @@ import numpy as np
 from decoder.bit_tensor import Positions, position_type
 from decoder.candidates import Candidates
 from decoder.errors import CacheError
+from decoder.progress import Progress, silent
 from rappor_core.params import RapporParams
 
 FORMAT = 1  # raise it when the positions of a value or the layout of the file change
@@ -27,7 +28,7 @@ SMALLEST = 1 << 16  # entries M * m * h; fewer are hashed sooner than a file is 
 
 
 def cached_positions(
-    candidates: Candidates, params: RapporParams, folder: Path
+    candidates: Candidates, params: RapporParams, folder: Path, progress: Progress = silent
 ) -> tuple[Candidates, str | None]:
     """The candidates with their positions, from `folder` or kept there for the next time.
 
@@ -44,7 +45,7 @@ def cached_positions(
     tensor = _read(path, shape, params.num_bits) if present else None
     if tensor is not None:
         return replace(candidates, tensor=tensor), None
-    tensor = candidates.positions(params)
+    tensor = candidates.positions(params, progress)
     _write(path, tensor)
     note = f"The cached candidate map {path} was damaged; it was made again." if present else None
     return replace(candidates, tensor=tensor), note

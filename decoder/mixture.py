@@ -44,18 +44,23 @@ class SharePrior:
         """Standard deviations of the bumps, (G,)."""
         return _WIDTH * self.centres
 
-    def posterior(self, estimates: Floats, std_errors: Floats) -> Posterior:
-        """Combine the prior with unbiased estimates (M,) and their standard errors (M,)."""
+    def posterior(
+        self, estimates: Floats, std_errors: Floats, null_z: Floats | None = None
+    ) -> Posterior:
+        """Combine the prior with unbiased estimates (M,) and their standard errors (M,).
+
+        null_z: deviates of the estimates if the share is 0, (M,); None: estimate / error.
+        """
+        null_z = estimates / std_errors if null_z is None else null_z
+        columns = estimates, std_errors, null_z
         parts = [
-            self._posterior_rows(
-                estimates[start : start + _ROWS], std_errors[start : start + _ROWS]
-            )
+            self._posterior_rows(*(column[start : start + _ROWS] for column in columns))
             for start in range(0, max(len(estimates), 1), _ROWS)
         ]
         return Posterior(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
-    def _posterior_rows(self, estimates: Floats, std_errors: Floats) -> Posterior:
-        weights = responsibilities(self, estimates, std_errors)
+    def _posterior_rows(self, estimates: Floats, std_errors: Floats, null_z: Floats) -> Posterior:
+        weights = responsibilities(self, estimates, std_errors, null_z)
         noise, spread = std_errors[:, None] ** 2, self.spreads**2
         means = (estimates[:, None] * spread + self.centres * noise) / (spread + noise)
         variances = spread * noise / (spread + noise)
@@ -79,13 +84,19 @@ def flat_prior(centres: Floats) -> SharePrior:
 
 
 def fit_weights(
-    prior: SharePrior, estimates: Floats, std_errors: Floats, counts: Floats, steps: int
+    prior: SharePrior,
+    estimates: Floats,
+    std_errors: Floats,
+    null_z: Floats,
+    counts: Floats,
+    steps: int,
 ) -> SharePrior:
     """Expectation maximisation of the weights, one pseudo-count on 0.
 
-    counts: (M,), how many candidates each row stands for.
+    null_z: deviates of the estimates if the share is 0, (M,).  counts: (M,), how many candidates
+    each row stands for.
     """
-    likelihoods = _likelihoods(prior.centres, estimates, std_errors)
+    likelihoods = _likelihoods(prior.centres, estimates, std_errors, null_z)
     weights = prior.weights
     for _ in range(steps):
         scaled = counts / (likelihoods @ weights)
@@ -95,15 +106,19 @@ def fit_weights(
     return SharePrior(weights, prior.centres)
 
 
-def responsibilities(prior: SharePrior, estimates: Floats, std_errors: Floats) -> Floats:
+def responsibilities(
+    prior: SharePrior, estimates: Floats, std_errors: Floats, null_z: Floats
+) -> Floats:
     """Posterior weight of 0 and of each bump for each candidate, (M, G+1); rows sum to 1."""
-    weighted = _likelihoods(prior.centres, estimates, std_errors) * prior.weights
+    weighted = _likelihoods(prior.centres, estimates, std_errors, null_z) * prior.weights
     return np.asarray(weighted / weighted.sum(axis=1, keepdims=True))
 
 
-def _likelihoods(centres: Floats, estimates: Floats, std_errors: Floats) -> Floats:
+def _likelihoods(centres: Floats, estimates: Floats, std_errors: Floats, null_z: Floats) -> Floats:
     """Density of each estimate under 0 and each bump, up to a factor for the row: (M, G+1)."""
     means = np.concatenate([[0.0], centres])
     variances = std_errors[:, None] ** 2 + (_WIDTH * means) ** 2
-    logs = -0.5 * ((estimates[:, None] - means) ** 2 / variances + np.log(variances))
+    squares = (estimates[:, None] - means) ** 2 / variances
+    squares[:, 0] = null_z**2
+    logs = -0.5 * (squares + np.log(variances))
     return np.asarray(np.exp(logs - logs.max(axis=1, keepdims=True)))

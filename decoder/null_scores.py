@@ -1,18 +1,21 @@
 """The null distribution of a score beyond its variance: a saddlepoint approximation.
 
-Given the residual u, the score of a string that nobody holds is a sum over cohorts of h values
-drawn at random from the rows of u: its whole distribution is known, not only its variance. One
-heavy unlisted value leaves a few large entries in u and makes the tail heavier than normal, the
-more so the fewer the cohorts. Barndorff-Nielsen's r* (1986) on the cumulants of that sum; see
-docs/decoding.md.
+Given the residual u, the score of a string that nobody holds is a sum over cohorts of the entries
+of u at h random positions, each bit counted once: its whole distribution is known, not only its
+variance. One heavy unlisted value leaves a few large entries in u and skews it, the more so the
+fewer the cohorts. Barndorff-Nielsen's r* (1986) on the cumulants of that sum; see docs/decoding.md.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import factorial, stirling2
+
+from decoder.noise import RandomString
 
 Floats = NDArray[np.float64]
 
@@ -22,10 +25,9 @@ _LEAST_VARIANCE = 0.02  # of the tilted sum: below it the sum is at the end of i
 
 @dataclass(frozen=True)
 class NullTail:
-    """Scores and the standard normal deviates with the same upper tail; both rise, from (0, 0).
+    """Standardised scores and the standard normal deviates with the same upper tail; both rise.
 
-    Only ever weakens evidence: where the tail is lighter than normal it is taken as normal.
-    Beyond the last point both go on with slope 1.
+    Beyond the first and the last point both go on with slope 1.
     """
 
     scores: Floats
@@ -43,15 +45,14 @@ class NullTail:
 NORMAL_TAIL = NullTail(np.array([0.0, 1.0]), np.array([0.0, 1.0]))
 
 
-def null_tail(residual: Floats, draws: int) -> NullTail:
-    """Tabulate the tail for a residual u (m, k); `draws` is h, the hashes in one cohort."""
-    centred = residual - residual.mean(axis=1, keepdims=True)
-    scale = float(np.sqrt(draws * (centred**2).mean(axis=1).sum()))
+def null_tail(residual: Floats, random: RandomString) -> NullTail:
+    """Tabulate the distribution of z' u over random strings, for a residual u (m, k)."""
+    scale = float(np.sqrt(_cumulants(residual, random, np.zeros(1)).variance[0]))
     if scale == 0:
         return NORMAL_TAIL
-    pairs = [_point(float(tilt), centred / scale, draws) for tilt in _TILTS]
-    scores, deviates = np.array([(0.0, 0.0), *(pair for pair in pairs if pair is not None)]).T
-    rising = np.maximum.accumulate(np.minimum(deviates, scores) + 1e-9 * np.arange(len(scores)))
+    tilts = np.concatenate([-_TILTS[::-1], _TILTS])
+    scores, deviates = _saddlepoints(tilts, _cumulants(residual / scale, random, tilts))
+    rising = np.maximum.accumulate(deviates) + 1e-9 * np.arange(len(scores))
     return NullTail(scores, rising)
 
 
@@ -61,23 +62,59 @@ def _extended(x: Floats, points: Floats, values: Floats) -> Floats:
     return np.asarray(inside + np.maximum(x - points[-1], 0) + np.minimum(x - points[0], 0))
 
 
-def _point(tilt: float, rows: Floats, draws: int) -> tuple[float, float] | None:
-    """x = K'(s) and r* = w + log(v / w) / w, w = sqrt(2 (s x - K)), v = s sqrt(K''), for s > 0.
+class Cumulants(NamedTuple):
+    """Of z' u tilted by s: K(s), K'(s) and K''(s), (T,) each."""
 
-    K(s) = h sum_j log mean_b exp(s u_jb): h independent draws from each row, whose coincidences
-    we neglect. `rows` (m, k) are scaled to K''(0) = 1. None at the end of the range.
+    generating: Floats
+    mean: Floats
+    variance: Floats
+
+
+def _saddlepoints(tilts: Floats, K: Cumulants) -> tuple[Floats, Floats]:
+    """x = K'(s) and r* = w + log(v / w) / w, w = sign(s) sqrt(2 (s x - K)), v = s sqrt(K'').
+
+    Where the tilted sum has come to the end of its range, the points are left out.
     """
-    logs = tilt * rows
-    highest = logs.max(axis=1, keepdims=True)
-    weights = np.exp(logs - highest)
-    sums = weights.sum(axis=1, keepdims=True)
-    totals = (highest + np.log(sums))[:, 0]
-    weights /= sums
-    means = (weights * rows).sum(axis=1)
-    variance = draws * float(((weights * rows**2).sum(axis=1) - means**2).sum())
-    if variance < _LEAST_VARIANCE:
-        return None
-    x = draws * float(means.sum())
-    cumulant = draws * float((totals - np.log(rows.shape[1])).sum())
-    w = float(np.sqrt(2 * (tilt * x - cumulant)))
-    return x, w + float(np.log(tilt * np.sqrt(variance) / w)) / w
+    inside = K.variance > _LEAST_VARIANCE
+    s, x = tilts[inside], K.mean[inside]
+    w = np.sign(s) * np.sqrt(2 * (s * x - K.generating[inside]))
+    v = s * np.sqrt(K.variance[inside])
+    return x, w + np.log(v / w) / w
+
+
+def _cumulants(residual: Floats, random: RandomString, tilts: Floats) -> Cumulants:
+    """K(s) = sum_j log E exp(s z_j' u_j) over the bits of a random string, and its derivatives.
+
+    A string sets r given bits and no other with probability p_r = S(h, r) r! / k^h, S the Stirling
+    numbers of the second kind. So E exp(s x_j' u_j) = sum_r p_r e_r, with e_r the elementary
+    symmetric polynomials of exp(s u_jb); taken relative to the largest entry of the cohort.
+    """
+    k, h = random.num_bits, random.num_hashes
+    sizes = np.arange(min(h, k) + 1)
+    chances = stirling2(h, sizes) * factorial(sizes) / float(k) ** h
+    powers = tilts[:, None, None] * residual
+    largest = np.maximum(powers.max(axis=2), 0.0)
+    sums = _symmetric(np.exp(powers - largest[:, :, None]), residual, len(sizes))
+    weights = chances * np.exp((sizes - h) * largest[:, :, None])
+    E, first, second = ((weights * part).sum(axis=2) for part in sums)
+    first, second = first / E, second / E
+    centre = random.mean * float(residual.sum())
+    generating = (np.log(E) + h * largest).sum(axis=1) - tilts * centre
+    return Cumulants(generating, first.sum(axis=1) - centre, (second - first**2).sum(axis=1))
+
+
+def _symmetric(weights: Floats, residual: Floats, count: int) -> tuple[Floats, Floats, Floats]:
+    """e_0 ... e_(count-1) of `weights` (T, m, k) = exp(s u), and d/ds, d2/ds2: (T, m, count) each.
+
+    e_r of the bits up to b is e_r of those before plus w_b e_(r-1) of those before.
+    """
+    e = np.zeros((*weights.shape[:2], count))
+    e[:, :, 0] = 1.0
+    first, second = np.zeros_like(e), np.zeros_like(e)
+    for bit in range(weights.shape[2]):
+        w, u = weights[:, :, bit, None], residual[:, bit, None]
+        before, slope, bend = e[:, :, :-1], first[:, :, :-1], second[:, :, :-1]
+        second[:, :, 1:] += w * (bend + 2 * u * slope + u * u * before)
+        first[:, :, 1:] += w * (slope + u * before)
+        e[:, :, 1:] += w * before
+    return e, first, second

@@ -9,7 +9,9 @@ import csv
 import json
 import math
 import platform
+from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import csv as arrow_csv
 
+from decoder.progress import Progress, silent
 from decoder.report import render_report
 from decoder.results import Decoding
 
@@ -35,18 +38,23 @@ RESULT_COLUMNS = (
 _LIBRARIES = ("rappor-telemetry", "numpy", "scipy", "scikit-learn", "numba")
 
 
-def write_outputs(decoding: Decoding, directory: str | Path) -> tuple[Path, ...]:
+def write_outputs(
+    decoding: Decoding, directory: str | Path, progress: Progress = silent
+) -> tuple[Path, ...]:
     """Write all files of a decoding into a directory, made if needed; returns their paths."""
     folder = Path(directory)
     folder.mkdir(parents=True, exist_ok=True)
-    names = ("results.csv", "candidates.csv", "results.json", "manifest.json", "report.html")
-    paths = tuple(folder / name for name in names)
-    write_results_csv(decoding, paths[0])
-    write_candidates_csv(decoding, paths[1])
-    _write_json(results(decoding), paths[2])
-    _write_json(manifest(decoding), paths[3])
-    paths[4].write_text(render_report(decoding), encoding="utf-8")
-    return paths
+    files: dict[str, Callable[[Path], object]] = {
+        "results.csv": partial(write_results_csv, decoding),
+        "candidates.csv": partial(write_candidates_csv, decoding),
+        "results.json": lambda path: _write_json(results(decoding), path),
+        "manifest.json": lambda path: _write_json(manifest(decoding), path),
+        "report.html": lambda path: path.write_text(render_report(decoding), encoding="utf-8"),
+    }
+    for done, (name, write) in enumerate(files.items(), start=1):
+        write(folder / name)
+        progress("writing files", done, len(files))
+    return tuple(folder / name for name in files)
 
 
 def write_results_csv(decoding: Decoding, path: Path) -> None:

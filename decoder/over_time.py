@@ -27,6 +27,7 @@ from decoder.gls import Refit, dense_columns, refit
 from decoder.inference import decide
 from decoder.options import DecodeOptions, repetition
 from decoder.pipeline import decode, observe
+from decoder.progress import Progress, silent
 from decoder.results import Decoding
 from decoder.threads import one_thread
 from rappor_core.aggregate import Aggregate
@@ -73,18 +74,24 @@ class Series:
 
 
 def decode_over_time(
-    aggregates: Sequence[Aggregate], candidates: Candidates, options: DecodeOptions | None = None
+    aggregates: Sequence[Aggregate],
+    candidates: Candidates,
+    options: DecodeOptions | None = None,
+    progress: Progress = silent,
 ) -> Series:
     """Decode windows of one metric, oldest first. Raises DecodeError for fewer than two."""
     if len(aggregates) < 2:
         raise DecodeError(f"{len(aggregates)} window(s): a series needs two or more")
     options = options or DecodeOptions()
-    whole = decode(reduce(Aggregate.merge, aggregates), candidates, options)
+    whole = decode(reduce(Aggregate.merge, aggregates), candidates, options, progress)
     found = _found(whole, aggregates[0].params)
     tensor = candidates.positions(aggregates[0].params)
     windows = [Window(a, tensor, found, repetition(a, options.repeats)) for a in aggregates]
     with one_thread():
-        fits = [window.fit() for window in windows]
+        fits = []
+        for done, window in enumerate(windows, start=1):
+            fits.append(window.fit())
+            progress("windows", done, len(windows))
         changes = [_between(windows, *pair) for pair in _pairs(len(windows))]
     shares, errors, freedoms = (np.array(part) for part in zip(*fits, strict=True))
     quantiles = np.asarray(stats.t.isf((1 - options.level) / 2, freedoms))

@@ -15,6 +15,7 @@ from decoder.estimators import Estimate, Observed, by_bit, by_boolean, by_cavity
 from decoder.inference import decide, p_values
 from decoder.noise import BitNoise, CohortNoise, RandomString
 from decoder.options import DecodeOptions, repetition
+from decoder.progress import Progress, silent
 from decoder.results import Decoding
 from decoder.selected import selected_intervals
 from decoder.threads import one_thread
@@ -27,9 +28,14 @@ Indices = NDArray[np.intp]
 
 
 def decode(
-    aggregate: Aggregate, candidates: Candidates, options: DecodeOptions | None = None
+    aggregate: Aggregate,
+    candidates: Candidates,
+    options: DecodeOptions | None = None,
+    progress: Progress = silent,
 ) -> Decoding:
     """Estimate the share of each candidate among the reports, and say which are really there.
+
+    progress: told of each stage as it moves.
 
     Deterministic: the same input gives the same output to the last bit, whatever the number of
     threads. Raises DecodeError where the counts cannot answer (no reports, shapes that do not
@@ -38,13 +44,13 @@ def decode(
     options = options or DecodeOptions()
     with one_thread():
         candidates = in_bit_order(candidates, aggregate)
-        tensor = candidates.positions(aggregate.params)
+        tensor = candidates.positions(aggregate.params, progress)
         group = same_positions(tensor, aggregate.params.num_bits)
         leaders, back = np.unique(group, return_inverse=True)
         distinct = tensor if len(leaders) == len(tensor) else tensor[leaders]
         observed = observe(aggregate, distinct, repetition(aggregate, options.repeats))
-        observed, estimate = _settled(aggregate.params, observed, options)
-        p = p_values(estimate.tail.deviate(estimate.z), estimate.freedom)
+        observed, estimate = _settled(aggregate.params, observed, options, progress)
+        p = p_values(estimate.tail.deviate(estimate.z))
         decision = decide(
             p, estimate.local_fdr, options.correction, options.alpha, options.largest_p
         )
@@ -86,13 +92,13 @@ def bit_noise(mechanism: TwoRoundMechanism) -> BitNoise:
 
 
 def _settled(
-    params: RapporParams, observed: Observed, options: DecodeOptions
+    params: RapporParams, observed: Observed, options: DecodeOptions, progress: Progress
 ) -> tuple[Observed, Estimate]:
     """Estimate; where repeated reports are only bounded and the data are quieter, once more.
 
     The repetition is lowered to what the noise in the data shows, plus two standard errors.
     """
-    estimate = _estimate(params, observed, options)
+    estimate = _estimate(params, observed, options, progress)
     left = observed.centred.size * estimate.unfitted
     if options.repeats is not None or observed.noise.repetition == 1 or left < 1:
         return observed, estimate
@@ -100,18 +106,20 @@ def _settled(
     if ratio >= 1:
         return observed, estimate
     observed = observed.repeated(observed.noise.shown_repetition(ratio))
-    return observed, _estimate(params, observed, options)
+    return observed, _estimate(params, observed, options, progress)
 
 
-def _estimate(params: RapporParams, observed: Observed, options: DecodeOptions) -> Estimate:
+def _estimate(
+    params: RapporParams, observed: Observed, options: DecodeOptions, progress: Progress
+) -> Estimate:
     """The estimator that fits the encoding and the choice of method."""
     if params.encoding == "boolean":
         return by_boolean(observed, options.level)
     if params.encoding == "one_hot" or _own_bits(observed.positions, params):
         return by_bit(observed, options.level)
     if options.method == "lasso":
-        return by_lasso(observed, options.level, options.alpha)
-    return by_cavity(observed, options.level, full=options.full_fit)
+        return by_lasso(observed, options.level, options.alpha, progress)
+    return by_cavity(observed, options.level, progress, full=options.full_fit)
 
 
 def _own_bits(positions: Positions, params: RapporParams) -> bool:

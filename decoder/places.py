@@ -70,7 +70,7 @@ class Places:
             names = [normalise(value) for value in self.values[index]]
             bits = value_positions(self.values[index], params)
             design = design_of(bits, params, self.ancestors(index))
-            self._known[index, params] = Candidates(names, tensor=bits), design
+            self._known[index, params] = Candidates(names, tensor=bits, complete=True), design
         return self._known[index, params]
 
 

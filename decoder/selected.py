@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import t as student
+from scipy.special import ndtri
 
 from decoder.estimators import Estimate
 from decoder.inference import Decision
 from decoder.intervals import bisect, selected_interval
 from decoder.mixture import SharePrior
+from decoder.null_scores import NullTail
 from decoder.options import DecodeOptions
 
 Floats = NDArray[np.float64]
@@ -48,23 +49,25 @@ def _cutoffs(
     """The smallest estimate with which each detected candidate would have been accepted, (D,)."""
     by_local_fdr = options.correction == "fdr-eb"
     largest_p = options.largest_p if by_local_fdr else min(decision.cutoff, options.largest_p)
-    deviate = np.maximum(student.isf([largest_p], estimate.freedom), -_FAR)
+    deviate = np.maximum(-ndtri([largest_p]), -_FAR)
     limit = estimate.tail.score(deviate)
     cutoffs = limit * estimate.shares[found] / estimate.z[found]
     if by_local_fdr and estimate.prior is not None:
         errors = estimate.std_errors[found]
-        by_prior = _local_fdr_cutoffs(estimate.prior, errors, decision.cutoff)
+        by_prior = _local_fdr_cutoffs(estimate.prior, estimate.tail, errors, decision.cutoff)
         cutoffs = np.maximum(cutoffs, by_prior)
     return np.asarray(cutoffs)
 
 
-def _local_fdr_cutoffs(prior: SharePrior, errors: Floats, threshold: float) -> Floats:
+def _local_fdr_cutoffs(
+    prior: SharePrior, tail: NullTail, errors: Floats, threshold: float
+) -> Floats:
     """The estimate at which the local fdr falls to `threshold`, for each standard error, (D,).
 
     Far below 0 where the prior accepts any estimate: then nothing was selected.
     """
 
     def rising(shares: Floats) -> Floats:
-        return threshold - prior.posterior(shares, errors).local_fdr
+        return threshold - prior.posterior(shares, errors, tail.deviate(shares / errors)).local_fdr
 
     return bisect(rising, -_NO_CUT * errors, _FAR * errors)

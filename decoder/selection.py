@@ -26,6 +26,7 @@ SHORT_LIST_FACTOR = 0.5  # of the Bonferroni quantile; measured in docs/decoding
 LONG_LIST_FACTOR = 0.7
 _BATCH = 256  # columns added in one round
 _MAX_ROUNDS = 200
+_ROUGH, _EXACT = 1e-3, 1e-8  # of the penalty: while columns are added, and at the end
 _SLACK = 1e-7  # of the penalty, in the optimality conditions
 _MAX_SWEEPS = 100_000
 
@@ -66,21 +67,22 @@ def fit_lasso(
     """
     working = np.empty(0, dtype=np.intp)
     shares = np.empty(0)
-    residual = centred
+    residual, accuracy = centred, _ROUGH
     for _ in range(_MAX_ROUNDS):
         scores = centred_sums(positions, weights * residual, random)
         fresh = _violators(scores, working, penalty)
-        if not len(fresh):
+        if not len(fresh) and accuracy == _EXACT:
             kept = shares > 0
             violation = float((scores / penalty).max(initial=1.0) - 1)
             return LassoFit(working[kept], shares[kept], penalty, max(violation, 0.0))
+        accuracy = _ROUGH if len(fresh) else _EXACT
         kept = shares > 0
         working = np.concatenate([working[kept], fresh])
         order = np.argsort(working)
         start = np.concatenate([shares[kept], np.zeros(len(fresh))])[order]
         working = working[order]
         shares, residual = _solve_restricted(
-            centred, positions[working], weights, random, penalty, start
+            centred, positions[working], weights, random, penalty, start, accuracy
         )
     raise ConvergenceError(
         f"the LASSO still had columns to add after {_MAX_ROUNDS} rounds; use a larger penalty"
@@ -92,8 +94,9 @@ def _violators(scores: Floats, working: NDArray[np.intp], penalty: float) -> NDA
     outside = scores.copy()
     outside[working] = -np.inf
     above = np.flatnonzero(outside > penalty * (1 + _SLACK))
-    best = np.argsort(-outside[above], kind="stable")[:_BATCH]
-    return above[best]
+    if len(above) <= _BATCH:
+        return above
+    return above[np.argpartition(-outside[above], _BATCH)[:_BATCH]]
 
 
 def _solve_restricted(
@@ -103,8 +106,11 @@ def _solve_restricted(
     random: RandomString,
     penalty: float,
     shares: Floats,
+    accuracy: float,
 ) -> tuple[Floats, Floats]:
     """Coordinate descent on the working set from `shares`, until its conditions hold.
+
+    accuracy: by how much of the penalty they may be off.
 
     Returns the shares and the residual y - Z b, (m, k).
     """
@@ -112,8 +118,8 @@ def _solve_restricted(
     fitted = np.pad(scatter_sums(columns, shares, random.num_bits), ((0, 0), (0, 1)))
     rest = np.pad(centred, ((0, 0), (0, 1))) - fitted
     shares, violation = shares.copy(), np.zeros(1)
-    _descend(columns, padded, rest, random.mean, penalty, shares, _MAX_SWEEPS, violation)
-    if violation[0] > _SLACK:
+    _descend(columns, padded, rest, random.mean, penalty, shares, _MAX_SWEEPS, accuracy, violation)
+    if violation[0] > 10 * accuracy:
         raise ConvergenceError(
             f"the LASSO of {len(columns)} columns did not converge: after {_MAX_SWEEPS} sweeps a "
             f"condition is off by {violation[0]:.1e} of the penalty; use a larger penalty"
@@ -130,12 +136,13 @@ def _descend(
     penalty: float,
     shares: Any,
     sweeps: int,
+    accuracy: float,
     violation: Any,
 ) -> None:
     """Cyclic coordinate descent; `rest` (m, k+1) holds y - X b, so that y - Z b = rest + a sum b.
 
     Each step minimises over one share: b <- max(0, b + (z' W r - penalty) / z' W z). Stops when
-    the largest violation of the conditions in a sweep is a tenth of the slack.
+    the largest violation of the conditions in a sweep is at most `accuracy`.
     """
     count, cohorts, hashes = positions.shape
     total = weights.sum()
@@ -165,5 +172,5 @@ def _descend(
                         rest[j, positions[i, j, g]] -= step
                 weighted -= step * own[i]
                 offset += mean * step
-        if violation[0] < 1e-8:
+        if violation[0] <= accuracy:
             return

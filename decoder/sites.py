@@ -99,12 +99,21 @@ class Sites:
 
 
 def refit_prior(
-    prior: SharePrior | None, scores: Scores, active: Flags, *, may_rebuild: bool
+    prior: SharePrior | None,
+    scores: Scores,
+    active: Flags,
+    *,
+    may_rebuild: bool,
+    null_z: Floats | None = None,
 ) -> SharePrior:
-    """Weights from all scores; the ladder is rebuilt, if it may be, when the errors have moved."""
+    """Weights from all scores; the ladder is rebuilt, if it may be, when the errors have moved.
+
+    null_z: their deviates if the share is 0, (M,); None: the scores themselves.
+    """
     if prior is None or (may_rebuild and _ladder_is_off(prior, scores)):
         prior = flat_prior(ladder(scores.estimates, scores.std_errors))
-    return fit_weights(prior, *_summarise(scores, active), EM_STEPS)
+    null_z = scores.z if null_z is None else null_z
+    return fit_weights(prior, *_summarise(scores, null_z, active), EM_STEPS)
 
 
 def _ladder_is_off(prior: SharePrior, scores: Scores) -> bool:
@@ -112,16 +121,19 @@ def _ladder_is_off(prior: SharePrior, scores: Scores) -> bool:
     return bool(abs(lowest / prior.centres[0] - 1) > LADDER_MOVED)
 
 
-def _summarise(scores: Scores, active: Flags) -> tuple[Floats, Floats, Floats]:
-    """Estimates, errors and counts for the prior; the inactive, of one error, in narrow bins."""
+def _summarise(
+    scores: Scores, null_z: Floats, active: Flags
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """The columns and counts for the prior; the inactive, of one error, in narrow bins."""
     if len(active) <= _SUMMARISE or active.all():
-        return scores.estimates, scores.std_errors, np.ones(len(active))
+        return *scores, null_z, np.ones(len(active))
     error = scores.std_errors[~active][0]
     bins = np.round(scores.z[~active] / _BIN).astype(int)
-    values, counts = np.unique(bins, return_counts=True)
+    values, first, counts = np.unique(bins, return_index=True, return_counts=True)
     estimates = np.concatenate([scores.estimates[active], values * _BIN * error])
     errors = np.concatenate([scores.std_errors[active], np.full(len(values), error)])
-    return estimates, errors, np.concatenate([np.ones(active.sum()), counts])
+    deviates = np.concatenate([null_z[active], null_z[~active][first]])
+    return estimates, errors, deviates, np.concatenate([np.ones(active.sum()), counts])
 
 
 def _most_probable(local_fdr: Floats, limit: int) -> Flags:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import typer
@@ -12,9 +13,13 @@ from decoder import Candidates, metric_candidates
 from decoder.google_files import read_map
 from decoder.map_cache import cached_positions
 from rappor_cli.days import read_day
+from rappor_cli.progress import stage_bars
 from rappor_cli.text import plain
 from rappor_core.aggregate import Aggregate
+from rappor_core.errors import shown
 from rappor_core.params import RapporParams
+
+_NUMBER = re.compile("-?[0-9]{1,18}")
 
 
 def given_candidates(
@@ -48,16 +53,17 @@ def given_candidates(
 
 def _with_cache(candidates: Candidates, params: RapporParams, folder: Path) -> Candidates:
     """The candidates with their bits from the cache; what is odd about it is said on stderr."""
-    console = Console(stderr=True)
-    with console.status(f"bits of {len(candidates):,} candidates"):
-        known, note = cached_positions(candidates, params, folder)
+    with stage_bars() as progress:
+        known, note = cached_positions(candidates, params, folder, progress)
     if note:
-        console.print(Text.assemble(("note ", "yellow"), plain(note)), soft_wrap=True)
+        Console(stderr=True).print(Text.assemble(("note ", "yellow"), plain(note)), soft_wrap=True)
     return known
 
 
 def _whole_numbers(text: str) -> list[int]:
     parts = text.split(":")
-    if len(parts) not in (2, 3) or not all(part.lstrip("-").isdecimal() for part in parts):
-        raise typer.BadParameter(f"{text!r} is not FIRST:LAST or FIRST:LAST:STEP")
+    if len(parts) not in (2, 3) or not all(_NUMBER.fullmatch(part) for part in parts):
+        raise typer.BadParameter(
+            f"{shown(text)} is not FIRST:LAST or FIRST:LAST:STEP in numbers of at most 18 digits"
+        )
     return [int(part) for part in parts]

@@ -10,21 +10,23 @@ from typing import Annotated, cast
 
 import typer
 from rich.console import Console
-from rich.status import Status
 from rich.table import Table
 from rich.text import Text
 
 from decoder import DecodeOptions, Decoding, write_outputs
 from decoder import decode as run_decoder
 from decoder.advice import percent
+from decoder.errors import CountsError
 from decoder.google_files import read_counts, read_params, write_metrics_json
 from decoder.outputs import results
 from decoder.over_time import Series, decode_over_time
+from decoder.reading import naming
 from decoder.report import p_text
 from decoder.series_outputs import series_rows, write_series
 from decoder.tables import read_repetition, read_shares
 from rappor_cli.candidate_choice import given_candidates
 from rappor_cli.days import read_day
+from rappor_cli.progress import stage_bars
 from rappor_cli.remote import fetch_aggregate
 from rappor_cli.text import plain
 from rappor_cli.windows import Each, windows_of_collector, windows_of_files
@@ -145,11 +147,11 @@ def decode(
     if each:
         windows = _windows(each, aggregate, collector, metric, first, last)
         wanted = given_candidates(windows[0], candidates, column, numbers, dates, map_file, cache)
-        with _status(f"decoding {len(windows)} windows"):
-            series = decode_over_time(windows, wanted, options)
-        if output:
-            write_series(series, output)
-            write_outputs(series.whole, output)
+        with stage_bars() as progress:
+            series = decode_over_time(windows, wanted, options, progress)
+            if output:
+                write_series(series, output)
+                write_outputs(series.whole, output, progress)
         _print_series(series, output, as_json)
         return
     if params or counts:
@@ -159,13 +161,12 @@ def decode(
     else:
         source = _read_aggregates(aggregate)
     wanted = given_candidates(source, candidates, column, numbers, dates, map_file, cache)
-    with _status(f"decoding {len(wanted):,} candidates"):
-        decoding = run_decoder(source, wanted, options)
-    if output:
-        with _status("writing files"):
-            write_outputs(decoding, output)
-        if counts:
-            write_metrics_json(decoding, time.monotonic() - started, output / "metrics.json")
+    with stage_bars() as progress:
+        decoding = run_decoder(source, wanted, options, progress)
+        if output:
+            write_outputs(decoding, output, progress)
+    if output and counts:
+        write_metrics_json(decoding, time.monotonic() - started, output / "metrics.json")
     _print(decoding, output, as_json)
 
 
@@ -188,6 +189,8 @@ def _windows(
     last: str | None,
 ) -> list[Aggregate]:
     """Aggregates of the windows, oldest first."""
+    if not collector and not paths:
+        raise typer.BadParameter("--each needs --aggregate files or --collector URL")
     if not collector:
         return windows_of_files([_read_one(path) for path in paths or ()], each)
     days = read_day(first), read_day(last)
@@ -197,7 +200,9 @@ def _windows(
 
 
 def _read_one(path: Path) -> Aggregate:
-    return Aggregate.from_json(path.read_bytes())
+    """An aggregate file; what is wrong with it is said with its name."""
+    with naming(path, CountsError, "write it again with rappor aggregate -o FILE"):
+        return Aggregate.from_json(path.read_bytes())
 
 
 def _read_aggregates(paths: list[Path] | None) -> Aggregate:
@@ -221,11 +226,6 @@ def _google_aggregate(params: Path | None, counts: Path | None, hash_name: str) 
     if not (params and counts):
         raise typer.BadParameter("--params and --counts go together")
     return read_counts(counts, read_params(params, cast(HashFamily, hash_name)))
-
-
-def _status(text: str) -> Status:
-    """A spinner on stderr, silent when that is not a terminal."""
-    return Console(stderr=True).status(text)
 
 
 def _print(decoding: Decoding, output: Path | None, as_json: bool) -> None:

@@ -86,14 +86,13 @@ def density(
     options = DensityOptions(method.value, level=level, alpha=alpha, repeats=repeats)
     window = read_day(first), read_day(last)
     groups = _groups(metric, aggregate, collector, database, window, split)
-    wanted = {key: found for key, found in groups.items() if not slot or key[0] in slot}
-    if not wanted:
-        raise DecodeError(f"no reports of {metric!r} in this window and these slots")
+    wanted = _wanted(metric, groups, slot)
+    marked = _read_points(points)
     maps = make_maps(wanted, options)
     cells = _region(maps[0], region)
     tracked = "" if as_json and not output else trackability_text(maps[0].metric)
     if output:
-        _write(maps, output, _read_points(points), tracked)
+        _write(maps, output, marked, tracked)
     if as_json:
         print_json(maps, cells)
         return
@@ -115,7 +114,13 @@ def _groups(
 ) -> dict[SlotWindow, list[Aggregate]]:
     """Read files, or ask a collector or its database."""
     if files:
-        return group_by_slot(Aggregate.from_json(path.read_bytes()) for path in files)
+        if any(window) or split is not SplitName.WHOLE:
+            raise typer.BadParameter(
+                "--from, --to and --by ask a collector; each file is a window of its own"
+            )
+        return group_by_slot(_read(metric, path) for path in files)
+    if all(window) and window[0] > window[1]:  # type: ignore[operator]
+        raise typer.BadParameter(f"--from {window[0]} is after --to {window[1]}")
     if collector:
         listed = ask_json(collector, "/v1/metrics")["metrics"]
         return _asked(metric, listed, _remote(collector), window, split)
@@ -123,6 +128,32 @@ def _groups(
         with opened(database) as service:
             return _asked(metric, service.list_metrics(), _stored(service), window, split)
     raise typer.BadParameter("give --aggregate FILE, --collector URL or --database URL")
+
+
+def _read(metric: str, path: Path) -> Aggregate:
+    found = Aggregate.from_json(path.read_bytes())
+    name = location_of(found)[0].base_name
+    if name != metric:
+        raise DecodeError(f"{path} is of metric {name!r}, not {metric!r}: rappor density {name}")
+    return found
+
+
+def _wanted(
+    metric: str, groups: dict[SlotWindow, list[Aggregate]], slots: list[str] | None
+) -> dict[SlotWindow, list[Aggregate]]:
+    """The groups of the slots that were asked for."""
+    if not groups:
+        raise DecodeError(
+            f"no reports of {metric!r} in this window; choose another, or wait until its days close"
+        )
+    known = dict.fromkeys(slot for slot, _ in groups)
+    for slot in slots or ():
+        if slot not in known:
+            raise DecodeError(
+                f"slot {slot!r}: no reports of {metric!r} in it; there are some in "
+                f"{', '.join(map(repr, known))}"
+            )
+    return {key: found for key, found in groups.items() if not slots or key[0] in slots}
 
 
 def group_by_slot(aggregates: Iterable[Aggregate]) -> dict[SlotWindow, list[Aggregate]]:
@@ -240,20 +271,34 @@ def _stored(service: Any) -> Fetch:
 def _read_points(path: Path | None) -> list[Point]:
     if path is None:
         return []
-    with path.open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
     try:
-        return [(float(row["latitude"]), float(row["longitude"])) for row in rows]
-    except (KeyError, ValueError) as error:
-        raise DecodeError(f"{path}: columns latitude and longitude are needed: {error}") from error
+        with path.open(encoding="utf-8", newline="") as file:
+            rows = csv.DictReader(file)
+            found = [(float(row["latitude"]), float(row["longitude"])) for row in rows]
+    except (KeyError, TypeError, ValueError) as error:
+        raise DecodeError(
+            f"{path} is not a CSV with numbers in columns latitude and longitude: {error}"
+        ) from error
+    if not found:
+        raise DecodeError(f"{path} holds no points; its columns are latitude and longitude")
+    return found
 
 
 def _region(one: Density, path: Path | None) -> set[str] | None:
     """The cells that are listed, or None for all."""
     if path is None:
         return None
-    grid = one.places.grid
-    return set(region_cells(grid, one.places.levels[-1], json.loads(path.read_text("utf-8"))))
+    if is_of_pairs(one):
+        raise DecodeError(f"--region {path}: trips are not in a region; leave the option out")
+    places = one.places
+    try:
+        return set(region_cells(places.grid, places.levels[-1], json.loads(path.read_bytes())))
+    except RapporError as error:
+        raise DecodeError(f"{path}: {error}") from error
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        raise DecodeError(
+            f"{path} is not a GeoJSON Polygon, MultiPolygon or Feature of them: {error!r}"
+        ) from error
 
 
 def _write(maps: Sequence[Density], folder: Path, points: Sequence[Point], note: str) -> None:

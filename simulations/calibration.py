@@ -172,7 +172,7 @@ def run_cell(cell: Cell, method: Method = "cavity") -> RunScore:
     sample = draw(cell)
     with threadpool_limits(1):
         estimate = fit(sample, method)
-    p = p_values(estimate.tail.deviate(estimate.z), estimate.freedom)
+    p = p_values(estimate.tail.deviate(estimate.z))
     truth = sample.true_shares
     margin = float(student.isf((1 - LEVEL) / 2, estimate.freedom)) * estimate.std_errors
     inside = np.abs(estimate.shares - truth) <= margin  # not clipped at 0: that only helps

@@ -1,5 +1,6 @@
 """`rappor decode` as a user calls it: files in, files out, exit codes."""
 
+import gzip
 import json
 from dataclasses import replace
 from datetime import date
@@ -137,3 +138,44 @@ def test_a_cache_that_cannot_be_written_is_one_line(inputs, capsys):
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("rappor decode: cache ")
     assert "decode without a cache" in line
+
+
+BROKEN = {
+    "empty.json": b"",
+    "cut.json": b'{"version": 1, "metric"',
+    "binary.json": bytes(range(256)),
+    "later.json": b'{"version": 2}',
+    "cut.txt.gz": gzip.compress(b"word\n" * 1000)[:40],
+    "not.parquet": b"words",
+    "empty.txt": b"",
+    "wide.txt": "word".encode("utf-16"),
+    "huge.csv": b'"' + b"x" * 200_000 + b'"',
+    "devices.txt": b"9" * 5000,
+    "shares.csv": b"\xff",
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_broken_file_is_named(inputs, capsys, name):
+    path = inputs / name
+    path.write_bytes(BROKEN[name])
+    option = {"devices.txt": "--reports-by-device", "shares.csv": "--true-shares"}.get(name)
+    whole = ["--aggregate", inputs / "5.json"]
+    if name.endswith(".json"):
+        words = ["--aggregate", path, "--candidates", inputs / "words.txt"]
+    elif option:
+        words = [*whole, option, path, "--candidates", inputs / "words.txt"]
+    else:
+        words = [*whole, "--candidates", path]
+    assert main(["decode", *map(str, words)]) == 1
+    reason = capsys.readouterr().err
+    assert reason.startswith(f"rappor decode: {path}: ")
+    assert reason.count("\n") == 1
+    assert "; " in reason  # the way out
+
+
+@pytest.mark.parametrize("words", [["--each", "day"], ["--numbers", "9" * 5000 + ":1"]])
+def test_wrong_usage_is_said(inputs, capsys, words):
+    source = [] if "--each" in words else ["--aggregate", str(inputs / "5.json")]
+    assert main(["decode", *source, *words]) == 2
+    assert "Traceback" not in capsys.readouterr().err

@@ -92,8 +92,37 @@ def test_slots_and_regions_are_chosen(
 
 def test_refusals_name_the_way_out(files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["density", "places"]) == 2
+    assert main(["density", "places", *files, "--from", "2026-11-02"]) == 2
     assert main(["density", "places", *files, "--slot", "noon"]) == 1
-    assert "no reports of 'places'" in capsys.readouterr().err
+    assert "slot 'noon': no reports of 'places' in it; there are some in" in capsys.readouterr().err
+    assert main(["density", "homes", *files]) == 1
+    assert "is of metric 'places', not 'homes'" in capsys.readouterr().err
+    assert main(["density", "places", *files, *files[:2]]) == 1
+    assert "two aggregates of one level and window" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("nonsense", "is not a GeoJSON Polygon"),
+        ('{"type": "Polygon"}', "is not a GeoJSON Polygon"),
+        ("[]", "is not a GeoJSON Polygon"),
+        ('{"type": "Point", "coordinates": [1, 2]}', "GeoJSON type 'Point'"),
+        ('{"type": "Polygon", "coordinates": [[[50, 50], [51, 50], [51, 51], [50, 50]]]}',
+         "no cell in common"),
+    ],
+)  # fmt: skip
+def test_a_region_that_is_none_is_refused_by_its_file(
+    text: str, told: str, files: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "region.json"
+    path.write_text(text)
+    assert main(["density", "places", *files[:2], "--region", str(path)]) == 1
+    error = capsys.readouterr().err
+    assert told in error
+    assert str(path) in error
+    assert main(["density", "places", *files[:2], "--points", str(path)]) == 1
+    assert "latitude and longitude" in capsys.readouterr().err
 
 
 def test_check_warns_of_devices_that_can_be_followed(

@@ -59,7 +59,7 @@ def test_server_down_exit_restart_with_server_up(
 ) -> None:
     client = open_client(collector="http://127.0.0.1:9")
     record(client)
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 30
     while "no exchange" not in client.last_error:
         assert time.monotonic() < deadline
         assert not client.flush(0.1)
@@ -152,7 +152,7 @@ def test_the_same_bytes_are_sent_until_they_are_answered(
     collector.answer = lambda _: (503, {}, b"{}")
     with open_client(delivery=WHEN_FLUSHED) as client:  # so that all five are in one batch
         record(client, 5)
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 30
         while len(collector.requests) < 2:
             assert time.monotonic() < deadline
             assert not client.flush(0.1)
@@ -200,7 +200,7 @@ def test_a_delay_is_kept_over_a_restart(
     slow = Delivery(mean_delay=3600)
     with open_client(delivery=slow) as client:
         record(client, 2)
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + 30
         while client._life.session.state.get("send_at") is None and time.monotonic() < deadline:
             time.sleep(0.01)
         send_at = client._life.session.state.get("send_at")
@@ -229,7 +229,7 @@ def test_the_queue_is_bounded_oldest_first(open_client: Any, clock: Any) -> None
     for _ in range(3):
         record(client, 1_000)
         clock.now += 86_400
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 30
     while client.inspect()["queued"]["homepage"] > 250 and time.monotonic() < deadline:
         client._life.session.worker.keep_house()
         time.sleep(0.05)
@@ -247,7 +247,7 @@ def test_composed_batches_are_bounded_too(open_client: Any) -> None:
     record(client, 100)
     assert not client.flush(0.3)
     client._life.session.worker.keep_house()
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 30
     while "dropped:queue_full" not in client.inspect()["counters"]:
         assert time.monotonic() < deadline
         time.sleep(0.02)
@@ -265,7 +265,7 @@ def test_reports_too_old_for_any_collector_go_while_it_cannot_be_reached(
         client.flush(0.2)
         clock.now += 200 * 86_400
         record(client, 3)
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 30
         while "dropped:too_old" not in client.inspect()["counters"]:
             assert time.monotonic() < deadline
             client.flush(0.2)
@@ -375,8 +375,10 @@ def test_the_thread_outlives_a_defect_and_says_so(
         broken.setattr("client_sdk.outbox.make_body", lambda *_, **__: 1 / 0)
         broken.setattr("client_sdk.worker.TROUBLE_PAUSE", 0.05)
         record(client, 3)
-        assert not client.flush(0.3)
-        assert "ZeroDivisionError" in client.last_error
+        deadline = time.monotonic() + 30
+        while "ZeroDivisionError" not in client.last_error:
+            assert time.monotonic() < deadline
+            assert not client.flush(0.1)
     assert client.flush(20)
     assert counted(collector) == 3
     assert client.last_error == ""

@@ -301,7 +301,7 @@ def test_a_client_takes_fixes_and_nothing_of_them_leaves(tmp_path: Path) -> None
             assert not client.record_location("density", float("nan"), 2.0, at=START)
             assert not client.record_location("missing", 1.0, 2.0, at=START)
             assert not client.record_trip("density", (1, 2), (3, 4), at=START)
-            assert client.flush(10)
+            assert client.flush(20)
             memoised = client.inspect()["metrics"][0]["values_memoised"]
             assert memoised in (1, 2)  # the cell and `other`, which may share their bit
         assert sum(collector.counted().values()) == 2

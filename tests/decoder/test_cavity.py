@@ -1,7 +1,10 @@
 """The cavity is the leave-one-out estimate, and a list with nothing true names nothing."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
 
 from decoder import gls
 from decoder.bit_tensor import mark_repeated
@@ -57,6 +60,48 @@ def test_wrong_strings_have_standard_scores_whatever_is_missing():
     counts = rng.binomial(8000, noise.p_star + noise.gap * truth)
     centred = (counts / 8000 - noise.p_star) / noise.gap - random.mean
     cohort = CohortNoise(noise, random, reports, 1.0)
-    fit = fit_cavity(Question(centred, wrong, random, lambda b: cohort.covariance(wrong, b)))
+    with threadpool_limits(1):
+        fit = fit_cavity(Question(centred, wrong, random, lambda b: cohort.covariance(wrong, b)))
     assert abs((fit.scores.z**2).mean() - 1) < 5 * np.sqrt(2 / 2000)
     assert fit.balance.missing == pytest.approx((shares**2).sum(), rel=0.3)
+
+
+@pytest.mark.parametrize("make", [gls.row_solver, gls.candidate_solver])
+def test_left_out_scores_are_those_against_the_residual_without_the_candidate(question, make):
+    """The exact null deviation of z_i' V_-i^-1 (y - Z_-i m_-i), by dense algebra."""
+    rng = np.random.default_rng(3)
+    mean, variance = 0.1 * rng.random(M), 0.02 + 0.1 * rng.random(M)
+    Z = gls.dense_columns(question.positions, BITS) - RANDOM.mean
+    target = (question.centred.ravel() - Z @ mean).reshape(COHORTS, BITS)
+    solution = make(question.noise_of(mean), target, question.positions, variance, RANDOM)(0.0)
+    shares = mean + variance * (Z.T @ solution.residual.ravel())
+    directions = solution.weigh(Z) / (1 - variance * solution.information)
+    scores = gls.left_out_scores(solution.residual, Z, directions, shares, RANDOM)
+    C = np.kron(np.eye(COHORTS), RANDOM.covariance_matrix)
+    for i in range(M):
+        others = np.arange(M) != i
+        V = 0.01 * np.eye(Z.shape[0]) + (Z[:, others] * variance[others]) @ Z[:, others].T
+        without = np.linalg.solve(V, question.centred.ravel() - Z[:, others] @ mean[others])
+        expected = Z[:, i] @ without / np.sqrt(without @ C @ without)
+        assert scores[i] == pytest.approx(expected, rel=1e-6)
+
+
+def test_where_rows_are_few_scores_are_those_of_fits_that_never_saw_the_candidate():
+    """Against a fit from the start on the shorter list, with its own prior: z within .1."""
+    rng, cohorts, bits, count = np.random.default_rng(5), 10, 6, 25
+    random, noise = RandomString(bits, 2), np.broadcast_to(2e-4 * np.eye(bits), (10, bits, bits))
+    positions = mark_repeated(rng.integers(0, bits, (count, cohorts, 2), dtype=np.int16), bits)
+    columns = gls.dense_columns(positions, bits) - random.mean
+    shares = np.where(np.arange(count) < 8, 0.1, 0.0)
+    seen = (columns @ shares).reshape(cohorts, bits) + 0.014 * rng.normal(size=(cohorts, bits))
+    asked = Question(seen, positions, random, lambda _: noise)
+    with threadpool_limits(1):
+        fit = fit_cavity(asked)
+        tested = np.flatnonzero((fit.z > 1) & (shares == 0))
+        assert len(tested)
+        for i in tested:
+            rest = replace(asked, positions=np.delete(positions, i, axis=0))
+            residual = fit_cavity(rest).balance.solution.residual
+            score = columns[:, i] @ residual.ravel()
+            expected = score / np.sqrt(gls.null_variance(residual, random))
+            assert fit.z[i] == pytest.approx(expected, abs=0.1)

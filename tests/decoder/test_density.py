@@ -13,7 +13,7 @@ import pytest
 from pyarrow import parquet
 
 from decoder.change import change
-from decoder.density import Density, DensityOptions, density, map_shares, repeats_of
+from decoder.density import Density, DensityOptions, density, density_series, map_shares, repeats_of
 from decoder.density_files import NOT_APART, write_density_files
 from decoder.density_page import render_page, visible_text
 from decoder.density_picture import write_picture
@@ -200,6 +200,23 @@ def test_a_real_change_is_found_and_named() -> None:
     other = replace(after[1], params_id="0" * 32)
     with pytest.raises(DecodeError, match="different meanings"):
         change(before, (after[0], other))
+
+
+def test_a_series_maps_as_its_windows_do_and_takes_them_in_any_order() -> None:
+    """The estimates are the same to the last bit; maps differ by less than from the truth."""
+    rng, metric = np.random.default_rng(6), parts(BOTH + BLOOM)[0]
+    days = [DAY + timedelta(days=number) for number in (2, 0, 1)]
+    windows = [[drawn(metric, 20_000, rng, first_day=day, last_day=day)] for day in days]
+    for one, window in zip(density_series(windows), windows, strict=True):
+        alone = density(window)
+        assert one.first_day == window[0].first_day
+        assert (one.estimate == alone.estimate).all()
+        assert (one.low == alone.low).all()
+        truth = hill(one.cells)
+        off, off_alone = (np.abs(m.shares - truth).sum() / 2 for m in (one, alone))
+        assert off < off_alone + 0.02
+    overlapping = [windows[0], [replace(windows[1][0], first_day=days[0], last_day=days[0])]]
+    assert len(list(density_series(overlapping))) == 2
 
 
 def test_what_does_not_belong_together_is_refused() -> None:

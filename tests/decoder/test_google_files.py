@@ -113,12 +113,16 @@ def test_basic_rappor_with_one_cohort_which_crashes_the_original(tmp_path, hash_
     ("name", "text", "message"),
     [
         ("params", "k,h,m\n1,2,3\n", "expected the header k,h,m,p,q,f"),
-        ("params", "k,h,m,p,q,f\nx,2,3,0.5,0.75,0.5\n", "invalid literal"),
+        ("params", "k,h,m,p,q,f\nx,2,3,0.5,0.75,0.5\n", "k 'x' is not a whole number"),
         ("counts", "1,2,3\n", r"1 rows of \[3\] cells; the parameters say 64 cohorts"),
         ("counts", "1,a\n", "counts are whole numbers"),
-        ("map", "word,1,2\n", r"rows of \[2\] cells; the parameters say h\*m = 128"),
+        (
+            "map",
+            "word,1,2\n",
+            r"rows of \[2\] cells behind the string; the parameters say h\*m = 128",
+        ),
         ("map", "word," + ",".join(["1"] * 128) + "\n", "outside its cohort"),
-        ("map", "", "has no rows"),
+        ("map", "", "no rows; give"),
     ],
 )
 def test_files_that_do_not_fit_are_refused(files, md5_params, name, text, message):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from decoder.errors import DecodeError
-from decoder.inference import CORRECTIONS, decide, null_share, p_values
+from decoder.inference import CORRECTIONS, decide, null_share
 
 P = np.array([0.001, 0.2, 0.012, 0.03, 0.95, 0.013])
 LOCAL = np.array([0.01, 0.6, 0.05, 0.2, 0.99, 0.06])
@@ -39,7 +39,26 @@ def test_storey_multiplies_by_the_share_of_nulls():
     assert null_share(p) == pytest.approx((np.sum(p > 0.9) + 1) / (0.1 * 100))
     ratio = decide(p, p, "fdr", 0.05).adjusted / decide(p, p, "bh", 0.05).adjusted
     assert ratio[0] == pytest.approx(null_share(p))
+    assert decide(p, p, "fdr", 0.05).detected[p > 0.9].sum() == 0
+
+
+def test_short_lists_are_too_short_to_learn_the_share_of_nulls():
     assert null_share(np.array([0.99, 0.99])) == 1.0
+    assert null_share(np.full(30, 0.99)) > 1.0
+
+
+@pytest.mark.statistical
+def test_storeys_rule_keeps_its_level_where_nothing_is_true():
+    """P(any of 60 uniform p-values) over 8,000 draws is at most .05: false alarms .6 %.
+
+    With the estimate cut off at 1 it is .0565, which the same bound rejects.
+    """
+    rng, level, runs = np.random.default_rng(8), 0.05, 8000
+    allowed = level + 2.5 * np.sqrt(level * (1 - level) / runs)
+    lists = rng.random((runs, 60))
+    assert np.mean([decide(p, p, "fdr", level).detected.any() for p in lists]) < allowed
+    cut = [min(null_share(p), 1.0) * (np.sort(p) * 60 / np.arange(1, 61)).min() for p in lists]
+    assert np.mean(np.array(cut) <= level) > allowed
 
 
 def test_local_fdr_lists_the_largest_set_with_a_small_mean():
@@ -69,8 +88,3 @@ def test_unknown_rules_and_levels_are_named():
         decide(P, P, "sidak", 0.05)
     with pytest.raises(DecodeError, match=r"alpha = 1.5"):
         decide(P, P, "bh", 1.5)
-
-
-def test_few_degrees_of_freedom_make_p_values_larger():
-    z = np.array([3.0])
-    assert p_values(z, 10)[0] > 3 * p_values(z, np.inf)[0]

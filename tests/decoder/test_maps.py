@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 from scipy.optimize import minimize
 
+from decoder.descent import descend
 from decoder.errors import DecodeError
 from decoder.field import Belief, fit_field, softmax
 from decoder.hierarchy import LevelEstimate, reconcile
@@ -71,6 +72,7 @@ def test_parents_must_fit() -> None:
 
 
 NOISE = BitNoise(0.9, 0.1, 0.8, 0.2)
+SPIKES = 0.36
 
 
 def reading(target: np.ndarray, reports: float) -> Reading:
@@ -97,6 +99,48 @@ def test_the_evidence_smooths_what_is_smooth_and_spares_what_is_not() -> None:
         assert np.abs(found.shares - truth).sum() < flat
         assert found.shares.sum() == pytest.approx(1)
         assert found.shares.min() > 0
+
+
+@pytest.mark.statistical
+def test_weak_data_do_not_turn_into_spikes() -> None:
+    """Two hills under noise half as large as their peaks.
+
+    Over 8 seeds the field is off by 0.24 to 0.29, the simplex by 0.51 to 0.56: false alarms below
+    1 in 1,000.
+    """
+    grid = Grid("square", Box(0, 0, 1, 1), (0,), 24, 24)
+    cells = [*grid.cells(0), OTHER]
+    at = np.array([[int(part) for part in cell.split("-")[1:]] for cell in cells[:-1]])
+    hills = sum(np.exp(-((at - middle) ** 2).sum(axis=1) / 12) for middle in ((6, 7), (16, 14)))
+    truth = np.append(0.95 * hills / hills.sum(), 0.05)
+    laplacian = cell_laplacian(grid, cells)
+    error = float(truth[:-1].max()) / 2
+    one_report = np.sqrt(NOISE.mechanism_variance(np.array([0.01]), 1.0))[0]
+    for seed in range(4):
+        noisy = truth + np.random.default_rng(seed).normal(0, error, size=len(truth))
+        found = fit_field([reading(noisy, (one_report / error) ** 2)], laplacian)
+        assert found.belief.graph == "neighbours"
+        assert (
+            np.abs(found.shares - truth).sum() / 2
+            < SPIKES
+            < np.abs(project_simplex(noisy) - truth).sum() / 2
+        )
+
+
+def test_a_descent_finds_what_scipy_finds() -> None:
+    rng = np.random.default_rng(3)
+    root = rng.normal(size=(12, 12))
+    matrix, aim = root @ root.T + np.eye(12), rng.normal(size=12)
+
+    def bowl(x: np.ndarray) -> tuple[float, np.ndarray]:
+        away = x - aim
+        return float(away @ matrix @ away / 2 + (away**4).sum()), matrix @ away + 4 * away**3
+
+    found, value, steps = descend(bowl, np.zeros(12), lambda slope: slope / 10, 1e-12, 200)
+    assert found == pytest.approx(minimize(bowl, np.zeros(12), jac=True).x, abs=1e-4)
+    assert value == pytest.approx(0, abs=1e-9)
+    assert 1 < steps < 200
+    assert descend(bowl, aim, lambda slope: slope, 1e-12, 200)[2] == 0
 
 
 def test_a_field_with_many_reports_is_the_truth() -> None:

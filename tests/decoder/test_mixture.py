@@ -43,7 +43,7 @@ def test_weight_of_zero_is_recovered():
     shares = np.where(rng.random(6000) < 0.7, 0.0, 8.0)
     estimates, errors = shares + rng.normal(size=6000), np.ones(6000)
     prior = flat_prior(ladder(estimates, errors))
-    fitted = fit_weights(prior, estimates, errors, np.ones(6000), 400)
+    fitted = fit_weights(prior, estimates, errors, estimates, np.ones(6000), 400)
     assert fitted.weights.sum() == pytest.approx(1.0)
     assert abs(fitted.weights[0] - 0.7) < 0.1
     near = (fitted.centres > 5) & (fitted.centres < 12)
@@ -53,6 +53,17 @@ def test_weight_of_zero_is_recovered():
 def test_counts_stand_for_repeated_rows():
     estimates, errors = np.array([0.1, 3.0, -0.4]), np.ones(3)
     prior = flat_prior(ladder(estimates, errors))
-    counted = fit_weights(prior, estimates, errors, np.array([5.0, 2.0, 1.0]), 10)
-    repeated = fit_weights(prior, np.repeat(estimates, [5, 2, 1]), np.ones(8), np.ones(8), 10)
+    counted = fit_weights(prior, estimates, errors, estimates, np.array([5.0, 2.0, 1.0]), 10)
+    rows = np.repeat(estimates, [5, 2, 1])
+    repeated = fit_weights(prior, rows, np.ones(8), rows, np.ones(8), 10)
     np.testing.assert_allclose(counted.weights, repeated.weights, rtol=1e-12)
+
+
+def test_a_heavy_null_tail_weakens_the_evidence_and_leaves_the_share_alone():
+    prior = SharePrior(np.array([0.9, 0.1]), np.array([4.0]))
+    estimate, error = np.array([4.0]), np.array([1.0])
+    plain = prior.posterior(estimate, error)
+    heavy = prior.posterior(estimate, error, np.array([2.0]))
+    assert heavy.local_fdr[0] > 10 * plain.local_fdr[0]
+    ratios = [p.mean[0] / (1 - p.local_fdr[0]) for p in (plain, heavy)]
+    assert ratios[0] == pytest.approx(ratios[1])

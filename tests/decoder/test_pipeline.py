@@ -228,3 +228,32 @@ def test_more_candidates_than_the_full_fit_takes(make_aggregate, values):
     assert {row.value for row in decoding.detected} >= set(values[:8])
     wrong_found = {row.value for row in decoding.detected} - set(values[:10])
     assert not wrong_found  # this seed is one of the 19 in 20
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_progress_is_told_of_every_stage_to_its_end(make_aggregate, candidates, method):
+    told = []
+    options = DecodeOptions(method=method)
+    decode(make_aggregate(), candidates, options, lambda *part: told.append(part))
+    fit = "rounds of the fit" if method == "cavity" else "rounds of the LASSO"
+    stages = list(dict.fromkeys(stage for stage, _, _ in told))
+    assert stages[:2] == ["hashing candidates", fit]
+    for stage in stages:
+        parts = [(done, total) for name, done, total in told if name == stage]
+        assert [done for done, _ in parts] == sorted(done for done, _ in parts)
+        assert parts[-1][0] == parts[-1][1] > 0
+
+
+def test_more_candidates_than_bits_is_told(values):
+    params = RapporParams.rappor(
+        num_bits=8, num_hashes=2, num_cohorts=4, prob_f=0.25, prob_p=0.25, prob_q=0.75
+    )
+    shares = np.repeat([0.2, 0.0], [5, 55])
+    aggregate, _ = draw_aggregate(values, shares, 50_000, params, np.random.default_rng(2))
+    told = "60 candidates are read from 32 bits"
+    crowded = decode(aggregate, Candidates.from_strings(values)).warnings
+    assert any(text.startswith(told) for text in crowded)
+    assert not any(
+        "are read from" in text
+        for text in decode(aggregate, Candidates.from_strings(values[:30])).warnings
+    )

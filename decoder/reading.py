@@ -1,0 +1,38 @@
+"""Whatever goes wrong while a file is read names the file."""
+
+from __future__ import annotations
+
+import csv
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from decoder.errors import DecodeError
+from rappor_core.errors import RapporError, shown
+
+_UNREADABLE = (RapporError, ValueError, EOFError, OSError, csv.Error, zlib.error)
+
+
+@contextmanager
+def naming(path: Path, error: type[DecodeError], way_out: str) -> Iterator[None]:
+    """Raise what a reader of `path` raises as `error`, with the file's name.
+
+    The decoder's errors say what to do; to others `way_out` is added. ValueError covers bytes
+    that are not UTF-8, numbers that cannot be read, and pyarrow's errors.
+    """
+    try:
+        yield
+    except DecodeError as cause:
+        raise error(f"{path}: {cause}") from cause
+    except _UNREADABLE as cause:
+        reason = getattr(cause, "strerror", None) or str(cause)[:200]
+        raise error(f"{path}: {reason}; {way_out}") from cause
+
+
+def whole_number(text: str, what: str) -> int:
+    """An integer of at most 18 digits. Raises ValueError that names the text."""
+    digits = text.strip()
+    if len(digits) > 18 or not digits.removeprefix("-").isdecimal():
+        raise ValueError(f"{what} {shown(text)} is not a whole number of at most 18 digits")
+    return int(digits)
