@@ -66,7 +66,8 @@ RECORDING = """
         0 AS step, '' AS name, 0 AS period, 0 AS most, '' AS line, 0 AS most_ever,
         0 AS source, x'' AS digest, 0 AS day, x'' AS bits;
     CREATE TEMP TRIGGER record INSTEAD OF INSERT ON recording BEGIN
-        INSERT INTO periods SELECT NEW.name, NEW.period, NEW.step WHERE NEW.step > 0
+        INSERT INTO periods SELECT NEW.name, NEW.period, NEW.step
+            WHERE NEW.step > 0 AND NEW.step <= NEW.most
             ON CONFLICT DO UPDATE SET reports = reports + NEW.step
             WHERE reports + NEW.step <= NEW.most;
         SELECT RAISE(ABORT, 'full') WHERE NEW.step > 0 AND changes() = 0;
