@@ -14,7 +14,7 @@ import time
 
 from client_sdk.errors import StateError, StateVersionError
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 APPLICATION_ID = 0x52415050  # "RAPP"
 PAGE_BYTES = 1024  # small pages: a commit writes each page that it changed
 CHECKPOINT_PAGES = 16_384  # the worker checkpoints far earlier; this is for apps that never send
@@ -54,6 +54,13 @@ MIGRATIONS = (
     """,
     """
     CREATE TABLE notes (name TEXT PRIMARY KEY, text TEXT NOT NULL) WITHOUT ROWID
+    """,
+    # reports for life (period -1) are counted by the declared name, no longer by slot and level
+    """
+    INSERT INTO periods SELECT substr(metric, 1, instr(metric, '/') - 1), -1, sum(reports)
+        FROM periods WHERE period = -1 AND instr(metric, '/') > 0 GROUP BY 1
+        ON CONFLICT DO UPDATE SET reports = reports + excluded.reports;
+    DELETE FROM periods WHERE period = -1 AND instr(metric, '/') > 0
     """,
 )
 
