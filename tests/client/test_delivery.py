@@ -359,7 +359,16 @@ def test_uniform_draws_cover_the_unit_interval() -> None:
 
 
 @pytest.mark.parametrize(
-    "choice", [{"batch_reports": 0}, {"timeout": "1"}, {"max_queued": True}, {"pad_to": 1 << 20}]
+    "choice",
+    [
+        {"batch_reports": 0},
+        {"timeout": "1"},
+        {"max_queued": True},
+        {"pad_to": 1 << 20},
+        {"batch_reports": 50.0},  # the sending thread would fail at each of these, for good
+        {"json": "no"},
+        {"proxy": "relay.example"},
+    ],
 )
 def test_choices_are_checked(choice: dict[str, Any]) -> None:
     (name,) = choice
