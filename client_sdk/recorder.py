@@ -86,6 +86,8 @@ class Recorder:
 
     def _queue(self, way: Way, bits: int, day: int) -> Outcome:
         """One commit for a value that the ledger knows; the ledger decides on a new one."""
+        if day < 0:  # a clock without a battery: the wire begins in 1970, and so do periods
+            day = 0
         if day > way.last_day:
             return "expired"
         if way.closed:

@@ -376,6 +376,20 @@ def test_choices_are_checked(choice: dict[str, Any]) -> None:
         Delivery(**choice)
 
 
+def test_a_clock_before_1970_does_not_stop_the_sending(
+    open_client: Any, collector: MemoryCollector, clock: Any
+) -> None:
+    """As after a flat battery, west of Greenwich: no batch can hold such a day."""
+    now, clock.now = clock.now, -1.5 * 86_400
+    client = open_client()
+    assert client.record("homepage", "a")
+    clock.now = now
+    assert client.record("homepage", "a")
+    assert client.flush(10), client.last_error
+    days = sorted(report.day.isoformat() for report in collector.reports)
+    assert days == ["1970-01-01", "2026-11-21"]
+
+
 def test_the_thread_outlives_a_defect_and_says_so(
     open_client: Any, collector: MemoryCollector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
