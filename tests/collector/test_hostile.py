@@ -320,6 +320,42 @@ def test_what_is_not_http_gets_a_400_or_nothing(server: Server, request_bytes: b
     assert server.http.get("/healthz").status_code == 200
 
 
+CHUNKED = (
+    b"POST /v1/reports HTTP/1.1\r\nHost: x\r\nContent-Type: %s\r\n"
+    b"Transfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n"
+)
+
+
+@pytest.mark.parametrize("line", [b"X-Filler: " + b"a" * 4000 + b"\r\n", b"a" * 4000])
+def test_endless_trailers_are_cut_off(server: Server, line: bytes) -> None:
+    """Fields behind a body in chunks, or one field without an end: httptools keeps them all."""
+    with _connect(server) as one, pytest.raises((BrokenPipeError, ConnectionResetError)):
+        one.sendall(CHUNKED % (b"application/json", 1, b"{"))
+        for _ in range(2_000):
+            one.sendall(line)
+
+
+def test_a_trailer_is_no_header(server: Server) -> None:
+    body = batch().encode()
+    sent = CHUNKED % (b"text/plain", len(body), body) + b"Content-Type: application/json\r\n\r\n"
+    with _connect(server) as one:
+        one.sendall(sent)
+        assert one.recv(200)[9:12] == b"415"
+
+
+@pytest.mark.parametrize("first", [b"GET http://[::1", b"CONNECT x:443"])
+def test_a_target_that_is_none_is_no_defect(
+    serving: ServerMaker, capsys: pytest.CaptureFixture[str], first: bytes
+) -> None:
+    """As the first of a connection; a line in the log for each would be the sender's to write."""
+    with serving([METRIC]) as server:
+        with _connect(server) as one:
+            one.sendall(first + b" HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert one.recv(200)[9:12] == b"400"
+        assert server.http.get("/healthz").status_code == 200
+    assert "defect" not in capsys.readouterr().err
+
+
 def test_overload_is_answered_with_503_and_when_to_come_back(serving: ServerMaker) -> None:
     """More than may wait: refused with Retry-After, and nothing of it counted."""
     wide = make_metric(num_bits=8 * 4096)
