@@ -9,7 +9,7 @@ from sqlalchemy import select
 
 from collector.errors import BatchConflictError
 from collector.service.writing import Receipt
-from collector.store.models import batches, counters
+from collector.store.models import batches, counters, raw_reports
 from rappor_core.aggregate import Aggregate
 from rappor_core.report import Report
 from tests.collector.support import TODAY, Bench, make_bench, make_metric, set_bits, submission
@@ -121,6 +121,18 @@ def test_batches_are_forgotten_when_none_of_their_days_is_open(bench: Bench) -> 
     bench.clock.pass_days(1)
     bench.collector.close_due()
     assert _rows(bench, batches) == 0
+
+
+def test_what_is_out_of_time_goes_although_an_admin_closes_every_day(bench: Bench) -> None:
+    """Then the clock never finds a day to close; retention must not wait for one."""
+    kept = make_metric(keep_raw_days=2)
+    bench.collector.push_metrics([kept], "test")
+    bench.send(bench.sender.reports(kept, 5))
+    for left in ((5, 1), (5, 1), (5, 1), (0, 1), (0, 1), (0, 1), (0, 1), (0, 1), (0, 0)):
+        bench.collector.close_day(bench.clock.now.date(), "test")
+        assert bench.collector.close_due(daily=True) is None
+        assert (_rows(bench, raw_reports), _rows(bench, batches)) == left
+        bench.clock.pass_days(1)
 
 
 def test_a_longer_accept_days_keeps_batches_for_longer(bench: Bench) -> None:
