@@ -1,8 +1,8 @@
 """uvicorn's HTTP protocol with two bounds it lacks: the size of a head, and the time to send it.
 
 Without them one connection could send headers, or trailers behind a body in chunks, for ever
-(httptools keeps what it is given), and idle connections could be held open by the thousand. An answer leaves in one piece, and a body that
-came with its head is marked as such.
+(httptools keeps what it is given), and idle connections could be held open by the thousand. An
+answer leaves in one piece, and a body that came with its head is marked as such.
 """
 
 from __future__ import annotations

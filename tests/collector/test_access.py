@@ -295,7 +295,7 @@ def test_an_inherited_socket_beyond_loopback_needs_keys(sqlite_url: str) -> None
             database=sqlite_url, require_keys=False, listen_fd=inherited.fileno()
         )
         with (
-            pytest.raises(SettingsError, match="require_keys = false on a socket .* '0.0.0.0'"),
+            pytest.raises(SettingsError, match=r"require_keys = false on a socket .* '0.0.0.0'"),
             running_collector(settings),
         ):
             pass

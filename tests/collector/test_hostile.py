@@ -363,10 +363,10 @@ CHUNKED = (
 @pytest.mark.parametrize("line", [b"X-Filler: " + b"a" * 4000 + b"\r\n", b"a" * 4000])
 def test_endless_trailers_are_cut_off(server: Server, line: bytes) -> None:
     """Fields behind a body in chunks, or one field without an end: httptools keeps them all."""
-    with _connect(server) as one, pytest.raises((BrokenPipeError, ConnectionResetError)):
+    with _connect(server) as one:
         one.sendall(CHUNKED % (b"application/json", 1, b"{"))
-        for _ in range(2_000):
-            one.sendall(line)
+        with pytest.raises((BrokenPipeError, ConnectionResetError)):
+            one.sendall(line * 5_000)
 
 
 def test_a_trailer_is_no_header(server: Server) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from datetime import timedelta
 
+import pytest
 from sqlalchemy import select
 
 from collector.errors import BatchConflictError
@@ -143,6 +144,25 @@ def test_a_longer_accept_days_keeps_batches_for_longer(bench: Bench) -> None:
     bench.collector.push_metrics([make_metric(min_reports=1, accept_days=20)], "test", weaken=True)
     bench.clock.pass_days(15)
     bench.collector.close_due()
+    assert bench.writer.write([body])[0].duplicate  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("again", ["longer", "slow clock"])
+def test_no_batch_is_forgotten_before_its_days_are_closed_for_good(
+    bench: Bench, again: str
+) -> None:
+    """A day is closed for good with the most patient version; until then it may open again."""
+    bench.collector.push_metrics([make_metric(accept_days=3)], "test")
+    body = submission(bench.sender.body(bench.sender.reports(METRIC, 3)))
+    bench.writer.write([body])
+    patient = make_metric(num_cohorts=8, accept_days=9)
+    bench.collector.push_metrics([patient], "test", weaken=True)
+    bench.clock.pass_days(4)
+    bench.collector.close_due(daily=True)
+    if again == "longer":
+        bench.collector.push_metrics([make_metric(accept_days=9)], "test", weaken=True)
+    else:
+        bench.clock.pass_days(-1)
     assert bench.writer.write([body])[0].duplicate  # type: ignore[union-attr]
 
 
