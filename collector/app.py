@@ -134,8 +134,8 @@ def _start(parts: Parts) -> None:
 
 
 def _do_chores(parts: Parts) -> Closed | None:
-    """Close the days whose time is over, and show how many are open."""
-    closed = parts.collector.close_due()
+    """Close and delete what is out of time, and show how many days are open."""
+    closed = parts.collector.close_due(daily=True)
     registry, today = parts.collector.registry(), parts.collector.today
     open_days = [today - entry.closed_through for entry in registry if not entry.retired]
     parts.telemetry.open_days.set(max(open_days, default=0))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from starlette.types import Receive, Scope
@@ -22,7 +24,7 @@ _GZIP = 31  # zlib's wbits for a gzip header and trailer
 
 
 class Buffers:
-    """Bytes of all bodies that are arriving now, bounded together.
+    """Bytes of all bodies that are arriving, or are inflated and not yet read, bounded together.
 
     Bytes and not requests are counted, so that many slow senders hold nobody else up.
     """
@@ -40,6 +42,15 @@ class Buffers:
     def give(self, size: int) -> None:
         """Hold them no longer."""
         self._held -= size
+
+    @contextmanager
+    def holding(self, size: int) -> Iterator[None]:
+        """Hold `size` bytes for a while."""
+        self.take(size)
+        try:
+            yield
+        finally:
+            self.give(size)
 
 
 @dataclass(frozen=True, slots=True)

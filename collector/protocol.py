@@ -1,8 +1,8 @@
 """uvicorn's HTTP protocol with two bounds it lacks: the size of a head, and the time to send it.
 
-Without them one connection could send headers for ever (httptools keeps what it is given), and
-idle connections could be held open by the thousand. An answer leaves in one piece, and a body that
-came with its head is marked as such.
+Without them one connection could send headers, or trailers behind a body in chunks, for ever
+(httptools keeps what it is given), and idle connections could be held open by the thousand. An
+answer leaves in one piece, and a body that came with its head is marked as such.
 """
 
 from __future__ import annotations
@@ -85,6 +85,16 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._head_bytes = 0
         super().on_message_begin()
 
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A field of the head; those of a trailer must not pass for one, and are dropped."""
+        if self._in_head:
+            super().on_header(name, value)
+
+    def on_body(self, body: bytes) -> None:
+        """What is counted are the bytes that are no body's."""
+        self._head_bytes = 0
+        super().on_body(body)
+
     def on_headers_complete(self) -> None:
         """The head is whole."""
         self._in_head = False
@@ -97,14 +107,16 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         super().on_message_complete()
 
     def data_received(self, data: bytes) -> None:
-        """Feed the parser; refuse a head that grows beyond the bound.
+        """Feed the parser; refuse a head, or a trailer, that grows beyond the bound.
 
         A head that came whole needs no timer, and most do. What follows an answer (a body that
         nobody waits for, empty lines) has the time of a head, too.
         """
         self._head_bytes += len(data)
         super().data_received(data)
-        if self._in_head and self._head_bytes > MAX_HEAD_BYTES:
+        if self.transport.is_closing():  # it was not HTTP, say
+            return
+        if self._head_bytes > MAX_HEAD_BYTES:
             self.transport.write(_TOO_LARGE)
             self.transport.close()
         elif self._in_head or self.cycle.response_complete:

@@ -19,7 +19,7 @@ from collector.errors import CollectorError, SettingsError
 from collector.logs import make_log
 from collector.protocol import BoundedHttpProtocol
 from collector.service.days import Clock, utc_now
-from collector.settings import Settings, load_settings
+from collector.settings import Settings, is_loopback, load_settings
 from collector.telemetry import MULTIPROCESS_DIR
 
 _START_SECONDS = 30.0
@@ -129,7 +129,18 @@ def _listening(settings: Settings) -> Iterator[socket.socket]:
     except OSError as error:
         raise SettingsError(f"cannot listen on {where}: {error}") from error
     with listener:
+        _refuse_open(listener, settings)
         yield listener
+
+
+def _refuse_open(listener: socket.socket, settings: Settings) -> None:
+    """An inherited socket may listen elsewhere than `host` says. Raises SettingsError."""
+    host = str(_address(listener).get("host", "localhost"))
+    if not (settings.require_keys or settings.open_anywhere or is_loopback(host)):
+        raise SettingsError(
+            f"require_keys = false on a socket that listens on {host!r} would let anyone close "
+            "days and read aggregates; listen on 127.0.0.1, use keys, or set open_anywhere = true"
+        )
 
 
 def _address(listener: socket.socket) -> dict[str, str | int]:

@@ -27,6 +27,9 @@ from rappor_core.strict_json import parse_strict_json
 
 MAX_BASE64_CHARACTERS = 4 * -(-MAX_REPORT_BYTES // 3)
 
+# More than any batch has (6 a report): a parsed value takes up to 30 times its bytes of memory.
+MAX_VALUES = 10 * MAX_REPORTS
+
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 _BATCH_FIELDS = {"version", "batch_id", "reports"}
 _REPORT_FIELDS = {"metric", "params_id", "cohort", "day", "bits"}
@@ -55,6 +58,7 @@ def decode_json(body: bytes, *, max_reports: int = MAX_REPORTS) -> GroupedBatch:
 
     Raises WireFormatError for anything that is not exactly one.
     """
+    _check_values(body)
     document = parse_strict_json(body)
     _check_fields("the batch", document, _BATCH_FIELDS)
     check_version(document["version"])
@@ -79,6 +83,13 @@ def decode_json(body: bytes, *, max_reports: int = MAX_REPORTS) -> GroupedBatch:
             groups.append(_group_from_json(index, fields, len(bits), rows))
         rows.append((cohort, bits))
     return GroupedBatch(batch_id, tuple(groups), len(reports))
+
+
+def _check_values(body: bytes) -> None:
+    """Bound what parsing takes, before it: values are counted by what opens or parts them."""
+    count = sum(body.count(mark) for mark in (b",", b"[", b"{"))
+    if count > MAX_VALUES:
+        raise WireFormatError(f"the JSON has about {count} values; no batch has {MAX_VALUES}")
 
 
 def _group_from_json(

@@ -57,7 +57,8 @@ async def accept_reports(scope: Scope, receive: Receive, parts: Parts) -> Receip
     kind = media_type(headers.get(b"content-type"))
     body = await read_body(scope, receive, parts.buffers, parts.body_bounds)
     if len(body) > _LARGE_BODY:
-        submission = await run_in_threadpool(_submission, body, kind, parts)
+        with parts.buffers.holding(len(body)):  # many may wait for a thread
+            submission = await run_in_threadpool(_submission, body, kind, parts)
     else:
         submission = _submission(body, kind, parts)
     return await parts.intake.submit(submission)

@@ -63,10 +63,15 @@ def anything_due(registry: Registry, today: int) -> bool:
 
 def _due(registry: Registry, today: int) -> dict[str, int]:
     """By metric, the last day whose time is over: its most patient version decides."""
+    return {root: today - days - 1 for root, days in _patience(registry).items()}
+
+
+def _patience(registry: Registry) -> dict[str, int]:
+    """By metric, how many days its most patient version leaves a day open."""
     patience: dict[str, int] = {}
     for entry in registry:
         patience[entry.root] = max(patience.get(entry.root, 0), entry.metric.accept_days)
-    return {root: today - days - 1 for root, days in patience.items()}
+    return patience
 
 
 def discard_unserved(connection: Connection) -> int:
@@ -81,9 +86,16 @@ def discard_unserved(connection: Connection) -> int:
 
 
 def clean_up(connection: Connection, today: int) -> None:
-    """Delete what is no longer needed: batches whose days are closed, raw reports out of time."""
-    forget_batches(connection, today)
-    for entry in load_registry(connection):
+    """Delete what is no longer needed: batches whose days are closed, raw reports out of time.
+
+    A batch expires by the versions of its reports, a day is closed for good by the most patient
+    one; until then a longer accept_days, or a clock that is behind, may open the day again.
+    """
+    registry = load_registry(connection)
+    patience = _patience(registry)
+    waits = (patience[entry.root] - entry.metric.accept_days for entry in registry)
+    forget_batches(connection, today - max(waits, default=0))
+    for entry in registry:
         delete_raw(connection, entry.series_id, today - entry.metric.keep_raw_days)
 
 

@@ -41,6 +41,7 @@ class Collector:
         self.database = database
         self.clock = clock
         self._random_bytes = random_bytes
+        self._cleaned = -1  # the day on which something was last deleted for being out of time
 
     @property
     def today(self) -> int:
@@ -61,14 +62,20 @@ class Collector:
             self._note(connection, actor, "discard", reports=discarded)
         return discarded
 
-    def close_due(self) -> closing.Closed | None:
-        """Close what the clock has closed, and delete what is no longer needed; None if nothing."""
-        if not closing.anything_due(self.registry(), self.today):
+    def close_due(self, *, daily: bool = False) -> closing.Closed | None:
+        """Close what the clock has closed, and delete what is no longer needed; None if nothing.
+
+        daily: delete once a day although nothing is due, as where an admin closes every day.
+        """
+        today = self.today
+        is_due = closing.anything_due(self.registry(), today)
+        if not is_due and (not daily or self._cleaned == today):
             return None
         with self.database.change() as connection:
-            closed = closing.close_due(connection, self.today)
-            closing.clean_up(connection, self.today)
-        return closed
+            closed = closing.close_due(connection, today)
+            closing.clean_up(connection, today)
+        self._cleaned = today
+        return closed if is_due else None
 
     def read_aggregate(
         self,

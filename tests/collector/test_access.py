@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import time
 from datetime import timedelta
 
@@ -10,6 +11,7 @@ import httpx
 import pytest
 
 from collector.errors import MetricChangeError, SettingsError
+from collector.server import running_collector
 from collector.service.access import Scope
 from collector.settings import load_settings
 from tests.collector.support import TODAY, Bench, Server, ServerMaker, make_bench, make_metric
@@ -283,3 +285,17 @@ def test_a_device_may_be_a_day_behind_and_an_admin_a_day_ahead(bench: Bench) -> 
 
     with pytest.raises(RequestError, match="has not come yet"):
         bench.collector.close_day(TODAY + timedelta(days=1), "test")
+
+
+def test_an_inherited_socket_beyond_loopback_needs_keys(sqlite_url: str) -> None:
+    """`host` says nothing of it: an open collector must look at the socket itself."""
+    with socket.socket() as inherited:
+        inherited.bind(("0.0.0.0", 0))
+        settings = load_settings(
+            database=sqlite_url, require_keys=False, listen_fd=inherited.fileno()
+        )
+        with (
+            pytest.raises(SettingsError, match=r"require_keys = false on a socket .* '0.0.0.0'"),
+            running_collector(settings),
+        ):
+            pass

@@ -10,6 +10,7 @@ import socket
 import sqlite3
 import threading
 import time
+import tracemalloc
 import zlib
 from collections.abc import Iterator
 from contextlib import closing
@@ -33,6 +34,7 @@ from tests.collector.support import (
 )
 
 METRIC = make_metric()
+GZIP = {"content-encoding": "gzip"}
 MUTATIONS = 10_000
 MAX_GROWTH = 50 << 20
 
@@ -137,6 +139,38 @@ def test_bombs_and_broken_gzip_are_refused_at_the_bound(server: Server) -> None:
     assert_problem(post(good + good), 422)
     assert_problem(post(zlib.compress(batch().encode())), 422)
     assert_problem(server.post_body(b" " * (server.settings.max_body_bytes + 1)), 413)
+
+
+def test_bombs_of_many_small_values_cost_no_more_than_their_bytes(server: Server) -> None:
+    """4 KB become 4 MB of text and, were it parsed, 90 MB of lists; many come at once."""
+    lists = b"[" + b"[]," * 1_300_000 + b"[]]"
+    bomb = gzip.compress(lists)
+    assert len(lists) < server.settings.max_inflated_bytes
+    tracemalloc.start()
+    try:
+        assert_problem(server.post_body(bomb, **{"content-encoding": "gzip"}), 400)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 4 * len(lists)
+
+
+def test_bodies_that_wait_to_be_read_are_bounded_together(
+    serving: ServerMaker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Inflated, they wait for a thread; what was held while they arrived was a thousandth."""
+    let_go = threading.Event()
+    monkeypatch.setattr(
+        "collector.routes.reports.decode_groups", lambda *_, **__: let_go.wait(10) and None
+    )
+    bomb = gzip.compress(b" " * (600 << 10))
+    with serving([METRIC], max_buffered_bytes=1 << 20) as server:
+        first = threading.Thread(target=server.post_body, args=(bomb,), kwargs=GZIP)
+        first.start()
+        time.sleep(0.5)
+        assert_problem(server.post_body(bomb, **GZIP), 503)
+        let_go.set()
+        first.join()
 
 
 def test_a_body_without_a_length_is_bounded_while_it_arrives(server: Server) -> None:
@@ -318,6 +352,42 @@ def test_what_is_not_http_gets_a_400_or_nothing(server: Server, request_bytes: b
         answer = one.recv(200)
     assert answer == b"" or answer[9:12] in (b"400", b"404", b"415")
     assert server.http.get("/healthz").status_code == 200
+
+
+CHUNKED = (
+    b"POST /v1/reports HTTP/1.1\r\nHost: x\r\nContent-Type: %s\r\n"
+    b"Transfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n"
+)
+
+
+@pytest.mark.parametrize("line", [b"X-Filler: " + b"a" * 4000 + b"\r\n", b"a" * 4000])
+def test_endless_trailers_are_cut_off(server: Server, line: bytes) -> None:
+    """Fields behind a body in chunks, or one field without an end: httptools keeps them all."""
+    with _connect(server) as one:
+        one.sendall(CHUNKED % (b"application/json", 1, b"{"))
+        with pytest.raises((BrokenPipeError, ConnectionResetError)):
+            one.sendall(line * 5_000)
+
+
+def test_a_trailer_is_no_header(server: Server) -> None:
+    body = batch().encode()
+    sent = CHUNKED % (b"text/plain", len(body), body) + b"Content-Type: application/json\r\n\r\n"
+    with _connect(server) as one:
+        one.sendall(sent)
+        assert one.recv(200)[9:12] == b"415"
+
+
+@pytest.mark.parametrize("first", [b"GET http://[::1", b"CONNECT x:443"])
+def test_a_target_that_is_none_is_no_defect(
+    serving: ServerMaker, capsys: pytest.CaptureFixture[str], first: bytes
+) -> None:
+    """As the first of a connection; a line in the log for each would be the sender's to write."""
+    with serving([METRIC]) as server:
+        with _connect(server) as one:
+            one.sendall(first + b" HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert one.recv(200)[9:12] == b"400"
+        assert server.http.get("/healthz").status_code == 200
+    assert "defect" not in capsys.readouterr().err
 
 
 def test_overload_is_answered_with_503_and_when_to_come_back(serving: ServerMaker) -> None:

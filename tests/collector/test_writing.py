@@ -5,11 +5,12 @@ from __future__ import annotations
 import threading
 from datetime import timedelta
 
+import pytest
 from sqlalchemy import select
 
 from collector.errors import BatchConflictError
 from collector.service.writing import Receipt
-from collector.store.models import batches, counters
+from collector.store.models import batches, counters, raw_reports
 from rappor_core.aggregate import Aggregate
 from rappor_core.report import Report
 from tests.collector.support import TODAY, Bench, make_bench, make_metric, set_bits, submission
@@ -123,6 +124,18 @@ def test_batches_are_forgotten_when_none_of_their_days_is_open(bench: Bench) -> 
     assert _rows(bench, batches) == 0
 
 
+def test_what_is_out_of_time_goes_although_an_admin_closes_every_day(bench: Bench) -> None:
+    """Then the clock never finds a day to close; retention must not wait for one."""
+    kept = make_metric(keep_raw_days=2)
+    bench.collector.push_metrics([kept], "test")
+    bench.send(bench.sender.reports(kept, 5))
+    for left in ((5, 1), (5, 1), (5, 1), (0, 1), (0, 1), (0, 1), (0, 1), (0, 1), (0, 0)):
+        bench.collector.close_day(bench.clock.now.date(), "test")
+        assert bench.collector.close_due(daily=True) is None
+        assert (_rows(bench, raw_reports), _rows(bench, batches)) == left
+        bench.clock.pass_days(1)
+
+
 def test_a_longer_accept_days_keeps_batches_for_longer(bench: Bench) -> None:
     """Else a batch sent again on a day that stayed open would count twice."""
     bench.collector.push_metrics([METRIC], "test")
@@ -131,6 +144,25 @@ def test_a_longer_accept_days_keeps_batches_for_longer(bench: Bench) -> None:
     bench.collector.push_metrics([make_metric(min_reports=1, accept_days=20)], "test", weaken=True)
     bench.clock.pass_days(15)
     bench.collector.close_due()
+    assert bench.writer.write([body])[0].duplicate  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("again", ["longer", "slow clock"])
+def test_no_batch_is_forgotten_before_its_days_are_closed_for_good(
+    bench: Bench, again: str
+) -> None:
+    """A day is closed for good with the most patient version; until then it may open again."""
+    bench.collector.push_metrics([make_metric(accept_days=3)], "test")
+    body = submission(bench.sender.body(bench.sender.reports(METRIC, 3)))
+    bench.writer.write([body])
+    patient = make_metric(num_cohorts=8, accept_days=9)
+    bench.collector.push_metrics([patient], "test", weaken=True)
+    bench.clock.pass_days(4)
+    bench.collector.close_due(daily=True)
+    if again == "longer":
+        bench.collector.push_metrics([make_metric(accept_days=9)], "test", weaken=True)
+    else:
+        bench.clock.pass_days(-1)
     assert bench.writer.write([body])[0].duplicate  # type: ignore[union-attr]
 
 
