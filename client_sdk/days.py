@@ -23,7 +23,7 @@ def day_of(date_: date) -> int:
 def period_number(period: str, day: int) -> int:
     """Which period a day is in: days, weeks from Monday, or months, counted from a fixed start.
 
-    day: since 1970-01-01, UTC, 0 or more as every real clock says.
+    day: since 1970-01-01, UTC, 0 or more.
     """
     if period == "day":
         return day

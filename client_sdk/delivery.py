@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from client_sdk.address import split_url
 from rappor_core.errors import ParameterError, shown
 from rappor_core.frozen import Frozen
 
@@ -29,7 +30,7 @@ class Delivery(Frozen):
     longest_retry_after: seconds for which a collector's Retry-After is followed at most.
     proxy: `http://host:port`.  tls: an `ssl.SSLContext` of the app's own.
 
-    Raises ParameterError for a number outside its range.
+    Raises ParameterError for a number outside its range, and for a proxy without an address.
     """
 
     mean_delay: float = 600.0
@@ -48,14 +49,23 @@ class Delivery(Frozen):
     tls: ssl.SSLContext | None = None
 
     def __post_init__(self) -> None:
-        """Check each number."""
+        """Check each choice: a wrong one would stop the sending thread, long after `open`."""
         for name, (lowest, highest) in RANGES.items():
             value: Any = getattr(self, name)
-            number = isinstance(value, int | float) and not isinstance(value, bool)
-            if not number or not lowest <= value <= highest:
+            whole = type(getattr(Delivery, name)) is int
+            kinds, kind = ((int,), "whole number") if whole else ((int, float), "number")
+            if type(value) not in kinds or not lowest <= value <= highest:
                 raise ParameterError(
-                    f"{name} = {shown(value)} is not a number from {lowest} to {highest:,}"
+                    f"{name} = {shown(value)} is not a {kind} from {lowest} to {highest:,}"
                 )
+        for name in ("isolate_metrics", "json"):
+            if type(getattr(self, name)) is not bool:
+                raise ParameterError(f"{name} = {shown(getattr(self, name))} is not True or False")
+        if self.proxy is not None:
+            try:
+                split_url(self.proxy)
+            except ParameterError as error:
+                raise ParameterError(f"proxy: {error}") from error
 
 
 RANGES = {

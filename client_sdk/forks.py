@@ -1,7 +1,8 @@
 """Forked processes: no SQLite connection is carried over, and the child makes its own.
 
 (SQLite's locks belong to a process; a connection used on both sides of a fork can corrupt the file:
-"How To Corrupt An SQLite Database File", section 2.6.)
+"How To Corrupt An SQLite Database File", section 2.6.) Nor is a module carried over that a thread
+is in the middle of loading: the child could never use it, nor could the rest of the app.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ class _Registry:
         self.clients: WeakSet[Forkable] = WeakSet()
         self._hooked = False
         self._lock = threading.Lock()
+        self.loading = threading.RLock()
         self._held: list[Forkable] = []
 
     def add(self, client: Forkable) -> None:
@@ -45,6 +47,7 @@ class _Registry:
 
     def _before(self) -> None:
         self._lock.acquire()
+        self.loading.acquire()
         self._held = list(self.clients)
         for client in self._held:
             client.before_fork()
@@ -53,16 +56,23 @@ class _Registry:
         for client in reversed(self._held):
             client.after_fork_in_parent()
         self._held = []
+        self.loading.release()
         self._lock.release()
 
     def _child(self) -> None:
         self._lock = threading.Lock()
+        self.loading = threading.RLock()
         for client in self._held:
             client.after_fork_in_child()
         self._held = []
 
 
 _registry = _Registry()
+
+
+def loading() -> threading.RLock:
+    """Hold it while importing in a thread: forks wait for that."""
+    return _registry.loading
 
 
 def watch(client: Forkable) -> None:

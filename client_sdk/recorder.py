@@ -86,6 +86,8 @@ class Recorder:
 
     def _queue(self, way: Way, bits: int, day: int) -> Outcome:
         """One commit for a value that the ledger knows; the ledger decides on a new one."""
+        if day < 0:  # a clock without a battery: the wire begins in 1970, and so do periods
+            day = 0
         if day > way.last_day:
             return "expired"
         if way.closed:
@@ -147,8 +149,7 @@ class Way:
     """
 
     __slots__ = (
-        "_limits",
-        "_limits_day",
+        "_latest",
         "_per_period",
         "closed",
         "device",
@@ -167,8 +168,7 @@ class Way:
         self.fallback = 0
         self.last_day = day_of(device.metric.expires)
         self._per_period = per_period
-        self._limits = Limits("", 0, 0, "", None)
-        self._limits_day: int | None = None
+        self._latest: tuple[int, Limits] | None = None  # replaced as a whole: threads share it
 
     def replaced(self, bits: int) -> int:
         """The bits themselves, or the fallback's where the ledger is full without them."""
@@ -182,13 +182,16 @@ class Way:
         What bounds a life is counted by the declared name, so that new slots or levels do not
         start anew; so is the one report in a window.
         """
-        if day != self._limits_day:
-            metric, line = self.device.metric, self.device.line
-            name, period = metric.name, period_number(metric.period, day)
-            apart, place = 0, metric.location
-            if place is not None and place.mode == "window":  # in days: periods may be redeclared
-                name, period = line, day
-                apart = int((place.window - 0.5) * MEAN_DAYS[metric.period])
-            self._limits_day = day
-            self._limits = Limits(name, period, self._per_period, line, metric.max_reports, apart)
-        return self._limits
+        latest = self._latest
+        if latest is None or latest[0] != day:
+            self._latest = latest = day, self._limits(day)
+        return latest[1]
+
+    def _limits(self, day: int) -> Limits:
+        metric, line = self.device.metric, self.device.line
+        name, period = metric.name, period_number(metric.period, day)
+        apart, place = 0, metric.location
+        if place is not None and place.mode == "window":  # in days: periods may be redeclared
+            name, period = line, day
+            apart = int((place.window - 0.5) * MEAN_DAYS[metric.period])
+        return Limits(name, period, self._per_period, line, metric.max_reports, apart)

@@ -14,7 +14,7 @@ import time
 
 from client_sdk.errors import StateError, StateVersionError
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 APPLICATION_ID = 0x52415050  # "RAPP"
 PAGE_BYTES = 1024  # small pages: a commit writes each page that it changed
 CHECKPOINT_PAGES = 16_384  # the worker checkpoints far earlier; this is for apps that never send
@@ -55,6 +55,13 @@ MIGRATIONS = (
     """
     CREATE TABLE notes (name TEXT PRIMARY KEY, text TEXT NOT NULL) WITHOUT ROWID
     """,
+    # reports for life (period -1) are counted by the declared name, no longer by slot and level
+    """
+    INSERT INTO periods SELECT substr(metric, 1, instr(metric, '/') - 1), -1, sum(reports)
+        FROM periods WHERE period = -1 AND instr(metric, '/') > 0 GROUP BY 1
+        ON CONFLICT DO UPDATE SET reports = reports + excluded.reports;
+    DELETE FROM periods WHERE period = -1 AND instr(metric, '/') > 0
+    """,
 )
 
 
@@ -66,7 +73,8 @@ RECORDING = """
         0 AS step, '' AS name, 0 AS period, 0 AS most, '' AS line, 0 AS most_ever,
         0 AS source, x'' AS digest, 0 AS day, x'' AS bits;
     CREATE TEMP TRIGGER record INSTEAD OF INSERT ON recording BEGIN
-        INSERT INTO periods SELECT NEW.name, NEW.period, NEW.step WHERE NEW.step > 0
+        INSERT INTO periods SELECT NEW.name, NEW.period, NEW.step
+            WHERE NEW.step > 0 AND NEW.step <= NEW.most
             ON CONFLICT DO UPDATE SET reports = reports + NEW.step
             WHERE reports + NEW.step <= NEW.most;
         SELECT RAISE(ABORT, 'full') WHERE NEW.step > 0 AND changes() = 0;

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
+from client_sdk import forks
 from client_sdk.custody import StateDirectory, ensure_secret
 from client_sdk.delivery import Delivery
 from client_sdk.errors import ClientError, StateError
@@ -107,7 +108,8 @@ class Session:
         """What takes fixes; made when first needed."""
         with self._places_lock:
             if self._places is None:
-                from client_sdk.location import LocationRecorder  # keeps the import light
+                with forks.loading():
+                    from client_sdk.location import LocationRecorder  # keeps the import light
 
                 self._places = LocationRecorder(self._setup.metrics, self.state, self.recorder)
             return self._places

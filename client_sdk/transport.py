@@ -11,6 +11,7 @@ import time
 import zlib
 from typing import TYPE_CHECKING
 
+from client_sdk import forks
 from client_sdk.address import check_key, split_url
 from client_sdk.answers import Answer, failure, read_answer
 from client_sdk.batches import GZIP, content_type
@@ -128,7 +129,8 @@ class Transport:
         return self._try(body, headers)
 
     def _try(self, body: bytes, headers: dict[str, str]) -> tuple[int, str | None, bytes]:
-        from http.client import HTTPException
+        with forks.loading():
+            from http.client import HTTPException
 
         deadline = time.monotonic() + self._timeout
         try:

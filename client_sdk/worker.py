@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from client_sdk import forks
 from client_sdk.custody import StateDirectory
 from client_sdk.delivery import Delivery
 from client_sdk.file_lock import FileLock
@@ -142,8 +143,9 @@ class Worker:
         return self._loop.step(hurried=hurried)
 
     def _make_loop(self) -> SendLoop:
-        from client_sdk.send_loop import SendLoop
-        from client_sdk.transport import Transport
+        with forks.loading():
+            from client_sdk.send_loop import SendLoop
+            from client_sdk.transport import Transport
 
         delivery = self._delivery
         transport = Transport(

@@ -359,12 +359,35 @@ def test_uniform_draws_cover_the_unit_interval() -> None:
 
 
 @pytest.mark.parametrize(
-    "choice", [{"batch_reports": 0}, {"timeout": "1"}, {"max_queued": True}, {"pad_to": 1 << 20}]
+    "choice",
+    [
+        {"batch_reports": 0},
+        {"timeout": "1"},
+        {"max_queued": True},
+        {"pad_to": 1 << 20},
+        {"batch_reports": 50.0},  # the sending thread would fail at each of these, for good
+        {"json": "no"},
+        {"proxy": "relay.example"},
+    ],
 )
 def test_choices_are_checked(choice: dict[str, Any]) -> None:
     (name,) = choice
     with pytest.raises(ValueError, match=name):
         Delivery(**choice)
+
+
+def test_a_clock_before_1970_does_not_stop_the_sending(
+    open_client: Any, collector: MemoryCollector, clock: Any
+) -> None:
+    """As after a flat battery, west of Greenwich: no batch can hold such a day."""
+    now, clock.now = clock.now, -1.5 * 86_400
+    client = open_client()
+    assert client.record("homepage", "a")
+    clock.now = now
+    assert client.record("homepage", "a")
+    assert client.flush(10), client.last_error
+    days = sorted(report.day.isoformat() for report in collector.reports)
+    assert days == ["1970-01-01", "2026-11-21"]
 
 
 def test_the_thread_outlives_a_defect_and_says_so(

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,7 +21,7 @@ from client_sdk.privacy_level import PrivacyLevel
 from client_sdk.randomness import system_randomness
 from client_sdk.recorder import Recorder
 from client_sdk.sqlite_state import SqliteState
-from client_sdk.state import State
+from client_sdk.state import Limits, State
 from client_sdk.witness import Witness
 from rappor_core.errors import ParameterError
 from rappor_core.metrics import Metric
@@ -250,6 +251,37 @@ def test_a_person_may_be_stricter_than_the_app_never_weaker(make_state: MakeStat
     looser = PrivacyLevel(max_values=50, max_reports_per_period=50, max_epsilon=math.inf)
     recorder = Recorder(metrics, make_state(), level=looser)
     assert [recorder.record("m", "a", NOON + 9 * DAY) for _ in range(6)].count("queued") <= 5
+
+
+def test_a_person_may_allow_less_than_one_report_a_period(make_state: MakeState) -> None:
+    metrics = declare(more="max_memoized_values = 2").metrics
+    level = PrivacyLevel(max_reports_per_period=0.5)
+    device = Recorder(metrics, make_state(), level=level)
+    assert [device.record("m", "a", NOON) for _ in range(3)] == ["full"] * 3
+
+
+def test_a_thread_that_comes_in_between_never_sees_another_days_limits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The first record of a day works out its limits; what another thread reads meanwhile."""
+    device = Recorder(
+        declare(more="max_memoized_values = 2").metrics,
+        MemoryState(new_secret(system_randomness)),
+    )
+    device.record("m", "a", NOON)
+    way, day = device._ways["m"], int(NOON // DAY) + 1
+    meanwhile: list[Limits] = []
+
+    def slowly(*fields: Any) -> Limits:
+        if not meanwhile:
+            meanwhile.append(Limits("", 0, 0, "", None))  # the one below comes in between
+            meanwhile[0] = way.limits(day)
+            way.limits(day - 1)  # and a third one, whose clock is yesterday's
+        return Limits(*fields)
+
+    monkeypatch.setattr("client_sdk.recorder.Limits", slowly)
+    assert way.limits(day).period == day
+    assert meanwhile[0].period == day
 
 
 def test_a_privacy_level_that_is_none_is_refused() -> None:

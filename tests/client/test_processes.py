@@ -184,6 +184,26 @@ def test_a_forked_child_goes_on_by_itself(open_client: Any, collector: MemoryCol
     assert collector.duplicates == 0
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+@pytest.mark.parametrize(
+    ("module", "part"), [("client_sdk.send_loop", "client_sdk.outbox"), ("http.client", "ssl")]
+)
+def test_a_fork_while_the_sending_thread_loads_its_modules(
+    tmp_path: Path, collector: MemoryCollector, metrics_path: Path, module: str, part: str
+) -> None:
+    """A child must not inherit a module half loaded, ours or the app's: it stays so for good."""
+    arguments = [str(tmp_path / "state"), collector.url, str(metrics_path), module, part]
+    done = subprocess.run(
+        [sys.executable, str(PROGRAM.with_name("forking_process.py")), *arguments],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        timeout=30,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert counted(collector) == 1
+
+
 def _record_in_pool(number: int) -> bool:
     return all(FORKED["client"].record("homepage", "a") for _ in range(number))
 
