@@ -153,7 +153,8 @@ def _crowded(facts: Facts) -> str | None:
     return (
         f"{listed:,} candidates are read from {facts.rows:,} bits: different lists of values "
         "explain them about equally well, and intervals of 95 % held the truth 92 to 93 times in "
-        "100 in such simulations, those of values found 88 to 93 times. Shorten the list, or use more cohorts or bits."
+        "100 in such simulations, those of values found 88 to 93 times. Shorten the list, or use "
+        "more cohorts or bits."
     )
 
 
