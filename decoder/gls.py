@@ -96,7 +96,7 @@ def null_variance(residual: Floats, random: RandomString) -> Floats:
     squares = (residual**2).sum(axis=(-2, -1))
     off = random.covariance * (residual.sum(axis=-1) ** 2).sum(axis=-1)
     own = (random.variance - random.covariance) * squares
-    return np.maximum(off + own, _ROUNDING * squares + np.finfo(float).tiny)
+    return np.asarray(np.maximum(off + own, _ROUNDING * squares + np.finfo(float).tiny))
 
 
 def balance(solve: Solver, start: float, steps: int) -> Balance:
