@@ -29,7 +29,7 @@ class Facts:
 
     reports: N_j of all cohorts, (m,).  groups: candidates that set the same bits, as lists of
     values, larger than one.  bound: repetition that the definition allows, 1 where it was
-    told.  hashed: the encoding is a Bloom filter, so that values share bits.
+    told.  hashed: values share bits (a Bloom filter) or symbols.
     rows: bits counted in the cohorts that have reports.  complete: no other value can be held;
     what the fit leaves over are small shares of the list itself.
     """
@@ -153,7 +153,8 @@ def _crowded(facts: Facts) -> str | None:
     return (
         f"{listed:,} candidates are read from {facts.rows:,} bits: different lists of values "
         "explain them about equally well, and intervals of 95 % held the truth 92 to 93 times in "
-        "100 in such simulations. Shorten the list, or use more cohorts or bits."
+        "100 in such simulations, those of values found 88 to 93 times. Shorten the list, or use "
+        "more cohorts or bits."
     )
 
 

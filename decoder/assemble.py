@@ -73,7 +73,7 @@ def assemble(
         np.array(aggregate.reports_per_cohort, dtype=np.float64),
         grouping.larger_than_one(table.values),
         repetition(aggregate, options.repeats) if options.repeats is None else 1.0,
-        aggregate.params.encoding == "bloom",
+        aggregate.params.encoding in ("bloom", "symbol"),
         answer.observed.centred.size,
         candidates.complete,
     )

@@ -243,17 +243,15 @@ def _without(question: Question, now: _Round, left_out: np.intp) -> tuple[Balanc
     the test the left-out value counts as unlisted. For its share, tau is that of all.
     """
     others = np.arange(len(question.positions)) != left_out
-    rest, sites = (
-        replace(question, positions=question.positions[others]),
-        Sites.none(int(others.sum())),
-    )
+    rest = replace(question, positions=question.positions[others])
+    sites = Sites.none(len(rest.positions))
     fitted = _solve(rest, now.noise, sites, 0.0)
     scores = _leave_one_out(rest, fitted, sites)
     for _ in range(REFIT_ITERATIONS):
         sites = sites.updated(scores, now.prior, len(scores.z), full=True, frozen=False)
         fitted = _solve(rest, now.noise, sites, fitted.missing)
         last, scores = scores, _leave_one_out(rest, fitted, sites)
-        if np.abs(scores.z - last.z).max() < REFIT_TOLERANCE:
+        if np.abs(scores.z - last.z).max(initial=0.0) < REFIT_TOLERANCE:
             break
     return fitted, _solver(rest, now.noise, sites)(now.fitted.missing)
 

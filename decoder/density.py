@@ -251,6 +251,22 @@ def _map(
     return reconcile(levels, places.parents)[-1], None
 
 
+def _missing_levels(aggregates: Sequence[Aggregate]) -> tuple[str, ...]:
+    """A warning that names the declared levels of the slot that nobody reported of."""
+    metric, location = location_of(aggregates[-1])
+    given = {location_of(one)[1].level for one in aggregates}
+    declared = location.grid.levels
+    missing = [str(level) for level in declared if level not in given]
+    if not missing:
+        return ()
+    slot = f"slot {location.slot!r} of {metric.base_name!r}"
+    return (
+        f"{slot} has no reports of level {', '.join(missing)}, which its definition declares: the "
+        f"map is of level {max(given)}, from {len(given)} of {len(declared)} levels, so from "
+        "fewer devices. Give the aggregates of all its levels.",
+    )
+
+
 def _assemble(
     aggregates: Sequence[Aggregate],
     places: Places,
@@ -276,5 +292,5 @@ def _assemble(
         repetition=decoding.summary.repetition,
         options=options,
         belief=belief,
-        warnings=decoding.warnings,
+        warnings=(*_missing_levels(aggregates), *decoding.warnings),
     )

@@ -29,6 +29,7 @@ from decoder.noise import RandomString
 Floats = NDArray[np.float64]
 
 _TINY = 1e-9
+_ROUNDING = 1e-12  # of the squares of a residual
 _CLOSE = 0.005  # of the ratio of observed to expected score variance to 1
 
 
@@ -90,11 +91,12 @@ def centred_sums(positions: Positions, values: Floats, random: RandomString) -> 
 def null_variance(residual: Floats, random: RandomString) -> Floats:
     """Variance of z_i' u over the random positions of a string nobody holds: sum u_j' C u_j.
 
-    residual: u, (..., m, k). Returns (...).
+    residual: u, (..., m, k). Returns (...). Above what rounding leaves where C u is 0.
     """
+    squares = (residual**2).sum(axis=(-2, -1))
     off = random.covariance * (residual.sum(axis=-1) ** 2).sum(axis=-1)
-    own = (random.variance - random.covariance) * (residual**2).sum(axis=(-2, -1))
-    return np.asarray(off + own)
+    own = (random.variance - random.covariance) * squares
+    return np.asarray(np.maximum(off + own, _ROUNDING * squares + np.finfo(float).tiny))
 
 
 def balance(solve: Solver, start: float, steps: int) -> Balance:
@@ -276,7 +278,15 @@ def refit(
     """Weighted least squares on given columns Z_A (n, A). No positivity.
 
     settle: find tau; otherwise it stays 0 and all that differs from `noise` is in the ratio.
+    Raises ConvergenceError where the columns leave nothing of the rows over.
     """
+    num_columns, freedom = centred.shape[1], target.size - len(target)
+    if num_columns >= freedom:
+        raise ConvergenceError(
+            f"{num_columns:,} values are to be told apart by {freedom:,} numbers (the bits of each "
+            "cohort but one), which leaves nothing to read the noise from; collect from more "
+            "cohorts, or use method 'cavity' with a stricter alpha"
+        )
     solver = CandidateSolver(noise, target, centred, None, random)
     balanced = balance(solver, 0.0, 6 if settle else 0)
     _, F, _, H = solver.factors(balanced.missing)

@@ -16,6 +16,8 @@ from decoder.bit_tensor import Positions, block_pair_sums, scatter_sums
 
 Floats = NDArray[np.float64]
 
+LEAST_VARIANCE = 1e-6  # of a report bit: a probability of 0 or 1 is noiseless, the next is above it
+
 
 @dataclass(frozen=True)
 class BitNoise:
@@ -71,7 +73,8 @@ class BitNoise:
         """
         one = self.within(1) + repetition * self.between(1)
         zero = self.within(0) + repetition * self.between(0)
-        return np.asarray((share * one + (1 - share) * zero) / self.gap**2)
+        drawn = np.maximum(share * one + (1 - share) * zero, LEAST_VARIANCE)
+        return np.asarray(drawn / self.gap**2)
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from decoder.noise import RandomString
 Floats = NDArray[np.float64]
 
 _TILTS = np.geomspace(0.3, 60, 40)
+_ROUNDING = 1e-12  # of the squares of a residual
 _LEAST_VARIANCE = 0.02  # of the tilted sum: below it the sum is at the end of its range
 
 
@@ -47,9 +48,10 @@ NORMAL_TAIL = NullTail(np.array([0.0, 1.0]), np.array([0.0, 1.0]))
 
 def null_tail(residual: Floats, random: RandomString) -> NullTail:
     """Tabulate the distribution of z' u over random strings, for a residual u (m, k)."""
-    scale = float(np.sqrt(_cumulants(residual, random, np.zeros(1)).variance[0]))
-    if scale == 0:
+    variance = float(_cumulants(residual, random, np.zeros(1)).variance[0])
+    if variance <= _ROUNDING * float((residual**2).sum()):
         return NORMAL_TAIL
+    scale = float(np.sqrt(variance))
     tilts = np.concatenate([-_TILTS[::-1], _TILTS])
     scores, deviates = _saddlepoints(tilts, _cumulants(residual / scale, random, tilts))
     rising = np.maximum.accumulate(deviates) + 1e-9 * np.arange(len(scores))

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from decoder.errors import DecodeError
+from decoder.errors import CountsError, DecodeError
+from rappor_core.aggregate import Aggregate
 from rappor_core.errors import RapporError, shown
 
 _UNREADABLE = (RapporError, ValueError, EOFError, OSError, csv.Error, zlib.error)
@@ -28,6 +29,12 @@ def naming(path: Path, error: type[DecodeError], way_out: str) -> Iterator[None]
     except _UNREADABLE as cause:
         reason = getattr(cause, "strerror", None) or str(cause)[:200]
         raise error(f"{path}: {reason}; {way_out}") from cause
+
+
+def read_aggregate_file(path: Path) -> Aggregate:
+    """An aggregate file. Raises CountsError with its name."""
+    with naming(path, CountsError, "write it again with rappor aggregate -o FILE"):
+        return Aggregate.from_json(path.read_bytes())
 
 
 def whole_number(text: str, what: str) -> int:

@@ -51,9 +51,10 @@ def _cutoffs(
     largest_p = options.largest_p if by_local_fdr else min(decision.cutoff, options.largest_p)
     deviate = np.maximum(-ndtri([largest_p]), -_FAR)
     limit = estimate.tail.score(deviate)
-    cutoffs = limit * estimate.shares[found] / estimate.z[found]
+    shares, z, errors = (x[found] for x in (estimate.shares, estimate.z, estimate.std_errors))
+    spread = np.divide(shares, z, out=errors.copy(), where=shares * z > 0)
+    cutoffs = limit * spread
     if by_local_fdr and estimate.prior is not None:
-        errors = estimate.std_errors[found]
         by_prior = _local_fdr_cutoffs(estimate.prior, estimate.tail, errors, decision.cutoff)
         cutoffs = np.maximum(cutoffs, by_prior)
     return np.asarray(cutoffs)

@@ -24,6 +24,7 @@ Floats = NDArray[np.float64]
 
 SHORT_LIST_FACTOR = 0.5  # of the Bonferroni quantile; measured in docs/decoding.md
 LONG_LIST_FACTOR = 0.7
+_LEAST_QUANTILE = 1.0  # of the normal: a penalty below it is none, whatever the level
 _BATCH = 256  # columns added in one round
 _MAX_ROUNDS = 200
 _ROUGH, _EXACT = 1e-3, 1e-8  # of the penalty: while columns are added, and at the end
@@ -53,7 +54,7 @@ def noise_penalty(
     weights: 1 / variance of each row, (m, k). The score z_i' W noise has variance sum tr(C W_j).
     """
     sigma = float(np.sqrt(random.variance * weights.sum()))
-    quantile = float(norm.isf(alpha / num_candidates))
+    quantile = max(float(norm.isf(alpha / num_candidates)), _LEAST_QUANTILE)
     short = num_candidates <= weights.size
     return (SHORT_LIST_FACTOR if short else LONG_LIST_FACTOR) * quantile * sigma
 

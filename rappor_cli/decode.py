@@ -16,11 +16,10 @@ from rich.text import Text
 from decoder import DecodeOptions, Decoding, write_outputs
 from decoder import decode as run_decoder
 from decoder.advice import percent
-from decoder.errors import CountsError
 from decoder.google_files import read_counts, read_params, write_metrics_json
 from decoder.outputs import results
 from decoder.over_time import Series, decode_over_time
-from decoder.reading import naming
+from decoder.reading import read_aggregate_file
 from decoder.report import p_text
 from decoder.series_outputs import series_rows, write_series
 from decoder.tables import read_repetition, read_shares
@@ -192,17 +191,11 @@ def _windows(
     if not collector and not paths:
         raise typer.BadParameter("--each needs --aggregate files or --collector URL")
     if not collector:
-        return windows_of_files([_read_one(path) for path in paths or ()], each)
+        return windows_of_files(list(map(read_aggregate_file, paths or ())), each)
     days = read_day(first), read_day(last)
     if metric is None or days[0] is None or days[1] is None:
         raise typer.BadParameter("--each with --collector needs --metric, --from and --to")
     return list(windows_of_collector(collector, metric, each, days[0], days[1]))
-
-
-def _read_one(path: Path) -> Aggregate:
-    """An aggregate file; what is wrong with it is said with its name."""
-    with naming(path, CountsError, "write it again with rappor aggregate -o FILE"):
-        return Aggregate.from_json(path.read_bytes())
 
 
 def _read_aggregates(paths: list[Path] | None) -> Aggregate:
@@ -210,7 +203,7 @@ def _read_aggregates(paths: list[Path] | None) -> Aggregate:
         raise typer.BadParameter(
             "give --aggregate FILE, or --collector URL --metric NAME, or --params with --counts"
         )
-    whole, *others = map(_read_one, paths)
+    whole, *others = map(read_aggregate_file, paths)
     for other in others:
         whole = whole.merge(other)
     return whole

@@ -22,13 +22,14 @@ from decoder.density_page import render_page
 from decoder.density_picture import write_picture
 from decoder.errors import DecodeError
 from decoder.places import Places, location_of
+from decoder.reading import naming, read_aggregate_file
 from rappor_cli.days import read_day
 from rappor_cli.density_tables import print_json, print_maps
 from rappor_cli.progress import progress_bar
 from rappor_cli.remote import ask_json, fetch_aggregate
 from rappor_cli.store import CollectorOption, DatabaseOption, opened
 from rappor_core.aggregate import Aggregate
-from rappor_core.errors import RapporError
+from rappor_core.errors import RapporError, shown
 from rappor_core.grid_codes import Point
 from rappor_core.grid_region import region_cells
 from simulations.trackability import trackability_text
@@ -131,10 +132,11 @@ def _groups(
 
 
 def _read(metric: str, path: Path) -> Aggregate:
-    found = Aggregate.from_json(path.read_bytes())
-    name = location_of(found)[0].base_name
-    if name != metric:
-        raise DecodeError(f"{path} is of metric {name!r}, not {metric!r}: rappor density {name}")
+    found = read_aggregate_file(path)
+    with naming(path, DecodeError, "fetch it again with rappor aggregate -o FILE"):
+        name = location_of(found)[0].base_name
+        if name != metric:
+            raise DecodeError(f"it is of metric {name!r}, not {metric!r}: rappor density {name}")
     return found
 
 
@@ -271,17 +273,20 @@ def _stored(service: Any) -> Fetch:
 def _read_points(path: Path | None) -> list[Point]:
     if path is None:
         return []
+    with naming(path, DecodeError, "give a CSV with numbers in columns latitude and longitude"):
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            rows = list(csv.DictReader(file))
+        if not rows:
+            raise DecodeError("no points; give a CSV with columns latitude and longitude")
+        return [(_degrees(row, "latitude"), _degrees(row, "longitude")) for row in rows]
+
+
+def _degrees(row: dict[str, str], column: str) -> float:
+    text = row.get(column) or ""
     try:
-        with path.open(encoding="utf-8", newline="") as file:
-            rows = csv.DictReader(file)
-            found = [(float(row["latitude"]), float(row["longitude"])) for row in rows]
-    except (KeyError, TypeError, ValueError) as error:
-        raise DecodeError(
-            f"{path} is not a CSV with numbers in columns latitude and longitude: {error}"
-        ) from error
-    if not found:
-        raise DecodeError(f"{path} holds no points; its columns are latitude and longitude")
-    return found
+        return float(text)
+    except ValueError as error:
+        raise ValueError(f"{column} {shown(text)} is not a number") from error
 
 
 def _region(one: Density, path: Path | None) -> set[str] | None:
@@ -291,14 +296,12 @@ def _region(one: Density, path: Path | None) -> set[str] | None:
     if is_of_pairs(one):
         raise DecodeError(f"--region {path}: trips are not in a region; leave the option out")
     places = one.places
-    try:
-        return set(region_cells(places.grid, places.levels[-1], json.loads(path.read_bytes())))
-    except RapporError as error:
-        raise DecodeError(f"{path}: {error}") from error
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-        raise DecodeError(
-            f"{path} is not a GeoJSON Polygon, MultiPolygon or Feature of them: {error!r}"
-        ) from error
+    with naming(path, DecodeError, "give a GeoJSON Polygon, MultiPolygon or Feature that meets it"):
+        polygon = json.loads(path.read_bytes())
+        try:
+            return set(region_cells(places.grid, places.levels[-1], polygon))
+        except (AttributeError, IndexError, KeyError, TypeError) as error:
+            raise ValueError(f"not the members of a polygon: {error!r}") from error
 
 
 def _write(maps: Sequence[Density], folder: Path, points: Sequence[Point], note: str) -> None:

@@ -104,9 +104,9 @@ def test_refusals_name_the_way_out(files: list[str], capsys: pytest.CaptureFixtu
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("nonsense", "is not a GeoJSON Polygon"),
-        ('{"type": "Polygon"}', "is not a GeoJSON Polygon"),
-        ("[]", "is not a GeoJSON Polygon"),
+        ("nonsense", "give a GeoJSON Polygon"),
+        ('{"type": "Polygon"}', "not the members of a polygon: KeyError('coordinates')"),
+        ("[]", "give a GeoJSON Polygon"),
         ('{"type": "Point", "coordinates": [1, 2]}', "GeoJSON type 'Point'"),
         ('{"type": "Polygon", "coordinates": [[[50, 50], [51, 50], [51, 51], [50, 50]]]}',
          "no cell in common"),
@@ -122,7 +122,9 @@ def test_a_region_that_is_none_is_refused_by_its_file(
     assert told in error
     assert str(path) in error
     assert main(["density", "places", *files[:2], "--points", str(path)]) == 1
-    assert "latitude and longitude" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert "latitude and longitude" in error
+    assert str(path) in error
 
 
 def test_check_warns_of_devices_that_can_be_followed(
@@ -142,3 +144,25 @@ def test_attacks_are_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     rows = json.loads(capsys.readouterr().out)
     assert [row["periods"] for row in rows] == [1, 7, 30]
     assert rows[0]["change_auc"] < rows[2]["change_auc"]
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b"", "write it again with rappor aggregate"),
+        (b"\xff\x00", "write it again with rappor aggregate"),
+        (b"[1, 2]", "write it again with rappor aggregate"),
+    ],
+)
+def test_an_aggregate_that_is_none_is_refused_by_its_file(
+    content: bytes, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`rappor decode` and `rappor density` say the same of the same file."""
+    path = tmp_path / "places.json"
+    path.write_bytes(content)
+    assert main(["density", "places", "--aggregate", str(path)]) == 1
+    by_density = capsys.readouterr().err.removeprefix("rappor density: ")
+    assert main(["decode", "--aggregate", str(path), "--numbers", "1:2"]) == 1
+    assert by_density == capsys.readouterr().err.removeprefix("rappor decode: ")
+    assert by_density.startswith(f"{path}: ")
+    assert told in " ".join(by_density.split())

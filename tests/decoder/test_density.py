@@ -96,6 +96,10 @@ def test_levels_of_one_slot_make_one_map() -> None:
         assert len(found.cells) == 65
         assert found.num_reports == 60_000
         assert np.abs(found.shares - hill(found.cells)).sum() / 2 < 0.12
+        assert not any("declares" in text for text in found.warnings)
+    told = density(aggregates[:1], DensityOptions("simplex")).warnings[0]
+    assert "slot" in told
+    assert "of 'places' has no reports of level 0, which its definition declares" in told
 
 
 @pytest.mark.statistical
@@ -298,3 +302,13 @@ def test_a_metric_of_strings_has_no_map() -> None:
     aggregate = drawn(text, 100, np.random.default_rng(0), definition=definition.to_dict())
     with pytest.raises(DecodeError, match="'boolean'"):
         location_of(aggregate)
+
+
+def test_more_cells_than_symbols_is_told() -> None:
+    """Two symbols in 16 cohorts are 32 bits for 65 cells."""
+    keys = BOTH + 'encoding = "symbol"\nnum_symbols = 2\nnum_cohorts = 16\n'
+    found = density(
+        [drawn(parts(keys)[0], 30_000, np.random.default_rng(1))], DensityOptions("simplex")
+    )
+    assert any(text.startswith("65 candidates are read from 32 bits") for text in found.warnings)
+    assert any(text.startswith("With 16 cohorts") for text in found.warnings)

@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 from decoder import Candidates, DecodeOptions, decode, metric_candidates
-from decoder.errors import CandidatesError, DecodeError
+from decoder.errors import CandidatesError, ConvergenceError, DecodeError
+from decoder.gls import refit
+from decoder.noise import RandomString
 from rappor_core.aggregate import Aggregate
 from rappor_core.errors import AggregateError, InformationLostError
 from rappor_core.params import RapporParams
@@ -257,3 +259,39 @@ def test_more_candidates_than_bits_is_told(values):
         "are read from" in text
         for text in decode(aggregate, Candidates.from_strings(values[:30])).warnings
     )
+
+
+@pytest.mark.parametrize(
+    ("shape", "listed", "reports", "rounds", "options"),
+    [
+        ((16, 2, 2), 1, 3, (0.0, 0.1, 0.9), {}),
+        ((8, 2, 2), 1, 3, (0.75, 0.1, 0.9), {"method": "lasso", "alpha": 0.5}),
+        ((2, 1, 8), 2, 10, (0.75, 0.25, 0.75), {"correction": "bh", "alpha": 0.9}),
+        ((2, 1, 1), 60, 200, (0.0, 0.0, 0.5), {"correction": "none"}),
+        ((16, 2, 2), 5, 30, (0.0, 0.0, 0.5), {"method": "lasso", "alpha": 0.9}),
+    ],
+)
+def test_tiny_data_is_decoded_without_a_warning_of_arithmetic(
+    shape, listed, reports, rounds, options
+):
+    """One candidate, exact fits, estimates of 0, and rounds without noise; seeds in turn."""
+    k, h, m = shape
+    params = RapporParams.rappor(
+        num_bits=k, num_hashes=h, num_cohorts=m,
+        prob_f=rounds[0], prob_p=rounds[1], prob_q=rounds[2],
+    )  # fmt: skip
+    values = [f"value-{i}" for i in range(listed)]
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        aggregate, _ = draw_aggregate(values, np.full(listed, 1 / listed), reports, params, rng)
+        table = decode(
+            aggregate, Candidates.from_strings(values), DecodeOptions(**options)
+        ).candidates
+        for column in (table.estimate, table.std_error, table.low, table.high, table.p_value):
+            assert np.isfinite(column).all()
+
+
+def test_a_refit_that_uses_up_the_bits_is_refused():
+    noise, rows = np.eye(2)[None].repeat(2, 0), np.ones((2, 2))
+    with pytest.raises(ConvergenceError, match="2 values are to be told apart by 2 numbers"):
+        refit(noise, rows, np.eye(4)[:, :2], RandomString(2, 1))
