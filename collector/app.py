@@ -74,6 +74,7 @@ def create_app(settings: Settings, *, clock: Clock = utc_now) -> App:
         docs_url=None,
         redoc_url=None,
         openapi_url=None,
+        redirect_slashes=False,  # to an address made of the Host that the client sent, without TLS
     )
     app.state.parts = parts
     _add_routes(app)

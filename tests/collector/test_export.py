@@ -118,6 +118,7 @@ def test_the_command_writes_the_file_from_a_collector_and_from_its_database(
             window = ["--from", str(YESTERDAY), "--to", str(YESTERDAY)]
             assert main([*command, *source, *window]) == 0
             assert Counter(read_lines(target.read_text())) == Counter(reports)
+            assert target.stat().st_mode & 0o777 == 0o600
             target.unlink()
         assert main([*command, "--collector", url, "--to", "yesterday"]) == 2
 
