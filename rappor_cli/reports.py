@@ -67,6 +67,7 @@ def export(
 def _write(part: Path, total: int, pieces: Iterator[bytes]) -> int:
     """Write the pieces to a file; return how many lines they had."""
     written = 0
+    part.unlink(missing_ok=True)  # left by a killed run, perhaps with another mode
     part.touch(mode=0o600)  # single reports: for their owner alone, as a backup is
     with part.open("wb") as file, progress_bar("reports", total) as advance:
         for piece in pieces:
