@@ -6,6 +6,8 @@ import csv
 import gzip
 import io
 from collections.abc import Iterator
+from itertools import chain
+from operator import methodcaller
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -42,10 +44,11 @@ def _open(path: Path) -> BinaryIO:
 
 def _lines(path: Path) -> Iterator[bytes]:
     with _open(path) as file:
-        for number, line in enumerate(file):
-            if number == 0 and line.startswith(_UTF16_BOMS):
-                raise CandidatesError("the text is UTF-16; save it as UTF-8")
-            yield (line.removeprefix(_BOM) if number == 0 else line).rstrip(b"\r\n")
+        first = file.readline()
+        if first.startswith(_UTF16_BOMS):
+            raise CandidatesError("the text is UTF-16; save it as UTF-8")
+        lines = chain([first.removeprefix(_BOM)] if first else [], file)
+        yield from map(methodcaller("rstrip", b"\r\n"), lines)
 
 
 def _csv_column(path: Path, column: str | None) -> Iterator[str]:
