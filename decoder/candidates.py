@@ -155,7 +155,8 @@ def boolean_positions(num_values: int, params: RapporParams) -> Positions:
     """Index tensor (2, m, 1) of a boolean: the first value sets the bit, the second sets none."""
     if num_values != 2:
         raise CandidatesError(f"{num_values} candidates for a boolean, which has two values")
-    return np.repeat(np.arange(2, dtype=np.int16)[:, None, None], params.num_cohorts, axis=1)
+    bits = np.arange(2, dtype=position_type(1))
+    return np.repeat(bits[:, None, None], params.num_cohorts, axis=1)
 
 
 def metric_candidates(aggregate: Aggregate) -> Candidates:

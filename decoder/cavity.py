@@ -24,8 +24,8 @@ from decoder.gls import (
     Solver,
     balance,
     candidate_solver,
+    centred_columns,
     centred_sums,
-    dense_columns,
     left_out_scores,
     null_variance,
     row_solver,
@@ -168,7 +168,7 @@ def _next(question: Question, now: _Round, iteration: int) -> _Round:
 def _solve(question: Question, noise: Floats, sites: Sites, missing: float) -> Balance:
     """One solve with the present sites, and tau settled from its last value."""
     solver = _solver(question, noise, sites)
-    return balance(solver, missing, 2 if isinstance(solver, RowSolver) else 4)
+    return balance(solver, question.random, missing, 2 if isinstance(solver, RowSolver) else 4)
 
 
 def _solver(question: Question, noise: Floats, sites: Sites) -> Solver:
@@ -203,7 +203,7 @@ def _left_out(question: Question, now: _Round) -> Floats:
     z, active = now.scores.z.copy(), np.flatnonzero(sites.active)
     worth = z[active] > WORTH_LEAVING_OUT
     members = active[worth]
-    columns = dense_columns(question.positions[members], random.num_bits) - random.mean
+    columns = centred_columns(question.positions[members], random)
     sums = np.einsum("nb,n->b", columns, solution.residual.ravel())
     shares = sites.mean[members] + sites.variance[members] * sums
     left = 1 - sites.variance[members] * solution.information[worth]
@@ -221,10 +221,9 @@ def _refitted(
     Where rows are few and much of them is fitted, the others' sites depend on each candidate.
     """
     estimates, errors, z = now.scores.estimates.copy(), now.scores.std_errors.copy(), z.copy()
-    a, num_bits = question.random.mean, question.random.num_bits
     worth = np.flatnonzero(z > WORTH_LEAVING_OUT)
     for done, i in enumerate(worth, start=1):
-        column = dense_columns(question.positions[[i]], num_bits) - a
+        column = centred_columns(question.positions[[i]], question.random)
         fitted, known = _without(question, now, i)
         residual = fitted.solution.residual
         deviation = np.sqrt(null_variance(residual, question.random))

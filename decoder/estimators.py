@@ -17,8 +17,8 @@ from decoder.cavity import Question, fit_cavity
 from decoder.direct import DirectFit, fit_direct
 from decoder.gls import (
     Refit,
+    centred_columns,
     centred_sums,
-    dense_columns,
     left_out_scores,
     missing_error,
     null_variance,
@@ -35,7 +35,7 @@ from decoder.sites import Scores, refit_prior
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
-_PRIOR_ROUNDS = 3  # of expectation maximisation, where the fit itself has no prior
+_PRIOR_STEPS = 80  # of expectation maximisation, from finished scores
 _SELECTIONS = 10  # rounds of the LASSO, while its penalty falls
 _SELECTION = "rounds of the LASSO"
 _SETTLED = 0.05  # of a row's variance: a smaller change of the unlisted does not matter
@@ -184,7 +184,7 @@ def _select(observed: Observed, alpha: float, progress: Progress) -> tuple[Lasso
         chosen = fit_lasso(observed.centred, observed.positions, weights, random, penalty)
         shares[:] = 0.0
         shares[chosen.selected] = chosen.shares
-        columns = dense_columns(observed.positions[chosen.selected], random.num_bits) - random.mean
+        columns = centred_columns(observed.positions[chosen.selected], random)
         fitted = refit(observed.noise_of(shares), observed.centred, columns, random)
         last, missing = missing, min(missing, fitted.balance.missing)
         if last - missing <= _SETTLED * float(1 / weights.max()) / random.variance:
@@ -250,10 +250,10 @@ def _prior_of(
     scores: Scores, active: Flags, null_z: Floats, prior: SharePrior | None = None
 ) -> SharePrior:
     """A prior learnt from finished scores and their null deviates, (M,), or `prior` improved."""
-    prior = refit_prior(prior, scores, active, may_rebuild=prior is None, null_z=null_z)
-    for _ in range(_PRIOR_ROUNDS):
-        prior = refit_prior(prior, scores, active, may_rebuild=False, null_z=null_z)
-    return prior
+    may_rebuild = prior is None
+    return refit_prior(
+        prior, scores, active, may_rebuild=may_rebuild, null_z=null_z, steps=_PRIOR_STEPS
+    )
 
 
 def _described(

@@ -12,9 +12,8 @@ from itertools import islice
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
-from decoder.bit_tensor import mark_repeated, position_type
+from decoder.bit_tensor import Positions, mark_repeated, position_type
 from decoder.candidates import Candidates
 from decoder.errors import CountsError
 from decoder.reading import naming, whole_number
@@ -112,7 +111,7 @@ def write_map(candidates: Candidates, params: RapporParams, path: Path) -> None:
     _write(path, [[value.decode(), *map(str, row)] for value, row in named])
 
 
-def _tensor(values: dict[bytes, list[str]], params: RapporParams) -> NDArray[np.signedinteger]:
+def _tensor(values: dict[bytes, list[str]], params: RapporParams) -> Positions:
     k, h, m = params.num_bits, params.num_hashes, params.num_cohorts
     if any(len(cells) != h * m for cells in values.values()):
         widths = sorted({len(cells) for cells in values.values()})

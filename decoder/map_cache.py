@@ -23,7 +23,7 @@ from decoder.errors import CacheError
 from decoder.progress import Progress, silent
 from rappor_core.params import RapporParams
 
-FORMAT = 1  # raise it when the positions of a value or the layout of the file change
+FORMAT = 2  # raise it when the positions of a value or the layout of the file change
 SMALLEST = 1 << 16  # entries M * m * h; fewer are hashed sooner than a file is opened
 
 
@@ -63,7 +63,7 @@ def cache_key(candidates: Candidates, params: RapporParams) -> str:
 def _read(path: Path, shape: tuple[int, int, int], num_bits: int) -> Positions | None:
     """The tensor (M, m, h) in a file, or None where it is not one of this shape and of 0..k."""
     head = _header(shape, num_bits)
-    size = len(head) + prod(shape) * np.dtype(position_type(num_bits)).itemsize
+    size = len(head) + prod(shape) * position_type(num_bits).itemsize
     try:
         # Compared, not parsed: a damaged header must not choose how much memory is taken.
         with path.open("rb") as file:
@@ -74,12 +74,12 @@ def _read(path: Path, shape: tuple[int, int, int], num_bits: int) -> Positions |
     except (OSError, ValueError):
         return None
     # The compiled sums index by these numbers without a check of their own.
-    return tensor if tensor.min() >= 0 and tensor.max() <= num_bits else None
+    return tensor if tensor.max() <= num_bits else None
 
 
 def _header(shape: tuple[int, int, int], num_bits: int) -> bytes:
     """The first bytes that numpy.save writes for a tensor of this shape."""
-    file, dtype = BytesIO(), np.dtype(position_type(num_bits))
+    file, dtype = BytesIO(), position_type(num_bits)
     described = {"descr": dtype.str, "fortran_order": False, "shape": shape}
     np.lib.format.write_array_header_1_0(file, described)
     return file.getvalue()

@@ -23,7 +23,7 @@ from decoder.bit_tensor import Positions
 from decoder.candidates import Candidates
 from decoder.errors import DecodeError
 from decoder.estimators import Observed, by_bit, by_boolean
-from decoder.gls import Refit, dense_columns, refit
+from decoder.gls import Refit, centred_columns, refit
 from decoder.inference import decide
 from decoder.options import DecodeOptions, repetition
 from decoder.pipeline import decode, observe
@@ -209,8 +209,7 @@ def _noise(observed: Observed) -> Floats:
 
 
 def _columns(observed: Observed) -> Floats:
-    random = observed.noise.random
-    return dense_columns(observed.positions, random.num_bits) - random.mean
+    return centred_columns(observed.positions, observed.noise.random)
 
 
 def _direct(observed: Observed) -> tuple[Floats, Floats]:

@@ -24,7 +24,6 @@ from rappor_core.mechanism import PROBABILITY_SCALE, TwoRoundMechanism
 from rappor_core.params import RapporParams
 
 Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 
 def decode(
@@ -45,9 +44,9 @@ def decode(
     with one_thread():
         candidates = in_bit_order(candidates, aggregate)
         tensor = candidates.positions(aggregate.params, progress)
-        group = same_positions(tensor, aggregate.params.num_bits)
-        leaders, back = np.unique(group, return_inverse=True)
-        distinct = tensor if len(leaders) == len(tensor) else tensor[leaders]
+        grouping = Grouping(same_positions(tensor, aggregate.params.num_bits))
+        first = grouping.first
+        distinct = tensor if first.all() else tensor[first]
         observed = observe(aggregate, distinct, repetition(aggregate, options.repeats))
         observed, estimate = _settled(aggregate.params, observed, options, progress)
         p = p_values(estimate.tail.deviate(estimate.z))
@@ -56,7 +55,7 @@ def decode(
         )
         selected = selected_intervals(estimate, decision, options)
         answer = Answer(observed, estimate, p, decision, *selected)
-        return assemble(aggregate, candidates, options, answer, Grouping(group, back))
+        return assemble(aggregate, candidates, options, answer, grouping)
 
 
 def observe(
@@ -82,7 +81,7 @@ def observe(
     shares = debias(counts[present], reports[present], noise)
     random = RandomString(params.num_bits, params.num_hashes)
     covariance = CohortNoise(noise, random, reports[present], repeats)
-    return Observed(shares, positions[:, present], covariance)
+    return Observed(shares, positions if present.all() else positions[:, present], covariance)
 
 
 def bit_noise(mechanism: TwoRoundMechanism) -> BitNoise:

@@ -64,9 +64,9 @@ def test_quadratic_sums_are_the_diagonal_of_the_sandwich(positions, matrix):
     )
 
 
-def test_wide_filters_use_wider_positions():
-    assert bit_tensor.position_type(2**15 - 1) is np.int16
-    assert bit_tensor.position_type(2**15) is np.int32
+def test_positions_take_the_bytes_that_the_sentinel_needs():
+    widths = {255: np.uint8, 256: np.uint16, 2**16 - 1: np.uint16, 2**16: np.uint32}
+    assert {k: bit_tensor.position_type(k).type for k in widths} == widths
 
 
 def test_candidates_with_the_same_bits_are_grouped_whatever_the_order_of_their_hashes():
