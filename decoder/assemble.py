@@ -125,7 +125,8 @@ def _diagnostics(aggregate: Aggregate, answer: Answer) -> Diagnostics:
     residual = observed.bit_shares - estimate.fitted
     cohort_z = np.full(len(aggregate.reports_per_cohort), np.nan)
     present = np.array(aggregate.reports_per_cohort) > 0
-    cohort_z[present] = cohort_residuals(residual, covariance, estimate.excess * estimate.unfitted)
+    scale, symbols = estimate.excess * estimate.unfitted, observed.noise.symbols
+    cohort_z[present] = cohort_residuals(residual, covariance, scale, residual.shape[1] - symbols)
     return Diagnostics(
         cohort_z=cohort_z,
         unlisted_squared=estimate.missing,
@@ -145,9 +146,8 @@ def _summary(
     params, observed, estimate = aggregate.params, answer.observed, answer.estimate
     detected = answer.decision.detected
     mean = observed.noise.random.mean
-    parts = variance_parts(
-        observed.centred, estimate.fitted - mean, observed.noise_of(estimate.shrunken)
-    )
+    covariance = observed.noise.covariance(observed.positions, estimate.shrunken)
+    parts = variance_parts(observed.centred, estimate.fitted - mean, covariance)
     return Summary(
         num_candidates=len(grouping.back),
         num_groups=len(estimate.shares),
