@@ -127,7 +127,8 @@ def _diagnostics(aggregate: Aggregate, answer: Answer, noise: Floats) -> Diagnos
     residual = observed.bit_shares - estimate.fitted
     cohort_z = np.full(len(aggregate.reports_per_cohort), np.nan)
     present = np.array(aggregate.reports_per_cohort) > 0
-    cohort_z[present] = cohort_residuals(residual, covariance, estimate.excess * estimate.unfitted)
+    scale, symbols = estimate.excess * estimate.unfitted, observed.noise.symbols
+    cohort_z[present] = cohort_residuals(residual, covariance, scale, residual.shape[1] - symbols)
     return Diagnostics(
         cohort_z=cohort_z,
         unlisted_squared=estimate.missing,
@@ -147,6 +148,8 @@ def _summary(
     params, observed, estimate = aggregate.params, answer.observed, answer.estimate
     detected = answer.decision.detected
     mean = observed.noise.random.mean
+    if observed.noise.symbols:  # without what was added to make it invertible
+        noise = observed.noise.covariance(observed.positions, estimate.shrunken)
     parts = variance_parts(observed.centred, estimate.fitted - mean, noise)
     return Summary(
         num_candidates=listed,

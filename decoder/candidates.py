@@ -122,7 +122,7 @@ class Candidates:
         """Index tensor (M, m, h) of the bits that each candidate sets, in each cohort."""
         if self.tensor is not None:
             return self.tensor
-        if params.encoding == "bloom":
+        if params.encoding in ("bloom", "symbol"):
             return bit_positions(self.values, params, progress)
         if params.encoding == "boolean":
             return boolean_positions(len(self.values), params)

@@ -65,7 +65,7 @@ class Observed:
 
     def noise_of(self, shares: Floats) -> Floats:
         """Covariance of each cohort when the candidates hold `shares` (M,): (m, k, k)."""
-        return self.noise.covariance(self.positions, shares)
+        return self.noise.invertible(self.positions, shares)
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,8 @@ from rappor_core.params import RapporParams
 
 Floats = NDArray[np.float64]
 
+_OWN_BITS = ("one_hot", "boolean")  # encodings in which no two values share a bit
+
 
 @dataclass(frozen=True)
 class Change:
@@ -136,7 +138,7 @@ class Window:
     @property
     def direct(self) -> bool:
         """Whether each value has a bit of its own."""
-        return self.aggregate.params.encoding != "bloom"
+        return self.aggregate.params.encoding in _OWN_BITS
 
     def observed(self, cohorts: NDArray[np.bool_]) -> Observed:
         """What was seen in `cohorts`; the positions are those of the values followed."""
@@ -225,12 +227,12 @@ def _freedom(observed: Observed) -> float:
 
 
 def _found(whole: Decoding, params: RapporParams) -> NDArray[np.intp]:
-    """Detected values, largest first; for a Bloom filter at most as many as half the rows."""
+    """Detected values, largest first; of those that share bits, half as many as can be fitted."""
     table = whole.candidates
     leaders = np.flatnonzero(table.detected & (table.group == np.arange(len(table.group))))
     order = np.lexsort((leaders, -table.shrunken[leaders]))
-    most = params.num_cohorts * params.num_bits // 2
-    return leaders[order] if params.encoding != "bloom" else leaders[order][:most]
+    most = params.num_cohorts * (params.num_bits - 1) // 2
+    return leaders[order] if params.encoding in _OWN_BITS else leaders[order][:most]
 
 
 def _names(whole: Decoding, found: NDArray[np.intp]) -> list[str]:

@@ -80,7 +80,8 @@ def observe(
     noise = bit_noise(params.mechanism)
     shares = debias(counts[present], reports[present], noise)
     random = RandomString(params.num_bits, params.num_hashes)
-    covariance = CohortNoise(noise, random, reports[present], repeats)
+    symbols = params.encoding == "symbol"
+    covariance = CohortNoise(noise, random, reports[present], repeats, symbols)
     return Observed(shares, positions if present.all() else positions[:, present], covariance)
 
 

@@ -11,7 +11,9 @@ from decoder.errors import DecodeError
 from decoder.over_time import compare_windows, decode_over_time
 from decoder.series_outputs import write_series
 from rappor_core.aggregate import Aggregate
+from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.params import RapporParams
+from simulations.draws import draw_aggregate
 
 DAYS = [date(2026, 1, day) for day in (1, 2, 3)]
 
@@ -76,6 +78,20 @@ def test_one_bit_metrics_have_series_too():
     assert set(series.values) == {"true", "false"}
     assert series.changes[0].p_adjusted.min() == pytest.approx(1.0)
     assert series.changes[1].p_adjusted.max() < 1e-6
+
+
+def test_values_that_share_symbols_have_series_too(values, shares):
+    rounds = TwoRoundMechanism.symbols(3, 3.0, 2.0)
+    params, rng = RapporParams(3, 1, 64, rounds, "symbol"), np.random.default_rng(5)
+    moved = shares.copy()
+    moved[:2] = shares[0] - 0.1, shares[1] + 0.1
+    drawn = (draw_aggregate(values, held, 200_000, params, rng)[0] for held in (shares, moved))
+    windows = [replace(a, first_day=d, last_day=d) for a, d in zip(drawn, DAYS, strict=False)]
+    series = decode_over_time(windows, Candidates.from_strings(values))
+    at = series.values.index(values[0])
+    assert np.abs((series.shares[0, at] - shares[0]) / series.std_errors[0, at]) < 5
+    assert series.changes[0].difference[at] == pytest.approx(-0.1, abs=0.03)
+    assert series.changes[0].p_adjusted[at] < 1e-6
 
 
 def test_a_single_window_is_no_series(windows, values):
