@@ -70,12 +70,13 @@ def assemble(
     facts = Facts(
         summary,
         diagnostics,
-        np.array(aggregate.reports_per_cohort, dtype=np.float64),
+        np.delete(np.array(aggregate.reports_per_cohort, float), list(options.without_cohorts)),
         grouping.larger_than_one(table.values),
         repetition(aggregate, options.repeats) if options.repeats is None else 1.0,
-        aggregate.params.encoding in ("bloom", "symbol"),
+        answer.estimate.method != "direct",
         answer.observed.centred.size,
         candidates.complete,
+        candidates.notes.not_text,
     )
     return Decoding(
         metric=aggregate.metric,
@@ -127,6 +128,7 @@ def _diagnostics(aggregate: Aggregate, answer: Answer) -> Diagnostics:
     present = np.array(aggregate.reports_per_cohort) > 0
     cohort_z[present] = cohort_residuals(residual, covariance, estimate.excess * estimate.unfitted)
     return Diagnostics(
+        method=estimate.method,
         cohort_z=cohort_z,
         unlisted_squared=estimate.missing,
         unlisted_error=estimate.missing_error,
