@@ -43,6 +43,8 @@ def variance_parts(centred: Floats, fitted: Floats, covariance: Floats) -> Varia
     centred: y - a, (m, k).  fitted: the same of the fit.  covariance: of the noise, (m, k, k).
     """
     total = float((centred**2).sum())
+    if total == 0:
+        return VarianceParts(0.0, 0.0, 1.0)
     noise = min(float(np.trace(covariance, axis1=1, axis2=2).sum()) / total, 1.0)
     explained = min(float((fitted**2).sum()) / total, 1.0 - noise)
     return VarianceParts(explained, 1.0 - noise - explained, noise)
