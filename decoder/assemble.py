@@ -74,12 +74,13 @@ def assemble(
     facts = Facts(
         summary,
         diagnostics,
-        np.array(aggregate.reports_per_cohort, dtype=np.float64),
+        np.delete(np.array(aggregate.reports_per_cohort, float), list(options.without_cohorts)),
         grouping.larger_than_one(table.values),
         repetition(aggregate, options.repeats) if options.repeats is None else 1.0,
-        aggregate.params.encoding in ("bloom", "symbol"),
+        answer.estimate.method != "direct",
         answer.observed.centred.size,
         candidates.complete,
+        candidates.notes.not_text,
     )
     return Decoding(
         metric=aggregate.metric,
@@ -127,8 +128,10 @@ def _diagnostics(aggregate: Aggregate, answer: Answer, noise: Floats) -> Diagnos
     residual = observed.bit_shares - estimate.fitted
     cohort_z = np.full(len(aggregate.reports_per_cohort), np.nan)
     present = np.array(aggregate.reports_per_cohort) > 0
-    cohort_z[present] = cohort_residuals(residual, covariance, estimate.excess * estimate.unfitted)
+    scale, symbols = estimate.excess * estimate.unfitted, observed.noise.symbols
+    cohort_z[present] = cohort_residuals(residual, covariance, scale, residual.shape[1] - symbols)
     return Diagnostics(
+        method=estimate.method,
         cohort_z=cohort_z,
         unlisted_squared=estimate.missing,
         unlisted_error=estimate.missing_error,
@@ -147,6 +150,8 @@ def _summary(
     params, observed, estimate = aggregate.params, answer.observed, answer.estimate
     detected = answer.decision.detected
     mean = observed.noise.random.mean
+    if observed.noise.symbols:  # without what was added to make it invertible
+        noise = observed.noise.covariance(observed.positions, estimate.shrunken)
     parts = variance_parts(observed.centred, estimate.fitted - mean, noise)
     return Summary(
         num_candidates=listed,

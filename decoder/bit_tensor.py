@@ -31,8 +31,14 @@ _WORTH_A_THREAD = 1 << 18  # look-ups: below, starting threads takes longer than
 
 
 def compiled(kernel: Kernel) -> Kernel:
-    """Compile a kernel at its first call (cached on disk); it releases the interpreter's lock."""
-    return cast(Kernel, njit(nogil=True, cache=True)(kernel))
+    """Compile a kernel at its first call; it releases the interpreter's lock.
+
+    The machine code is kept on disk where there is a folder for it that can be written.
+    """
+    try:
+        return cast(Kernel, njit(nogil=True, cache=True)(kernel))
+    except RuntimeError:  # a read-only installation, and no home: compiled by each process
+        return cast(Kernel, njit(nogil=True)(kernel))
 
 
 def run_in_chunks(kernel: Callable[..., None], total: int, *arguments: Any) -> None:

@@ -33,7 +33,8 @@ def same_positions(positions: Positions, num_bits: int) -> NDArray[np.intp]:
     in a double whatever the order of the bits; only those of equal sum are compared bit by bit.
     """
     group = np.arange(len(positions))
-    codes = np.random.default_rng(0).integers(0, 2**38, (positions.shape[1], num_bits))
+    largest = 2**53 // max(positions.shape[1] * positions.shape[2], 1)  # sums stay exact
+    codes = np.random.default_rng(0).integers(0, largest, (positions.shape[1], num_bits))
     sums = gather_sums(positions, codes.astype(np.float64))
     ranked = np.sort(sums)
     doubtful = np.flatnonzero(np.isin(sums, ranked[1:][np.diff(ranked) == 0]))

@@ -65,7 +65,7 @@ class Observed:
 
     def noise_of(self, shares: Floats) -> Floats:
         """Covariance of each cohort when the candidates hold `shares` (M,): (m, k, k)."""
-        return self.noise.covariance(self.positions, shares)
+        return self.noise.invertible(self.positions, shares)
 
 
 @dataclass(frozen=True)
@@ -78,6 +78,7 @@ class Estimate:
     freedom: of the t distribution of the scores; unfitted: part of the rows' freedom
     that the fit left over, in [0, 1].
     tail: null distribution of the scores beyond their variance.
+    method: `cavity`, `lasso` or `direct`.
     """
 
     shares: Floats
@@ -100,6 +101,7 @@ class Estimate:
     converged: bool = True
     full: bool = True
     penalty: float | None = None
+    method: str = "cavity"
 
 
 def by_cavity(
@@ -166,6 +168,7 @@ def by_lasso(
         excess=fitted.balance.excess,
         freedom=freedom,
         penalty=chosen.penalty,
+        method="lasso",
     )
 
 
@@ -222,7 +225,8 @@ def _direct_estimate(fit: DirectFit, fitted: Floats) -> Estimate:
         prior = _prior_of(scores, np.zeros(len(fit.z), dtype=bool), fit.z)
         shrunken, _, local_fdr = prior.posterior(*scores, fit.z)
     unfitted = 1 - 1 / len(fitted)
-    return Estimate(*scores, fit.z, fit.low, fit.high, shrunken, local_fdr, prior, fitted, unfitted)
+    columns = *scores, fit.z, fit.low, fit.high, shrunken, local_fdr
+    return Estimate(*columns, prior, fitted, unfitted, method="direct")
 
 
 def _evidence(z: Floats) -> Floats:

@@ -7,20 +7,19 @@ order, hash family or shape is another file, and nothing has to be invalidated.
 from __future__ import annotations
 
 import os
-from contextlib import suppress
 from dataclasses import replace
 from hashlib import sha256
 from io import BytesIO
 from math import prod
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 
 import numpy as np
 
 from decoder.bit_tensor import Positions, position_type
 from decoder.candidates import Candidates
-from decoder.errors import CacheError
+from decoder.errors import CacheError, OutputError
 from decoder.progress import Progress, silent
+from decoder.writing import make_folder, replacing
 from rappor_core.params import RapporParams
 
 FORMAT = 2  # raise it when the positions of a value or the layout of the file change
@@ -36,7 +35,10 @@ def cached_positions(
     note where a damaged file was replaced. The folder is made if it is missing; raises CacheError
     if it cannot be written. It holds no reports, but which bits the listed strings set.
     """
-    _make(folder)
+    try:
+        make_folder(folder)
+    except OutputError as error:
+        raise _unusable(error) from error
     shape = (len(candidates), params.num_cohorts, params.num_hashes)
     if params.encoding != "bloom" or candidates.tensor is not None or prod(shape) < SMALLEST:
         return candidates, None
@@ -85,27 +87,12 @@ def _header(shape: tuple[int, int, int], num_bits: int) -> bytes:
     return file.getvalue()
 
 
-def _make(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise _unusable(folder, error) from error
-
-
 def _write(path: Path, tensor: Positions) -> None:
-    """All or nothing: whoever reads `path` meanwhile sees the old file or the whole new one."""
     try:
-        with NamedTemporaryFile(dir=path.parent, suffix=".part", delete=False) as file:
-            part = Path(file.name)
-        try:
+        with replacing(path) as part:
             _fill(part, tensor)
-            part.replace(path)
-        except BaseException:
-            with suppress(OSError):
-                part.unlink()
-            raise
-    except OSError as error:
-        raise _unusable(path.parent, error) from error
+    except OutputError as error:
+        raise _unusable(error) from error
 
 
 def _fill(path: Path, tensor: Positions) -> None:
@@ -116,9 +103,5 @@ def _fill(path: Path, tensor: Positions) -> None:
         os.fsync(file.fileno())
 
 
-def _unusable(folder: Path, error: OSError) -> CacheError:
-    reason = error.strerror or str(error)
-    return CacheError(
-        f"cache {str(folder)!r} cannot be written: {reason}; "
-        "give a folder that can, with space left, or decode without a cache"
-    )
+def _unusable(error: OutputError) -> CacheError:
+    return CacheError(f"cache {error}, or decode without a cache")
