@@ -46,6 +46,7 @@ class Visits:
             for weekend in (False, True)
         }
         self._period: int | None = None
+        self._today: int | None = None  # the day of the last look at the clock, in that period
         self._dwell = Dwell()
         self._reported = Periods()
         self._last: tuple[Moment, Place, float] | None = None  # with the seconds it may still take
@@ -86,8 +87,10 @@ class Visits:
 
     def is_late(self, moment: Moment) -> bool:
         """Whether a moment is of an earlier period that was reported, and takes nothing more."""
+        if moment.day == self._today or self._period is None:
+            return False
         period = period_number(self._metric.period, moment.day)
-        return self._period is not None and period < self._period and period in self._reported
+        return period < self._period and period in self._reported
 
     def roll(self, moment: Moment) -> bool:
         """Credit the time since the last fix; close the period where it is over. True if it was.
@@ -97,14 +100,18 @@ class Visits:
         to a period that has not ended by the clock is forgotten, and no period is reported twice.
         Where a report cannot be queued all stays as it was, to be tried again.
         """
-        period, before = period_number(self._metric.period, moment.day), self._period
         self._credit(moment)
+        if moment.day == self._today:
+            return False
+        period, before = period_number(self._metric.period, moment.day), self._period
         if period == before:
+            self._today = moment.day
             return False
         closed = before is not None and before < period
         if before is not None and closed:
             self._close(before, period, moment.day)
-        self._period, self._dwell, self._last = period, Dwell(), None
+        self._period, self._today = period, moment.day
+        self._dwell, self._last = Dwell(), None
         return closed
 
     def to_json(self) -> str:
