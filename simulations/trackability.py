@@ -64,14 +64,15 @@ def trackability_text(metric: Metric) -> str:
     ]
     return (
         f"What these parameters do not hide from an observer who can link a device's reports over "
-        f"some {metric.period}s, in a cohort of {CROWD:,} devices{_shown(metric)}: {'; '.join(parts)} "
+        f"some {metric.period}s, in a cohort of {CROWD:,} devices{_told_apart(metric)}: "
+        f"{'; '.join(parts)} "
         f"(.50 and {1 / CROWD:.1%} are guesses). docs/location.md says what follows from it."
     )
 
 
-def _shown(metric: Metric) -> str:
+def _told_apart(metric: Metric) -> str:
     groups = 1 if metric.location is None else metric.location.num_groups
-    return f", of whom it can tell {groups} groups by level and turn" if groups > 1 else ""
+    return f", in which level and turn tell {groups} groups apart" if groups > 1 else ""
 
 
 def track_findings(
