@@ -43,6 +43,14 @@ def check_metrics(
                 f"{metric.lifetime_epsilon:.2f}; the bound is the count of reports alone",
             )
         yield from _idle_days(metric)
+        if 0 < metric.keep_raw_days <= metric.accept_days:
+            yield Finding(
+                "warning",
+                metric.base_name,
+                f"raw reports go after keep_raw_days = {metric.keep_raw_days} days, before their "
+                f"day closes by itself (accept_days = {metric.accept_days}), so none could be "
+                f"exported; keep them for {metric.accept_days + 1} days or more, or for 0",
+            )
         if population is not None:
             yield from _tracking(metric, population)
 
