@@ -19,11 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import norm
 
-from decoder.density import Density, repeats_of
+from decoder.density import Density
 from decoder.errors import DecodeError
 from decoder.inference import Correction, decide
 from decoder.noise import BitNoise
 from decoder.pipeline import bit_noise
+from decoder.slots import repeats_of
 from rappor_core.aggregate import Aggregate
 
 Floats = NDArray[np.float64]
