@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from decoder.diagnostics import balance_p_value
 from decoder.results import Diagnostics, Summary, join_group
@@ -90,7 +90,7 @@ def _sum(facts: Facts) -> str | None:
 
 def _cohorts(facts: Facts) -> str | None:
     z = facts.diagnostics.cohort_z
-    limit = float(norm.isf(COHORT_ALARM / max(len(z), 1)))
+    limit = -float(ndtri(COHORT_ALARM / max(len(z), 1)))
     odd = np.flatnonzero(np.nan_to_num(z) > limit)
     if not len(odd):
         return None

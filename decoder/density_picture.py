@@ -62,6 +62,7 @@ def _draw(
     colours = PolyCollection(outlines, cmap="viridis", norm=norm, linewidths=0,
                              antialiaseds=False)  # fmt: skip
     colours.set_array(one.shares[:-1])
+    colours.set_in_layout(False)  # inside the axes anyway, and slow to measure
     panel.add_collection(colours, autolim=False)
     faint = [[*outline, outline[0]]
              for outline, visible in zip(outlines, one.visible, strict=False)
@@ -70,6 +71,7 @@ def _draw(
         codes = [code for ring in faint for code in _ring_codes(len(ring))]
         shape = PathPatch(Path(np.concatenate(faint), codes), facecolor="none",
                           edgecolor="#ffffff55", linewidth=0, hatch="////")  # fmt: skip
+        shape.set_in_layout(False)
         panel.add_artist(shape)
     if points:
         panel.plot([p[1] for p in points], [p[0] for p in points], "r.", markersize=2)

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import rankdata
 
 from rappor_core.mechanism import PROBABILITY_SCALE
 from rappor_core.params import RapporParams
@@ -14,8 +13,7 @@ from rappor_core.params import RapporParams
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-_NEGLIGIBLE = 1e-14  # of the largest singular value
-_DIGITS = 8
+_DIGITS = 8  # of a score: what says the same must tie, whatever the order of its sums
 
 
 @dataclass(frozen=True)
@@ -43,8 +41,9 @@ def attack(
     score = _scores(params, reports, before, after)
     other = _pairwise(params, reports, before, moved)
     same = np.diag(score)
-    ranks = rankdata(np.concatenate([same, other]))[:crowd]
-    auc = (ranks.sum() - crowd * (crowd + 1) / 2) / crowd**2
+    others = np.sort(other)
+    below = sum(np.searchsorted(others, same, side).sum() for side in ("left", "right"))
+    auc = below / 2 / crowd**2  # of pairs in which the same place scores higher; ties half
     best = score >= score.max(axis=1, keepdims=True)
     relinked = float((np.diag(best) / best.sum(axis=1)).mean())
     return AttackResult(reports, crowd, float(auc), relinked)
@@ -100,27 +99,15 @@ def _log_binomial(counts: Integers, reports: int, p: float) -> Floats:
 
 
 def _scores(params: RapporParams, reports: int, first: Integers, second: Integers) -> Floats:
-    """Log likelihood ratio of every pair (n, n): one permanent response, or two.
-
-    Rounded, so that pairs of equal counts tie: which of them is the device is a guess.
-    """
-    if params.encoding == "symbol":
-        return _log_ratios(params, reports, first, second)
-    levels = np.arange(reports + 1)[:, None]
-    left, size, right = np.linalg.svd(_log_ratios(params, reports, levels, levels))
-    rank = int((size > _NEGLIGIBLE * size[0]).sum())  # counts 0 to r of a bit, but a smooth table
-    rows = (left[:, :rank] * size[:rank])[first].reshape(len(first), -1)
-    columns = right[:rank].T[second].reshape(len(second), -1)
-    return np.asarray(np.round(rows @ columns.T, _DIGITS))
-
-
-def _log_ratios(params: RapporParams, reports: int, first: Integers, second: Integers) -> Floats:
-    """The same for one part: the symbol (n, g), or one bit (n, 1)."""
+    """Log likelihood ratio of every pair (n, n): one permanent response, or two."""
     a, prior = _features(params, reports, first)
     b, _ = _features(params, reports, second)
-    alone = [np.log(np.maximum(x[:, 0] @ prior, 1e-300)) for x in (a, b)]
-    joint = (a[:, 0] * prior) @ b[:, 0].T
-    return np.asarray(np.log(np.maximum(joint, 1e-300)) - alone[0][:, None] - alone[1])
+    alone = [np.log(np.maximum(x @ prior, 1e-300)).sum(axis=1) for x in (a, b)]
+    total = -alone[0][:, None] - alone[1][None, :]
+    for part in range(a.shape[1]):
+        joint = (a[:, part] * prior) @ b[:, part].T
+        total += np.log(np.maximum(joint, 1e-300))
+    return np.asarray(np.round(total, _DIGITS))
 
 
 def _pairwise(params: RapporParams, reports: int, first: Integers, second: Integers) -> Floats:
@@ -130,4 +117,4 @@ def _pairwise(params: RapporParams, reports: int, first: Integers, second: Integ
     joint = np.einsum("nks,nks,s->nk", a, b, prior)
     apart = (a @ prior) * (b @ prior)
     logs = np.log(np.maximum(joint, 1e-300)) - np.log(np.maximum(apart, 1e-300))
-    return np.asarray(logs.sum(axis=1))
+    return np.asarray(np.round(logs.sum(axis=1), _DIGITS))
