@@ -10,7 +10,6 @@ import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from numpy.typing import NDArray
 
-from decoder.advice import percent
 from decoder.density import Density
 from decoder.density_words import grid_text, promise_text, visible_text, window_text
 from rappor_core.grid_codes import Point
@@ -50,7 +49,7 @@ def render_page(
         data=text,
         promise=promise_text(one),
         grid=grid_text(one),
-        level=percent(one.options.level),
+        level=f"{100 * one.options.level:g} %",
         notes=[*notes, *_notes(maps)],
     )
 

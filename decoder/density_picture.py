@@ -21,7 +21,7 @@ from decoder.density_words import NOT_APART, window_text
 from rappor_core.grid_codes import Point
 
 MOST_PANELS = 12
-DEPTH = 300  # the faintest colour is that much below the strongest
+DEPTH = 300  # the faintest colour is at most that much below the strongest
 _PANEL_INCHES = 3.6
 
 
@@ -38,7 +38,8 @@ def write_picture(maps: Sequence[Density], path: FilePath, points: Sequence[Poin
                     layout="constrained")  # fmt: skip
     FigureCanvasAgg(figure)
     top = max(float(one.shares[:-1].max()) for one in shown)
-    norm = LogNorm(vmin=top / DEPTH, vmax=top, clip=True)
+    bottom = min(float(one.shares[:-1].min()) for one in shown)
+    norm = LogNorm(vmin=max(top / DEPTH, min(bottom, top / 10)), vmax=top, clip=True)
     outlines = [[(lon, lat) for lat, lon in ring] for ring in shown[0].places.outlines()]
     axes = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True).ravel()
     for panel, one in zip(axes, shown, strict=False):
@@ -46,7 +47,7 @@ def write_picture(maps: Sequence[Density], path: FilePath, points: Sequence[Poin
     for panel in axes[len(shown) :]:
         panel.set_axis_off()
     bar = figure.colorbar(colours, ax=list(axes), shrink=0.7)
-    bar.set_label(f"share of devices in a cell (hatched: {NOT_APART})", fontsize=8)
+    bar.set_label(f"share of devices in a cell (hatched, without outline: {NOT_APART})", fontsize=8)
     bar.ax.yaxis.set_major_formatter(lambda share, _: percent(share))
     bar.ax.tick_params(labelsize=7, which="both")
     figure.savefig(path, metadata={"Software": None})
@@ -59,8 +60,8 @@ def _draw(
     norm: LogNorm,
     points: Sequence[Point],
 ) -> Any:
-    colours = PolyCollection(outlines, cmap="viridis", norm=norm, linewidths=0,
-                             antialiaseds=False)  # fmt: skip
+    colours = PolyCollection(outlines, cmap="viridis", norm=norm, antialiaseds=False,
+                             linewidths=one.visible[:-1] * 1.0, edgecolors="black")  # fmt: skip
     colours.set_array(one.shares[:-1])
     colours.set_in_layout(False)  # inside the axes anyway, and slow to measure
     panel.add_collection(colours, autolim=False)
