@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decoder.errors import DecodeError
-from decoder.field import Belief, Field, fit_field
+from decoder.field import Belief, fit_field
+from decoder.field_series import fit_windows
 from decoder.hierarchy import LevelEstimate, reconcile
 from decoder.options import DecodeOptions
 from decoder.pipeline import decode
@@ -138,11 +139,12 @@ def density_series(
     ordered = [in_order(aggregates) for aggregates in windows]
     places = places or slot_places(ordered[0])
     with one_thread():
-        whole = _whole(ordered, places, options)
-    for aggregates in ordered:
+        fields = _fields(ordered, places, options)
+    for aggregates, field in zip(ordered, fields, strict=True):
         with one_thread():
             decodings = _decode_levels(aggregates, places, options)
-            shares, belief = _map(aggregates, places, options, decodings, whole)
+            shares = _reconciled(decodings, places, options) if field is None else field[0]
+        belief = None if field is None else field[1]
         yield _assemble(aggregates, places, options, decodings[-1], shares, belief)
 
 
@@ -182,15 +184,21 @@ def _decode_levels(
     return found
 
 
-def _whole(
+def _fields(
     windows: Sequence[Sequence[Aggregate]], places: Places, options: DensityOptions
-) -> Field | None:
-    """The field of several windows together; None where there is no use for it."""
-    if options.method != "field" or len(windows) < 2:
-        return None
+) -> Sequence[tuple[Floats, Belief] | None]:
+    """Shares and belief of each window by method `field`; None for the other methods."""
+    if options.method != "field":
+        return [None] * len(windows)
+    readings = [slot_readings(levels, places, options.repeats) for levels in windows]
+    if len(windows) == 1:
+        alone = fit_field(readings[0], places.laplacian, options.belief)
+        return [(alone.shares, alone.belief)]
     merged = [_together(level) for level in zip(*windows, strict=True)]
     repeats = None if options.repeats is None else options.repeats * len(windows)
-    return fit_field(slot_readings(merged, places, repeats), places.laplacian, options.belief)
+    whole = fit_field(slot_readings(merged, places, repeats), places.laplacian, options.belief)
+    found = fit_windows(readings, places.laplacian, whole.belief, whole.shares)
+    return [(shares, whole.belief) for shares in found]
 
 
 def _together(windows: Sequence[Aggregate]) -> Aggregate:
@@ -201,23 +209,12 @@ def _together(windows: Sequence[Aggregate]) -> Aggregate:
         return max(windows, key=lambda one: one.num_reports)
 
 
-def _map(
-    aggregates: Sequence[Aggregate],
-    places: Places,
-    options: DensityOptions,
-    decodings: Sequence[Decoding],
-    whole: Field | None,
-) -> tuple[Floats, Belief | None]:
-    if options.method == "field":
-        readings = slot_readings(aggregates, places, options.repeats)
-        known = (options.belief, None) if whole is None else (whole.belief, whole.shares)
-        field = fit_field(readings, places.laplacian, *known)
-        return field.shares, field.belief
+def _reconciled(decodings: Sequence[Decoding], places: Places, options: DensityOptions) -> Floats:
     tables = [decoding.candidates for decoding in decodings]
     levels = [LevelEstimate(table.estimate, table.std_error) for table in tables]
     if options.method == "simplex":
-        return reconcile(levels[-1:], ())[0], None
-    return reconcile(levels, places.parents)[-1], None
+        return reconcile(levels[-1:], ())[0]
+    return reconcile(levels, places.parents)[-1]
 
 
 def _missing_levels(aggregates: Sequence[Aggregate]) -> tuple[str, ...]:

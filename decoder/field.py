@@ -77,12 +77,12 @@ def fit_field(
         first = _most_probable(flat, laplacian)
     else:
         belief = belief or _usual(laplacian)
-        structure = _structure(belief.graph, laplacian, size)
+        structure = structure_of(belief.graph, laplacian, size)
         if near is not None:
             first = _fit(flat, belief, structure, np.log(near))
         else:
             *_, first = _anneal(flat, belief, structure)
-    structure = _structure(first.belief.graph, laplacian, size)
+    structure = structure_of(first.belief.graph, laplacian, size)
     return _fit(_Question(readings, first.shares), first.belief, structure, first.log_shares)
 
 
@@ -117,7 +117,8 @@ def _usual(laplacian: Any | None) -> Belief:
     return Belief("alike" if laplacian is None else "neighbours", USUAL_STRENGTH)
 
 
-def _structure(graph: Graph, laplacian: Any | None, size: int) -> Any:
+def structure_of(graph: Graph, laplacian: Any | None, size: int) -> Any:
+    """The precision (n, n) of log shares at strength 1, sparse."""
     if graph == "alike" or laplacian is None:
         return sparse.eye_array(size, format="csr")
     alone = np.where(laplacian.diagonal() > 0, _ANCHOR, 1.0)
@@ -133,7 +134,7 @@ def _most_probable(question: _Question, laplacian: Any | None) -> Field:
     graphs: tuple[Graph, ...] = ("alike",) if laplacian is None else ("neighbours", "alike")
     best, to_beat = None, -np.inf
     for graph in graphs:
-        structure = _structure(graph, laplacian, question.size)
+        structure = structure_of(graph, laplacian, question.size)
         fits = list(_anneal(question, Belief(graph, STRENGTHS[-1]), structure))
         for walk in (fits[_MIDDLE:], fits[_MIDDLE - 1 :: -1]):
             worse = 0
@@ -180,7 +181,7 @@ def _fit(question: _Question, belief: Belief, structure: Any, start: Floats) -> 
         return value + 0.5 * float(centred @ pull), slope
 
     for _ in range(_ROUNDS):
-        metric = _factor(precision + sparse.diags_array(softmax(start) ** 2 * information)).solve
+        metric = factor(precision + sparse.diags_array(softmax(start) ** 2 * information)).solve
         start, loss, steps = descend(objective, start, metric, _SETTLED, _STEPS)
         if steps < _STEPS:
             break
@@ -192,7 +193,7 @@ def _fit(question: _Question, belief: Belief, structure: Any, start: Floats) -> 
     return Field(softmax(start), start - start.mean(), belief, loss)
 
 
-def _factor(matrix: Any) -> Any:
+def factor(matrix: Any) -> Any:
     """Factors of a matrix that is sparse, symmetric and positive definite."""
     return splu(matrix.tocsc(), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0,
                 options={"SymmetricMode": True})  # fmt: skip
@@ -210,7 +211,7 @@ def _evidence(
     if -fit.loss < to_beat:
         return -np.inf
     prior, x = fit.belief.strength * structure, fit.shares
-    height = 0.5 * float(np.log(_factor(prior).U.diagonal()).sum()) - fit.loss
+    height = 0.5 * float(np.log(factor(prior).U.diagonal()).sum()) - fit.loss
     _, slope = question.misfit(x)
     mean = information @ x
     expected = information - mean[:, None]
