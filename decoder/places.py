@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -112,12 +114,18 @@ def location_of(aggregate: Aggregate) -> tuple[Metric, Location]:
             f"the aggregate of {aggregate.metric!r} does not carry its definition; "
             "fetch it from a collector that knows the metric"
         )
-    metric = Metric.from_dict(aggregate.definition)
+    metric = _defined(json.dumps(aggregate.definition, sort_keys=True))
     if metric.location is None:
         raise DecodeError(
             f"metric {metric.name!r} is of kind {metric.kind!r}; densities are for kind 'location'"
         )
     return metric, metric.location
+
+
+@lru_cache(maxsize=256)
+def _defined(definition: str) -> Metric:
+    """Many windows carry the same definition, and checking one takes a millisecond."""
+    return Metric.from_dict(json.loads(definition))
 
 
 def places_of(locations: Sequence[Location]) -> Places:
