@@ -24,8 +24,8 @@ from decoder.gls import (
     Solver,
     balance,
     candidate_solver,
+    centred_columns,
     centred_sums,
-    dense_columns,
     left_out_scores,
     null_variance,
     row_solver,
@@ -33,7 +33,7 @@ from decoder.gls import (
 from decoder.mixture import SharePrior
 from decoder.noise import RandomString
 from decoder.progress import Progress, silent
-from decoder.sites import Scores, Sites, refit_prior
+from decoder.sites import LEAST_PRECISION, Scores, Sites, refit_prior
 
 Floats = NDArray[np.float64]
 
@@ -168,7 +168,7 @@ def _next(question: Question, now: _Round, iteration: int) -> _Round:
 def _solve(question: Question, noise: Floats, sites: Sites, missing: float) -> Balance:
     """One solve with the present sites, and tau settled from its last value."""
     solver = _solver(question, noise, sites)
-    return balance(solver, missing, 2 if isinstance(solver, RowSolver) else 4)
+    return balance(solver, question.random, missing, 2 if isinstance(solver, RowSolver) else 4)
 
 
 def _solver(question: Question, noise: Floats, sites: Sites) -> Solver:
@@ -199,18 +199,50 @@ def _left_out(question: Question, now: _Round) -> Floats:
     A site takes its candidate's own score out of the residual, from which the variance of
     unlisted strings and of every score is read: left in, it would sharpen its own evidence.
     """
-    random, solution, sites = question.random, now.fitted.solution, now.sites
+    solution, sites = now.fitted.solution, now.sites
     z, active = now.scores.z.copy(), np.flatnonzero(sites.active)
-    worth = z[active] > WORTH_LEAVING_OUT
-    members = active[worth]
-    columns = dense_columns(question.positions[members], random.num_bits) - random.mean
-    sums = np.einsum("nb,n->b", columns, solution.residual.ravel())
-    shares = sites.mean[members] + sites.variance[members] * sums
-    left = 1 - sites.variance[members] * solution.information[worth]
-    directions = solution.weigh(columns) / left
-    scores = left_out_scores(solution.residual, columns, directions, shares, random)
+    members = active[z[active] > WORTH_LEAVING_OUT]
+    columns = centred_columns(question.positions[members], question.random)
+    variance = sites.variance[members]
+    shares = sites.mean[members] + variance * (columns.T @ solution.residual.ravel())
+    directions = _answers(question, now, members, columns)
+    directions /= 1 - variance * np.einsum("nb,nb->b", columns, directions)
+    scores = left_out_scores(solution.residual, columns, directions, shares, question.random)
     z[members] = scores * now.fitted.slack
     return z
+
+
+def _answers(question: Question, now: _Round, members: NDArray[np.intp], columns: Floats) -> Floats:
+    """How the residual answers to what each member (B,) leaves behind: V^-1 z_i, (n, B).
+
+    The mean of a posterior follows its cavity's by the ratio of the variances, and the site with
+    it, but where the site's precision was cut off from below: a share that may be 0 or large
+    follows by more. V here has the variances of the posteriors for the others of those.
+    """
+    solution, direct = now.fitted.solution, now.fitted.solution.weigh(columns)
+    loose, kept, extra = _cut_off(now)
+    own = centred_columns(question.positions[loose], question.random)
+    variance = now.sites.variance[loose]
+    spread = solution.weigh(own) * variance
+    joint = (own.T @ spread) * variance[:, None]
+    joint[np.diag_indices_from(joint)] = kept**2 / extra
+    response = np.linalg.inv(joint)
+    weights = response @ (spread.T @ columns)
+    mine = np.flatnonzero(np.isin(members, loose))
+    at = np.searchsorted(loose, members[mine])
+    weights[:, mine] -= response[:, at] * (weights[at, mine] / response[at, at])
+    return np.asarray(direct - spread @ weights)
+
+
+def _cut_off(now: _Round) -> tuple[NDArray[np.intp], Floats, Floats]:
+    """Who has a posterior wider than its site allows; the variance with the site, and the rest."""
+    active = np.flatnonzero(now.sites.active)
+    near = Scores(now.scores.estimates[active], now.scores.std_errors[active])
+    cavity, site = near.std_errors**2 / now.fitted.excess, now.sites.variance[active]
+    kept = cavity * site / (cavity + site)
+    extra = now.prior.posterior(*near).variance / now.fitted.excess - kept
+    loose = extra > LEAST_PRECISION * kept
+    return active[loose], kept[loose], extra[loose]
 
 
 def _refitted(
@@ -221,10 +253,9 @@ def _refitted(
     Where rows are few and much of them is fitted, the others' sites depend on each candidate.
     """
     estimates, errors, z = now.scores.estimates.copy(), now.scores.std_errors.copy(), z.copy()
-    a, num_bits = question.random.mean, question.random.num_bits
     worth = np.flatnonzero(z > WORTH_LEAVING_OUT)
     for done, i in enumerate(worth, start=1):
-        column = dense_columns(question.positions[[i]], num_bits) - a
+        column = centred_columns(question.positions[[i]], question.random)
         fitted, known = _without(question, now, i)
         residual = fitted.solution.residual
         deviation = np.sqrt(null_variance(residual, question.random))

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decoder.errors import DecodeError
-from decoder.field import Belief, fit_field
+from decoder.field import Belief, Field, fit_field
 from decoder.field_series import fit_windows
 from decoder.hierarchy import LevelEstimate, reconcile
 from decoder.options import DecodeOptions
@@ -140,12 +140,11 @@ def density_series(
     places = places or slot_places(ordered[0])
     with one_thread():
         fields = _fields(ordered, places, options)
-    for aggregates, field in zip(ordered, fields, strict=True):
+    for index, aggregates in enumerate(ordered):
         with one_thread():
             decodings = _decode_levels(aggregates, places, options)
-            shares = _reconciled(decodings, places, options) if field is None else field[0]
-        belief = None if field is None else field[1]
-        yield _assemble(aggregates, places, options, decodings[-1], shares, belief)
+            shares, field = fields[index] if fields else (_reconciled(decodings, places), None)
+        yield _assemble(aggregates, places, options, decodings[-1], shares, field)
 
 
 def map_shares(
@@ -186,19 +185,19 @@ def _decode_levels(
 
 def _fields(
     windows: Sequence[Sequence[Aggregate]], places: Places, options: DensityOptions
-) -> Sequence[tuple[Floats, Belief] | None]:
-    """Shares and belief of each window by method `field`; None for the other methods."""
+) -> Sequence[tuple[Floats, Field]]:
+    """By method `field`: shares of each window, and the field that says what was believed."""
     if options.method != "field":
-        return [None] * len(windows)
+        return []
     readings = [slot_readings(levels, places, options.repeats) for levels in windows]
     if len(windows) == 1:
         alone = fit_field(readings[0], places.laplacian, options.belief)
-        return [(alone.shares, alone.belief)]
+        return [(alone.shares, alone)]
     merged = [_together(level) for level in zip(*windows, strict=True)]
     repeats = None if options.repeats is None else options.repeats * len(windows)
     whole = fit_field(slot_readings(merged, places, repeats), places.laplacian, options.belief)
     found = fit_windows(readings, places.laplacian, whole.belief, whole.shares)
-    return [(shares, whole.belief) for shares in found]
+    return [(shares, whole) for shares in found]
 
 
 def _together(windows: Sequence[Aggregate]) -> Aggregate:
@@ -209,12 +208,11 @@ def _together(windows: Sequence[Aggregate]) -> Aggregate:
         return max(windows, key=lambda one: one.num_reports)
 
 
-def _reconciled(decodings: Sequence[Decoding], places: Places, options: DensityOptions) -> Floats:
+def _reconciled(decodings: Sequence[Decoding], places: Places) -> Floats:
+    """By the other methods: of the finest level alone, or of all of them."""
     tables = [decoding.candidates for decoding in decodings]
     levels = [LevelEstimate(table.estimate, table.std_error) for table in tables]
-    if options.method == "simplex":
-        return reconcile(levels[-1:], ())[0]
-    return reconcile(levels, places.parents)[-1]
+    return reconcile(levels, places.parents if len(levels) > 1 else ())[-1]
 
 
 def _missing_levels(aggregates: Sequence[Aggregate]) -> tuple[str, ...]:
@@ -239,9 +237,10 @@ def _assemble(
     options: DensityOptions,
     decoding: Decoding,
     shares: Floats,
-    belief: Belief | None,
+    field: Field | None,
 ) -> Density:
     finest, table = aggregates[-1], decoding.candidates
+    doubts = field.doubts if field else ()
     return Density(
         metric=location_of(finest)[0],
         first_day=finest.first_day,
@@ -257,6 +256,6 @@ def _assemble(
         floor=decoding.summary.visible_share,
         repetition=decoding.summary.repetition,
         options=options,
-        belief=belief,
-        warnings=(*_missing_levels(aggregates), *decoding.warnings),
+        belief=field.belief if field else None,
+        warnings=(*_missing_levels(aggregates), *doubts, *decoding.warnings),
     )

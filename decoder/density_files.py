@@ -16,13 +16,12 @@ from pyarrow import parquet
 from decoder.density import Density
 from decoder.density_words import NOT_APART
 from decoder.errors import DecodeError
+from decoder.geojson import DECIMALS, geometry
 from decoder.places import Places
-from rappor_core.grid import Grid
 
 Floats = NDArray[np.float64]
 
 UNLISTED = "unlisted"
-_PLACES = 6  # decimals of a degree: a tenth of a metre
 
 
 def write_density_files(
@@ -66,15 +65,12 @@ def density_geojson(maps: Sequence[Density]) -> Iterator[str]:
     `other` has no place, and is in the tables only.
     """
     grid, cells = maps[0].places.grid, maps[0].cells[:-1]
-    outlines = [json.dumps(_ring(grid, cell), separators=(",", ":")) for cell in cells]
+    shapes = [json.dumps(geometry(grid.outline(cell)), separators=(",", ":")) for cell in cells]
     comma = ""
     yield '{"type":"FeatureCollection","features":['
     for one in maps:
-        for properties, outline in zip(_properties(one), outlines, strict=True):
-            yield (
-                f'{comma}\n{{"type":"Feature","geometry":{{"type":"Polygon","coordinates":'
-                f'[{outline}]}},"properties":{properties}}}'
-            )
+        for properties, shape in zip(_properties(one), shapes, strict=True):
+            yield f'{comma}\n{{"type":"Feature","geometry":{shape},"properties":{properties}}}'
             comma = ","
     yield "\n]}\n"
 
@@ -153,13 +149,7 @@ def _cell_columns(places: Places) -> dict[str, Any]:
     if not places.pairs:
         known[:-1] = [places.grid.centre(cell) for cell in names[:-1]]
     latitudes, longitudes = (
-        pa.array([None if x is None else round(x, _PLACES) for x in axis], pa.float64())
+        pa.array([None if x is None else round(x, DECIMALS) for x in axis], pa.float64())
         for axis in zip(*known, strict=True)
     )
     return {"cell": pa.array(names), "latitude": latitudes, "longitude": longitudes}
-
-
-def _ring(grid: Grid, cell: str) -> list[list[float]]:
-    """The outline as GeoJSON wants it: longitude first, counter-clockwise, closed."""
-    corners = [[round(lon, _PLACES), round(lat, _PLACES)] for lat, lon in grid.outline(cell)]
-    return [*corners, corners[0]]

@@ -21,20 +21,20 @@ class VarianceParts(NamedTuple):
     noise: float
 
 
-def cohort_residuals(residual: Floats, covariance: Floats, scale: float) -> Floats:
+def cohort_residuals(residual: Floats, covariance: Floats, scale: float, freedom: int) -> Floats:
     """Size of each cohort's residual as a standard normal score, (m,).
 
     residual: y - fitted, (m, k).  covariance: of y, (m, k, k).  scale: by how much the fit and
-    kappa change the variance; 0 where the fit leaves nothing over (then NaN). The quadratic form
-    is about chi-squared with k degrees of freedom; made normal by Wilson and Hilferty (1931).
+    kappa change the variance; 0 where the fit leaves nothing over (then NaN).  freedom: k, or
+    k - 1 where the entries have a known sum. The quadratic form is about chi-squared with so many
+    degrees; made normal by Wilson and Hilferty (1931).
     """
     if scale <= 0:
         return np.full(len(residual), np.nan)
     solved = np.linalg.solve(covariance, residual[:, :, None])[:, :, 0]
     size = (residual * solved).sum(axis=1) / scale
-    k = residual.shape[1]
-    spread = 2 / (9 * k)
-    return np.asarray(((size / k) ** (1 / 3) - (1 - spread)) / np.sqrt(spread))
+    spread = 2 / (9 * freedom)
+    return np.asarray(((size / freedom) ** (1 / 3) - (1 - spread)) / np.sqrt(spread))
 
 
 def variance_parts(centred: Floats, fitted: Floats, covariance: Floats) -> VarianceParts:
@@ -43,6 +43,8 @@ def variance_parts(centred: Floats, fitted: Floats, covariance: Floats) -> Varia
     centred: y - a, (m, k).  fitted: the same of the fit.  covariance: of the noise, (m, k, k).
     """
     total = float((centred**2).sum())
+    if total == 0:
+        return VarianceParts(0.0, 0.0, 1.0)
     noise = min(float(np.trace(covariance, axis1=1, axis2=2).sum()) / total, 1.0)
     explained = min(float((fitted**2).sum()) / total, 1.0 - noise)
     return VarianceParts(explained, 1.0 - noise - explained, noise)

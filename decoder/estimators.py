@@ -17,8 +17,8 @@ from decoder.cavity import Question, fit_cavity
 from decoder.direct import DirectFit, fit_direct
 from decoder.gls import (
     Refit,
+    centred_columns,
     centred_sums,
-    dense_columns,
     left_out_scores,
     missing_error,
     null_variance,
@@ -35,7 +35,7 @@ from decoder.sites import Scores, refit_prior
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
-_PRIOR_ROUNDS = 3  # of expectation maximisation, where the fit itself has no prior
+_PRIOR_STEPS = 80  # of expectation maximisation, from finished scores
 _SELECTIONS = 10  # rounds of the LASSO, while its penalty falls
 _SELECTION = "rounds of the LASSO"
 _SETTLED = 0.05  # of a row's variance: a smaller change of the unlisted does not matter
@@ -65,7 +65,7 @@ class Observed:
 
     def noise_of(self, shares: Floats) -> Floats:
         """Covariance of each cohort when the candidates hold `shares` (M,): (m, k, k)."""
-        return self.noise.covariance(self.positions, shares)
+        return self.noise.invertible(self.positions, shares)
 
 
 @dataclass(frozen=True)
@@ -78,6 +78,7 @@ class Estimate:
     freedom: of the t distribution of the scores; unfitted: part of the rows' freedom
     that the fit left over, in [0, 1].
     tail: null distribution of the scores beyond their variance.
+    method: `cavity`, `lasso` or `direct`.
     """
 
     shares: Floats
@@ -100,6 +101,7 @@ class Estimate:
     converged: bool = True
     full: bool = True
     penalty: float | None = None
+    method: str = "cavity"
 
 
 def by_cavity(
@@ -166,6 +168,7 @@ def by_lasso(
         excess=fitted.balance.excess,
         freedom=freedom,
         penalty=chosen.penalty,
+        method="lasso",
     )
 
 
@@ -184,7 +187,7 @@ def _select(observed: Observed, alpha: float, progress: Progress) -> tuple[Lasso
         chosen = fit_lasso(observed.centred, observed.positions, weights, random, penalty)
         shares[:] = 0.0
         shares[chosen.selected] = chosen.shares
-        columns = dense_columns(observed.positions[chosen.selected], random.num_bits) - random.mean
+        columns = centred_columns(observed.positions[chosen.selected], random)
         fitted = refit(observed.noise_of(shares), observed.centred, columns, random)
         last, missing = missing, min(missing, fitted.balance.missing)
         if last - missing <= _SETTLED * float(1 / weights.max()) / random.variance:
@@ -222,7 +225,8 @@ def _direct_estimate(fit: DirectFit, fitted: Floats) -> Estimate:
         prior = _prior_of(scores, np.zeros(len(fit.z), dtype=bool), fit.z)
         shrunken, _, local_fdr = prior.posterior(*scores, fit.z)
     unfitted = 1 - 1 / len(fitted)
-    return Estimate(*scores, fit.z, fit.low, fit.high, shrunken, local_fdr, prior, fitted, unfitted)
+    columns = *scores, fit.z, fit.low, fit.high, shrunken, local_fdr
+    return Estimate(*columns, prior, fitted, unfitted, method="direct")
 
 
 def _evidence(z: Floats) -> Floats:
@@ -250,10 +254,10 @@ def _prior_of(
     scores: Scores, active: Flags, null_z: Floats, prior: SharePrior | None = None
 ) -> SharePrior:
     """A prior learnt from finished scores and their null deviates, (M,), or `prior` improved."""
-    prior = refit_prior(prior, scores, active, may_rebuild=prior is None, null_z=null_z)
-    for _ in range(_PRIOR_ROUNDS):
-        prior = refit_prior(prior, scores, active, may_rebuild=False, null_z=null_z)
-    return prior
+    may_rebuild = prior is None
+    return refit_prior(
+        prior, scores, active, may_rebuild=may_rebuild, null_z=null_z, steps=_PRIOR_STEPS
+    )
 
 
 def _described(

@@ -17,7 +17,8 @@ from scipy.sparse import diags_array
 
 from decoder.descent import column_products, descend_columns
 from decoder.errors import ConvergenceError
-from decoder.field import Belief, factor, structure_of
+from decoder.field import Belief, structure_of
+from decoder.laplace import factor
 from decoder.readings import Reading
 
 Floats = NDArray[np.float64]

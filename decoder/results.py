@@ -91,6 +91,7 @@ class Summary:
 class Diagnostics:
     """What tells whether the model fits.
 
+    method: of the estimates, `cavity`, `lasso` or `direct` (one bit a value).
     cohort_z: (m,), standardised size of each cohort's residual, NaN for an empty one; about
     normal when the cohort follows the model.  unlisted_squared: tau, the sum of squared shares of
     values that are not on the list, and its standard error.  excess: kappa, 1 when the variance is
@@ -99,6 +100,7 @@ class Diagnostics:
     penalty: of the LASSO, None otherwise.
     """
 
+    method: str
     cohort_z: Floats
     unlisted_squared: float
     unlisted_error: float
@@ -170,3 +172,8 @@ def join_group(members: Sequence[str], most: int = 5) -> str:
     if len(members) <= most:
         return " | ".join(members)
     return " | ".join(members[:most]) + f" | ... ({len(members)} values)"
+
+
+def short(value: str, most: int = 80) -> str:
+    """A value for people: a long one is cut, and says so."""
+    return value if len(value) <= most else value[: most - 1] + "\N{HORIZONTAL ELLIPSIS}"

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from decoder.errors import DecodeError
 from decoder.options import repetition
+from decoder.periods import last_days
 from decoder.places import Places, location_of, places_of
 from decoder.readings import Reading, read_aggregate
 from rappor_core.aggregate import Aggregate
@@ -38,13 +39,15 @@ def slot_places(aggregates: Sequence[Aggregate]) -> Places:
 def repeats_of(aggregate: Aggregate, repeats: float | None) -> float:
     """rho = sum r^2 / sum r over devices: as told, or the most that the definition allows.
 
-    In mode `window` a device reports once in `window` periods.
+    A report is dated by the last day of its period, so there is at most one for each such day in
+    the window; in mode `window` one in `window` of them.
     """
-    most = repetition(aggregate, repeats)
-    location = location_of(aggregate)[1]
-    if repeats is None and location.mode == "window":
-        return float(-(-most // location.window))
-    return most
+    if repeats is not None or aggregate.first_day is None or aggregate.last_day is None:
+        return repetition(aggregate, repeats)
+    metric, location = location_of(aggregate)
+    ends = last_days(metric.period, aggregate.first_day, aggregate.last_day)
+    most = -(-ends // max(location.window, 1))
+    return float(max(1, min(most, metric.max_reports or most)))
 
 
 def slot_readings(
