@@ -24,6 +24,7 @@ from decoder.pipeline import decode
 from decoder.places import Places, location_of, places_of
 from decoder.readings import Reading, read_aggregate
 from decoder.results import Decoding
+from decoder.simplex import project_simplex
 from decoder.threads import one_thread
 from rappor_core.aggregate import Aggregate
 from rappor_core.errors import AggregateError
@@ -40,7 +41,7 @@ MOST_WORK = 1e9  # multiplications of one step of a fit of all cells: some tenth
 class DensityOptions:
     """Choices of a map.
 
-    method: `field` (smooth where the data are), `hierarchy` (families of cells, pruned) or
+    method: `field` (smooth where the data are), `hierarchy` (families of cells) or
     `simplex` (the nearest positive shares).  belief: of the field, None to choose it by the data.
     level: of the intervals.  alpha: false share among the cells called visible.
     repeats: as in DecodeOptions; None: what the definition allows.
@@ -248,7 +249,7 @@ def _map(
     tables = [decoding.candidates for decoding in decodings]
     levels = [LevelEstimate(table.estimate, table.std_error) for table in tables]
     if options.method == "simplex":
-        return reconcile(levels[-1:], ())[0], None
+        return project_simplex(levels[-1].shares), None
     return reconcile(levels, places.parents)[-1], None
 
 
