@@ -20,6 +20,7 @@ from decoder.errors import DecodeError
 from decoder.field import Belief, Field, fit_field
 from decoder.hierarchy import LevelEstimate, reconcile
 from decoder.options import DecodeOptions, repetition
+from decoder.periods import last_days
 from decoder.pipeline import decode
 from decoder.places import Places, location_of, places_of
 from decoder.readings import Reading, read_aggregate
@@ -127,8 +128,8 @@ def density_series(
     for aggregates in ordered:
         with one_thread():
             decodings = _decode_levels(aggregates, places, options)
-            shares, belief = _map(aggregates, places, options, decodings, whole)
-        yield _assemble(aggregates, places, options, decodings[-1], shares, belief)
+            shares, field = _map(aggregates, places, options, decodings, whole)
+        yield _assemble(aggregates, places, options, decodings[-1], shares, field)
 
 
 def map_shares(
@@ -174,13 +175,15 @@ def slot_places(aggregates: Sequence[Aggregate]) -> Places:
 def repeats_of(aggregate: Aggregate, repeats: float | None) -> float:
     """rho = sum r^2 / sum r over devices: as told, or the most that the definition allows.
 
-    In mode `window` a device reports once in `window` periods.
+    A report is dated by the last day of its period, so there is at most one for each such day in
+    the window; in mode `window` one in `window` of them.
     """
-    most = repetition(aggregate, repeats)
-    location = location_of(aggregate)[1]
-    if repeats is None and location.mode == "window":
-        return float(-(-most // location.window))
-    return most
+    if repeats is not None or aggregate.first_day is None or aggregate.last_day is None:
+        return repetition(aggregate, repeats)
+    metric, location = location_of(aggregate)
+    ends = last_days(metric.period, aggregate.first_day, aggregate.last_day)
+    most = -(-ends // max(location.window, 1))
+    return float(max(1, min(most, metric.max_reports or most)))
 
 
 def slot_readings(
@@ -238,12 +241,13 @@ def _map(
     options: DensityOptions,
     decodings: Sequence[Decoding],
     whole: Field | None,
-) -> tuple[Floats, Belief | None]:
+) -> tuple[Floats, Field | None]:
+    """The map, and the field that says what was believed of it."""
     if options.method == "field":
         readings = slot_readings(aggregates, places, options.repeats)
         known = (options.belief, None) if whole is None else (whole.belief, whole.shares)
         field = fit_field(readings, places.laplacian, *known)
-        return field.shares, field.belief
+        return field.shares, whole or field
     tables = [decoding.candidates for decoding in decodings]
     levels = [LevelEstimate(table.estimate, table.std_error) for table in tables]
     if options.method == "simplex":
@@ -273,9 +277,10 @@ def _assemble(
     options: DensityOptions,
     decoding: Decoding,
     shares: Floats,
-    belief: Belief | None,
+    field: Field | None,
 ) -> Density:
     finest, table = aggregates[-1], decoding.candidates
+    doubts = field.doubts if field else ()
     return Density(
         metric=location_of(finest)[0],
         first_day=finest.first_day,
@@ -291,6 +296,6 @@ def _assemble(
         floor=decoding.summary.visible_share,
         repetition=decoding.summary.repetition,
         options=options,
-        belief=belief,
-        warnings=(*_missing_levels(aggregates), *decoding.warnings),
+        belief=field.belief if field else None,
+        warnings=(*_missing_levels(aggregates), *doubts, *decoding.warnings),
     )

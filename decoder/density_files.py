@@ -15,12 +15,11 @@ from pyarrow import parquet
 
 from decoder.density import Density
 from decoder.errors import DecodeError
-from rappor_core.grid import Grid
+from decoder.geojson import DECIMALS, geometry
 
 Floats = NDArray[np.float64]
 
 NOT_APART = "not distinguishable from zero"
-_PLACES = 6  # decimals of a degree: a tenth of a metre
 
 
 def write_density_files(maps: Sequence[Density], folder: Path) -> tuple[Path, ...]:
@@ -56,15 +55,12 @@ def density_geojson(maps: Sequence[Density]) -> Iterator[str]:
     `other` has no place, and is in the tables only.
     """
     grid, cells = maps[0].places.grid, maps[0].cells[:-1]
-    outlines = [json.dumps(_ring(grid, cell), separators=(",", ":")) for cell in cells]
+    shapes = [json.dumps(geometry(grid.outline(cell)), separators=(",", ":")) for cell in cells]
     comma = ""
     yield '{"type":"FeatureCollection","features":['
     for one in maps:
-        for properties, outline in zip(_properties(one), outlines, strict=True):
-            yield (
-                f'{comma}\n{{"type":"Feature","geometry":{{"type":"Polygon","coordinates":'
-                f'[{outline}]}},"properties":{properties}}}'
-            )
+        for properties, shape in zip(_properties(one), shapes, strict=True):
+            yield f'{comma}\n{{"type":"Feature","geometry":{shape},"properties":{properties}}}'
             comma = ","
     yield "\n]}\n"
 
@@ -138,12 +134,6 @@ def _centres(one: Density) -> tuple[Any, Any]:
     if not is_of_pairs(one):
         known[:-1] = [one.places.grid.centre(cell) for cell in one.cells[:-1]]
     return tuple(
-        pa.array([None if x is None else round(x, _PLACES) for x in axis], pa.float64())
+        pa.array([None if x is None else round(x, DECIMALS) for x in axis], pa.float64())
         for axis in zip(*known, strict=True)
     )
-
-
-def _ring(grid: Grid, cell: str) -> list[list[float]]:
-    """The outline as GeoJSON wants it: longitude first, counter-clockwise, closed."""
-    corners = [[round(lon, _PLACES), round(lat, _PLACES)] for lat, lon in grid.outline(cell)]
-    return [*corners, corners[0]]

@@ -29,9 +29,12 @@ class AttackResult:
 
 
 def attack(
-    params: RapporParams, reports: int, crowd: int, rng: np.random.Generator
+    params: RapporParams, reports: int, crowd: int, rng: np.random.Generator, groups: int = 1
 ) -> AttackResult:
-    """Draw two series of every device, of the same value and of another one, and attack both."""
+    """Draw two series of every device, of the same value and of another one, and attack both.
+
+    groups: into which the crowd falls by what its reports show for certain: level, and turn.
+    """
     values = rng.integers(params.num_bits, size=(2, crowd))
     permanent = [_permanent(row, params, rng) for row in values]
     before = _counts(permanent[0], reports, params, rng)
@@ -39,9 +42,12 @@ def attack(
     moved = _counts(permanent[1], reports, params, rng)
     score = _scores(params, reports, before, after)
     other = _pairwise(params, reports, before, moved)
-    same = np.diag(score)
+    same = np.diag(score).copy()
     ranks = rankdata(np.concatenate([same, other]))[:crowd]
     auc = (ranks.sum() - crowd * (crowd + 1) / 2) / crowd**2
+    if groups > 1:
+        group = rng.integers(groups, size=crowd)
+        score[group[:, None] != group] = -np.inf
     best = score >= score.max(axis=1, keepdims=True)
     relinked = float((np.diag(best) / best.sum(axis=1)).mean())
     return AttackResult(reports, crowd, float(auc), relinked)

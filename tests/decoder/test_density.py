@@ -147,8 +147,32 @@ def test_windows_repeat_less_often() -> None:
     keys = 'mode = "window"\nwindow = 10\nmax_reports = 9\nepsilon = 1.0\nencoding = "one_hot"\n'
     metric = parts(keys)[0]
     aggregate = drawn(metric, 1_000, np.random.default_rng(0), last_day=DAY + timedelta(days=29))
-    assert repeats_of(aggregate, None) == 1  # at most nine reports, one in ten periods
+    assert repeats_of(aggregate, None) == 3  # one in ten periods
+    metric = metric.replace(max_reports=2)
+    aggregate = replace(aggregate, definition=metric.to_dict())
+    assert repeats_of(aggregate, None) == 2  # for life
     assert repeats_of(aggregate, 2.5) == 2.5
+
+
+@pytest.mark.parametrize(
+    ("period", "first", "last", "most"),
+    [
+        ("month", date(2026, 11, 1), date(2026, 11, 30), 1),
+        ("month", date(2026, 9, 30), date(2026, 11, 30), 3),
+        ("month", date(2026, 11, 1), date(2026, 11, 29), 1),
+        ("week", date(2026, 11, 2), date(2026, 11, 29), 4),
+        ("week", date(2026, 11, 1), date(2026, 11, 29), 5),
+        ("day", date(2026, 11, 1), date(2026, 11, 30), 30),
+    ],
+)
+def test_a_window_holds_a_report_for_each_last_day_of_a_period(
+    period: str, first: date, last: date, most: int
+) -> None:
+    """A map by month of a report a month has one of each device: its errors are those of one."""
+    metric = parts(f'period = "{period}"\n' + BOTH + ONE_HOT)[0]
+    aggregate = drawn(metric, 1_000, np.random.default_rng(0), first_day=first, last_day=last)
+    assert repeats_of(aggregate, None) == most
+    assert density([aggregate], DensityOptions("simplex")).repetition == most
 
 
 def two_windows(
