@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from decoder.diagnostics import balance_p_value
 from decoder.results import Diagnostics, Summary, join_group, short
@@ -66,7 +66,7 @@ def why_nothing(summary: Summary) -> str:
 
 def odd_cohorts(cohort_z: Floats) -> NDArray[np.intp]:
     """Cohorts whose residual is larger than noise; about any of them, a false alarm in 1,000."""
-    limit = float(norm.isf(COHORT_ALARM / max(len(cohort_z), 1)))
+    limit = -float(ndtri(COHORT_ALARM / max(len(cohort_z), 1)))
     return np.flatnonzero(np.nan_to_num(cohort_z) > limit)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from decoder.advice import Facts, plain_warnings, why_nothing
 from decoder.candidates import Candidates
@@ -177,4 +177,4 @@ def _visible(estimate: Estimate, decision: Decision, options: DecodeOptions) -> 
     if options.correction not in ("bonferroni", "fdr-eb"):
         threshold = max(decision.cutoff, threshold)
     null_errors = estimate.std_errors
-    return visible_share(float(norm.isf(min(threshold, 0.5))), null_errors)
+    return visible_share(-float(ndtri(min(threshold, 0.5))), null_errors)

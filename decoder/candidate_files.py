@@ -7,6 +7,8 @@ import gzip
 import io
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import chain
+from operator import methodcaller
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -57,8 +59,9 @@ def _not_utf16(file: io.BufferedReader) -> BinaryIO:
 
 def _lines(path: Path) -> Iterator[bytes]:
     with _opened(path) as file:
-        for number, line in enumerate(file):
-            yield (line.removeprefix(_BOM) if number == 0 else line).rstrip(b"\r\n")
+        first = file.readline().removeprefix(_BOM)
+        lines = chain([first] if first else [], file)
+        yield from map(methodcaller("rstrip", b"\r\n"), lines)
 
 
 def _csv_column(path: Path, column: str | None) -> Iterator[str]:

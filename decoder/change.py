@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import norm
+from scipy.special import ndtr, ndtri
 
 from decoder.density import Density
 from decoder.errors import DecodeError
@@ -70,9 +70,9 @@ def change(
     scale = np.sqrt(parts.variance(share) / parts.variance(1.0))
     std_error = scale * np.hypot(before[0].std_error, after[0].std_error)
     difference = after[0].estimate - before[0].estimate
-    p = 2 * norm.sf(np.abs(difference / std_error))
+    p = 2 * ndtr(-np.abs(difference / std_error))
     decision = decide(p, np.zeros(len(p)), correction, after[0].options.alpha, 1.0)
-    half = float(norm.isf((1 - after[0].options.level) / 2)) * std_error
+    half = -float(ndtri((1 - after[0].options.level) / 2)) * std_error
     return Change(before[0].cells, difference, std_error, difference - half, difference + half,
                   p, decision.detected, share)  # fmt: skip
 

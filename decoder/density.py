@@ -128,8 +128,8 @@ def density_series(
     for aggregates in ordered:
         with one_thread():
             decodings = _decode_levels(aggregates, places, options)
-            shares, belief = _map(aggregates, places, options, decodings, whole)
-        yield _assemble(aggregates, places, options, decodings[-1], shares, belief)
+            shares, field = _map(aggregates, places, options, decodings, whole)
+        yield _assemble(aggregates, places, options, decodings[-1], shares, field)
 
 
 def map_shares(
@@ -241,12 +241,13 @@ def _map(
     options: DensityOptions,
     decodings: Sequence[Decoding],
     whole: Field | None,
-) -> tuple[Floats, Belief | None]:
+) -> tuple[Floats, Field | None]:
+    """The map, and the field that says what was believed of it."""
     if options.method == "field":
         readings = slot_readings(aggregates, places, options.repeats)
         known = (options.belief, None) if whole is None else (whole.belief, whole.shares)
         field = fit_field(readings, places.laplacian, *known)
-        return field.shares, field.belief
+        return field.shares, whole or field
     tables = [decoding.candidates for decoding in decodings]
     levels = [LevelEstimate(table.estimate, table.std_error) for table in tables]
     if options.method == "simplex":
@@ -276,9 +277,10 @@ def _assemble(
     options: DensityOptions,
     decoding: Decoding,
     shares: Floats,
-    belief: Belief | None,
+    field: Field | None,
 ) -> Density:
     finest, table = aggregates[-1], decoding.candidates
+    doubts = field.doubts if field else ()
     return Density(
         metric=location_of(finest)[0],
         first_day=finest.first_day,
@@ -294,6 +296,6 @@ def _assemble(
         floor=decoding.summary.visible_share,
         repetition=decoding.summary.repetition,
         options=options,
-        belief=belief,
-        warnings=(*_missing_levels(aggregates), *decoding.warnings),
+        belief=field.belief if field else None,
+        warnings=(*_missing_levels(aggregates), *doubts, *decoding.warnings),
     )

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import chi2, norm
+from scipy.special import chdtrc, ndtri
 
 Floats = NDArray[np.float64]
 
@@ -52,7 +52,7 @@ def variance_parts(centred: Floats, fitted: Floats, covariance: Floats) -> Varia
 
 def visible_share(cutoff: float, std_errors: Floats) -> float:
     """The share that passes a `cutoff` (in standard errors) 8 times in 10, at the median error."""
-    return min(1.0, (cutoff + float(norm.ppf(POWER))) * float(np.median(std_errors)))
+    return min(1.0, (cutoff + float(ndtri(POWER))) * float(np.median(std_errors)))
 
 
 def balance_p_value(reports: Floats, repetition: float) -> float:
@@ -64,4 +64,4 @@ def balance_p_value(reports: Floats, repetition: float) -> float:
         return 1.0
     mean = float(reports.mean())
     size = ((reports - mean) ** 2).sum() / (mean * repetition)
-    return float(chi2.sf(size, len(reports) - 1))
+    return float(chdtrc(len(reports) - 1, size))

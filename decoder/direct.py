@@ -11,8 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri_exp
-from scipy.stats import binom, norm
+from scipy.special import betainc, ndtri, ndtri_exp
 
 from decoder.noise import BitNoise
 
@@ -61,7 +60,7 @@ def _null_z(
     if noise.gap < 0:
         shown, chance = total - shown, 1 - chance
     with np.errstate(divide="ignore"):
-        exact = -ndtri_exp(binom.logsf(shown - 1, total, chance))
+        exact = -ndtri_exp(np.log(betainc(shown, total - shown + 1, chance)))  # P(X >= shown)
     return np.where(np.isfinite(exact), exact, z)
 
 
@@ -79,7 +78,7 @@ def _score_interval(
     estimates: Floats, polynomial: tuple[float, float, float], total: float, level: float
 ) -> tuple[Floats, Floats]:
     """All t with (estimate - t)^2 <= z^2 Var(t): the roots of a quadratic, clipped to [0, 1]."""
-    scale = float(norm.isf((1 - level) / 2)) ** 2 / total
+    scale = float(ndtri((1 - level) / 2)) ** 2 / total
     constant, linear, square = (scale * part for part in polynomial)
     a, b, c = 1 - square, -2 * estimates - linear, estimates**2 - constant
     root = np.sqrt(np.maximum(b**2 - 4 * a * c, 0.0))

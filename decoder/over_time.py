@@ -17,7 +17,7 @@ from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy.special import stdtr, stdtrit
 
 from decoder.bit_tensor import Positions
 from decoder.candidates import Candidates, in_bit_order
@@ -97,7 +97,7 @@ def decode_over_time(
             progress("windows", done, len(windows))
         changes = [_between(windows, *pair) for pair in _pairs(len(windows))]
     shares, errors, freedoms = (np.array(part) for part in zip(*fits, strict=True))
-    quantiles = np.asarray(stats.t.isf((1 - options.level) / 2, freedoms))
+    quantiles = -np.asarray(stdtrit(freedoms, (1 - options.level) / 2))
     margin = quantiles[:, None] * errors
     return Series(
         whole=whole,
@@ -177,7 +177,7 @@ def _pairs(total: int) -> list[tuple[int, int]]:
 
 def _between(windows: Sequence[Window], first: int, second: int) -> Change:
     difference, errors, freedom = change(windows[first], windows[second])
-    p = np.asarray(2 * stats.t.sf(np.abs(difference / errors), freedom))
+    p = np.asarray(2 * stdtr(freedom, -np.abs(difference / errors)), dtype=np.float64)
     return Change(first, second, difference, errors, p, p)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -49,10 +50,10 @@ def decode(
     with one_thread():
         candidates = in_bit_order(candidates, aggregate)
         tensor = candidates.positions(aggregate.params, progress)
-        grouping = Grouping(same_positions(tensor, aggregate.params.num_bits))
-        first = grouping.first
-        distinct = tensor if first.all() else tensor[first]
-        observed = observe(aggregate, distinct, repetition(aggregate, options.repeats))
+        observed = observe(aggregate, tensor, repetition(aggregate, options.repeats))
+        grouping = Grouping(same_positions(observed.positions, aggregate.params.num_bits))
+        if not grouping.first.all():
+            observed = replace(observed, positions=observed.positions[grouping.first])
         fit = _estimator(aggregate.params, candidates, options, progress)
         observed, estimate = _settled(fit, observed, options)
         p = p_values(estimate.tail.deviate(estimate.z))

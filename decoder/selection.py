@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from decoder.bit_tensor import Positions, compiled, gather_sums, scatter_sums
 from decoder.errors import ConvergenceError
@@ -54,7 +54,7 @@ def noise_penalty(
     weights: 1 / variance of each row, (m, k). The score z_i' W noise has variance sum tr(C W_j).
     """
     sigma = float(np.sqrt(random.variance * weights.sum()))
-    quantile = max(float(norm.isf(alpha / num_candidates)), _LEAST_QUANTILE)
+    quantile = max(-float(ndtri(alpha / num_candidates)), _LEAST_QUANTILE)
     short = num_candidates <= weights.size
     return (SHORT_LIST_FACTOR if short else LONG_LIST_FACTOR) * quantile * sigma
 
