@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
-from decoder.density import Density, repeats_of
+from decoder.density import Density
 from decoder.errors import DecodeError
 from decoder.inference import Correction, decide
 from decoder.noise import BitNoise
@@ -64,7 +64,7 @@ def change(
         raise DecodeError(f"movers = {movers!r} is not between 0 and 1")
     if not first.num_reports or not second.num_reports:
         raise DecodeError(f"metric {first.metric!r}: a window without reports has no change")
-    repeats = min(repeats_of(a, d.options.repeats) for d, a in (before, after))
+    repeats = min(before[0].repetition, after[0].repetition)  # as in their standard errors
     parts = _Parts.of(bit_noise(first.params.mechanism), _mean_bit(first), repeats)
     share = _movers(first, second, parts) if movers is None else movers
     scale = np.sqrt(parts.variance(share) / parts.variance(1.0))
