@@ -59,8 +59,6 @@ def test_a_ranking_is_cut_where_its_false_share_is_reached_last():
     assert recall_at([score], 0.1) == 0.25
 
 
-
-
 def test_markdown_and_json_of_a_run():
     scores = [run_cell(Cell("few rows", "nothing true", "exp", seed)) for seed in (1, 2)]
     rows = summarise(scores)
