@@ -96,12 +96,14 @@ class Session:
         except RuntimeError as error:  # no more threads, or the interpreter is ending
             raise StateError(f"the sending thread cannot be started: {error}") from error
 
-    def _close_periods(self) -> None:
-        """Report what is due for periods that are over; the sending thread does it now and then."""
+    def _close_periods(self) -> bool:
+        """Report what is due for periods that are over; the sending thread does it now and then.
+
+        True where places were forgotten, of which the files should hold no trace.
+        """
         now = float(self._setup.clock())
-        if self._located:
-            self.places.roll(now)
         self.recorder.fill_periods(now)
+        return self._located and self.places.roll(now)
 
     @property
     def places(self) -> LocationRecorder:

@@ -242,6 +242,15 @@ class SqliteState:
             if self._open is not None:
                 self._open.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
+    def scrub(self) -> None:
+        """Empty the write-ahead log, which holds old pages; deleted rows are overwritten anyway.
+
+        Not where another connection is at work: then what is left goes the next time.
+        """
+        with self._checkpointing:  # as above
+            if self._open is not None:
+                self._open.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
     def next_generation(self, above: int = 0) -> None:
         """Say that what the guarantee hangs on has changed; never less than `above` + 1."""
         self.put("generation", max(self.identity().generation, above) + 1)

@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from client_sdk.days import PERIOD_DAYS, last_day, period_number
+from client_sdk.days import last_day, period_number
 from client_sdk.duty import Duty, duty_of
 from client_sdk.dwell import OUTSIDE, Dwell, Periods, Place
 from client_sdk.local_time import SECONDS_AN_HOUR, Moment, is_weekend
@@ -46,6 +46,7 @@ class Visits:
             for weekend in (False, True)
         }
         self._period: int | None = None
+        self._today: int | None = None  # the day of the last look at the clock, in that period
         self._dwell = Dwell()
         self._reported = Periods()
         self._last: tuple[Moment, Place, float] | None = None  # with the seconds it may still take
@@ -65,7 +66,7 @@ class Visits:
         closed = self.roll(moment)
         slot = self._slots[moment.hour, is_weekend(moment.day)]
         if slot is not None:
-            self._dwell.add(slot, place, SHORTEST)
+            self._dwell.enter(slot, place, SHORTEST)
         self._last = moment, place, self._location.max_gap_minutes * 60.0
         return closed
 
@@ -84,32 +85,41 @@ class Visits:
             self._dwell.add(slot, pair, 1.0)
         return closed
 
+    def is_late(self, moment: Moment) -> bool:
+        """Whether a moment is of an earlier period that was reported, and takes nothing more."""
+        if moment.day == self._today or self._period is None:
+            return False
+        period = period_number(self._metric.period, moment.day)
+        return period < self._period and period in self._reported
+
     def roll(self, moment: Moment) -> bool:
         """Credit the time since the last fix; close the period where it is over. True if it was.
 
-        A clock that went back closes nothing: what belongs to a period that has not ended by the
-        clock is forgotten, and no period is reported twice.
+        Nothing of a fix is left then, not even for the time until the next one: what is answered
+        in a period does not depend on another. A clock that went back closes nothing: what belongs
+        to a period that has not ended by the clock is forgotten, and no period is reported twice.
+        Where a report cannot be queued all stays as it was, to be tried again.
         """
-        period = period_number(self._metric.period, moment.day)
         self._credit(moment)
-        if period == self._period:
+        if moment.day == self._today:
             return False
-        before, self._period = self._period, period
-        dwell, self._dwell = self._dwell, Dwell()
-        if before is None or period < before:
-            self._last = None
+        period, before = period_number(self._metric.period, moment.day), self._period
+        if period == before:
+            self._today = moment.day
             return False
-        self._report(before, dwell)
-        longest = 1 + self._metric.accept_days // PERIOD_DAYS[self._metric.period]
-        for missed in range(max(before + 1, period - longest), period):
-            self._report(missed, Dwell())
-        return True
+        closed = before is not None and before < period
+        if before is not None and closed:
+            self._close(before, period, moment.day)
+        self._period, self._today = period, moment.day
+        self._dwell, self._last = Dwell(), None
+        return closed
 
     def to_json(self) -> str:
         """Everything, for the state."""
         last = None if self._last is None else [list(self._last[0]), *self._last[1:]]
         return json.dumps(
             {
+                "of": [self._metric.period, self._metric.params_id],
                 "period": self._period,
                 "dwell": self._dwell.rows(),
                 "reported": self._reported.runs(),
@@ -119,9 +129,15 @@ class Visits:
         )
 
     def _restore(self, saved: dict[str, Any]) -> None:
+        """Take up what was saved, as far as it still means the same in this version of the app."""
+        unit, params_id = saved.get("of", ("", ""))
+        if unit != self._metric.period:
+            return
         self._period = saved["period"]
-        self._dwell = Dwell(saved["dwell"])
         self._reported = Periods(saved["reported"])
+        if params_id != self._metric.params_id:  # cells and slots may be others
+            return
+        self._dwell = Dwell(saved["dwell"])
         if saved["last"] is not None:
             moment, place, left = saved["last"]
             self._last = Moment(*moment), place, left
@@ -159,6 +175,16 @@ class Visits:
             if in_hour <= 0:
                 day, hour, in_hour = day + (hour == 23), (hour + 1) % 24, SECONDS_AN_HOUR
         self._last = Moment(start.at + take, day, hour, in_hour), place, left - take
+
+    def _close(self, first: int, end: int, today: int) -> None:
+        """Report the periods from `first`, which alone has data, to before `end`.
+
+        Only as far back as a collector takes them: what it would refuse costs a budget, too.
+        """
+        unit = self._metric.period
+        oldest = period_number(unit, today - self._metric.accept_days - 1)  # UTC may be behind
+        for period in range(max(first, oldest), end):
+            self._report(period, self._dwell if period == first else Dwell())
 
     def _report(self, period: int, dwell: Dwell) -> None:
         """Send one report for each slot that is due in a period that is over, once for ever."""

@@ -24,8 +24,8 @@ from decoder.gls import (
     Solver,
     balance,
     candidate_solver,
+    centred_columns,
     centred_sums,
-    dense_columns,
     left_out_scores,
     null_variance,
     row_solver,
@@ -41,6 +41,7 @@ Floats = NDArray[np.float64]
 MAX_ITERATIONS = 60
 MIN_ITERATIONS = 9
 TOLERANCE = 0.03  # of a z-score
+LEAST_LEFT = 1e-9  # of a share's freedom: below it 1 - s^2 d is rounding
 REFRESH_NOISE = frozenset({3, 6})
 REBUILD_LADDER = frozenset({2, 3, 4, 5, 6})
 FREEZE_ACTIVE_AFTER = 14
@@ -189,7 +190,7 @@ def _next(question: Question, now: _Round, iteration: int) -> _Round:
 def _solve(question: Question, noise: Floats, sites: Sites, missing: float) -> Balance:
     """One solve with the present sites, and tau settled from its last value."""
     solver = _solver(question, noise, sites)
-    return balance(solver, missing, 2 if isinstance(solver, RowSolver) else 4)
+    return balance(solver, question.random, missing, 2 if isinstance(solver, RowSolver) else 4)
 
 
 def _solver(question: Question, noise: Floats, sites: Sites) -> Solver:
@@ -210,10 +211,16 @@ def _leave_one_out(question: Question, fitted: Balance, sites: Sites) -> Scores:
     information = np.full(len(sites.mean), fitted.solution.expected)
     information[sites.active] = fitted.solution.information
     sums = centred_sums(question.positions, fitted.solution.residual, question.random)
-    squares = fitted.excess * (1 - sites.variance * information) / information
+    squares = fitted.excess * _left(sites.variance, information) / information
     if (squares <= 0).any():
         raise ImproperError("the sites of the others leave no proper belief in a candidate")
     return Scores(sites.mean + sums / information, np.sqrt(squares))
+
+
+def _left(variance: Floats, information: Floats) -> Floats:
+    """1 - s_i^2 d_i, (B,), above 0 by more than rounding where s_i^2 is."""
+    left = 1 - variance * information
+    return np.where(variance < 0, left, np.maximum(left, LEAST_LEFT))
 
 
 def _left_out(question: Question, now: _Round) -> Floats:
@@ -226,18 +233,13 @@ def _left_out(question: Question, now: _Round) -> Floats:
     z, active = now.scores.z.copy(), np.flatnonzero(sites.active)
     worth = z[active] > WORTH_LEAVING_OUT
     members = active[worth]
-    columns, variance = _columns(question, members), sites.variance[members]
+    columns = centred_columns(question.positions[members], question.random)
+    variance = sites.variance[members]
     shares = sites.mean[members] + variance * (columns.T @ solution.residual.ravel())
-    directions = solution.weigh(columns) / (1 - variance * solution.information[worth])
+    directions = solution.weigh(columns) / _left(variance, solution.information[worth])
     scores = left_out_scores(solution.residual, columns, directions, shares, question.random)
     z[members] = scores * now.fitted.slack
     return z
-
-
-def _columns(question: Question, members: NDArray[np.intp]) -> Floats:
-    """z_i of some candidates, (n, B)."""
-    columns = dense_columns(question.positions[members], question.random.num_bits)
-    return columns - question.random.mean
 
 
 def _refitted(
@@ -253,7 +255,7 @@ def _refitted(
     tail = null_tail(now.fitted.solution.residual, question.random)
     worth = np.flatnonzero(z > WORTH_LEAVING_OUT)
     for done, i in enumerate(worth, start=1):
-        column = _columns(question, np.array([i]))
+        column = centred_columns(question.positions[[i]], question.random)
         rest = _without(question, i)
         others = _settle(rest, tolerance=REFIT_TOLERANCE)[0]
         residual = others.fitted.solution.residual
@@ -263,8 +265,9 @@ def _refitted(
         missing = min(now.fitted.missing, others.fitted.missing)
         known = _solver(rest, others.noise, others.sites)(missing)
         information = float((column * known.weigh(column)).sum())
-        estimates[i] = (column.ravel() @ known.residual.ravel()) / information
-        errors[i] = np.sqrt(now.fitted.excess / information)
+        if information > 0:  # a proper belief without the candidate
+            estimates[i] = (column.ravel() @ known.residual.ravel()) / information
+            errors[i] = np.sqrt(now.fitted.excess / information)
         progress(REFIT_STAGE, done, len(worth))
     return Scores(estimates, errors), z
 

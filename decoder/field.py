@@ -1,39 +1,45 @@
 """A map from noisy equations: shares as the softmax of a Gaussian field over the cells.
 
-The prior says how alike cells are: neighbours (a Markov random field on their graph: Besag 1974)
-or all cells alike, with a strength. Which, and how strong, is read off the data by the evidence
-(Laplace's approximation; MacKay 1992, "Bayesian interpolation"), so a map that is rough is not
-smoothed away. The result is positive and sums to 1; at weak priors it comes close to the
-least-squares fit on the simplex.
+The prior says how alike cells are: neighbours (a Markov random field on their graph that counts
+bends and, less, slopes: Besag 1974; Lindgren, Rue, Lindstroem 2011) or all cells alike, with a
+strength. Which, and how strong, is read off the data by the evidence (Laplace's approximation;
+MacKay 1992, "Bayesian interpolation"), so a map that is rough is not smoothed away. The result is
+positive and sums to 1; at weak priors it comes close to the least-squares fit on the simplex.
+
+Weak data leave the posterior with several summits. They are sought on two ways: down from a flat
+map, as the prior is weakened, and from a smoother of the shares themselves, which has one answer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.linalg import lapack
-from scipy.sparse.linalg import splu
 
 from decoder.descent import descend
 from decoder.errors import ConvergenceError
+from decoder.laplace import factor, log_evidence
 from decoder.readings import Reading
 
 Floats = NDArray[np.float64]
 Graph = Literal["neighbours", "alike"]
 
-STRENGTHS = (20.0, 10.0, 5.0, 2.0, 1.0, 0.5, 0.2, 0.1, 0.05, 0.02)
-USUAL_STRENGTH = 0.1
+STRENGTHS = (20.0, 5.0, 2.0, 1.0, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01)
+USUAL_STRENGTH = 0.05
 MOST_CELLS_FOR_EVIDENCE = 4_500  # it takes a dense matrix of the cells
+_SLOPES = 0.3  # of the weight of bends
 _ANCHOR = 0.003  # keeps the level of a component of the graph from drifting; 1 for a lone cell
-_CLEARLY = 3.0  # nats of evidence
 _SETTLED = 1e-4  # nats that a further step would gain
-_MIDDLE = STRENGTHS.index(0.2)
+_MIDDLE = STRENGTHS.index(0.1)
 _ENOUGH = 2  # strengths in a row that are worse
+_SAME = 0.05  # nats between two fits of one summit
+_LOOSER = 0.3  # from one strength of the smoother to the next
+_LOOSEST = 1e-8
+_LEAST = 0.1  # of an even share: where the smoother goes below
 _STEPS = 40  # before the metric of the descent is taken afresh
 _ROUNDS = 25
 
@@ -50,13 +56,31 @@ class Belief:
 class Field:
     """A fitted map. shares: (n,), positive, sum 1.  log_shares: up to a constant.
 
-    loss: negative log posterior, up to a constant.
+    loss: negative log posterior, up to a constant.  gain: evidence over that of all cells having
+    the same share, nats; None where the belief was given.
     """
 
     shares: Floats
     log_shares: Floats
     belief: Belief
     loss: float
+    gain: float | None = None
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """A warning where noise alone might have made the map."""
+        if self.gain is None or self.gain > _lucky(len(self.shares)):
+            return ()
+        return (
+            f"The data hardly tell this map from one on which all cells are alike ({self.gain:.1f} "
+            "nats of evidence): where the crowd is may be noise. Take more reports, a longer "
+            "window, coarser cells or a larger epsilon.",
+        )
+
+
+def _lucky(size: int) -> float:
+    """What the best of so many cells gains by noise alone: z^2 / 2 at p = 1 / size, nats."""
+    return float(np.log(size))
 
 
 def fit_field(
@@ -77,13 +101,14 @@ def fit_field(
         first = _most_probable(flat, laplacian)
     else:
         belief = belief or _usual(laplacian)
-        structure = _structure(belief.graph, laplacian, size)
+        structure = structure_of(belief.graph, laplacian, size)
         if near is not None:
             first = _fit(flat, belief, structure, np.log(near))
         else:
             *_, first = _anneal(flat, belief, structure)
-    structure = _structure(first.belief.graph, laplacian, size)
-    return _fit(_Question(readings, first.shares), first.belief, structure, first.log_shares)
+    structure = structure_of(first.belief.graph, laplacian, size)
+    found = _fit(_Question(readings, first.shares), first.belief, structure, first.log_shares)
+    return replace(found, gain=first.gain)
 
 
 class _Question:
@@ -92,6 +117,7 @@ class _Question:
     def __init__(self, readings: Sequence[Reading], held: Floats) -> None:
         self.size = len(held)
         self._rows = [(one.design, one.target, one.precision(held)) for one in readings]
+        self.freedom = sum(one.freedom for one in readings)
 
     def misfit(self, shares: Floats) -> tuple[float, Floats]:
         """Half the weighted squares of the residuals, and their slope in the shares (n,)."""
@@ -117,39 +143,83 @@ def _usual(laplacian: Any | None) -> Belief:
     return Belief("alike" if laplacian is None else "neighbours", USUAL_STRENGTH)
 
 
-def _structure(graph: Graph, laplacian: Any | None, size: int) -> Any:
+def structure_of(graph: Graph, laplacian: Any | None, size: int) -> Any:
+    """The precision (n, n) of log shares at strength 1, sparse."""
     if graph == "alike" or laplacian is None:
         return sparse.eye_array(size, format="csr")
     alone = np.where(laplacian.diagonal() > 0, _ANCHOR, 1.0)
-    return (laplacian + sparse.diags_array(alone)).tocsr()
+    return (laplacian @ laplacian + _SLOPES * laplacian + sparse.diags_array(alone)).tocsr()
 
 
 def _most_probable(question: _Question, laplacian: Any | None) -> Field:
-    """The fit of the highest evidence; one that takes cells for alike must be clearly higher.
+    """The fit of the highest evidence, with its gain.
 
-    From the usual strength to weaker ones, then to stronger ones, until two in a row are worse.
+    That all cells are alike makes spikes cheap: it must gain more than a spike of noise can. Each
+    from the middle strength to weaker ones, then to stronger ones, until two in a row are worse.
     """
     information = question.information()
+    even, _ = question.misfit(np.full(question.size, 1 / question.size))
     graphs: tuple[Graph, ...] = ("alike",) if laplacian is None else ("neighbours", "alike")
     best, to_beat = None, -np.inf
     for graph in graphs:
-        structure = _structure(graph, laplacian, question.size)
-        fits = list(_anneal(question, Belief(graph, STRENGTHS[-1]), structure))
-        for walk in (fits[_MIDDLE:], fits[_MIDDLE - 1 :: -1]):
+        structure = structure_of(graph, laplacian, question.size)
+        summits = _summits(question, graph, structure)
+        for walk in (summits[_MIDDLE:], summits[_MIDDLE - 1 :: -1]):
             worse = 0
-            for fit in walk:
-                evidence = _evidence(question, information, fit, structure, to_beat)
-                if evidence > to_beat:
-                    best, to_beat, worse = fit, evidence, 0
-                elif (worse := worse + 1) == _ENOUGH:
+            for fits in walk:
+                worse += 1
+                for fit in fits:
+                    gain = even + _evidence(question, information, fit, structure, to_beat - even)
+                    if gain > to_beat:
+                        best, to_beat, worse = replace(fit, gain=gain), gain, 0
+                if worse == _ENOUGH:
                     break
-        to_beat += _CLEARLY
+        to_beat += _lucky(question.size)
     if best is None:
         raise ConvergenceError(
             f"no strength of {STRENGTHS[-1]} to {STRENGTHS[0]} gives the map a maximum; "
             "give a belief, or use method 'simplex'"
         )
     return best
+
+
+def _summits(question: _Question, graph: Graph, structure: Any) -> list[list[Field]]:
+    """For each strength one fit, or two where both ways do not lead to the same summit."""
+    summits = [[fit] for fit in _anneal(question, Belief(graph, STRENGTHS[-1]), structure)]
+    if graph == "alike":
+        return summits
+    start = _smoothed(question, structure)
+    for way in (range(_MIDDLE, len(STRENGTHS)), range(_MIDDLE - 1, -1, -1)):
+        log_shares = start
+        for index in way:
+            fit = _fit(question, Belief(graph, STRENGTHS[index]), structure, log_shares)
+            log_shares = fit.log_shares
+            if abs(fit.loss - summits[index][0].loss) > _SAME:
+                summits[index].append(fit)
+    return summits
+
+
+def _smoothed(question: _Question, structure: Any) -> Floats:
+    """Log shares (n,) of a smoother of the shares: least squares with the prior on them.
+
+    As strong as leaves residuals of the size of the noise (Morozov's principle of discrepancy).
+    """
+    even, strength = 1 / question.size, STRENGTHS[0]
+    shares, misfit = np.full(question.size, even), question.misfit(np.full(question.size, even))[0]
+    information = question.own_information()
+    while misfit > question.freedom / 2 and strength > _LOOSEST:
+        precision = strength / even**2 * structure
+
+        def objective(x: Floats, precision: Any = precision) -> tuple[float, Floats]:
+            value, slope = question.misfit(x)
+            pull = precision @ (x - even)
+            return value + 0.5 * float((x - even) @ pull), slope + pull
+
+        metric = factor(precision + sparse.diags_array(information)).solve
+        shares, _, _ = descend(objective, shares, metric, _SETTLED, _STEPS)
+        misfit = question.misfit(shares)[0]
+        strength *= _LOOSER
+    return np.asarray(np.log(np.maximum(shares, _LEAST * even)))
 
 
 def _anneal(question: _Question, belief: Belief, structure: Any) -> Iterator[Field]:
@@ -180,7 +250,7 @@ def _fit(question: _Question, belief: Belief, structure: Any, start: Floats) -> 
         return value + 0.5 * float(centred @ pull), slope
 
     for _ in range(_ROUNDS):
-        metric = _factor(precision + sparse.diags_array(softmax(start) ** 2 * information)).solve
+        metric = factor(precision + sparse.diags_array(softmax(start) ** 2 * information)).solve
         start, loss, steps = descend(objective, start, metric, _SETTLED, _STEPS)
         if steps < _STEPS:
             break
@@ -192,58 +262,13 @@ def _fit(question: _Question, belief: Belief, structure: Any, start: Floats) -> 
     return Field(softmax(start), start - start.mean(), belief, loss)
 
 
-def _factor(matrix: Any) -> Any:
-    """Factors of a matrix that is sparse, symmetric and positive definite."""
-    return splu(matrix.tocsc(), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0,
-                options={"SymmetricMode": True})  # fmt: skip
-
-
 def _evidence(
     question: _Question, information: Floats, fit: Field, structure: Any, to_beat: float
 ) -> float:
-    """Log evidence by Laplace's approximation; -inf where it is below `to_beat`. At most -loss.
-
-    Both curvatures count, and the larger volume is not believed. The expected one (Gauss-Newton)
-    lacks what the residuals add: at a weak prior it takes spikes of noise for more probable than
-    the truth, by tens of nats. The posterior's own is too small where a summit is about to split.
-    """
-    if -fit.loss < to_beat:
-        return -np.inf
-    prior, x = fit.belief.strength * structure, fit.shares
-    height = 0.5 * float(np.log(_factor(prior).U.diagonal()).sum()) - fit.loss
-    _, slope = question.misfit(x)
-    mean = information @ x
-    expected = information - mean[:, None]
-    expected -= mean - float(x @ mean)
-    expected *= x[:, None]
-    expected *= x
-    expected += prior.toarray()
-    bend = x * (slope - float(x @ slope))
-    own = expected - np.outer(x, bend)
-    own -= np.outer(bend, x)
-    own[np.diag_indices_from(own)] += bend
-    evidence = height - 0.5 * _log_determinant(own)
-    if evidence < to_beat:
-        return -np.inf
-    return min(evidence, height - 0.5 * _log_determinant(expected))
-
-
-def _log_determinant(matrix: Floats) -> float:
-    """Of a symmetric matrix (n, n); inf if it is not positive definite.
-
-    Scaled to a diagonal of 1, single precision leaves an error of a thousandth.
-    """
-    scale = np.diag(matrix)
-    if scale.min() <= 0:
-        return np.inf
-    root = (1 / np.sqrt(scale)).astype(np.float32)
-    scaled = matrix.astype(np.float32)
-    scaled *= root[:, None]
-    scaled *= root
-    factor, failed = lapack.spotrf(scaled.T, lower=1, overwrite_a=1)
-    if failed:
-        return np.inf
-    return float(np.log(scale).sum() + 2 * np.log(np.diag(factor).astype(np.float64)).sum())
+    """Log evidence of a fit by Laplace's approximation; -inf where it is below `to_beat`."""
+    prior = fit.belief.strength * structure
+    _, slope = question.misfit(fit.shares)
+    return log_evidence(fit.shares, fit.loss, slope, information, prior, to_beat)
 
 
 def softmax(field: Floats) -> Floats:

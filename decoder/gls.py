@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from scipy.linalg import lapack
 
 from decoder.bit_tensor import (
     Positions,
+    dense_columns,
     gather_sums,
     pair_sums,
     quadratic_sums,
@@ -68,24 +69,17 @@ class Balance(NamedTuple):
         return float(np.sqrt(min(1.0, self.ratio)))
 
 
-class Solver(Protocol):
-    """Solves with V for one value of tau."""
-
-    @property
-    def random(self) -> RandomString:
-        """Moments of the bits of a string that nobody holds."""
-
-    @property
-    def rows(self) -> int:
-        """n = m*k."""
-
-    def __call__(self, missing: float) -> Solution:
-        """Solve with tau = `missing` >= 0."""
+Solver: TypeAlias = Callable[[float], Solution]  # tau >= 0 -> what a solve with it gives
 
 
 def centred_sums(positions: Positions, values: Floats, random: RandomString) -> Floats:
     """Z' v for `values` v (m, k): (M,)."""
     return gather_sums(positions, values) - random.mean * float(values.sum())
+
+
+def centred_columns(positions: Positions, random: RandomString) -> Floats:
+    """Z of a few candidates as a dense matrix, (n, A)."""
+    return dense_columns(positions, random.num_bits) - random.mean
 
 
 def null_variance(residual: Floats, random: RandomString) -> Floats:
@@ -99,7 +93,7 @@ def null_variance(residual: Floats, random: RandomString) -> Floats:
     return np.asarray(np.maximum(off + own, _ROUNDING * squares + np.finfo(float).tiny))
 
 
-def balance(solve: Solver, start: float, steps: int) -> Balance:
+def balance(solve: Solver, random: RandomString, start: float, steps: int) -> Balance:
     """Find tau >= 0 at which scores of absent strings vary as much as V says (secant steps).
 
     The equation is sum u_j' C u_j = sum tr(C [V^-1]_jj). What `steps` leave open, or a tau of 0
@@ -108,13 +102,13 @@ def balance(solve: Solver, start: float, steps: int) -> Balance:
     tau, history = start, []
     for step in range(steps + 1):
         solution = solve(tau)
-        observed = float(null_variance(solution.residual, solve.random))
+        observed = float(null_variance(solution.residual, random))
         ratio = max(observed / solution.expected, _TINY)
         history.append((tau, 1 - 1 / ratio))
         settled = abs(ratio - 1) < _CLOSE or (tau == 0 and ratio <= 1)
         if settled or step == steps:
             break
-        tau = _next_tau(history, solve.rows / solution.expected * (ratio - 1))
+        tau = _next_tau(history, solution.residual.size / solution.expected * (ratio - 1))
     return Balance(solution, tau, ratio)
 
 
@@ -163,15 +157,11 @@ class RowSolver:
     precisions: Floats
     random: RandomString
 
-    @property
-    def rows(self) -> int:
-        """n = m*k."""
-        return len(self.base)
-
     def __call__(self, missing: float) -> Solution:
         """Solve with tau = `missing`."""
         shape = self.target.shape
-        inverse = _inverse(self.base + missing * _block_diagonal(self.random, shape[0]))
+        covariance = _plus_blocks(self.base, missing * self.random.covariance_matrix, shape)
+        inverse = _inverse(covariance)
         spread = inverse @ self.widening
         inner = _inverse(np.diag(self.precisions) + self.widening.T @ spread)
         inverse -= spread @ inner @ spread.T
@@ -197,15 +187,12 @@ def row_solver(
     noise: Floats, target: Floats, positions: Positions, variances: Floats, random: RandomString
 ) -> RowSolver:
     """Assemble V at tau = 0. noise: (m, k, k); target y - Z m: (m, k); variances s^2: (A,)."""
-    m, k, _ = noise.shape
     positive, negative = np.maximum(variances, 0.0), variances < 0
     a, sums = random.mean, scatter_sums(positions, positive, random.num_bits).ravel()
     base = pair_sums(positions, positive, random.num_bits)
     base += a * a * float(positive.sum()) - a * sums[:, None] - a * sums[None, :]
-    blocks = base.reshape(m, k, m, k)
-    cohort = np.arange(m)
-    blocks[cohort, :, cohort, :] += noise
-    widening = dense_columns(positions[negative], random.num_bits) - a
+    base = _plus_blocks(base, noise, target.shape)
+    widening = centred_columns(positions[negative], random)
     return RowSolver(base, target, positions, widening, 1 / variances[negative], random)
 
 
@@ -221,11 +208,6 @@ class CandidateSolver:
     centred: Floats
     precisions: Floats | None
     random: RandomString
-
-    @property
-    def rows(self) -> int:
-        """n = m*k."""
-        return int(self.target.size)
 
     def __call__(self, missing: float) -> Solution:
         """Solve with tau = `missing`: V^-1 = D^-1 - F H F', H = (1 / s^2 + G)^-1."""
@@ -260,7 +242,7 @@ def candidate_solver(
     noise: Floats, target: Floats, positions: Positions, variances: Floats, random: RandomString
 ) -> CandidateSolver:
     """Prepare Woodbury. noise: (m, k, k); target y - Z m: (m, k); variances s^2: (A,)."""
-    centred = dense_columns(positions, random.num_bits) - random.mean
+    centred = centred_columns(positions, random)
     return CandidateSolver(noise, target, centred, 1 / variances, random)
 
 
@@ -292,22 +274,16 @@ def refit(
             "cohorts, or use method 'cavity' with a stricter alpha"
         )
     solver = CandidateSolver(noise, target, centred, None, random)
-    balanced = balance(solver, 0.0, 6 if settle else 0)
+    balanced = balance(solver, random, 0.0, 6 if settle else 0)
     _, F, _, H = solver.factors(balanced.missing)
     return Refit(H @ (F.T @ target.ravel()), H, balanced, (F @ H) / np.diag(H))
 
 
-def dense_columns(positions: Positions, num_bits: int) -> Floats:
-    """X of a few candidates as a dense matrix, (m*k, A)."""
-    num_candidates, num_cohorts, _ = positions.shape
-    padded = np.zeros((num_cohorts, num_bits + 1, num_candidates))
-    cohort = np.arange(num_cohorts)[None, :, None]
-    padded[cohort, positions, np.arange(num_candidates)[:, None, None]] = 1.0
-    return padded[:, :num_bits, :].reshape(num_cohorts * num_bits, num_candidates)
-
-
-def _block_diagonal(random: RandomString, num_cohorts: int) -> Floats:
-    return np.asarray(np.kron(np.eye(num_cohorts), random.covariance_matrix), dtype=np.float64)
+def _plus_blocks(matrix: Floats, blocks: Floats, shape: tuple[int, ...]) -> Floats:
+    """A copy of `matrix` (n, n) with `blocks`, (m, k, k) or (k, k), added on its diagonal."""
+    summed, (m, k), cohort = matrix.copy(), shape, np.arange(shape[0])
+    summed.reshape(m, k, m, k)[cohort, :, cohort, :] += blocks
+    return summed
 
 
 def _inverse(matrix: Floats) -> Floats:

@@ -76,6 +76,23 @@ class BitNoise:
         drawn = np.maximum(share * one + (1 - share) * zero, LEAST_VARIANCE)
         return np.asarray(drawn / self.gap**2)
 
+    def symbol_covariance(self, shares: Floats, repetition: float) -> Floats:
+        """Noise of one report between two of its g symbols, which exclude each other; negative.
+
+        shares: of the devices whose own symbol each is, (m, g), rows of sum 1.  Returns
+        (m, g, g), off the diagonal; `mechanism_variance` is on it, in the same units. A report
+        has a 1 in one place: given the device, E S_b S_c = 0, so that what is fresh is
+        -E S_b E S_c, and the permanent symbol adds (rho - 1) times its own.
+        """
+        pairs = shares[:, :, None] + shares[:, None, :]
+
+        def product(own: float, other: float) -> Floats:
+            return np.asarray(other**2 + other * (own - other) * pairs)
+
+        kept = (self.show_one - self.show_zero) ** 2 * product(self.keep_one, self.keep_zero)
+        shown = product(self.q_star, self.p_star)
+        return np.asarray(-(shown + (repetition - 1) * kept) / self.gap**2)
+
 
 @dataclass(frozen=True)
 class RandomString:
@@ -124,12 +141,14 @@ class CohortNoise:
     """Covariance of the debiased bit shares of each cohort, about the population's.
 
     reports: N_j, (m,), above 0.  repetition: rho = sum r^2 / sum r over devices, >= 1.
+    symbols: a report is one of k symbols, not k bits with noise of their own.
     """
 
     bits: BitNoise
     random: RandomString
     reports: Floats
     repetition: float
+    symbols: bool = False
 
     def shown_repetition(self, ratio: float) -> float:
         """The repetition in [1, rho] at which the noise of a typical bit is `ratio` of ours."""
@@ -145,19 +164,36 @@ class CohortNoise:
         """S_j, (m, k, k), when the candidates hold `shares` (M,) and random strings the rest.
 
         S_j = (diag(mechanism noise at the fitted bit shares) + rho Cov(bits of one device)) / N_j.
-        Negative shares count as 0, and shares that sum to more than 1 are scaled down, so that
-        Cov is that of a real distribution, hence positive semi-definite.
+        Symbols have the noise of a multinomial instead of a diagonal; those of a cohort sum to its
+        reports, so S_j is 0 along the ones. Negative shares count as 0, and shares that sum to
+        more than 1 are scaled down, so that Cov is that of a real distribution, hence positive
+        semi-definite.
         """
         held = np.maximum(shares, 0.0)
         held = held / max(float(held.sum()), 1.0)
         bit_shares = self._bit_shares(positions, held)
         both = self._both_set(positions, held)
         sampling = both - bit_shares[:, :, None] * bit_shares[:, None, :]
-        mechanism = self.bits.mechanism_variance(bit_shares, self.repetition)
+        mechanism = np.zeros_like(sampling)
+        if self.symbols:
+            mechanism = self.bits.symbol_covariance(bit_shares, self.repetition)
         diagonal = np.arange(self.random.num_bits)
-        sampling *= self.repetition
-        sampling[:, diagonal, diagonal] += mechanism
-        return np.asarray(sampling / self.reports[:, None, None])
+        mechanism[:, diagonal, diagonal] = self.bits.mechanism_variance(bit_shares, self.repetition)
+        mechanism += self.repetition * sampling
+        return np.asarray(mechanism / self.reports[:, None, None])
+
+    def invertible(self, positions: Positions, shares: Floats) -> Floats:
+        """`covariance`, with a typical variance along the ones where it has none, (m, k, k).
+
+        Nothing that is solved for has a part along the ones of a cohort of symbols, neither data
+        nor candidates, so that any variance there gives the same answers.
+        """
+        found = self.covariance(positions, shares)
+        if not self.symbols:
+            return found
+        k = self.random.num_bits
+        typical = np.trace(found, axis1=1, axis2=2) / (k - 1)
+        return np.asarray(found + typical[:, None, None] / k)
 
     def _bit_shares(self, positions: Positions, held: Floats) -> Floats:
         rest = max(1.0 - float(held.sum()), 0.0)

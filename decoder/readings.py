@@ -28,7 +28,8 @@ class Reading:
     """Equations of one level. design: sparse, (rows, n) for n cells of the finest level.
 
     target: debiased bit shares, (rows,).  reports: behind each row.  noise: of one bit.
-    repetition: rho = sum r^2 / sum r over devices.  symbols: one symbol of g, not g bits.
+    repetition: rho = sum r^2 / sum r over devices.  symbols: g where a report is one of g symbols,
+    0 where it is bits.
     """
 
     design: Any
@@ -36,7 +37,13 @@ class Reading:
     reports: Floats
     noise: BitNoise
     repetition: float
-    symbols: bool = False
+    symbols: int = 0
+
+    @property
+    def freedom(self) -> int:
+        """How many of the rows are free: the symbols of a cohort sum to its reports."""
+        rows = len(self.target)
+        return rows - rows // self.symbols if self.symbols else rows
 
     def precision(self, shares: Floats) -> Floats:
         """Inverse variance of each row (rows,) when the cells hold `shares` (n,).
@@ -73,7 +80,7 @@ def read_aggregate(aggregate: Aggregate, design: Any, repetition: float) -> Read
     if not present.all():
         design, totals, ones = design[present], totals[present], ones[present]
     target = (ones / totals - noise.p_star) / noise.gap
-    symbols = aggregate.params.encoding == "symbol"
+    symbols = aggregate.params.num_bits if aggregate.params.encoding == "symbol" else 0
     return Reading(design, target, totals, noise, repetition, symbols)
 
 

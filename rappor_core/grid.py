@@ -150,14 +150,27 @@ class Grid(Frozen):
         return self.system.name(self.system.parent(cell, own, level), level)
 
     def outline(self, name: str) -> tuple[Point, ...]:
-        """List the corners (latitude, longitude) of a cell, counter-clockwise."""
-        return self.system.outline(*self.system.parse(name))
+        """List the corners (latitude, longitude) of a cell, counter-clockwise.
+
+        Longitudes are `unrolled`: beyond 180 where the box goes on there, so that a map holds
+        together.
+        """
+        corners = self.system.outline(*self.system.parse(name))
+        turn = self._turn(sum(longitude for _, longitude in corners) / len(corners))
+        return tuple((lat, lon + turn) for lat, lon in corners) if turn else corners
+
+    def unrolled(self, longitude: float) -> float:
+        """The longitude, plus or minus 360 where that is nearer to the middle of the box."""
+        return longitude + self._turn(longitude)
+
+    def _turn(self, longitude: float) -> int:
+        return 360 * round((self.box.west + self.box.width / 2 - longitude) / 360)
 
     def centre(self, name: str) -> Point:
         """Find the mean of a cell's corners: its centre, for a map."""
         corners = self.outline(name)
-        latitude = sum(corner[0] for corner in corners) / len(corners)
-        return latitude, sum(corner[1] for corner in corners) / len(corners)
+        latitude, longitude = (sum(axis) / len(corners) for axis in zip(*corners, strict=True))
+        return latitude, longitude - 360 * round(longitude / 360)
 
     def _codes(self, box: Box, level: int) -> Iterable[int]:
         count = self.system.count_in_box(box, level)

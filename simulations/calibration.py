@@ -22,7 +22,7 @@ from threadpoolctl import threadpool_limits
 from decoder.bit_tensor import Positions, mark_repeated, scatter_sums
 from decoder.debias import debias
 from decoder.estimators import Estimate, Observed, by_cavity, by_lasso
-from decoder.gls import dense_columns, refit
+from decoder.gls import centred_columns, refit
 from decoder.inference import Correction, decide, p_values
 from decoder.noise import BitNoise, CohortNoise, RandomString
 from decoder.options import DecodeOptions, Method
@@ -224,7 +224,7 @@ def told_support(sample: Sample) -> float:
     if not 0 < held.sum() <= observed.centred.size / 2:
         return float("nan")
     random = observed.noise.random
-    columns = dense_columns(observed.positions[held], random.num_bits) - random.mean
+    columns = centred_columns(observed.positions[held], random)
     fitted = refit(observed.noise_of(sample.true_shares), observed.centred, columns, random)
     errors = np.sqrt(fitted.balance.excess * np.diag(fitted.covariance))
     return float((p_values(fitted.shares / errors) <= ALPHA / len(held)).mean())
@@ -239,7 +239,7 @@ def told_shares(sample: Sample) -> float:
     if not held.any():
         return float("nan")
     random = observed.noise.random
-    columns = dense_columns(observed.positions[held], random.num_bits) - random.mean
+    columns = centred_columns(observed.positions[held], random)
     inverses = np.linalg.inv(observed.noise_of(sample.true_shares))
     blocks = columns.reshape(*observed.centred.shape, -1)
     information = np.einsum("jbi,jbi->i", blocks, inverses @ blocks)

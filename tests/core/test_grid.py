@@ -207,3 +207,17 @@ def test_a_grid_survives_its_plain_form() -> None:
         assert Grid.from_dict(grid.to_dict()) == grid
     with pytest.raises(ParameterError, match="keys"):
         Grid.from_dict({"kind": "h3"})
+
+
+@pytest.mark.parametrize("kind", list(LEVELS))
+def test_outlines_hold_together_over_the_antimeridian_and_centres_are_on_the_map(
+    kind: GridKind,
+) -> None:
+    grid = grid_over(kind, FIJI)
+    for cell in grid.cells(grid.finest):
+        longitudes = [longitude for _, longitude in grid.outline(cell)]
+        assert 165 < min(longitudes) < max(longitudes) < 195  # 176 to 182, and a cell more
+        assert -180 <= grid.centre(cell)[1] <= 180
+    assert grid.unrolled(-179.0) == 181.0
+    assert grid.unrolled(179.0) == 179.0
+    assert grid_over(kind, CITY).unrolled(-74.0) == -74.0

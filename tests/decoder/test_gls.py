@@ -75,13 +75,14 @@ def test_null_variance_is_that_of_random_positions(problem):
 def test_balance_settles_tau_and_leaves_the_rest_to_the_ratio(problem):
     noise, target, positions, variances = problem
     solve = gls.row_solver(noise, 40 * target, positions, variances, RANDOM)
-    settled = gls.balance(solve, 0.0, 40)
+    settled = gls.balance(solve, RANDOM, 0.0, 40)
     assert settled.missing > 0
     assert settled.ratio == pytest.approx(1.0, abs=0.005)
-    open_ = gls.balance(solve, 0.0, 0)
+    open_ = gls.balance(solve, RANDOM, 0.0, 0)
     assert open_.missing == 0
     assert open_.excess == open_.ratio > 2
-    quiet = gls.balance(gls.row_solver(noise, 0.01 * target, positions, variances, RANDOM), 0.0, 9)
+    calm = gls.row_solver(noise, 0.01 * target, positions, variances, RANDOM)
+    quiet = gls.balance(calm, RANDOM, 0.0, 9)
     assert (quiet.missing, quiet.excess) == (0.0, 1.0)
     assert quiet.ratio < 0.1
 

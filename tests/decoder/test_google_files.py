@@ -134,3 +134,31 @@ def test_files_that_do_not_fit_are_refused(files, md5_params, name, text, messag
     }
     with pytest.raises(CountsError, match=message):
         readers[name](files[name])
+
+
+def test_a_cell_beyond_64_bits_is_refused_by_the_files_name(files, md5_params):
+    files["map"].write_text("word," + ",".join(["9" * 30] * 128) + "\n")
+    with pytest.raises(CountsError, match=r"map\.csv: .*; cells are whole numbers"):
+        read_map(files["map"], md5_params)
+
+
+def test_a_map_says_how_many_strings_it_held(files, md5_params):
+    assert str(read_map(files["map"], md5_params).notes) == "20 entries read"
+
+
+@pytest.mark.parametrize(
+    ("k", "m", "rows", "own"),
+    [
+        (4, 1, ["a,1", "b,2", "c,3", "d,4"], True),  # each bit belongs to one string
+        (4, 2, ["a,1,5", "b,2,6"], True),  # the same bit in both cohorts, as no hash does
+        (4, 2, ["a,1,6", "b,2,5"], False),
+        (8, 1, ["a,1", "b,2", "c,3", "d,4"], False),  # apart by chance: others may share the bits
+        (4, 1, ["a,1", "b,1", "c,3", "d,4"], False),
+    ],
+)
+def test_when_a_map_is_that_of_basic_rappor(tmp_path, k, m, rows, own):
+    params = RapporParams.rappor(
+        num_bits=k, num_hashes=1, num_cohorts=m, prob_f=0, prob_p=0.25, prob_q=0.75
+    )
+    (tmp_path / "map.csv").write_text("\n".join(rows) + "\n")
+    assert read_map(tmp_path / "map.csv", params).own_bits is own

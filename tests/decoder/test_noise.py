@@ -1,5 +1,6 @@
 """Moments and variances against enumeration and simulation of single devices."""
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -63,6 +64,40 @@ def test_the_diagonal_of_the_covariance_is_the_binomial_variance_and_it_is_posit
     expected = chance * (1 - chance) / NOISE.gap**2 / 50
     np.testing.assert_allclose(np.diag(covariance), expected)
     assert np.linalg.eigvalsh(covariance).min() > 0
+
+
+SYMBOLS = BitNoise(keep_one=0.6, keep_zero=0.2, show_one=0.8, show_zero=0.1)  # three of them
+EACH = np.arange(3, dtype=np.int16)[:, None, None]  # values with a symbol of their own
+
+
+@pytest.mark.parametrize("reports", [1, 2, 3])
+def test_covariance_of_symbols_by_enumeration(reports):
+    """Every permanent symbol, and every series of reports, of a device that holds one of three."""
+    shares, mean, square = np.array([0.5, 0.3, 0.2]), np.zeros(3), np.zeros((3, 3))
+    for own, permanent in product(range(3), repeat=2):
+        kept = SYMBOLS.keep_one if own == permanent else SYMBOLS.keep_zero
+        for shown in product(range(3), repeat=reports):
+            rounds = [SYMBOLS.show_one if s == permanent else SYMBOLS.show_zero for s in shown]
+            chance, total = shares[own] * kept * np.prod(rounds), np.bincount(shown, minlength=3)
+            mean, square = mean + chance * total, square + chance * np.outer(total, total)
+    expected = (square - np.outer(mean, mean)) / reports / SYMBOLS.gap**2
+    cohort = CohortNoise(SYMBOLS, RandomString(3, 1), np.array([1.0]), float(reports), symbols=True)
+    found = cohort.covariance(EACH, shares)[0]
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+    bits = replace(cohort, symbols=False).covariance(EACH, shares)[0]
+    assert np.abs(bits - expected).max() > 0.2 * expected.max()
+
+
+def test_symbols_that_nobody_lists_are_multinomial_too_and_the_ones_do_not_matter():
+    cohort = CohortNoise(SYMBOLS, RandomString(3, 1), np.array([50.0]), 4.0, symbols=True)
+    shares = np.array([0.4, 0.1, 0.0])
+    exact, solvable = (f(EACH, shares)[0] for f in (cohort.covariance, cohort.invertible))
+    np.testing.assert_allclose(exact.sum(axis=0), 0, atol=1e-12)
+    assert np.linalg.eigvalsh(solvable).min() > np.linalg.eigvalsh(exact)[1] / 2
+    centred = np.array([0.3, -0.1, -0.2])
+    solved = np.linalg.solve(solvable, centred)
+    np.testing.assert_allclose(exact @ solved, centred)
+    np.testing.assert_allclose(np.linalg.solve(solvable + 7.0, centred), solved)
 
 
 @pytest.mark.statistical
