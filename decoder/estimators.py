@@ -166,8 +166,10 @@ def by_bit(observed: Observed, level: float) -> Estimate:
     noise = observed.noise
     fit = fit_direct(own, noise.reports, noise.bits, noise.repetition, level)
     shares = np.clip(fit.estimates, 0, 1)
-    fitted = scatter_sums(observed.positions, shares, noise.random.num_bits)
-    return _direct_estimate(fit, fitted)
+    num_bits = noise.random.num_bits
+    listed = scatter_sums(observed.positions, np.ones(len(shares)), num_bits) > 0
+    fitted = scatter_sums(observed.positions, shares, num_bits)
+    return _direct_estimate(fit, np.where(listed, fitted, observed.bit_shares))
 
 
 def by_boolean(observed: Observed, level: float) -> Estimate:

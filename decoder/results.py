@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from decoder.options import DecodeOptions
 from rappor_core.params import RapporParams
+from rappor_core.text import visible
 
 Floats = NDArray[np.float64]
 
@@ -178,5 +179,6 @@ def join_group(members: Sequence[str], most: int = 5) -> str:
 
 
 def short(value: str, most: int = 80) -> str:
-    """A value for people: a long one is cut, and says so."""
-    return value if len(value) <= most else value[: most - 1] + "\N{HORIZONTAL ELLIPSIS}"
+    """A value for people: a long one is cut, and says so; what would not be seen is escaped."""
+    cut = value if len(value) <= most else value[: most - 1] + "\N{HORIZONTAL ELLIPSIS}"
+    return visible(cut)
