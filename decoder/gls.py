@@ -310,4 +310,6 @@ def _inverse(matrix: Floats) -> Floats:
             f"the {len(matrix)} x {len(matrix)} covariance is not positive definite; "
             "check that the counts, the parameters and the candidates belong together"
         )
-    return np.asarray(np.tril(lower) + np.tril(lower, -1).T, dtype=np.float64)
+    whole = np.asarray(lower + lower.T, dtype=np.float64)  # above the diagonal there is 0
+    whole[np.diag_indices_from(whole)] /= 2
+    return whole
