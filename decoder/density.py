@@ -24,6 +24,7 @@ from decoder.options import DecodeOptions
 from decoder.pipeline import decode
 from decoder.places import Places, location_of
 from decoder.results import Decoding
+from decoder.simplex import project_simplex
 from decoder.slots import in_order, repeats_of, slot_places, slot_readings
 from decoder.threads import one_thread
 from rappor_core.aggregate import Aggregate
@@ -41,7 +42,7 @@ MOST_WORK = 1e9  # multiplications of one step of a fit of all cells: some tenth
 class DensityOptions:
     """Choices of a map.
 
-    method: `field` (smooth where the data are), `hierarchy` (families of cells, pruned) or
+    method: `field` (smooth where the data are), `hierarchy` (families of cells) or
     `simplex` (the nearest positive shares).  belief: of the field, None to choose it by the data.
     level: of the intervals.  alpha: false share among the cells called visible.
     repeats: as in DecodeOptions; None: what the definition allows.
@@ -143,7 +144,10 @@ def density_series(
     for index, aggregates in enumerate(ordered):
         with one_thread():
             decodings = _decode_levels(aggregates, places, options)
-            shares, field = fields[index] if fields else (_reconciled(decodings, places), None)
+            if fields:
+                shares, field = fields[index]
+            else:
+                shares, field = _reconciled(decodings, places, options.method), None
         yield _assemble(aggregates, places, options, decodings[-1], shares, field)
 
 
@@ -208,11 +212,13 @@ def _together(windows: Sequence[Aggregate]) -> Aggregate:
         return max(windows, key=lambda one: one.num_reports)
 
 
-def _reconciled(decodings: Sequence[Decoding], places: Places) -> Floats:
+def _reconciled(decodings: Sequence[Decoding], places: Places, method: str) -> Floats:
     """By the other methods: of the finest level alone, or of all of them."""
     tables = [decoding.candidates for decoding in decodings]
     levels = [LevelEstimate(table.estimate, table.std_error) for table in tables]
-    return reconcile(levels, places.parents if len(levels) > 1 else ())[-1]
+    if method == "simplex":
+        return project_simplex(levels[-1].shares)
+    return reconcile(levels, places.parents)[-1]
 
 
 def _missing_levels(aggregates: Sequence[Aggregate]) -> tuple[str, ...]:

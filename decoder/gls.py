@@ -308,7 +308,8 @@ def _inverse(matrix: Floats) -> Floats:
     if failed or failed_inverse:
         raise ConvergenceError(
             f"the {len(matrix)} x {len(matrix)} covariance is not positive definite; "
-            "check that the counts, the parameters and the candidates belong together"
+            "check that the counts, the parameters and the candidates belong together; where many "
+            "candidates share few bits and cohorts, method 'cavity' tells what can be told"
         )
     whole = np.asarray(lower + lower.T, dtype=np.float64)  # above the diagonal there is 0
     whole[np.diag_indices_from(whole)] /= 2
