@@ -12,15 +12,15 @@ from client_sdk.days import SECONDS_A_DAY
 from client_sdk.errors import StateChangedError, UnknownMetricError
 from client_sdk.local_time import Moment, moment_at, moment_of
 from client_sdk.recorder import Recorder
-from client_sdk.state import State
+from client_sdk.state import VISITS, State
 from client_sdk.visits import Visits
 from rappor_core.errors import ValueRefusedError
 from rappor_core.metrics_file import MetricsFile
 
 SAVE_SECONDS = 5.0  # at most so much of the time spent somewhere is lost with a killed process
-NOTE = "visits:"
 
 Point = tuple[float, float]  # latitude, longitude
+Taken = Literal["queued", "late", "expired"] | None
 
 
 class LocationRecorder:
@@ -49,32 +49,24 @@ class LocationRecorder:
         self._hour = Moment(0.0, 0, 0, 0.0)
         self._names = tuple(m.base_name for m in metrics.declared if m.kind == "location")
 
-    def fix(
-        self, name: str, latitude: float, longitude: float, at: datetime | float
-    ) -> Literal["queued", "late"] | None:
+    def fix(self, name: str, latitude: float, longitude: float, at: datetime | float) -> Taken:
         """Take a fix of a metric; "queued" when it closed a period, which makes reports.
 
-        "late": of a period that was reported; nothing of it is kept.
+        "late" and "expired": nothing of it is kept.
         at: a datetime with a time zone, or seconds since 1970.
         Raises UnknownMetricError, ValueRefusedError, StateChangedError.
         """
         moment = self._now(at) if isinstance(at, float) else moment_of(at)
         with self._lock:
             visits = self._of(name)
-            if visits.is_late(moment):
-                return "late"
-            return self._counted(visits.fix(latitude, longitude, moment))
+            return visits.refuses(moment) or self._counted(visits.fix(latitude, longitude, moment))
 
-    def trip(
-        self, name: str, origin: Point, destination: Point, at: datetime | float
-    ) -> Literal["queued", "late"] | None:
+    def trip(self, name: str, origin: Point, destination: Point, at: datetime | float) -> Taken:
         """Take a trip that ended at a time. Raises as `fix`."""
         moment = moment_at(at) if isinstance(at, float) else moment_of(at)
         with self._lock:
             visits = self._of(name)
-            if visits.is_late(moment):
-                return "late"
-            return self._counted(visits.trip(origin, destination, moment))
+            return visits.refuses(moment) or self._counted(visits.trip(origin, destination, moment))
 
     def roll(self, at: datetime | float) -> bool:
         """Close the periods that are over; True if any was closed since the last call."""
@@ -107,7 +99,7 @@ class LocationRecorder:
             visits = self._load(name)
             before, closed = visits.to_json(), visits.roll(moment)
             if visits.to_json() != before:
-                self._state.put_note(NOTE + name, visits.to_json())
+                self._state.put_note(VISITS + name, visits.to_json())
         return closed
 
     def _of(self, name: str) -> Visits:
@@ -123,7 +115,7 @@ class LocationRecorder:
                 raise ValueRefusedError(f"metric {name!r} is not of kind 'location': use record")
             raise UnknownMetricError(name, self._names)
         secret, parts = self._same_secret(), self._metrics.parts(name)
-        return Visits(parts, secret, self._send, self._state.note(NOTE + name))
+        return Visits(parts, secret, self._send, self._state.note(VISITS + name))
 
     def _send(self, name: str, value: str, day: int) -> None:
         """Queue the report of a period; the recorder keeps it to one. Count what it refuses."""
@@ -152,5 +144,5 @@ class LocationRecorder:
         with self._state.transaction():
             self._same_secret()
             for name, visits in self._visits.items():
-                self._state.put_note(NOTE + name, visits.to_json())
+                self._state.put_note(VISITS + name, visits.to_json())
         self._saved_at = self._monotonic()

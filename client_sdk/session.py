@@ -16,6 +16,7 @@ from client_sdk.errors import ClientError, StateError
 from client_sdk.privacy_level import PrivacyLevel
 from client_sdk.randomness import Randomness
 from client_sdk.recorder import Recorder
+from client_sdk.state import VISITS
 from client_sdk.worker import Worker
 from rappor_core.frozen import Frozen
 from rappor_core.metrics_file import MetricsFile
@@ -77,9 +78,9 @@ class Session:
             randomness=setup.randomness,
         )
         self._setup = setup
-        located = self._located = any(
-            metric.kind == "location" for metric in setup.metrics.metrics.values()
-        )
+        places = {m.base_name for m in setup.metrics.metrics.values() if m.kind == "location"}
+        self.state.keep_notes({VISITS + name for name in places})  # an earlier version had more
+        located = self._located = bool(places)
         filled = any(metric.no_data is not None for metric in setup.metrics.metrics.values())
         self.worker = Worker(
             setup.directory,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -204,6 +204,14 @@ class SqliteState:
         """See `State`."""
         with self.transaction() as database:
             database.execute("REPLACE INTO notes VALUES (?, ?)", (name, text))
+
+    def keep_notes(self, names: Set[str]) -> None:
+        """Delete all notes but those of these names, without a trace."""
+        stale = [row for row in self.rows("SELECT name FROM notes") if row[0] not in names]
+        if stale:
+            with self.transaction(durable=True) as database:
+                database.executemany("DELETE FROM notes WHERE name = ?", stale)
+            self.scrub()
 
     def count(self, name: str, number: int = 1) -> None:
         """See `State`."""

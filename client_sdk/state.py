@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager
 from typing import Literal, NamedTuple, Protocol
 
 LIFE = -1  # the period that never ends, for a limit on reports for life
+VISITS = "visits:"  # name of a note: then the declared name of a metric of places
 
 Stored = Literal["queued", "full", "not_memoised"]
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal
 
-from client_sdk.days import last_day, period_number
+from client_sdk.days import day_of, last_day, period_number
 from client_sdk.duty import Duty, duty_of
 from client_sdk.dwell import OUTSIDE, Dwell, Periods, Place
 from client_sdk.local_time import SECONDS_AN_HOUR, Moment, is_weekend
@@ -38,6 +38,7 @@ class Visits:
             raise ParameterError(f"metric {metric.name!r} is not of kind 'location'")
         self._location = metric.location
         self._metric = metric
+        self._expires = day_of(metric.expires)
         self._send = send
         self._duty: Duty = duty_of(secret, parts)
         self._slots = {
@@ -85,12 +86,14 @@ class Visits:
             self._dwell.add(slot, pair, 1.0)
         return closed
 
-    def is_late(self, moment: Moment) -> bool:
-        """Whether a moment is of an earlier period that was reported, and takes nothing more."""
+    def refuses(self, moment: Moment) -> Literal["late", "expired"] | None:
+        """Why nothing of a moment is kept: its period was reported, or the metric has expired."""
+        if moment.day > self._expires:
+            return "expired"
         if moment.day == self._today or self._period is None:
-            return False
+            return None
         period = period_number(self._metric.period, moment.day)
-        return period < self._period and period in self._reported
+        return "late" if period < self._period and period in self._reported else None
 
     def roll(self, moment: Moment) -> bool:
         """Credit the time since the last fix; close the period where it is over. True if it was.

@@ -44,6 +44,12 @@ class CandidateTable:
     selected_low: Floats
     selected_high: Floats
 
+    @property
+    def found(self) -> NDArray[np.intp]:
+        """The detected, each the first with its bits, largest share first: indices, (D,)."""
+        leaders = np.flatnonzero(self.detected & (self.group == np.arange(len(self.group))))
+        return leaders[np.argsort(-self.shrunken[leaders], kind="stable")]
+
 
 @dataclass(frozen=True)
 class Detected:
@@ -138,10 +144,7 @@ class Decoding:
     @property
     def detected(self) -> tuple[Detected, ...]:
         """What was found, largest share first; candidates with the same bits are one entry."""
-        table = self.candidates
-        leaders = np.flatnonzero(table.detected & (table.group == np.arange(len(table.group))))
-        order = np.lexsort((leaders, -table.shrunken[leaders]))
-        return tuple(self._detected(int(i)) for i in leaders[order])
+        return tuple(self._detected(int(i)) for i in self.candidates.found)
 
     def _detected(self, i: int) -> Detected:
         table = self.candidates

@@ -497,3 +497,40 @@ def test_a_process_without_fixes_reports_those_of_another(monkeypatch: pytest.Mo
     assert [value != "other" for name, value in told if "/day/" in name] == [True]
     service.fix("density", 1.5, 1.5, START + timedelta(days=1, hours=12))
     assert app.roll(START + timedelta(days=1, hours=13)) is False
+
+
+def test_a_metric_that_an_update_dropped_leaves_no_places(tmp_path: Path) -> None:
+    other = parse_metrics(
+        '[metrics.on]\nkind = "boolean"\ndescription = "x"\nowner = "x"\nexpires = 2099-01-01\n'
+        "prob_f = 0.5\nprob_p = 0.25\nprob_q = 0.75\n"
+    )
+
+    def opened(file: MetricsFile) -> Client:
+        return Client.open(
+            file, state_dir=tmp_path, collector="http://127.0.0.1:9", consent=True,
+            clock=lambda: (START + timedelta(hours=12)).timestamp(),
+        )  # fmt: skip
+
+    with opened(declared("memo")) as client:
+        assert client.record_location("density", 1.5, 1.5, at=START + timedelta(hours=12))
+    assert b'["day",' in bytes_of(tmp_path)
+    opened(other).close()
+    assert b'["day",' not in bytes_of(tmp_path)
+
+
+def test_an_expired_metric_keeps_no_place(tmp_path: Path) -> None:
+    file = parse_metrics((DECLARED + MEMO).replace("2099-12-31", "2026-11-02"))
+    visits = visits_of(file)[0]
+    late = START + timedelta(days=1)
+    assert visits.refuses(moment_of(late - timedelta(seconds=1))) is None
+    assert visits.refuses(moment_of(late)) == "expired"
+    with Client.open(
+        file, state_dir=tmp_path, collector="http://127.0.0.1:9", consent=True,
+        clock=late.timestamp,
+    ) as client:  # fmt: skip
+        assert not client.record_location("density", 1.5, 1.5, at=late)
+        session = client._life.session
+        assert session is not None
+        session.places.save()
+        assert '"dwell":[]' in (session.state.note("visits:density") or "")
+        assert client.inspect()["counters"]["expired:density"] == 1
