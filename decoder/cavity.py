@@ -40,6 +40,7 @@ Floats = NDArray[np.float64]
 MAX_ITERATIONS = 60
 MIN_ITERATIONS = 9
 TOLERANCE = 0.03  # of a z-score
+LEAST_LEFT = 1e-9  # of a share's freedom: below it 1 - s^2 d is rounding
 REFRESH_NOISE = frozenset({3, 6})
 REBUILD_LADDER = frozenset({2, 3, 4, 5, 6})
 FREEZE_ACTIVE_AFTER = 14
@@ -188,7 +189,7 @@ def _leave_one_out(question: Question, fitted: Balance, sites: Sites) -> Scores:
     information = np.full(len(sites.mean), fitted.solution.expected)
     information[sites.active] = fitted.solution.information
     sums = centred_sums(question.positions, fitted.solution.residual, question.random)
-    left = 1 - sites.variance * information
+    left = np.maximum(1 - sites.variance * information, LEAST_LEFT)
     std_errors = np.sqrt(fitted.excess * left / information)
     return Scores(sites.mean + sums / information, std_errors)
 

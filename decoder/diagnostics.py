@@ -32,7 +32,7 @@ def cohort_residuals(residual: Floats, covariance: Floats, scale: float, freedom
     if scale <= 0:
         return np.full(len(residual), np.nan)
     solved = np.linalg.solve(covariance, residual[:, :, None])[:, :, 0]
-    size = (residual * solved).sum(axis=1) / scale
+    size = np.maximum((residual * solved).sum(axis=1), 0.0) / scale  # below 0 by rounding
     spread = 2 / (9 * freedom)
     return np.asarray(((size / freedom) ** (1 / 3) - (1 - spread)) / np.sqrt(spread))
 

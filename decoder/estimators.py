@@ -7,6 +7,7 @@ score whose distribution is known when nobody holds the candidate.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,7 @@ from decoder.bit_tensor import Positions, scatter_sums
 from decoder.cavity import Question, fit_cavity
 from decoder.direct import DirectFit, fit_direct
 from decoder.gls import (
+    Balance,
     Refit,
     centred_columns,
     centred_sums,
@@ -114,62 +116,22 @@ def by_cavity(
     random = observed.noise.random
     question = Question(observed.centred, observed.positions, random, observed.noise_of, full)
     fit = fit_cavity(question, progress)
-    tail = null_tail(fit.balance.solution.residual, random)
-    null_z = tail.deviate(fit.z)
-    prior = _prior_of(fit.scores, fit.taking_part > 0, null_z, fit.prior)
-    posterior = prior.posterior(*fit.scores, null_z)
-    unfitted = _unfitted(observed, fit.freedom)
-    freedom = _score_freedom(fit.freedom, unfitted)
-    return Estimate(
-        *_described(fit.scores, fit.z, freedom, level),
-        shrunken=posterior.mean,
-        local_fdr=posterior.local_fdr,
-        prior=prior,
-        fitted=_fitted(observed, fit.taking_part),
-        unfitted=unfitted,
-        tail=tail,
-        missing=fit.balance.missing,
-        missing_error=missing_error(fit.balance, fit.freedom),
-        ratio=fit.balance.ratio,
-        excess=fit.balance.excess,
-        freedom=freedom,
-        iterations=fit.iterations,
-        converged=fit.converged,
-        full=fit.full,
-    )
+    finished = _Finished(fit.scores, fit.z, fit.taking_part, fit.balance, fit.freedom, fit.prior)
+    estimate = _estimate(observed, finished, level)
+    return replace(estimate, iterations=fit.iterations, converged=fit.converged, full=fit.full)
 
 
 def by_lasso(
     observed: Observed, level: float, alpha: float, progress: Progress = silent
 ) -> Estimate:
     """LASSO at a penalty set by the noise, then weighted least squares on what it selects."""
-    random, chosen, columns, fitted = observed.noise.random, *_select(observed, alpha, progress)
+    chosen, columns, fitted = _select(observed, alpha, progress)
     shares = np.zeros(len(observed.positions))
-    left = max(observed.centred.size - len(observed.centred) - len(chosen.selected), 1.0)
-    unfitted = _unfitted(observed, left)
-    freedom = _score_freedom(left, unfitted)
     shares[chosen.selected] = fitted.shares
+    left = max(observed.centred.size - len(observed.centred) - len(chosen.selected), 1.0)
     scores, z = _refit_scores(observed, fitted, chosen.selected, columns)
-    tail = null_tail(fitted.balance.solution.residual, random)
-    null_z = tail.deviate(z)
-    prior = _prior_of(scores, shares != 0, null_z)
-    posterior = prior.posterior(*scores, null_z)
-    return Estimate(
-        *_described(scores, z, freedom, level),
-        shrunken=posterior.mean,
-        local_fdr=posterior.local_fdr,
-        prior=prior,
-        fitted=_fitted(observed, shares),
-        unfitted=unfitted,
-        tail=tail,
-        missing=fitted.balance.missing,
-        missing_error=missing_error(fitted.balance, left),
-        ratio=fitted.balance.ratio,
-        excess=fitted.balance.excess,
-        freedom=freedom,
-        penalty=chosen.penalty,
-        method="lasso",
-    )
+    estimate = _estimate(observed, _Finished(scores, z, shares, fitted.balance, left), level)
+    return replace(estimate, penalty=chosen.penalty, method="lasso")
 
 
 def _select(observed: Observed, alpha: float, progress: Progress) -> tuple[LassoFit, Floats, Refit]:
@@ -204,8 +166,10 @@ def by_bit(observed: Observed, level: float) -> Estimate:
     noise = observed.noise
     fit = fit_direct(own, noise.reports, noise.bits, noise.repetition, level)
     shares = np.clip(fit.estimates, 0, 1)
-    fitted = scatter_sums(observed.positions, shares, noise.random.num_bits)
-    return _direct_estimate(fit, fitted)
+    num_bits = noise.random.num_bits
+    listed = scatter_sums(observed.positions, np.ones(len(shares)), num_bits) > 0
+    fitted = scatter_sums(observed.positions, shares, num_bits)
+    return _direct_estimate(fit, np.where(listed, fitted, observed.bit_shares))
 
 
 def by_boolean(observed: Observed, level: float) -> Estimate:
@@ -250,6 +214,49 @@ def _refit_scores(
     return Scores(shares, np.sqrt(balance.excess / information)), np.asarray(z)
 
 
+class _Finished(NamedTuple):
+    """What a fit leaves to be said of all candidates.
+
+    scores, z: of all, (M,).  held: the shares that the fit gives, 0 outside it, (M,).
+    freedom: what it leaves over.  prior: where it has one.
+    """
+
+    scores: Scores
+    z: Floats
+    held: Floats
+    balance: Balance
+    freedom: float
+    prior: SharePrior | None = None
+
+
+def _estimate(observed: Observed, fit: _Finished, level: float) -> Estimate:
+    """Intervals, prior and posteriors of the scores, against their null distribution."""
+    tail = null_tail(fit.balance.solution.residual, observed.noise.random)
+    null_z = tail.deviate(fit.z)
+    prior = _prior_of(fit.scores, fit.held != 0, null_z, fit.prior)
+    posterior = prior.posterior(*fit.scores, null_z)
+    unfitted = _unfitted(observed, fit.freedom)
+    freedom = _score_freedom(fit.freedom, unfitted)
+    low, high = plain_interval(*fit.scores, freedom, level)
+    return Estimate(
+        *fit.scores,
+        fit.z,
+        low,
+        high,
+        shrunken=posterior.mean,
+        local_fdr=posterior.local_fdr,
+        prior=prior,
+        fitted=_fitted(observed, fit.held),
+        unfitted=unfitted,
+        tail=tail,
+        missing=fit.balance.missing,
+        missing_error=missing_error(fit.balance, fit.freedom),
+        ratio=fit.balance.ratio,
+        excess=fit.balance.excess,
+        freedom=freedom,
+    )
+
+
 def _prior_of(
     scores: Scores, active: Flags, null_z: Floats, prior: SharePrior | None = None
 ) -> SharePrior:
@@ -258,14 +265,6 @@ def _prior_of(
     return refit_prior(
         prior, scores, active, may_rebuild=may_rebuild, null_z=null_z, steps=_PRIOR_STEPS
     )
-
-
-def _described(
-    scores: Scores, z: Floats, freedom: float, level: float
-) -> tuple[Floats, Floats, Floats, Floats, Floats]:
-    """Shares, errors, z-scores and intervals of all candidates."""
-    low, high = plain_interval(*scores, freedom, level)
-    return *scores, z, low, high
 
 
 def _fitted(observed: Observed, shares: Floats) -> Floats:

@@ -101,12 +101,12 @@ def fit_field(
         first = _most_probable(flat, laplacian)
     else:
         belief = belief or _usual(laplacian)
-        structure = _structure(belief.graph, laplacian, size)
+        structure = structure_of(belief.graph, laplacian, size)
         if near is not None:
             first = _fit(flat, belief, structure, np.log(near))
         else:
             *_, first = _anneal(flat, belief, structure)
-    structure = _structure(first.belief.graph, laplacian, size)
+    structure = structure_of(first.belief.graph, laplacian, size)
     found = _fit(_Question(readings, first.shares), first.belief, structure, first.log_shares)
     return replace(found, gain=first.gain)
 
@@ -143,7 +143,8 @@ def _usual(laplacian: Any | None) -> Belief:
     return Belief("alike" if laplacian is None else "neighbours", USUAL_STRENGTH)
 
 
-def _structure(graph: Graph, laplacian: Any | None, size: int) -> Any:
+def structure_of(graph: Graph, laplacian: Any | None, size: int) -> Any:
+    """The precision (n, n) of log shares at strength 1, sparse."""
     if graph == "alike" or laplacian is None:
         return sparse.eye_array(size, format="csr")
     alone = np.where(laplacian.diagonal() > 0, _ANCHOR, 1.0)
@@ -161,7 +162,7 @@ def _most_probable(question: _Question, laplacian: Any | None) -> Field:
     graphs: tuple[Graph, ...] = ("alike",) if laplacian is None else ("neighbours", "alike")
     best, to_beat = None, -np.inf
     for graph in graphs:
-        structure = _structure(graph, laplacian, question.size)
+        structure = structure_of(graph, laplacian, question.size)
         summits = _summits(question, graph, structure)
         for walk in (summits[_MIDDLE:], summits[_MIDDLE - 1 :: -1]):
             worse = 0

@@ -290,6 +290,7 @@ def _inverse(matrix: Floats) -> Floats:
     if failed or failed_inverse:
         raise ConvergenceError(
             f"the {len(matrix)} x {len(matrix)} covariance is not positive definite; "
-            "check that the counts, the parameters and the candidates belong together"
+            "check that the counts, the parameters and the candidates belong together; where many "
+            "candidates share few bits and cohorts, method 'cavity' tells what can be told"
         )
     return np.asarray(np.tril(lower) + np.tril(lower, -1).T, dtype=np.float64)

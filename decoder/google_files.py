@@ -135,13 +135,14 @@ def _own_bits(tensor: Positions, params: RapporParams) -> bool:
     """Whether the map is that of basic RAPPOR: each string has a bit which no other string sets.
 
     Hashes may give a short list such bits by chance, while strings that are not on it share them.
-    So the strings must be as many as the bits, or keep their bit in every one of several cohorts.
+    So the strings must hold the first bits, or keep their bit in every one of several cohorts.
     """
     bits = tensor[:, :, 0]
-    if params.num_hashes != 1 or (np.diff(np.sort(bits, axis=0), axis=0) == 0).any():
+    ranked = np.sort(bits, axis=0)
+    if params.num_hashes != 1 or len(bits) < 2 or (np.diff(ranked, axis=0) == 0).any():
         return False
     fixed = params.num_cohorts > 1 and bool((bits == bits[:, :1]).all())
-    return fixed or len(bits) == params.num_bits
+    return fixed or bool((ranked == np.arange(len(bits))[:, None]).all())
 
 
 def _rows(path: Path) -> list[list[str]]:

@@ -72,7 +72,11 @@ class SharePrior:
 def ladder(estimates: Floats, std_errors: Floats) -> Floats:
     """Centres of the bumps, from .4 of the median standard error up to the largest estimate."""
     lowest = _FIRST_BUMP * float(np.median(std_errors))
-    highest = max(_TOP * float(estimates.max()), 2 * lowest)
+    return steps_up(lowest, max(_TOP * float(estimates.max()), 2 * lowest))
+
+
+def steps_up(lowest: float, highest: float) -> Floats:
+    """Centres of bumps from one share up to another, so near that they overlap."""
     steps = min(int(np.ceil(np.log(highest / lowest) / np.log(_RATIO))), _MAX_BUMPS - 1)
     return np.asarray(lowest * _RATIO ** np.arange(steps + 1))
 

@@ -241,11 +241,9 @@ def _freedom(observed: Observed) -> float:
 
 def _found(whole: Decoding) -> NDArray[np.intp]:
     """Detected values, largest first; where they share bits half as many as can be fitted."""
-    table = whole.candidates
-    leaders = np.flatnonzero(table.detected & (table.group == np.arange(len(table.group))))
-    order = np.lexsort((leaders, -table.shrunken[leaders]))
+    found = whole.candidates.found
     most = whole.params.num_cohorts * (whole.params.num_bits - 1) // 2
-    return leaders[order] if whole.diagnostics.method == "direct" else leaders[order][:most]
+    return found if whole.diagnostics.method == "direct" else found[:most]
 
 
 def _names(whole: Decoding, found: NDArray[np.intp]) -> list[str]:

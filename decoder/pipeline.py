@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 
@@ -14,7 +15,7 @@ from decoder.bit_tensor import Positions
 from decoder.candidates import Candidates, in_bit_order
 from decoder.debias import debias
 from decoder.design_matrix import same_positions
-from decoder.errors import DecodeError
+from decoder.errors import ConvergenceError, DecodeError
 from decoder.estimators import Estimate, Observed, by_bit, by_boolean, by_cavity, by_lasso
 from decoder.inference import decide, p_values
 from decoder.noise import BitNoise, CohortNoise, RandomString
@@ -47,7 +48,7 @@ def decode(
     """
     options = options or DecodeOptions()
     aggregate = aggregate.without(options.without_cohorts)
-    with one_thread():
+    with _arithmetic():
         candidates = in_bit_order(candidates, aggregate)
         tensor = candidates.positions(aggregate.params, progress)
         observed = observe(aggregate, tensor, repetition(aggregate, options.repeats))
@@ -63,6 +64,19 @@ def decode(
         selected = selected_intervals(estimate, decision, options)
         answer = Answer(observed, estimate, p, decision, *selected)
         return assemble(aggregate, candidates, options, answer, grouping)
+
+
+@contextmanager
+def _arithmetic() -> Iterator[None]:
+    """Linear algebra on one thread; what is no number is an error, and never spreads."""
+    try:
+        with one_thread(), np.errstate(divide="raise", over="raise", invalid="raise"):
+            yield
+    except (FloatingPointError, np.linalg.LinAlgError) as error:
+        raise ConvergenceError(
+            f"the arithmetic of doubles failed ({error}): check that the counts, the parameters "
+            "and the candidates belong together, and that the reports have noise"
+        ) from error
 
 
 def observe(
@@ -130,6 +144,11 @@ def _estimator(
         return partial(by_boolean, level=options.level)
     if candidates.direct(params):
         return partial(by_bit, level=options.level)
+    if RandomString(params.num_bits, params.num_hashes).variance == 0:
+        raise DecodeError(
+            f"{params.num_hashes} hashes into {params.num_bits} bits set every bit: no value can "
+            "be told from another; collect with more bits or fewer hashes"
+        )
     if options.method == "lasso":
         return partial(by_lasso, level=options.level, alpha=options.alpha, progress=progress)
     return partial(by_cavity, level=options.level, progress=progress, full=options.full_fit)

@@ -19,7 +19,7 @@ from decoder.writing import make_folder, replacing
 SERIES_COLUMNS = ("first_day", "last_day", "reports", "string", "proportion", "std_error")
 CHANGE_COLUMNS = ("from", "to", "string", "difference", "std_error", "p_value", "p_adjusted")
 SHOWN = 24  # panels; series.csv has all
-LONGEST = 300  # letters of a value on the page
+LONGEST = 120  # letters of a value on the page
 WIDTH, HEIGHT, LEFT, TOP, BOTTOM = 420, 170, 56, 12, 26
 
 

@@ -58,7 +58,7 @@ def _series_table(series: Series) -> Table:
     for i, value in enumerate(series.values[:_SHOWN]):
         smallest = min(float(change.p_adjusted[i]) for change in series.changes)
         ends = (percent(float(share)) for share in series.shares[[0, -1], i])
-        table.add_row(plain(short(value)), *ends, p_text(smallest))
+        table.add_row(Text(short(value)), *ends, p_text(smallest))
     _tell_of_more(table, series.values, "series.csv")
     return table
 
@@ -74,7 +74,7 @@ def _table(decoding: Decoding) -> Table:
         truth = [percent(row.true_share or 0.0)] if known else []
         interval = f"{percent(row.low)} to {percent(row.high)}"
         numbers = percent(row.share), interval, p_text(row.p_adjusted)
-        table.add_row(plain(short(row.value)), *truth, *numbers)
+        table.add_row(Text(short(row.value)), *truth, *numbers)
     _tell_of_more(table, rows, "results.csv")
     return table
 

@@ -33,23 +33,33 @@ def region_cells(grid: Grid, level: int, region: Box | Mapping[str, Any]) -> tup
     return found
 
 
-def listed_cells(grid: Grid, level: int, names: Iterable[str]) -> tuple[str, ...]:
-    """Check a list of cells: each must be a cell of that level in the grid's box, once.
+def listed_cells(grid: Grid, level: int, lines: Iterable[str]) -> tuple[str, ...]:
+    """Check a list with a cell a line: each must be a cell of that level in the grid's box.
 
-    Raises ParameterError that names the first bad one.
+    Blank lines and `other` are passed over; a cell counts once. Raises ParameterError that names
+    the first bad line, or where there is no cell.
     """
     domain, seen = set(grid.cells(level)), dict[str, None]()
-    for name in names:
-        if name == OTHER:
-            continue
-        try:
-            grid.system.parse(name)
-        except ValueRefusedError as error:
-            raise ParameterError(str(error)) from error
-        if name not in domain:
-            raise ParameterError(f"{name!r} is not a cell of level {level} in the grid's box")
-        seen[name] = None
+    for number, line in enumerate(lines, start=1):
+        name = line.strip()
+        if name in domain:
+            seen[name] = None
+        elif name and name != OTHER:
+            raise ParameterError(f"line {number}: {_why_not(grid, level, name)}")
+    if not seen:
+        raise ParameterError(f"no cells; give some of level {level}, as {min(domain)!r}")
     return tuple(seen)
+
+
+def _why_not(grid: Grid, level: int, name: str) -> str:
+    """What is wrong with a cell that is not among those of a level."""
+    try:
+        own = grid.system.parse(name)[1]
+    except ValueRefusedError as error:
+        return str(error)
+    if own != level:
+        return f"{name!r} is a cell of level {own}, not {level}"
+    return f"{name!r} is outside the box of the metric"
 
 
 def _polygons(geometry: Mapping[str, Any]) -> Iterable[list[Ring]]:

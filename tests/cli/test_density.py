@@ -86,13 +86,78 @@ def test_slots_and_regions_are_chosen(
                  "--region", str(region), "--method", "simplex"]) == 0  # fmt: skip
     rows = json.loads(capsys.readouterr().out)
     assert {row["slot"] for row in rows} == {"night"}
-    assert {row["cell"] for row in rows} == {"0-0-0"}
-    assert all(abs(row["estimate"] - 0.82) < 0.05 for row in rows)
+    assert [row["cell"] for row in rows] == ["0-0-0", "other", "unlisted"] * 2
+    assert all(abs(row["estimate"] - 0.82) < 0.05 for row in rows if row["cell"] == "0-0-0")
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("cells.txt", "0-0-0\n\n0-1-1\r\nother\n0-0-0\n"),
+        ("cells.csv", "0-0-0,home\n0-1-1,shop\n"),
+        ("named.csv", "place,cell\nhome,0-0-0\nshop,0-1-1\n"),
+    ],
+)
+def test_a_list_of_cells_is_shown_alone(
+    name: str, text: str, files: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, out = tmp_path / name, tmp_path / "out"
+    path.write_text(text)
+    assert main(["density", "places", *files, "--cells", str(path), "--json",
+                 "-o", str(out)]) == 0  # fmt: skip
+    rows = json.loads(capsys.readouterr().out)
+    assert [row["cell"] for row in rows[:4]] == ["0-0-0", "0-1-1", "other", "unlisted"]
+    assert len(rows) == 4 * 4
+    by_day = [row for row in rows if row["slot"] == "day" and row["first_day"] == "2026-11-03"]
+    assert sum(row["map_share"] for row in by_day) == pytest.approx(1)
+    assert by_day[3]["map_share"] > 0.8  # the crowd is in 0-2-2
+    assert by_day[3]["estimate"] is by_day[3]["visible"] is None
+    cells = json.loads((out / "density.geojson").read_text())["features"]
+    assert {one["properties"]["cell"] for one in cells} == {"0-0-0", "0-1-1"}
+    assert main(["density", "places", *files, "--cells", str(path)]) == 0
+    assert "Cells that are not shown hold" in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "told"),
+    [
+        ("cells.txt", "0-0-0\n0-9-9\n", "line 2: '0-9-9' lies outside the rows and columns"),
+        ("cells.csv", "cell\n0-0-0\n1-0-0\n", "line 3: '1-0-0' is a cell of level 1, not 0"),
+        ("cells.csv", "id\n0-0-0\n", "line 1: 'id' is not a square"),
+        ("cells.txt", "\n", "no cells; give some of level 0, as '0-0-0'"),
+        ("cells.txt", "\ufeff0-0-0\n\x1b[2J\n", "line 2: '\\x1b[2J' is not a square"),
+    ],
+)
+def test_a_list_with_a_bad_cell_is_refused_by_file_and_line(
+    name: str, text: str, told: str, files: list[str], tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    path = tmp_path / name
+    path.write_text(text, encoding="utf-8")
+    assert main(["density", "places", *files[:2], "--cells", str(path)]) == 1
+    error = " ".join(capsys.readouterr().err.split())
+    assert f"{path}: {told}" in error
+    assert "give a cell a line, or a table with a column 'cell'" in error
+
+
+def test_earlier_windows_come_into_the_geojson_on_request(files: list[str], tmp_path: Path) -> None:
+    """The tables always hold all."""
+    days = {}
+    for option in ([], ["--every-window"]):
+        out = tmp_path / f"out{len(option)}"
+        assert main(["density", "places", *files, "-o", str(out), *option]) == 0
+        found = json.loads((out / "density.geojson").read_text())["features"]
+        days[len(option)] = [one["properties"]["first_day"] for one in found]
+        assert (out / "density.csv").read_text().count("\n") == 1 + 4 * 10
+    assert set(days[0]) == {"2026-11-03"}
+    assert len(days[0]) == 2 * 9
+    assert len(days[1]) == 4 * 9
 
 
 def test_refusals_name_the_way_out(files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["density", "places"]) == 2
     assert main(["density", "places", *files, "--from", "2026-11-02"]) == 2
+    assert main(["density", "places", *files, "--cells", __file__, "--region", __file__]) == 2
     assert main(["density", "places", *files, "--slot", "noon"]) == 1
     assert "slot 'noon': no reports of 'places' in it; there are some in" in capsys.readouterr().err
     assert main(["density", "homes", *files]) == 1

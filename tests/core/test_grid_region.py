@@ -60,11 +60,30 @@ def test_other_geometries_are_refused(geometry: dict[str, object], why: str) -> 
 
 
 def test_a_list_is_checked() -> None:
-    assert listed_cells(GRID, 0, ["0-1-1", "other", "0-1-1", "0-0-0"]) == ("0-1-1", "0-0-0")
-    with pytest.raises(ParameterError, match="0-10-0"):
-        listed_cells(GRID, 0, ["0-10-0"])
-    with pytest.raises(ParameterError, match="'1-1-1'"):
-        listed_cells(GRID, 0, ["1-1-1"])
+    lines = ["0-1-1", "other", "", " 0-1-1 ", "0-0-0\r"]
+    assert listed_cells(GRID, 0, lines) == ("0-1-1", "0-0-0")
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("0-10-0", "line 2: '0-10-0' lies outside the rows and columns"),
+        ("1-1-1", "line 2: '1-1-1' is a cell of level 1, not 0"),
+        ("Main Street", "line 2: 'Main Street' is not a square level-row-column"),
+    ],
+)
+def test_a_cell_that_is_none_is_named_by_its_line(line: str, told: str) -> None:
+    with pytest.raises(ParameterError, match=told):
+        listed_cells(GRID, 0, ["0-0-0", line, "0-0-1"])
+
+
+def test_a_cell_outside_the_box_and_an_empty_list_are_refused() -> None:
+    tiles = Grid("quadkey", Box(0.1, 0.1, 10, 10), (4,))
+    assert listed_cells(tiles, 4, ["1222"]) == ("1222",)
+    with pytest.raises(ParameterError, match="line 1: '0000' is outside the box"):
+        listed_cells(tiles, 4, ["0000"])
+    with pytest.raises(ParameterError, match="no cells; give some of level 4, as '1222'"):
+        listed_cells(tiles, 4, ["", "other"])
 
 
 def test_a_region_may_be_far_larger_than_the_grid() -> None:

@@ -118,7 +118,7 @@ def test_bytes_of_a_parquet_column_are_text_not_their_python_form(tmp_path):
     ("name", "content", "message"),
     [
         ("words.csv", "word\nb\n".encode("utf-16"), "UTF-16"),
-        ("words.csv.gz", gzip.compress("word\nb\n".encode("utf-16")), "UTF-16"),
+        ("words.csv.gz", gzip.compress("word\nb\n".encode("utf-16"), mtime=0), "UTF-16"),
         ("words.csv", b'one\n"two\nthree\nfour\n', "line 4: unexpected end of data; check"),
         ("words.csv", b'one\n"two" too,2\n', "line 2: .*; check the quotes"),
     ],

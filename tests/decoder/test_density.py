@@ -13,12 +13,14 @@ import pytest
 from pyarrow import parquet
 
 from decoder.change import change
-from decoder.density import Density, DensityOptions, density, density_series, map_shares, repeats_of
-from decoder.density_files import NOT_APART, write_density_files
-from decoder.density_page import render_page, visible_text
+from decoder.density import Density, DensityOptions, density, density_series, map_shares
+from decoder.density_files import write_density_files
+from decoder.density_page import render_page
 from decoder.density_picture import write_picture
+from decoder.density_words import NOT_APART, visible_text
 from decoder.errors import DecodeError
 from decoder.places import location_of, places_of
+from decoder.slots import repeats_of
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics import Metric
 from rappor_core.metrics_file import parse_metrics
@@ -100,6 +102,21 @@ def test_levels_of_one_slot_make_one_map() -> None:
     told = density(aggregates[:1], DensityOptions("simplex")).warnings[0]
     assert "slot" in told
     assert "of 'places' has no reports of level 0, which its definition declares" in told
+
+
+def test_a_map_of_some_cells_is_part_of_the_whole(night: Density, tmp_path: Path) -> None:
+    some = night.showing([night.cells[5], night.cells[3]])
+    assert some.cells == (night.cells[3], night.cells[5], "other")
+    assert some.estimate.tolist() == night.estimate[[3, 5, -1]].tolist()
+    assert some.shares.sum() + some.unlisted == pytest.approx(1)
+    assert (some.floor, night.unlisted) == (night.floor, 0)
+    assert "Cells that are not shown hold" in visible_text(some)
+    rows = parquet.read_table(write_density_files([some], tmp_path)[1]).to_pylist()
+    assert [row["cell"] for row in rows] == [*some.cells, "unlisted"]
+    assert rows[-1]["map_share"] == some.unlisted
+    assert rows[-1]["estimate"] is rows[-1]["visible"] is None
+    write_picture([some], tmp_path / "map.png")
+    assert "unlisted" in render_page([some])
 
 
 @pytest.mark.statistical

@@ -220,3 +220,12 @@ def test_a_long_value_is_cut_on_the_page_and_whole_in_the_files(make_aggregate, 
 def test_the_manifest_names_the_list(decoding):
     text = "".join(f"{value}\n" for value in decoding.candidates.values)
     assert manifest(decoding)["candidates_sha256"] == sha256(text.encode()).hexdigest()
+
+
+def test_what_would_hide_or_turn_writing_is_escaped_on_the_page(make_aggregate, values):
+    odd = ["\u202eabc", "zero\u200bwidth", "two\nlines", "\U0001f469\u200d\U0001f467", *values[4:]]
+    decoding = decode(make_aggregate(values=odd), Candidates.from_strings(odd))
+    page = render_report(decoding)
+    for shown in ("\\u202eabc", "zero\\u200bwidth", "two\\nlines", odd[3]):
+        assert f'<td dir="auto">{shown}</td>' in page
+    assert "\u202e" not in page
