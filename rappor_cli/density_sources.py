@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from datetime import date, timedelta
 from enum import StrEnum
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -86,28 +88,54 @@ def group_by_slot(aggregates: Iterable[Aggregate], metric: str, slots: Sequence[
                 f"slot {slot!r}: no reports of {metric!r} in it; there are some in "
                 f"{', '.join(map(repr, sorted(known)))}"
             )
-    wanted = (item for item in groups.items() if not slots or item[0][0] in slots)
-    return dict(sorted(wanted, key=lambda item: [day or date.min for day in item[0][1]]))
+    wanted = _of_one_level({k: v for k, v in groups.items() if not slots or k[0] in slots})
+    return dict(sorted(wanted.items(), key=lambda item: [day or date.min for day in item[0][1]]))
 
 
 def _asked(
     metric: str, listed: Sequence[dict[str, Any]], fetch: Fetch, window: Window, split: SplitName
 ) -> Iterator[Aggregate]:
-    served = {row["name"]: row["served"] for row in listed if row["served"]}
-    names = [name for name in served if name.partition("/")[0] == metric]
-    if not names:
+    """Fetch every sub-metric in each part of the window.
+
+    Days are closed and merged for each slot and level alone, so what is served of a part begins and
+    ends on other days in each: all of it is of the part that was asked for.
+    """
+    served = {row["name"]: row["served"] for row in listed}  # of versions, the last is current
+    spans = {
+        name: [date.fromisoformat(span[key]) for key in ("first_day", "last_day")]
+        for name, span in served.items()
+        if span and name.partition("/")[0] == metric
+    }
+    if not spans:
         raise DecodeError(
             f"no closed day of a location metric {metric!r} is served; see `rappor metrics list`"
         )
-    for name in names:
-        first, last = (date.fromisoformat(served[name][key]) for key in ("first_day", "last_day"))
-        for part in _parts(max(window[0] or first, first), window[1] or last, split):
-            try:
-                yield fetch(name, *part)
-            except RapporError as error:
-                if split is SplitName.WHOLE:
-                    raise
-                Console(stderr=True).print(Text(f"{name}, {part[0]} to {part[1]}: {error}"))
+    earliest = min(first for first, _ in spans.values())
+    start, end = max(window[0] or earliest, earliest), max(last for _, last in spans.values())
+    for name, part in product(spans, list(_parts(start, window[1] or end, split))):
+        until = part[1] if window[1] else min(part[1], spans[name][1])
+        if until < part[0]:
+            continue
+        try:
+            yield replace(fetch(name, part[0], until), first_day=part[0], last_day=part[1])
+        except RapporError as error:
+            if split is SplitName.WHOLE:
+                raise
+            _tell(f"{name}, {part[0]} to {part[1]}: {error}")
+
+
+def _of_one_level(groups: Groups) -> Groups:
+    """Leave out windows without reports of the finest level of all: maps share their cells."""
+    levels = {key: max(location_of(one)[1].level for one in groups[key]) for key in groups}
+    finest = max(levels.values())
+    for (slot, days), level in levels.items():
+        if level < finest:
+            _tell(f"left out {slot}, {days[0]} to {days[1]}: no reports of level {finest}")
+    return {key: found for key, found in groups.items() if levels[key] == finest}
+
+
+def _tell(text: str) -> None:
+    Console(stderr=True, soft_wrap=True).print(Text(text))
 
 
 def _parts(first: date, last: date, split: SplitName) -> Iterator[tuple[date, date]]:
