@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.text import Text
 
 from decoder.errors import DecodeError
+from decoder.periods import last_days
 from decoder.places import location_of
 from decoder.reading import naming, read_aggregate_file
 from rappor_cli.remote import ask_json, fetch_aggregate
@@ -100,11 +101,11 @@ def _asked(
     Days are closed and merged for each slot and level alone, so what is served of a part begins and
     ends on other days in each: all of it is of the part that was asked for.
     """
-    served = {row["name"]: row["served"] for row in listed}  # of versions, the last is current
+    rows = {row["name"]: row for row in listed}  # of versions, the last is current
     spans = {
-        name: [date.fromisoformat(span[key]) for key in ("first_day", "last_day")]
-        for name, span in served.items()
-        if span and name.partition("/")[0] == metric
+        name: [date.fromisoformat(row["served"][key]) for key in ("first_day", "last_day")]
+        for name, row in rows.items()
+        if row["served"] and name.partition("/")[0] == metric
     }
     if not spans:
         raise DecodeError(
@@ -114,7 +115,8 @@ def _asked(
     start, end = max(window[0] or earliest, earliest), max(last for _, last in spans.values())
     for name, part in product(spans, list(_parts(start, window[1] or end, split))):
         until = part[1] if window[1] else min(part[1], spans[name][1])
-        if until < part[0]:
+        period = rows[name]["definition"]["period"]
+        if until < part[0] or not last_days(period, *part):  # a report bears its period's last
             continue
         try:
             yield replace(fetch(name, part[0], until), first_day=part[0], last_day=part[1])

@@ -241,14 +241,15 @@ class Blocks:
     def __init__(self, text: str, served: dict[str, list[tuple[int, int]]]) -> None:
         self.metrics = parse_metrics(text).metrics
         self.served = served
+        self.period = "day"
         self.rng = np.random.default_rng(0)
 
     def listed(self, *_: object) -> dict[str, object]:
-        rows = [
-            {"name": name, "served": blocks and {"first_day": str(DAY + timedelta(blocks[0][0])),
-                                                 "last_day": str(DAY + timedelta(blocks[-1][1]))}}
-            for name, blocks in self.served.items()
-        ]  # fmt: skip
+        rows = []
+        for name, found in self.served.items():
+            days = [str(DAY + timedelta(day)) for day in (found[0][0], found[-1][1])]
+            served = dict(zip(("first_day", "last_day"), days, strict=True))
+            rows.append({"name": name, "definition": {"period": self.period}, "served": served})
         return {"metrics": rows}
 
     def fetch(self, _: str, name: str, *, first: date, last: date) -> Aggregate:
@@ -318,3 +319,16 @@ def test_names_of_cells_are_whole_in_a_narrow_terminal(
     monkeypatch.setenv("COLUMNS", "44")
     assert main(["density", "places", *files[:4], "--method", "simplex"]) == 0
     assert "…" not in capsys.readouterr().out
+
+
+def test_days_on_which_no_period_ends_are_not_asked_for(
+    blocks: Blocks, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Reports of a week are dated by its Sunday: 2 November 2026 is a Monday."""
+    blocks.period = "week"
+    blocks.served = {name: [(6, 6), (13, 13)] for name in list(blocks.served)[:4]}
+    assert main(["density", "places", "--collector", "http://127.0.0.1:9", "--by", "day", "--json",
+                 "--method", "simplex"]) == 0  # fmt: skip
+    told = capsys.readouterr()
+    assert told.err == ""
+    assert {row["first_day"] for row in json.loads(told.out)} == {"2026-11-08", "2026-11-15"}
