@@ -74,7 +74,7 @@ def assemble(
         grouping.larger_than_one(table.values),
         repetition(aggregate, options.repeats) if options.repeats is None else 1.0,
         aggregate.params.encoding in ("bloom", "symbol"),
-        answer.observed.centred.size,
+        answer.observed.rows,
         candidates.complete,
     )
     return Decoding(
@@ -125,8 +125,8 @@ def _diagnostics(aggregate: Aggregate, answer: Answer) -> Diagnostics:
     residual = observed.bit_shares - estimate.fitted
     cohort_z = np.full(len(aggregate.reports_per_cohort), np.nan)
     present = np.array(aggregate.reports_per_cohort) > 0
-    scale, symbols = estimate.excess * estimate.unfitted, observed.noise.symbols
-    cohort_z[present] = cohort_residuals(residual, covariance, scale, residual.shape[1] - symbols)
+    scale, freedom = estimate.excess * estimate.unfitted, observed.rows // len(residual)
+    cohort_z[present] = cohort_residuals(residual, covariance, scale, freedom)
     return Diagnostics(
         cohort_z=cohort_z,
         unlisted_squared=estimate.missing,
