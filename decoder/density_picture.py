@@ -50,7 +50,7 @@ def write_picture(maps: Sequence[Density], path: FilePath, points: Sequence[Poin
     bar.set_label(f"share of devices in a cell (hatched, without outline: {NOT_APART})", fontsize=8)
     bar.ax.yaxis.set_major_formatter(lambda share, _: percent(share))
     bar.ax.tick_params(labelsize=7, which="both")
-    figure.savefig(path, metadata={"Software": None})
+    figure.savefig(path, format="png", metadata={"Software": None})
 
 
 def _draw(
