@@ -132,6 +132,7 @@ def _diagnostics(aggregate: Aggregate, answer: Answer, noise: Floats) -> Diagnos
     cohort_z[present] = cohort_residuals(residual, covariance, scale, residual.shape[1] - symbols)
     return Diagnostics(
         method=estimate.method,
+        shrunk=estimate.prior is not None,
         cohort_z=cohort_z,
         unlisted_squared=estimate.missing,
         unlisted_error=estimate.missing_error,
