@@ -75,7 +75,8 @@ def _draw(
         shape.set_in_layout(False)
         panel.add_artist(shape)
     if points:
-        panel.plot([p[1] for p in points], [p[0] for p in points], "r.", markersize=2)
+        unrolled = one.places.grid.unrolled
+        panel.plot([unrolled(p[1]) for p in points], [p[0] for p in points], "r.", markersize=2)
     corners = np.concatenate([np.asarray(outline) for outline in outlines])
     panel.set_xlim(corners[:, 0].min(), corners[:, 0].max())
     panel.set_ylim(corners[:, 1].min(), corners[:, 1].max())
