@@ -7,6 +7,7 @@ RapporError
     |-- CacheError           a folder for candidate maps that cannot be written
     |-- OutputError          a file or folder of results that cannot be written
     `-- ConvergenceError     an iteration did not reach its tolerance: no zeros are returned
+        `-- ImproperError    a covariance that is not positive definite
 """
 
 from rappor_core.errors import RapporError
@@ -30,6 +31,10 @@ class CacheError(DecodeError):
 
 class ConvergenceError(DecodeError):
     """An iteration did not reach its tolerance; a failed fit raises, it never returns zeros."""
+
+
+class ImproperError(ConvergenceError):
+    """A covariance that is none: not positive definite."""
 
 
 class OutputError(DecodeError):

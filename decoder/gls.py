@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve, lapack
+from scipy.linalg import lapack
 
 from decoder.bit_tensor import (
     Positions,
@@ -24,7 +25,7 @@ from decoder.bit_tensor import (
     quadratic_sums,
     scatter_sums,
 )
-from decoder.errors import ConvergenceError
+from decoder.errors import ConvergenceError, ImproperError
 from decoder.noise import RandomString
 
 Floats = NDArray[np.float64]
@@ -144,11 +145,17 @@ def _next_tau(history: list[tuple[float, float]], newton: float) -> float:
 
 @dataclass(frozen=True)
 class RowSolver:
-    """Cost n^3 + A (m h)^2: for many active candidates."""
+    """Cost n^3 + A (m h)^2: for many active candidates.
+
+    widening: z of those with a negative variance, (n, L), which are not in `base`; precisions:
+    theirs, below 0, (L,).
+    """
 
     base: Floats
     target: Floats
     positions: Positions
+    widening: Floats
+    precisions: Floats
     random: RandomString
 
     def __call__(self, missing: float) -> Solution:
@@ -156,6 +163,9 @@ class RowSolver:
         shape = self.target.shape
         covariance = _plus_blocks(self.base, missing * self.random.covariance_matrix, shape)
         inverse = _inverse(covariance)
+        spread = inverse @ self.widening
+        inner = _inverse(np.diag(self.precisions) + self.widening.T @ spread)
+        inverse -= spread @ inner @ spread.T
         residual = (inverse @ self.target.ravel()).reshape(shape)
         expected = self._expected(inverse)
         return Solution(residual, self._information(inverse), expected, inverse.__matmul__)
@@ -178,27 +188,30 @@ def row_solver(
     noise: Floats, target: Floats, positions: Positions, variances: Floats, random: RandomString
 ) -> RowSolver:
     """Assemble V at tau = 0. noise: (m, k, k); target y - Z m: (m, k); variances s^2: (A,)."""
-    a, sums = random.mean, scatter_sums(positions, variances, random.num_bits).ravel()
-    base = pair_sums(positions, variances, random.num_bits)
-    base += a * a * float(variances.sum()) - a * sums[:, None] - a * sums[None, :]
-    return RowSolver(_plus_blocks(base, noise, target.shape), target, positions, random)
+    positive, negative = np.maximum(variances, 0.0), variances < 0
+    a, sums = random.mean, scatter_sums(positions, positive, random.num_bits).ravel()
+    base = pair_sums(positions, positive, random.num_bits)
+    base += a * a * float(positive.sum()) - a * sums[:, None] - a * sums[None, :]
+    base = _plus_blocks(base, noise, target.shape)
+    widening = centred_columns(positions[negative], random)
+    return RowSolver(base, target, positions, widening, 1 / variances[negative], random)
 
 
 @dataclass(frozen=True)
 class CandidateSolver:
     """Woodbury: cost m k^3 + n A^2 + A^3, for few active candidates.
 
-    scales: s, (A,), or None for no belief at all about them (s = infinity).
+    precisions: 1 / s^2, (A,), or None for no belief at all about them (s = infinity).
     """
 
     noise: Floats
     target: Floats
     centred: Floats
-    scales: Floats | None
+    precisions: Floats | None
     random: RandomString
 
     def __call__(self, missing: float) -> Solution:
-        """Solve with tau = `missing`: V^-1 = D^-1 - F H F', H = s (I + s G s)^-1 s."""
+        """Solve with tau = `missing`: V^-1 = D^-1 - F H F', H = (1 / s^2 + G)^-1."""
         m, k = self.target.shape
         C = self.random.covariance_matrix
         blocks, F, G, H = self.factors(missing)
@@ -211,26 +224,17 @@ class CandidateSolver:
         K = F.T @ (C @ F.reshape(m, k, -1)).reshape(m * k, -1)
         expected = float((blocks * C).sum()) - float((H * K).sum())
         left = np.diag(G) - np.einsum("ab,ab->a", G @ H, G)
-        information = left if self.scales is not None else 1 / np.diag(H)
+        information = left if self.precisions is not None else 1 / np.diag(H)
         return Solution(residual, information, expected, weigh)
 
     def factors(self, missing: float) -> tuple[Floats, Floats, Floats, Floats]:
         """D^-1 (m, k, k), F = D^-1 Z_A (n, A), G = Z_A' F and H, (A, A)."""
         m, k = self.target.shape
-        blocks = np.asarray(
-            np.linalg.inv(self.noise + missing * self.random.covariance_matrix), float
-        )
+        blocks = _block_inverses(_Same(self.noise), missing, self.random)
         F = (blocks @ self.centred.reshape(m, k, -1)).reshape(m * k, -1)
         G = self.centred.T @ F
-        return blocks, F, G, self._inner_inverse(G)
-
-    def _inner_inverse(self, G: Floats) -> Floats:
-        """s (I + s G s)^-1 s, or G^-1 for s = infinity."""
-        if self.scales is None:
-            return _inverse(G)
-        s = self.scales
-        inner = s[:, None] * G * s + np.eye(len(s))
-        return np.asarray(s[:, None] * cho_solve(cho_factor(inner), np.diag(s)), dtype=np.float64)
+        beliefs = 0.0 if self.precisions is None else np.diag(self.precisions)
+        return blocks, F, G, _inverse(G + beliefs)
 
 
 def candidate_solver(
@@ -238,7 +242,26 @@ def candidate_solver(
 ) -> CandidateSolver:
     """Prepare Woodbury. noise: (m, k, k); target y - Z m: (m, k); variances s^2: (A,)."""
     centred = centred_columns(positions, random)
-    return CandidateSolver(noise, target, centred, np.sqrt(variances), random)
+    return CandidateSolver(noise, target, centred, 1 / variances, random)
+
+
+class _Same:
+    """An array as a key: this very one."""
+
+    def __init__(self, array: Floats) -> None:
+        self.array = array
+
+    def __hash__(self) -> int:
+        return id(self.array)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self.array is other.array
+
+
+@lru_cache(maxsize=1)
+def _block_inverses(noise: _Same, missing: float, random: RandomString) -> Floats:
+    """D^-1 (m, k, k), D = noise + tau C: most rounds of a fit ask for that of the last round."""
+    return np.asarray(np.linalg.inv(noise.array + missing * random.covariance_matrix))
 
 
 class Refit(NamedTuple):
@@ -288,9 +311,11 @@ def _inverse(matrix: Floats) -> Floats:
     factor, failed = lapack.dpotrf(matrix, lower=1)
     lower, failed_inverse = lapack.dpotri(factor, lower=1)
     if failed or failed_inverse:
-        raise ConvergenceError(
+        raise ImproperError(
             f"the {len(matrix)} x {len(matrix)} covariance is not positive definite; "
             "check that the counts, the parameters and the candidates belong together; where many "
             "candidates share few bits and cohorts, method 'cavity' tells what can be told"
         )
-    return np.asarray(np.tril(lower) + np.tril(lower, -1).T, dtype=np.float64)
+    whole = np.asarray(lower + lower.T, dtype=np.float64)  # above the diagonal there is 0
+    whole[np.diag_indices_from(whole)] /= 2
+    return whole

@@ -18,7 +18,8 @@ Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 DAMPING = 0.6
-LEAST_PRECISION = 0.02  # of a site, relative to its cavity's
+LEAST_PRECISION = -0.5  # of a site, relative to its cavity's; negative: wider than the cavity
+CUT_OFF = 0.02  # the same where only positive ones will do, and the least distance from 0
 ACTIVE_LOCAL_FDR = 0.2
 EM_STEPS = 20
 LADDER_MOVED = 0.10
@@ -44,6 +45,7 @@ class Scores(NamedTuple):
 class Sites:
     """Mean and variance of each candidate's site, (M,), both 0 where it takes no part in the fit.
 
+    A negative variance is a site that widens its cavity: a share that may be 0 or large.
     active: who takes part, (M,).  shrunken: posterior means of the active, 0 elsewhere, (M,).
     """
 
@@ -59,12 +61,19 @@ class Sites:
         return cls(nothing, nothing, np.zeros(num_candidates, dtype=bool), nothing)
 
     def updated(
-        self, scores: Scores, prior: SharePrior, limit: int, *, full: bool, frozen: bool
+        self,
+        scores: Scores,
+        prior: SharePrior,
+        limit: int,
+        *,
+        full: bool,
+        frozen: bool,
+        least: float = LEAST_PRECISION,
     ) -> Sites:
         """Sites from the posteriors under `prior`.
 
         full: all take part; otherwise the most probable ones, at most `limit`, and once `frozen`
-        the same ones as now.
+        the same ones as now.  least: precision of a site, relative to its cavity's.
         """
         contenders = np.flatnonzero(full | self._contenders(scores.z, limit))
         near = Scores(scores.estimates[contenders], scores.std_errors[contenders])
@@ -76,7 +85,8 @@ class Sites:
         else:
             chosen = _most_probable(posterior.local_fdr, limit)
         near = Scores(near.estimates[chosen], near.std_errors[chosen])
-        return self._matched(contenders[chosen], near, Posterior(*(x[chosen] for x in posterior)))
+        posterior = Posterior(*(column[chosen] for column in posterior))
+        return self._matched(contenders[chosen], near, posterior, least)
 
     def _contenders(self, z: Floats, limit: int) -> Flags:
         """The active, and all who may be among the `limit` most probable, (M,).
@@ -87,17 +97,21 @@ class Sites:
         least = np.partition(outside, -limit)[-limit] if limit < len(z) else -np.inf
         return np.asarray(self.active | (outside >= max(least, _CONTENDER)))
 
-    def _matched(self, members: NDArray[np.intp], near: Scores, posterior: Posterior) -> Sites:
+    def _matched(
+        self, members: NDArray[np.intp], near: Scores, posterior: Posterior, least: float
+    ) -> Sites:
         """Site precision 1/t - 1/se^2, clipped, with its shift; both damped against the last."""
         cavity = 1 / near.std_errors**2
         precision = 1 / np.maximum(posterior.variance, 1e-300) - cavity
-        precision = np.maximum(precision, LEAST_PRECISION * cavity)
+        precision = np.maximum(precision, least * cavity)
         shift = posterior.mean * (cavity + precision) - near.estimates * cavity
         old = self.active[members]
         old_precision = 1 / self.variance[members[old]]
         old_shift = self.mean[members[old]] * old_precision
         precision[old] = DAMPING * precision[old] + (1 - DAMPING) * old_precision
         shift[old] = DAMPING * shift[old] + (1 - DAMPING) * old_shift
+        precision = np.maximum(precision, least * cavity)
+        precision = np.copysign(np.maximum(np.abs(precision), CUT_OFF * cavity), precision)
         columns = shift / precision, 1 / precision, np.ones(len(members)), posterior.mean
         mean, variance, active, shrunken = (self._spread(members, x) for x in columns)
         return Sites(mean, variance, active.astype(bool), shrunken)

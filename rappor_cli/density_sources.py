@@ -72,7 +72,8 @@ def ask_collector(
 def group_by_slot(aggregates: Iterable[Aggregate], metric: str, slots: Sequence[str]) -> Groups:
     """Group the levels of each slot and window, those with reports only; earlier windows first.
 
-    slots: those that are wanted, none for all. Raises DecodeError for one without reports.
+    slots: those that are wanted, none for all. Raises DecodeError for one without reports, and for
+    reports over two grids. A window without reports of the finest level is told and left out.
     """
     groups: Groups = defaultdict(list)
     for one in aggregates:
@@ -89,8 +90,37 @@ def group_by_slot(aggregates: Iterable[Aggregate], metric: str, slots: Sequence[
                 f"slot {slot!r}: no reports of {metric!r} in it; there are some in "
                 f"{', '.join(map(repr, sorted(known)))}"
             )
-    wanted = _of_one_level({k: v for k, v in groups.items() if not slots or k[0] in slots})
-    return dict(sorted(wanted.items(), key=lambda item: [day or date.min for day in item[0][1]]))
+    finest = _finest_level(groups, metric)
+    wanted = (
+        (key, found)
+        for key, found in groups.items()
+        if (not slots or key[0] in slots) and _reaches(finest, key, found)
+    )
+    return dict(sorted(wanted, key=lambda item: [day or date.min for day in item[0][1]]))
+
+
+def _finest_level(groups: Groups, metric: str) -> int:
+    """Of all that was reported: one table and one map hold cells of one grid and level."""
+    places = [location_of(one)[1] for found in groups.values() for one in found]
+    if len({(place.grid, place.pairs) for place in places}) > 1:
+        raise DecodeError(
+            f"the reports of {metric!r} are over several grids, as its definition changed; choose "
+            "a window (--from, --to), or files, of one of them"
+        )
+    return max(place.level for place in places)
+
+
+def _reaches(finest: int, key: SlotWindow, found: Sequence[Aggregate]) -> bool:
+    """Whether a window has reports of the finest level; said on stderr if not."""
+    if any(location_of(one)[1].level == finest for one in found):
+        return True
+    days = " to ".join(str(day) for day in key[1] if day)
+    _tell(f"slot {key[0]!r}, {days}: left out, as it has no reports of level {finest}")
+    return False
+
+
+def _tell(text: str) -> None:
+    Console(stderr=True, soft_wrap=True).print(Text(text))
 
 
 def _asked(
@@ -124,20 +154,6 @@ def _asked(
             if split is SplitName.WHOLE:
                 raise
             _tell(f"{name}, {part[0]} to {part[1]}: {error}")
-
-
-def _of_one_level(groups: Groups) -> Groups:
-    """Leave out windows without reports of the finest level of all: maps share their cells."""
-    levels = {key: max(location_of(one)[1].level for one in groups[key]) for key in groups}
-    finest = max(levels.values())
-    for (slot, days), level in levels.items():
-        if level < finest:
-            _tell(f"left out {slot}, {days[0]} to {days[1]}: no reports of level {finest}")
-    return {key: found for key, found in groups.items() if levels[key] == finest}
-
-
-def _tell(text: str) -> None:
-    Console(stderr=True, soft_wrap=True).print(Text(text))
 
 
 def _parts(first: date, last: date, split: SplitName) -> Iterator[tuple[date, date]]:

@@ -156,6 +156,40 @@ def test_earlier_windows_come_into_the_geojson_on_request(files: list[str], tmp_
     assert len(days[1]) == 4 * 9
 
 
+def one_aggregate(declared: str, level: int, day: int, folder: Path) -> list[str]:
+    """A file of the night of one day, at a level."""
+    metric = parse_metrics(declared).metrics[f"places/night/{level}"]
+    assert metric.location is not None
+    values = list(places_of([metric.location]).finest)
+    shares, at = np.full(len(values), 1 / len(values)), DAY + timedelta(days=day)
+    found, _ = draw_aggregate(values, shares, 5_000, metric.params, np.random.default_rng(day))
+    path = folder / f"{level}-{day}-{metric.params_id}.json"
+    path.write_text(replace(found, metric=metric.name, definition=metric.to_dict(), first_day=at,
+                            params_id=metric.params_id, last_day=at).to_json())  # fmt: skip
+    return ["--aggregate", str(path)]
+
+
+def test_a_window_without_the_finest_level_is_told_and_left_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    both = DECLARED.replace("levels = [0]", "levels = [0, 1]")
+    given = [*one_aggregate(both, 0, 0, tmp_path), *one_aggregate(both, 0, 1, tmp_path),
+             *one_aggregate(both, 1, 1, tmp_path)]  # fmt: skip
+    assert main(["density", "places", *given, "--json"]) == 0
+    told = capsys.readouterr()
+    assert {row["first_day"] for row in json.loads(told.out)} == {"2026-11-03"}
+    assert "slot 'night', 2026-11-02 to 2026-11-02: left out" in " ".join(told.err.split())
+
+
+def test_reports_over_two_grids_make_no_map(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = DECLARED.replace("box = [0, 0, 8, 8]", "box = [0, 0, 9, 9]")
+    given = [*one_aggregate(DECLARED, 0, 0, tmp_path), *one_aggregate(other, 0, 1, tmp_path)]
+    assert main(["density", "places", *given]) == 1
+    assert "the reports of 'places' are over several grids" in capsys.readouterr().err
+
+
 def test_refusals_name_the_way_out(files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["density", "places"]) == 2
     assert main(["density", "places", *files, "--from", "2026-11-02"]) == 2
@@ -308,7 +342,7 @@ def test_slots_and_levels_share_the_windows_that_were_asked_for(
     assert {slot: sorted(days) for slot, days in found.items()} == windows
     assert {row["reports"] for row in rows} == {8_000}
     assert {row["cell"][0] for row in rows} == {"1", "o"}
-    left_out = "left out day, 2026-11-16 to 2026-11-22: no reports of level 1" in told.err
+    left_out = "'day', 2026-11-16 to 2026-11-22: left out, as it has no reports" in told.err
     assert left_out == (by == "week")
 
 

@@ -9,6 +9,7 @@ from threadpoolctl import threadpool_limits
 from decoder import cavity, gls
 from decoder.bit_tensor import mark_repeated
 from decoder.cavity import Question, _leave_one_out, fit_cavity
+from decoder.errors import ImproperError
 from decoder.gls import Balance
 from decoder.noise import BitNoise, CohortNoise, RandomString
 from decoder.sites import Sites
@@ -107,25 +108,21 @@ def test_where_rows_are_few_scores_are_those_of_fits_that_never_saw_the_candidat
             assert fit.z[i] == pytest.approx(expected, abs=0.1)
 
 
-def test_answers_have_the_variances_of_the_posteriors(question, monkeypatch):
-    """Against dense algebra: sites 1 and 4 were cut off, one of them past any positive site."""
-    rng = np.random.default_rng(3)
-    mean, variance = 0.1 * rng.random(M), 0.02 + 0.1 * rng.random(M)
-    Z = gls.dense_columns(question.positions, BITS) - RANDOM.mean
-    target = (question.centred.ravel() - Z @ mean).reshape(COHORTS, BITS)
-    solution = gls.row_solver(
-        question.noise_of(mean), target, question.positions, variance, RANDOM
-    )(0.0)
-    sites = Sites(mean, variance, np.ones(M, dtype=bool), mean)
-    fitted = Balance(solution, 0.0, 1.0)
-    kept = variance * (1 - variance * solution.information)
-    wider, loose = kept * 1.5, np.array([1, 4])
-    monkeypatch.setattr(cavity, "_cut_off", lambda _: (loose, kept[loose], 0.5 * kept[loose]))
-    now = cavity._Round(sites, question.noise_of(mean), fitted, None, None)
-    found = cavity._answers(question, now, np.arange(M), Z)
-    for i in range(M):
-        precision = 1 / variance
-        precision[loose] += 1 / wider[loose] - 1 / kept[loose]
-        precision[i] = 1 / variance[i]
-        V = 0.01 * np.eye(Z.shape[0]) + (Z / precision) @ Z.T
-        np.testing.assert_allclose(found[:, i], np.linalg.solve(V, Z[:, i]), rtol=1e-6)
+def test_sites_that_leave_no_proper_posterior_are_cut_off(question, monkeypatch):
+    """The round is then the same as with positive sites from the beginning."""
+    now = cavity._first(question)
+    solve, tried = cavity._solve, []
+
+    def improper_at_first(*arguments):
+        tried.append(arguments)
+        if len(tried) == 1:
+            raise ImproperError("not positive definite")
+        return solve(*arguments)
+
+    monkeypatch.setattr(cavity, "_solve", improper_at_first)
+    found = cavity._next(question, now, 2)
+    monkeypatch.setattr(cavity, "LEAST_PRECISION", cavity.CUT_OFF)
+    monkeypatch.setattr(cavity, "_solve", solve)
+    expected = cavity._next(question, now, 2)
+    assert len(tried) == 2
+    np.testing.assert_array_equal(found.scores.z, expected.scores.z)

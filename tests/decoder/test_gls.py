@@ -5,7 +5,7 @@ import pytest
 
 from decoder import gls
 from decoder.bit_tensor import mark_repeated
-from decoder.errors import ConvergenceError
+from decoder.errors import ConvergenceError, ImproperError
 from decoder.noise import RandomString
 
 COHORTS, BITS, M = 6, 5, 8
@@ -32,8 +32,12 @@ def covariance(noise, positions, variances, tau):
 
 @pytest.mark.parametrize("make", [gls.row_solver, gls.candidate_solver])
 @pytest.mark.parametrize("tau", [0.0, 0.7])
-def test_solvers_agree_with_dense_algebra(problem, make, tau):
+@pytest.mark.parametrize("widening", [0, 3])
+def test_solvers_agree_with_dense_algebra(problem, make, tau, widening):
+    """Also where some sites have a negative precision, half of what the data say of them."""
     noise, target, positions, variances = problem
+    known = make(noise, target, positions, variances, RANDOM)(0.7).information
+    variances[:widening] = -2 / known[:widening] - variances[:widening]
     V, Z = covariance(noise, positions, variances, tau)
     inverse = np.linalg.inv(V)
     solution = make(noise, target, positions, variances, RANDOM)(tau)
@@ -44,6 +48,14 @@ def test_solvers_agree_with_dense_algebra(problem, make, tau):
         for j in range(0, COHORTS * BITS, BITS)
     )
     assert solution.expected == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("make", [gls.row_solver, gls.candidate_solver])
+def test_a_site_that_leaves_no_proper_posterior_is_refused(problem, make):
+    noise, target, positions, variances = problem
+    variances[2] = -1e-6  # a precision of minus a million
+    with pytest.raises(ImproperError, match="not positive definite"):
+        make(noise, target, positions, variances, RANDOM)(0.0)
 
 
 def test_nobody_active_is_allowed(problem):
