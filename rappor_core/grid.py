@@ -91,8 +91,9 @@ class Grid(Frozen):
         box = self.box
         try:
             inside = box.south <= latitude <= box.north and box.west <= longitude <= box.east
+            latitude, longitude = latitude + 0.0, longitude + 0.0
             if not inside:
-                longitude = self._wrapped(latitude + 0.0, longitude + 0.0)
+                longitude = self._wrapped(latitude, longitude)
                 if not box.holds(latitude, longitude):
                     return None
             return self.system.cell(latitude, longitude, self.finest)
