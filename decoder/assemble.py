@@ -78,7 +78,7 @@ def assemble(
         grouping.larger_than_one(table.values),
         repetition(aggregate, options.repeats) if options.repeats is None else 1.0,
         answer.estimate.method != "direct",
-        answer.observed.centred.size,
+        answer.observed.rows,
         candidates.complete,
         candidates.notes.not_text,
     )
@@ -128,8 +128,8 @@ def _diagnostics(aggregate: Aggregate, answer: Answer, noise: Floats) -> Diagnos
     residual = observed.bit_shares - estimate.fitted
     cohort_z = np.full(len(aggregate.reports_per_cohort), np.nan)
     present = np.array(aggregate.reports_per_cohort) > 0
-    scale, symbols = estimate.excess * estimate.unfitted, observed.noise.symbols
-    cohort_z[present] = cohort_residuals(residual, covariance, scale, residual.shape[1] - symbols)
+    scale, freedom = estimate.excess * estimate.unfitted, observed.rows // len(residual)
+    cohort_z[present] = cohort_residuals(residual, covariance, scale, freedom)
     return Diagnostics(
         method=estimate.method,
         cohort_z=cohort_z,

@@ -254,7 +254,7 @@ def test_more_candidates_than_bits_is_told(values):
     )
     shares = np.repeat([0.2, 0.0], [5, 55])
     aggregate, _ = draw_aggregate(values, shares, 50_000, params, np.random.default_rng(2))
-    told = "60 candidates are read from 32 bits"
+    told = "60 candidates are read from 32 numbers"
     crowded = decode(aggregate, Candidates.from_strings(values)).warnings
     assert any(text.startswith(told) for text in crowded)
     assert not any(

@@ -39,7 +39,7 @@ def test_promises(rows, configuration):
     assert 0.75 < row.wrong_z_squared.value < 1.25
 
 
-def _forgetful(solve, start, steps):
+def _forgetful(solve, random, start, steps):
     """A fit that believes its list to be complete: no unlisted strings, no excess variance."""
     return Balance(solve(0.0), 0.0, 1.0)
 
