@@ -18,19 +18,18 @@ from decoder.cavity import Question, fit_cavity
 from decoder.direct import DirectFit, fit_direct
 from decoder.gls import (
     Balance,
-    Refit,
     centred_columns,
     centred_sums,
     left_out_scores,
     missing_error,
     null_variance,
-    refit,
 )
 from decoder.intervals import plain_interval
 from decoder.mixture import SharePrior
 from decoder.noise import CohortNoise
 from decoder.null_scores import NORMAL_TAIL, NullTail, null_tail
 from decoder.progress import Progress, silent
+from decoder.refit import Refit, refit
 from decoder.selection import LassoFit, fit_lasso, noise_penalty
 from decoder.sites import Scores, refit_prior
 

@@ -2,8 +2,8 @@
 
 V = blockdiag(S_j + tau C) + Z_A diag(s_A^2) Z_A', Z = X - a: noise, unlisted strings, and a
 Gaussian belief about the active candidates. Two routes to the same numbers: in the space of the
-rows (n x n, n = m*k) or, when few candidates are active, in theirs (Woodbury). A refit without
-any belief is the limit of s -> infinity.
+rows (n x n, n = m*k) or, when few candidates are active, in theirs (Woodbury). No belief at all is
+the limit of s -> infinity (`refit`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from decoder.bit_tensor import (
     quadratic_sums,
     scatter_sums,
 )
-from decoder.errors import ConvergenceError, ImproperError
+from decoder.errors import ImproperError
 from decoder.noise import RandomString
 
 Floats = NDArray[np.float64]
@@ -262,39 +262,6 @@ class _Same:
 def _block_inverses(noise: _Same, missing: float, random: RandomString) -> Floats:
     """D^-1 (m, k, k), D = noise + tau C: most rounds of a fit ask for that of the last round."""
     return np.asarray(np.linalg.inv(noise.array + missing * random.covariance_matrix))
-
-
-class Refit(NamedTuple):
-    """Shares (A,) of a refit, their covariance (A, A) before kappa, and the balance found.
-
-    directions: (n, A), what the residual loses to each column, for each unit of its share.
-    """
-
-    shares: Floats
-    covariance: Floats
-    balance: Balance
-    directions: Floats
-
-
-def refit(
-    noise: Floats, target: Floats, centred: Floats, random: RandomString, *, settle: bool = True
-) -> Refit:
-    """Weighted least squares on given columns Z_A (n, A). No positivity.
-
-    settle: find tau; otherwise it stays 0 and all that differs from `noise` is in the ratio.
-    Raises ConvergenceError where the columns leave nothing of the rows over.
-    """
-    num_columns, freedom = centred.shape[1], target.size - len(target)
-    if num_columns >= freedom:
-        raise ConvergenceError(
-            f"{num_columns:,} values are to be told apart by {freedom:,} numbers (the bits of each "
-            "cohort but one), which leaves nothing to read the noise from; collect from more "
-            "cohorts, or use method 'cavity' with a stricter alpha"
-        )
-    solver = CandidateSolver(noise, target, centred, None, random)
-    balanced = balance(solver, random, 0.0, 6 if settle else 0)
-    _, F, _, H = solver.factors(balanced.missing)
-    return Refit(H @ (F.T @ target.ravel()), H, balanced, (F @ H) / np.diag(H))
 
 
 def _plus_blocks(matrix: Floats, blocks: Floats, shape: tuple[int, ...]) -> Floats:

@@ -23,11 +23,12 @@ from decoder.bit_tensor import Positions
 from decoder.candidates import Candidates, in_bit_order
 from decoder.errors import DecodeError
 from decoder.estimators import Observed, by_bit, by_boolean
-from decoder.gls import Refit, centred_columns, refit
+from decoder.gls import centred_columns
 from decoder.inference import decide
 from decoder.options import DecodeOptions, repetition
 from decoder.pipeline import decode, observe
 from decoder.progress import Progress, silent
+from decoder.refit import Refit, refit
 from decoder.results import Decoding
 from decoder.threads import one_thread
 from rappor_core.aggregate import Aggregate

@@ -22,10 +22,11 @@ from threadpoolctl import threadpool_limits
 from decoder.bit_tensor import Positions, mark_repeated, scatter_sums
 from decoder.debias import debias
 from decoder.estimators import Estimate, Observed, by_cavity, by_lasso
-from decoder.gls import centred_columns, refit
+from decoder.gls import centred_columns
 from decoder.inference import Correction, decide, p_values
 from decoder.noise import BitNoise, CohortNoise, RandomString
 from decoder.options import DecodeOptions, Method
+from decoder.refit import refit
 from decoder.selected import selected_intervals
 
 Floats = NDArray[np.float64]

@@ -7,6 +7,7 @@ from decoder import gls
 from decoder.bit_tensor import mark_repeated
 from decoder.errors import ConvergenceError, ImproperError
 from decoder.noise import RandomString
+from decoder.refit import refit
 
 COHORTS, BITS, M = 6, 5, 8
 RANDOM = RandomString(BITS, 2)
@@ -90,7 +91,7 @@ def test_balance_settles_tau_and_leaves_the_rest_to_the_ratio(problem):
 def test_refit_is_generalised_least_squares(problem):
     noise, target, positions, _ = problem
     _, Z = covariance(noise, positions[:3], np.zeros(3), 0.0)
-    fitted = gls.refit(noise, target, Z, RANDOM, settle=False)
+    fitted = refit(noise, target, Z, RANDOM, settle=False)
     V, _ = covariance(noise, positions[:3], np.zeros(3), 0.0)
     inverse = np.linalg.inv(V)
     expected = np.linalg.solve(Z.T @ inverse @ Z, Z.T @ inverse @ target.ravel())

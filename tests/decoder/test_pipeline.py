@@ -8,9 +8,9 @@ import pytest
 
 from decoder import Candidates, DecodeOptions, decode, metric_candidates
 from decoder.errors import CandidatesError, ConvergenceError, DecodeError
-from decoder.gls import refit
 from decoder.noise import RandomString
 from decoder.outputs import manifest
+from decoder.refit import refit
 from rappor_core.aggregate import Aggregate
 from rappor_core.errors import AggregateError, InformationLostError
 from rappor_core.mechanism import TwoRoundMechanism
