@@ -41,11 +41,7 @@ class Visits:
         self._expires = day_of(metric.expires)
         self._send = send
         self._duty: Duty = duty_of(secret, parts)
-        self._slots = {
-            (hour, weekend): metric.location.slot_at(hour, weekend)
-            for hour in range(24)
-            for weekend in (False, True)
-        }
+        self._asked: dict[tuple[int, bool], str | None] = {}  # by hour, and whether it is a weekend
         self._period: int | None = None
         self._today: int | None = None  # the day of the last look at the clock, in that period
         self._dwell = Dwell()
@@ -65,7 +61,7 @@ class Visits:
             )
         place = self._place(latitude, longitude)
         closed = self.roll(moment)
-        slot = self._slots[moment.hour, is_weekend(moment.day)]
+        slot = self._asked[moment.hour, is_weekend(moment.day)]
         if slot is not None:
             self._dwell.enter(slot, place, SHORTEST)
         self._last = moment, place, self._location.max_gap_minutes * 60.0
@@ -79,7 +75,7 @@ class Visits:
             )
         first, second = self._place(*origin), self._place(*end)
         closed = self.roll(moment)
-        slot = self._slots[moment.hour, is_weekend(moment.day)]
+        slot = self._asked[moment.hour, is_weekend(moment.day)]
         if slot is not None:
             outside = OUTSIDE in (first, second)
             pair = OUTSIDE if outside else f"{first}{PAIR_SEPARATOR}{second}"
@@ -113,8 +109,9 @@ class Visits:
         closed = before is not None and before < period
         if before is not None and closed:
             self._close(before, period, moment.day)
-        self._period, self._today = period, moment.day
+        self._today = moment.day
         self._dwell, self._last = Dwell(), None
+        self._begin(period)
         return closed
 
     def to_json(self) -> str:
@@ -136,14 +133,25 @@ class Visits:
         unit, params_id = saved.get("of", ("", ""))
         if unit != self._metric.period:
             return
-        self._period = saved["period"]
         self._reported = Periods(saved["reported"])
+        if saved["period"] is not None:
+            self._begin(saved["period"])
         if params_id != self._metric.params_id:  # cells and slots may be others
             return
         self._dwell = Dwell(saved["dwell"])
         if saved["last"] is not None:
             moment, place, left = saved["last"]
             self._last = Moment(*moment), place, left
+
+    def _begin(self, period: int) -> None:
+        """A period starts; what is not asked of it is not kept, either."""
+        self._period = period
+        done = self._location.mode == "once" and self._reported.runs()
+        due = set() if done else {slot for slot, _ in self._duty.due(period)}
+        for hour in range(24):
+            for weekend in (False, True):
+                slot = self._location.slot_at(hour, weekend)
+                self._asked[hour, weekend] = slot if slot in due else None
 
     def _place(self, latitude: float, longitude: float) -> Place:
         """The code of a point's cell at this device's level."""
@@ -164,13 +172,13 @@ class Visits:
         day, hour, in_hour = start.day, start.hour, start.left
         remaining = take
         if take < in_hour:  # the usual case: all of it in one hour, so in one slot and period
-            slot = self._slots[hour, is_weekend(day)]
+            slot = self._asked[hour, is_weekend(day)]
             if slot is not None:
                 self._dwell.add(slot, place, take)
             remaining, in_hour = 0.0, in_hour - take
         while remaining > 0:
             chunk = min(remaining, in_hour)
-            slot = self._slots[hour, is_weekend(day)]
+            slot = self._asked[hour, is_weekend(day)]
             if slot is not None and period_number(self._metric.period, day) == self._period:
                 self._dwell.add(slot, place, chunk)
             remaining -= chunk

@@ -31,9 +31,9 @@ class Facts:
     reports: N_j of all cohorts but those left out as asked.  groups: candidates that set the same
     bits, as lists of values, larger than one.  bound: repetition that the definition allows, 1
     where it was told.  hashed: values share bits (a Bloom filter) or symbols.
-    rows: bits counted in the cohorts that have reports.  complete: no other value can be held;
-    what the fit leaves over are small shares of the list itself.  not_text: entries of the list
-    that are not UTF-8.
+    rows: bits counted in the cohorts that have reports; of symbols one less in each, since they
+    sum to its reports.  complete: no other value can be held; what the fit leaves over are small
+    shares of the list itself.  not_text: entries of the list that are not UTF-8.
     """
 
     summary: Summary
@@ -172,10 +172,10 @@ def _crowded(facts: Facts) -> str | None:
     if not facts.hashed or facts.rows > FEW_ROWS or listed <= facts.rows:
         return None
     return (
-        f"{listed:,} candidates are read from {facts.rows:,} bits: different lists of values "
-        "explain them about equally well, and intervals of 95 % held the truth 92 to 93 times in "
+        f"{listed:,} candidates are read from {facts.rows:,} numbers: different lists of values "
+        "explain them about equally well, and intervals of 95 % held the truth 92 to 96 times in "
         "100 in such simulations, those of values found 88 to 93 times. Shorten the list, or use "
-        "more cohorts or bits."
+        "more cohorts, bits or symbols."
     )
 
 

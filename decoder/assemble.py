@@ -78,7 +78,7 @@ def assemble(
         grouping.larger_than_one(table.values),
         repetition(aggregate, options.repeats) if options.repeats is None else 1.0,
         answer.estimate.method != "direct",
-        answer.observed.centred.size,
+        answer.observed.rows,
         candidates.complete,
         candidates.notes.not_text,
     )
@@ -128,10 +128,11 @@ def _diagnostics(aggregate: Aggregate, answer: Answer, noise: Floats) -> Diagnos
     residual = observed.bit_shares - estimate.fitted
     cohort_z = np.full(len(aggregate.reports_per_cohort), np.nan)
     present = np.array(aggregate.reports_per_cohort) > 0
-    scale, symbols = estimate.excess * estimate.unfitted, observed.noise.symbols
-    cohort_z[present] = cohort_residuals(residual, covariance, scale, residual.shape[1] - symbols)
+    scale, freedom = estimate.excess * estimate.unfitted, observed.rows // len(residual)
+    cohort_z[present] = cohort_residuals(residual, covariance, scale, freedom)
     return Diagnostics(
         method=estimate.method,
+        shrunk=estimate.prior is not None,
         cohort_z=cohort_z,
         unlisted_squared=estimate.missing,
         unlisted_error=estimate.missing_error,
@@ -174,7 +175,10 @@ def _summary(
 def _visible(estimate: Estimate, decision: Decision, options: DecodeOptions) -> float:
     """The smallest share found 8 times in 10, under the rule as it came out."""
     threshold = options.alpha / len(estimate.shares)
-    if options.correction not in ("bonferroni", "fdr-eb"):
+    if options.correction == "none":
+        threshold = options.alpha
+    elif options.correction not in ("bonferroni", "fdr-eb"):
         threshold = max(decision.cutoff, threshold)
+    threshold = min(threshold, options.largest_p)
     null_errors = estimate.std_errors
     return visible_share(-float(ndtri(min(threshold, 0.5))), null_errors)

@@ -18,6 +18,7 @@ from decoder.density_words import NOT_APART
 from decoder.errors import DecodeError
 from decoder.geojson import DECIMALS, geometry
 from decoder.places import Places
+from decoder.writing import make_folder, replacing
 
 Floats = NDArray[np.float64]
 
@@ -34,19 +35,19 @@ def write_density_files(
     """
     if not maps:
         raise DecodeError("there is no map to write")
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     table = density_table(maps)
-    csv_path, parquet_path = folder / "density.csv", folder / "density.parquet"
-    with csv_path.open("wb") as file:
+    paths = [folder / "density.csv", folder / "density.parquet", folder / "density.geojson"]
+    with replacing(paths[0]) as part, part.open("wb") as file:
         arrow_csv.write_csv(table, file)
-    parquet.write_table(table, parquet_path)
+    with replacing(paths[1]) as part:
+        parquet.write_table(table, part)
     if maps[0].places.pairs:
-        return csv_path, parquet_path
+        return tuple(paths[:2])
     last = {one.location.slot: one for one in maps}
-    geojson_path = folder / "density.geojson"
-    with geojson_path.open("w", encoding="utf-8") as geojson:
+    with replacing(paths[2]) as part, part.open("w", encoding="utf-8") as geojson:
         geojson.writelines(density_geojson(maps if every_window else list(last.values())))
-    return csv_path, parquet_path, geojson_path
+    return tuple(paths)
 
 
 def density_table(maps: Sequence[Density]) -> Any:

@@ -38,7 +38,10 @@ def render_page(
             for outline in one.places.outlines()
         ],
         "names": list(one.cells[:-1]),
-        "points": [[round(lon, _PLACES), round(lat, _PLACES)] for lat, lon in points],
+        "points": [
+            [round(one.places.grid.unrolled(lon), _PLACES), round(lat, _PLACES)]
+            for lat, lon in points
+        ],
         "maps": [_map(one) for one in maps],
         "level": one.options.level,
         "unit": _UNIT,

@@ -50,7 +50,7 @@ def write_picture(maps: Sequence[Density], path: FilePath, points: Sequence[Poin
     bar.set_label(f"share of devices in a cell (hatched, without outline: {NOT_APART})", fontsize=8)
     bar.ax.yaxis.set_major_formatter(lambda share, _: percent(share))
     bar.ax.tick_params(labelsize=7, which="both")
-    figure.savefig(path, metadata={"Software": None})
+    figure.savefig(path, format="png", metadata={"Software": None})
 
 
 def _draw(
@@ -75,7 +75,8 @@ def _draw(
         shape.set_in_layout(False)
         panel.add_artist(shape)
     if points:
-        panel.plot([p[1] for p in points], [p[0] for p in points], "r.", markersize=2)
+        unrolled = one.places.grid.unrolled
+        panel.plot([unrolled(p[1]) for p in points], [p[0] for p in points], "r.", markersize=2)
     corners = np.concatenate([np.asarray(outline) for outline in outlines])
     panel.set_xlim(corners[:, 0].min(), corners[:, 0].max())
     panel.set_ylim(corners[:, 1].min(), corners[:, 1].max())

@@ -77,6 +77,8 @@ def descend_columns(
 
 def column_products(one: Floats, other: Floats) -> Floats:
     """Inner products of the columns of two matrices (n, W): (W,)."""
+    if one.shape[1] == 1:
+        return np.asarray((one.T @ other)[0])
     return np.asarray(np.einsum("nw,nw->w", one, other))
 
 

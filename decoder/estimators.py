@@ -61,6 +61,12 @@ class Observed:
         """y - a, (m, k)."""
         return self.bit_shares - self.noise.random.mean
 
+    @property
+    def rows(self) -> int:
+        """Numbers that are free: m k, or m (k - 1) where a cohort's symbols have a known sum."""
+        cohorts, num_bits = self.bit_shares.shape
+        return int(cohorts * (num_bits - self.noise.symbols))
+
     def repeated(self, repetition: float) -> Observed:
         """The same, with another repetition rho >= 1 of the reports."""
         return replace(self, noise=replace(self.noise, repetition=repetition))

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any, Literal
 
 import numpy as np
@@ -163,8 +164,7 @@ def _most_probable(question: _Question, laplacian: Any | None) -> Field:
     best, to_beat = None, -np.inf
     for graph in graphs:
         structure = structure_of(graph, laplacian, question.size)
-        summits = _summits(question, graph, structure)
-        for walk in (summits[_MIDDLE:], summits[_MIDDLE - 1 :: -1]):
+        for walk in _walks(question, graph, structure):
             worse = 0
             for fits in walk:
                 worse += 1
@@ -183,20 +183,26 @@ def _most_probable(question: _Question, laplacian: Any | None) -> Field:
     return best
 
 
-def _summits(question: _Question, graph: Graph, structure: Any) -> list[list[Field]]:
-    """For each strength one fit, or two where both ways do not lead to the same summit."""
-    summits = [[fit] for fit in _anneal(question, Belief(graph, STRENGTHS[-1]), structure)]
-    if graph == "alike":
-        return summits
-    start = _smoothed(question, structure)
-    for way in (range(_MIDDLE, len(STRENGTHS)), range(_MIDDLE - 1, -1, -1)):
-        log_shares = start
-        for index in way:
-            fit = _fit(question, Belief(graph, STRENGTHS[index]), structure, log_shares)
-            log_shares = fit.log_shares
-            if abs(fit.loss - summits[index][0].loss) > _SAME:
-                summits[index].append(fit)
-    return summits
+def _walks(question: _Question, graph: Graph, structure: Any) -> Sequence[Iterator[list[Field]]]:
+    """From the middle strength to weaker ones, and to stronger ones; fitted as far as followed."""
+    annealed = _anneal(question, Belief(graph, STRENGTHS[-1]), structure)
+    stronger = list(islice(annealed, _MIDDLE))[::-1]
+    start = None if graph == "alike" else _smoothed(question, structure)
+    return [_summits(question, fits, structure, start) for fits in (annealed, iter(stronger))]
+
+
+def _summits(
+    question: _Question, annealed: Iterator[Field], structure: Any, start: Floats | None
+) -> Iterator[list[Field]]:
+    """For each strength one fit, or two where the way from `start` leads to another summit."""
+    for fit in annealed:
+        fits = [fit]
+        if start is not None:
+            other = _fit(question, fit.belief, structure, start)
+            start = other.log_shares
+            if abs(other.loss - fit.loss) > _SAME:
+                fits.append(other)
+        yield fits
 
 
 def _smoothed(question: _Question, structure: Any) -> Floats:

@@ -126,7 +126,7 @@ def _settled(
     The repetition is lowered to what the noise in the data shows, plus two standard errors.
     """
     estimate = fit(observed)
-    left = observed.centred.size * estimate.unfitted
+    left = (observed.centred.size - len(observed.centred)) * estimate.unfitted
     if options.repeats is not None or observed.noise.repetition == 1 or left < 1:
         return observed, estimate
     ratio = estimate.ratio * (1 + 2 * np.sqrt(2 / left))

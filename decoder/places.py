@@ -77,10 +77,7 @@ class Places:
 
         Longitudes go on beyond 180 where the box does, so that neighbours stay side by side.
         """
-        rings = [self.grid.outline(cell) for cell in self.shown[:-1]]
-        if self.grid.box.west <= self.grid.box.east:
-            return [list(ring) for ring in rings]
-        return [_going_on(ring) for ring in rings]
+        return [list(self.grid.outline(cell)) for cell in self.shown[:-1]]
 
     def ancestors(self, index: int) -> Indices:
         """For each finest value, the index of the value of level `index` that holds it."""
@@ -173,10 +170,3 @@ def _parent(grid: Grid, value: str, level: int) -> str:
         return OTHER
     ends = [grid.parent(cell, level) for cell in value.split(PAIR_SEPARATOR)]
     return PAIR_SEPARATOR.join(ends)
-
-
-def _going_on(ring: Sequence[Point]) -> list[Point]:
-    """Corners with longitudes from 0 to 360, of a cell that may end at 360."""
-    turned = [(latitude, longitude % 360) for latitude, longitude in ring]
-    wide = max(lon for _, lon in turned) - min(lon for _, lon in turned) > 180
-    return [(lat, lon + 360 if wide and lon < 180 else lon) for lat, lon in turned]

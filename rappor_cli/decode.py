@@ -71,7 +71,7 @@ MapFile = Annotated[
 ]
 Hash = Annotated[HashName, typer.Option("--hash", help="Hash of the reports behind --counts.")]
 CandidatesFile = Annotated[
-    Path | None, typer.Option(help="Values to look for: txt, csv, Parquet, or gz.", exists=True)
+    Path | None, typer.Option(help="Values to look for: txt, csv, Parquet; gz or not.", exists=True)
 ]
 Column = Annotated[str | None, typer.Option(help="Column of a table of candidates.")]
 Numbers = Annotated[str | None, typer.Option(help="Numbers FIRST:LAST[:STEP].")]
@@ -90,7 +90,7 @@ DevicesFile = Annotated[
     Path | None, typer.Option(help="File of the number of reports of each device.", exists=True)
 ]
 SharesFile = Annotated[
-    Path | None, typer.Option(help="CSV of value,share, shown beside estimates.", exists=True)
+    Path | None, typer.Option(help="CSV of value,share; others are 0.", exists=True)
 ]
 EachOption = Annotated[
     Each | None, typer.Option(help="A series by day or week: --from, --to, or several files.")

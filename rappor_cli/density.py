@@ -14,6 +14,7 @@ from decoder.change import Change, change
 from decoder.density import Density, DensityOptions, density_series
 from decoder.places import Places, location_of
 from decoder.slots import slot_places
+from decoder.writing import replacing
 from rappor_cli.days import read_day
 from rappor_cli.density_inputs import read_cells, read_points, read_region
 from rappor_cli.density_sources import (
@@ -154,5 +155,7 @@ def _write(
     write_density_files(maps, folder, every_window=every_window)
     if maps[0].places.pairs:
         return
-    write_picture(maps, folder / "density.png", points)
-    (folder / "density.html").write_text(render_page(maps, points, [note]), encoding="utf-8")
+    with replacing(folder / "density.png") as part:
+        write_picture(maps, part, points)
+    with replacing(folder / "density.html") as part:
+        part.write_text(render_page(maps, points, [note]), encoding="utf-8")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from datetime import date, timedelta
 from enum import StrEnum
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from rich.console import Console
 from rich.text import Text
 
 from decoder.errors import DecodeError
+from decoder.periods import last_days
 from decoder.places import location_of
 from decoder.reading import naming, read_aggregate_file
 from rappor_cli.remote import ask_json, fetch_aggregate
@@ -69,7 +72,8 @@ def ask_collector(
 def group_by_slot(aggregates: Iterable[Aggregate], metric: str, slots: Sequence[str]) -> Groups:
     """Group the levels of each slot and window, those with reports only; earlier windows first.
 
-    slots: those that are wanted, none for all. Raises DecodeError for one without reports.
+    slots: those that are wanted, none for all. Raises DecodeError for one without reports, and for
+    reports over two grids. A window without reports of the finest level is told and left out.
     """
     groups: Groups = defaultdict(list)
     for one in aggregates:
@@ -86,28 +90,70 @@ def group_by_slot(aggregates: Iterable[Aggregate], metric: str, slots: Sequence[
                 f"slot {slot!r}: no reports of {metric!r} in it; there are some in "
                 f"{', '.join(map(repr, sorted(known)))}"
             )
-    wanted = (item for item in groups.items() if not slots or item[0][0] in slots)
+    finest = _finest_level(groups, metric)
+    wanted = (
+        (key, found)
+        for key, found in groups.items()
+        if (not slots or key[0] in slots) and _reaches(finest, key, found)
+    )
     return dict(sorted(wanted, key=lambda item: [day or date.min for day in item[0][1]]))
+
+
+def _finest_level(groups: Groups, metric: str) -> int:
+    """Of all that was reported: one table and one map hold cells of one grid and level."""
+    places = [location_of(one)[1] for found in groups.values() for one in found]
+    if len({(place.grid, place.pairs) for place in places}) > 1:
+        raise DecodeError(
+            f"the reports of {metric!r} are over several grids, as its definition changed; choose "
+            "a window (--from, --to), or files, of one of them"
+        )
+    return max(place.level for place in places)
+
+
+def _reaches(finest: int, key: SlotWindow, found: Sequence[Aggregate]) -> bool:
+    """Whether a window has reports of the finest level; said on stderr if not."""
+    if any(location_of(one)[1].level == finest for one in found):
+        return True
+    days = " to ".join(str(day) for day in key[1] if day)
+    _tell(f"slot {key[0]!r}, {days}: left out, as it has no reports of level {finest}")
+    return False
+
+
+def _tell(text: str) -> None:
+    Console(stderr=True, soft_wrap=True).print(Text(text))
 
 
 def _asked(
     metric: str, listed: Sequence[dict[str, Any]], fetch: Fetch, window: Window, split: SplitName
 ) -> Iterator[Aggregate]:
-    served = {row["name"]: row["served"] for row in listed if row["served"]}
-    names = [name for name in served if name.partition("/")[0] == metric]
-    if not names:
+    """Fetch every sub-metric in each part of the window.
+
+    Days are closed and merged for each slot and level alone, so what is served of a part begins and
+    ends on other days in each: all of it is of the part that was asked for.
+    """
+    rows = {row["name"]: row for row in listed}  # of versions, the last is current
+    spans = {
+        name: [date.fromisoformat(row["served"][key]) for key in ("first_day", "last_day")]
+        for name, row in rows.items()
+        if row["served"] and name.partition("/")[0] == metric
+    }
+    if not spans:
         raise DecodeError(
             f"no closed day of a location metric {metric!r} is served; see `rappor metrics list`"
         )
-    for name in names:
-        first, last = (date.fromisoformat(served[name][key]) for key in ("first_day", "last_day"))
-        for part in _parts(max(window[0] or first, first), window[1] or last, split):
-            try:
-                yield fetch(name, *part)
-            except RapporError as error:
-                if split is SplitName.WHOLE:
-                    raise
-                Console(stderr=True).print(Text(f"{name}, {part[0]} to {part[1]}: {error}"))
+    earliest = min(first for first, _ in spans.values())
+    start, end = max(window[0] or earliest, earliest), max(last for _, last in spans.values())
+    for name, part in product(spans, list(_parts(start, window[1] or end, split))):
+        until = part[1] if window[1] else min(part[1], spans[name][1])
+        period = rows[name]["definition"]["period"]
+        if until < part[0] or not last_days(period, *part):  # a report bears its period's last
+            continue
+        try:
+            yield replace(fetch(name, part[0], until), first_day=part[0], last_day=part[1])
+        except RapporError as error:
+            if split is SplitName.WHOLE:
+                raise
+            _tell(f"{name}, {part[0]} to {part[1]}: {error}")
 
 
 def _parts(first: date, last: date, split: SplitName) -> Iterator[tuple[date, date]]:

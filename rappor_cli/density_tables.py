@@ -47,7 +47,7 @@ def _table(one: Density) -> Table:
     days = "" if one.first_day is None else f", {one.first_day} to {one.last_day}"
     table = Table(title=Text(f"{slot}{days}: {one.num_reports:,} reports"))
     for name in ("cell", "centre", "map", "estimate", "interval", ""):
-        table.add_column(name, justify="left" if name in ("cell", "") else "right")
+        table.add_column(name, justify="left" if name in ("cell", "") else "right", overflow="fold")
     order = sorted(range(len(one.cells)), key=lambda i: -float(one.shares[i]))
     for i in order[:_SHOWN]:
         interval = f"{percent(float(one.low[i]))} to {percent(float(one.high[i]))}"
@@ -75,7 +75,7 @@ def _change_table(slot: str, found: Change) -> Table:
         "devices with new answers"
     ))  # fmt: skip
     for name in ("cell", "change", "interval", ""):
-        table.add_column(name, justify="left" if name in ("cell", "") else "right")
+        table.add_column(name, justify="left" if name in ("cell", "") else "right", overflow="fold")
     order = sorted(range(len(found.cells)), key=lambda i: float(found.p_value[i]))
     for i in order[:_SHOWN]:
         interval = f"{found.low[i]:+.2%} to {found.high[i]:+.2%}"

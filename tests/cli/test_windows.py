@@ -1,9 +1,14 @@
 """Windows of a series, asked of a collector that refuses some of them."""
 
 from datetime import date, timedelta
+from types import SimpleNamespace
 
 import pytest
 
+from collector.errors import NotServedError
+from collector.service.days import from_number, number
+from collector.service.disclosure import blocks_of_window
+from collector.store.blocks import BlockRow
 from rappor_cli.main import main
 from rappor_cli.remote import RemoteError
 from rappor_cli.windows import Each, windows_of_collector
@@ -15,35 +20,28 @@ PARAMS = RapporParams.rappor(
 )
 
 
-def day(number: int) -> date:
-    return date(2026, 1, number)
+def day(of_january: int) -> date:
+    return date(2026, 1, of_january)
 
 
 class Served:
-    """Answers as a collector with these blocks (first day, last day), nothing after the last."""
+    """Answers by the collector's own rules, with these blocks (first day, last day)."""
 
     def __init__(self, *blocks: tuple[int, int]) -> None:
-        self.blocks = [(day(first), day(last)) for first, last in blocks]
+        ends = [tuple(number(day(one)) for one in block) for block in blocks]
+        self.blocks = [BlockRow(0, 0, first, last, 1_000, True) for first, last in ends]
+        metric = SimpleNamespace(name="page", min_reports=1_000, accept_days=7)
+        self.entry = SimpleNamespace(metric=metric, closed_through=ends[-1][1])
         self.asked: list[tuple[date, date]] = []
 
     def fetch(self, collector, metric, *, first, last):
         self.asked.append((first, last))
-        if last > self.blocks[-1][1]:
-            raise self.refusal("day_open")
-        touched = [block for block in self.blocks if block[0] <= last and first <= block[1]]
-        cut = [block for block in touched if not (first <= block[0] and block[1] <= last)]
-        if cut:
-            blocks = [[one.isoformat() for one in block] for block in cut]
-            raise self.refusal("window_cuts_block", blocks=blocks)
-        if not touched:
-            raise self.refusal("no_reports")
-        ends = touched[0][0], touched[-1][1]
+        try:
+            inside = blocks_of_window(self.entry, self.blocks, first, last)
+        except NotServedError as refusal:
+            raise RemoteError(str(refusal), refusal.details) from refusal
+        ends = from_number(inside[0].first_day), from_number(inside[-1].last_day)
         return Aggregate(metric, PARAMS, (9,), ((1, 2),), first_day=ends[0], last_day=ends[1])
-
-    @staticmethod
-    def refusal(reason: str, **details: object) -> RemoteError:
-        problem = {"type": "urn:rappor-telemetry:problem:not-served", "reason": reason, **details}
-        return RemoteError(f"the collector answered 409: {reason}", problem)
 
 
 @pytest.fixture
@@ -111,3 +109,11 @@ def test_an_absent_collector_is_one_line(capsys):
     assert code == 1
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("rappor decode: no collector answers at http://127.0.0.1:1")
+
+
+def test_what_is_no_collector_is_named(capsys, monkeypatch):
+    monkeypatch.setattr("rappor_cli.remote.ask", lambda *_, **__: b"<html>")
+    words = ["--collector", "http://127.0.0.1:1", "--metric", "page", "--numbers", "1:2"]
+    assert main(["decode", *words]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("rappor decode: what answers at http://127.0.0.1:1 is no aggregate: ")

@@ -534,3 +534,21 @@ def test_an_expired_metric_keeps_no_place(tmp_path: Path) -> None:
         session.places.save()
         assert '"dwell":[]' in (session.state.note("visits:density") or "")
         assert client.inspect()["counters"]["expired:density"] == 1
+
+
+@pytest.mark.parametrize("mode", ["window", "once"])
+def test_what_is_not_asked_is_not_kept(mode: str) -> None:
+    """One answer in three days, or one for life: no place of the days and slots without one."""
+    visits, sent = visits_of(declared(mode))
+    kept: list[list[str]] = []
+    for day in range(9):
+        for hour in (3, 12):
+            visits.fix(1.5, 1.5, moment_of(START + timedelta(days=day, hours=hour)))
+        kept.append([slot for slot, _, _ in json.loads(visits.to_json())["dwell"]])
+        restored, _ = visits_of(declared(mode), saved=visits.to_json())
+        assert restored.to_json() == visits.to_json()
+        restored.fix(1.5, 1.5, moment_of(START + timedelta(days=day, hours=13)))
+        assert len(json.loads(restored.to_json())["dwell"]) == len(kept[-1])
+    visits.roll(moment_of(START + timedelta(days=9)))
+    assert sum(map(len, kept)) == len(sent) == (3 if mode == "window" else 1)
+    assert "other" not in [value for _, value, _ in sent]

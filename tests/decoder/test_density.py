@@ -346,10 +346,11 @@ def test_a_metric_of_strings_has_no_map() -> None:
 
 
 def test_more_cells_than_symbols_is_told() -> None:
-    """Two symbols in 16 cohorts are 32 bits for 65 cells."""
+    """Two symbols in 16 cohorts are 16 numbers for 65 cells: the second is the rest."""
     keys = BOTH + 'encoding = "symbol"\nnum_symbols = 2\nnum_cohorts = 16\n'
     found = density(
         [drawn(parts(keys)[0], 30_000, np.random.default_rng(1))], DensityOptions("simplex")
     )
-    assert any(text.startswith("65 candidates are read from 32 bits") for text in found.warnings)
+    told = "65 candidates are read from 16 numbers"
+    assert any(text.startswith(told) for text in found.warnings)
     assert any(text.startswith("With 16 cohorts") for text in found.warnings)

@@ -2,11 +2,14 @@
 
 import json
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
-from decoder.density import density
+from decoder.density import Density, density
 from decoder.density_files import density_geojson, density_table
+from decoder.density_page import render_page
+from decoder.density_picture import write_picture
 from decoder.geojson import geometry
 from rappor_core.grid import Grid
 from rappor_core.grid_codes import Box
@@ -48,18 +51,35 @@ def test_a_cell_far_from_the_antimeridian_is_a_polygon() -> None:
     assert shape == {"type": "Polygon", "coordinates": [[[2, 1], [4, 1], [4, 3], [2, 3], [2, 1]]]}
 
 
-def test_files_of_a_box_over_the_antimeridian() -> None:
+def over_the_antimeridian(kind: str, more: str) -> Density:
     text = (
         '[metrics.places]\nkind = "location"\ndescription = "x"\nowner = "x"\n'
-        'expires = 2099-01-01\ngrid = "square"\nbox = [-21, 176, -12, -178]\nrows = 2\n'
-        'columns = 5\nlevels = [0]\nmode = "once"\nencoding = "one_hot"\nepsilon = 2.0\n'
+        f'expires = 2099-01-01\ngrid = "{kind}"\nbox = [-21, 176, -12, -178]\n{more}'
+        'mode = "once"\nencoding = "one_hot"\nepsilon = 2.0\n'
     )
     tally = Tally(parse_metrics(text).declared[0])
     tally.reports += 1_000
-    tally.bits += [*range(100, 200, 10), 300]
-    one = density([tally.aggregate()])
+    cells = tally.bits.shape[1] - 1
+    tally.bits += [*range(100, 100 + 10 * cells, 10), 300]
+    return density([tally.aggregate()])
+
+
+def test_files_of_a_box_over_the_antimeridian() -> None:
+    one = over_the_antimeridian("square", "rows = 2\ncolumns = 5\nlevels = [0]\n")
     features = json.loads("".join(density_geojson([one])))["features"]
     assert {feature["geometry"]["type"] for feature in features} == {"Polygon", "MultiPolygon"}
     longitudes = density_table([one]).column("longitude").to_pylist()[:-1]
     assert all(-180 <= longitude <= 180 for longitude in longitudes)
     assert min(longitudes) < 0 < max(longitudes)
+
+
+def test_a_map_of_it_holds_together_points_and_all(tmp_path: Path) -> None:
+    one = over_the_antimeridian("quadkey", "levels = [6]\n")
+    page = render_page([one], [(-15.0, -179.0), (-15.0, 178.0)])
+    start = page.index('id="data">') + 10
+    data = json.loads(page[start : page.index("</script>", start)])
+    assert data["points"] == [[181.0, -15.0], [178.0, -15.0]]
+    longitudes = [x for ring in data["cells"] for x, _ in ring]
+    assert 168 < min(longitudes) < max(longitudes) < 192
+    write_picture([one], tmp_path / "map.png", [(-15.0, -179.0)])
+    assert (tmp_path / "map.png").stat().st_size > 1_000
