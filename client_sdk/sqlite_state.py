@@ -86,9 +86,14 @@ class SqliteState:
         if limits.apart == 0:
             return self._add(draft, limits)
         first, last = limits.period - limits.apart, limits.period + limits.apart
-        with self.transaction() as database:  # a window's one report
+        with self.transaction(durable=True) as database:  # a window's one report: without a
             near = database.execute(NEAR, (limits.name, max(first, 0), last)).fetchone()
-            return "full" if near is not None else self._add(draft, limits)
+            if near is not None:  # permanent response its count is what the guarantee hangs on
+                return "full"
+            stored = self._add(draft, limits)
+            if stored == "queued":
+                self.next_generation()
+        return stored
 
     def _add(self, draft: Draft, limits: Limits) -> Stored:
         """Count in advance where that is due, and record.

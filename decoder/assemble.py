@@ -132,6 +132,7 @@ def _diagnostics(aggregate: Aggregate, answer: Answer, noise: Floats) -> Diagnos
     cohort_z[present] = cohort_residuals(residual, covariance, scale, freedom)
     return Diagnostics(
         method=estimate.method,
+        shrunk=estimate.prior is not None,
         cohort_z=cohort_z,
         unlisted_squared=estimate.missing,
         unlisted_error=estimate.missing_error,
@@ -174,7 +175,10 @@ def _summary(
 def _visible(estimate: Estimate, decision: Decision, options: DecodeOptions) -> float:
     """The smallest share found 8 times in 10, under the rule as it came out."""
     threshold = options.alpha / len(estimate.shares)
-    if options.correction not in ("bonferroni", "fdr-eb"):
+    if options.correction == "none":
+        threshold = options.alpha
+    elif options.correction not in ("bonferroni", "fdr-eb"):
         threshold = max(decision.cutoff, threshold)
+    threshold = min(threshold, options.largest_p)
     null_errors = estimate.std_errors
     return visible_share(-float(ndtri(min(threshold, 0.5))), null_errors)

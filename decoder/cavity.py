@@ -32,7 +32,6 @@ from decoder.gls import (
 )
 from decoder.mixture import SharePrior
 from decoder.noise import RandomString
-from decoder.null_scores import null_tail
 from decoder.progress import Progress, silent
 from decoder.sites import CUT_OFF, LEAST_PRECISION, Scores, Sites, refit_prior
 
@@ -78,7 +77,7 @@ class Question:
     @property
     def few_rows(self) -> bool:
         """Whether fits without each candidate in turn are affordable."""
-        few = self.centred.size <= FEW_ROWS and len(self.positions) <= FEW_CANDIDATES
+        few = self.centred.size <= FEW_ROWS and 1 < len(self.positions) <= FEW_CANDIDATES
         return self.full and few
 
     @property
@@ -248,20 +247,19 @@ def _refitted(
     """Scores, and those of the test, against fits of the others without the candidate, (M,).
 
     Where rows are few and much of them is fitted, the others' sites depend on each candidate. Then
-    (1) holds to the letter: sites, prior, noise and tail of the null come from a fit that never
-    saw the candidate. For its share, tau is that of the fit of all.
+    (1) holds to the letter: sites, prior and noise come from a fit that never saw it, begun anew,
+    since from the present sites it would stay near an explanation that the candidate took part
+    in. For its share, tau is that of the fit of all.
     """
     estimates, errors, z = now.scores.estimates.copy(), now.scores.std_errors.copy(), z.copy()
-    tail = null_tail(now.fitted.solution.residual, question.random)
     worth = np.flatnonzero(z > WORTH_LEAVING_OUT)
     for done, i in enumerate(worth, start=1):
         column = centred_columns(question.positions[[i]], question.random)
         rest = _without(question, i)
         others = _settle(rest, tolerance=REFIT_TOLERANCE)[0]
         residual = others.fitted.solution.residual
-        score = column.T @ residual.ravel() / np.sqrt(null_variance(residual, question.random))
-        own = null_tail(residual, question.random).deviate(score * others.fitted.slack)
-        z[i] = tail.score(own)[0]
+        deviation = np.sqrt(null_variance(residual, question.random))
+        z[i] = (column.ravel() @ residual.ravel()) / deviation * others.fitted.slack
         missing = min(now.fitted.missing, others.fitted.missing)
         known = _solver(rest, others.noise, others.sites)(missing)
         information = float((column * known.weigh(column)).sum())

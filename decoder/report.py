@@ -99,8 +99,8 @@ def cost(decoding: Decoding) -> str | None:
         return None
     metric = Metric.from_dict(decoding.definition)
     return (
-        f"A device may memoise {metric.max_memoized_values:,} values of this metric, or spend for "
-        f"life at most epsilon = {metric.lifetime_epsilon:.2f} on it."
+        f"A device memoises at most {metric.max_memoized_values:,} values of this metric, and "
+        f"spends for life at most epsilon = {metric.lifetime_epsilon:.2f} on it."
     )
 
 

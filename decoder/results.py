@@ -98,7 +98,8 @@ class Summary:
 class Diagnostics:
     """What tells whether the model fits.
 
-    method: of the estimates, `cavity`, `lasso` or `direct` (one bit a value).
+    method: of the estimates, `cavity`, `lasso` or `direct` (one bit a value).  shrunk: whether
+    `shrunken` is more than the estimate, which needs a list that a prior can be learnt from.
     cohort_z: (m,), standardised size of each cohort's residual, NaN for an empty one; about
     normal when the cohort follows the model.  unlisted_squared: tau, the sum of squared shares of
     values that are not on the list, and its standard error.  excess: kappa, 1 when the variance is
@@ -108,6 +109,7 @@ class Diagnostics:
     """
 
     method: str
+    shrunk: bool
     cohort_z: Floats
     unlisted_squared: float
     unlisted_error: float

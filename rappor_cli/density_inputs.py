@@ -60,12 +60,15 @@ def read_points(path: Path) -> list[Point]:
             rows = list(csv.DictReader(file))
         if not rows:
             raise DecodeError("no points; give a CSV with columns latitude and longitude")
-        return [(_degrees(row, "latitude"), _degrees(row, "longitude")) for row in rows]
+        return [(_degrees(row, "latitude", 90), _degrees(row, "longitude", 360)) for row in rows]
 
 
-def _degrees(row: dict[str, str], column: str) -> float:
+def _degrees(row: dict[str, str], column: str, most: int) -> float:
     text = row.get(column) or ""
     try:
-        return float(text)
+        degrees = float(text)
     except ValueError as error:
         raise ValueError(f"{column} {shown(text)} is not a number") from error
+    if not -most <= degrees <= most:
+        raise ValueError(f"{column} {shown(text)} is not between -{most} and {most} degrees")
+    return degrees

@@ -97,13 +97,17 @@ def fetch_aggregate(
     first: date | None = None,
     last: date | None = None,
 ) -> Aggregate:
-    """An aggregate from a collector. Raises RemoteError, WireFormatError or AggregateError."""
+    """An aggregate from a collector. Raises RemoteError."""
     query = {
         "params_id": params_id,
         "from": None if first is None else first.isoformat(),
         "to": None if last is None else last.isoformat(),
     }
-    return Aggregate.from_json(ask(collector, f"/v1/metrics/{metric}/aggregate", query=query))
+    answer = ask(collector, f"/v1/metrics/{metric}/aggregate", query=query)
+    try:
+        return Aggregate.from_json(answer)
+    except RapporError as error:
+        raise RemoteError(f"what answers at {collector} is no aggregate: {error}") from error
 
 
 def _refusal(error: urllib.error.HTTPError) -> RemoteError:

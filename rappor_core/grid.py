@@ -91,13 +91,14 @@ class Grid(Frozen):
         box = self.box
         try:
             inside = box.south <= latitude <= box.north and box.west <= longitude <= box.east
-        except TypeError:
+            latitude, longitude = latitude + 0.0, longitude + 0.0
+            if not inside:
+                longitude = self._wrapped(latitude, longitude)
+                if not box.holds(latitude, longitude):
+                    return None
+            return self.system.cell(latitude, longitude, self.finest)
+        except (TypeError, OverflowError):  # a Decimal, a number of hundreds of digits
             raise _not_a_point(latitude, longitude) from None
-        if not inside:
-            longitude = self._wrapped(latitude, longitude)
-            if not box.holds(latitude, longitude):
-                return None
-        return self.system.cell(latitude, longitude, self.finest)
 
     def _wrapped(self, latitude: float, longitude: float) -> float:
         """The longitude in [-180, 180], on the side of the antimeridian where the box is."""

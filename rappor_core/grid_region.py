@@ -84,6 +84,8 @@ def _ring(coordinates: Any) -> Ring:
         points = [(float(point[1]), float(point[0])) for point in coordinates]
     except (TypeError, ValueError, IndexError) as error:
         raise ParameterError(f"a ring of the polygon is not a list of points: {error}") from error
+    if not all(-90 <= lat <= 90 and -540 <= lon <= 540 for lat, lon in points):
+        raise ParameterError("a ring of the polygon is not in degrees, longitude first")
     if len(points) < 4 or points[0] != points[-1]:
         raise ParameterError(f"a ring of {len(points)} points is not closed; repeat the first one")
     return points[:-1]

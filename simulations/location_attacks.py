@@ -89,7 +89,7 @@ def _features(params: RapporParams, reports: int, counts: Integers) -> tuple[Flo
         x / PROBABILITY_SCALE for x in (mechanism.p1, mechanism.q1, mechanism.p2, mechanism.q2)
     )
     if params.encoding == "symbol":
-        log = counts * (np.log(p2) - np.log(q2))
+        log = counts * (np.log(p2) - np.log(max(q2, 1e-300)))  # 0: a round that never lies
         likelihood = np.exp(log - log.max(axis=1, keepdims=True))
         return likelihood[:, None, :], np.full(params.num_bits, 1 / params.num_bits)
     kept = p1 / params.num_bits + q1 * (1 - 1 / params.num_bits)

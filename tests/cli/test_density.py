@@ -366,3 +366,15 @@ def test_days_on_which_no_period_ends_are_not_asked_for(
     told = capsys.readouterr()
     assert told.err == ""
     assert {row["first_day"] for row in json.loads(told.out)} == {"2026-11-08", "2026-11-15"}
+
+
+@pytest.mark.parametrize("row", ["nan,1", "1,inf", "91,1", "1,-361", "1,"])
+def test_points_that_are_not_on_the_globe_are_refused(
+    row: str, files: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "points.csv"
+    path.write_text(f"latitude,longitude\n1,1\n{row}\n")
+    assert main(["density", "places", *files[:2], "--points", str(path)]) == 1
+    told = capsys.readouterr().err
+    assert str(path) in told
+    assert "is not" in told

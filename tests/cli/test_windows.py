@@ -109,3 +109,11 @@ def test_an_absent_collector_is_one_line(capsys):
     assert code == 1
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("rappor decode: no collector answers at http://127.0.0.1:1")
+
+
+def test_what_is_no_collector_is_named(capsys, monkeypatch):
+    monkeypatch.setattr("rappor_cli.remote.ask", lambda *_, **__: b"<html>")
+    words = ["--collector", "http://127.0.0.1:1", "--metric", "page", "--numbers", "1:2"]
+    assert main(["decode", *words]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("rappor decode: what answers at http://127.0.0.1:1 is no aggregate: ")

@@ -1,6 +1,7 @@
 """Places: cells hold their points, nest, tile the box; edges and mistakes have defined answers."""
 
 import math
+from decimal import Decimal
 from functools import lru_cache
 
 import h3 as h3_library
@@ -168,6 +169,9 @@ def test_quadkeys_end_before_the_poles() -> None:
         (40.7, 1000.0, "longitude"),
         ("40.7", -74.0, "str and float"),
         (None, None, "NoneType"),
+        (Decimal("40.7"), Decimal("-74.0"), "Decimal and Decimal"),
+        (Decimal("48.9"), Decimal("2.3"), "Decimal and Decimal"),
+        (10**400, 2, "int and int"),
     ],
 )
 def test_what_is_not_a_point_is_refused_without_being_repeated(

@@ -1,5 +1,7 @@
 """Candidates of a region: a box, a polygon with a hole, a list."""
 
+import math
+
 import pytest
 
 from rappor_core.errors import ParameterError
@@ -52,6 +54,8 @@ def test_collections_of_features_are_united() -> None:
         ({"type": "Feature", "geometry": None}, "None"),
         ({"type": "Polygon", "coordinates": [[[0, 0], [1, 0], [1, 1]]]}, "not closed"),
         ({"type": "Polygon", "coordinates": [[["a", 0]]]}, "list of points"),
+        (polygon([[math.inf, 1], [2, 1], [2, 2], [math.inf, 1]]), "in degrees"),
+        (polygon([[1, 400], [2, 400], [2, 500], [1, 400]]), "in degrees"),
     ],
 )
 def test_other_geometries_are_refused(geometry: dict[str, object], why: str) -> None:

@@ -193,6 +193,7 @@ def test_the_page_of_a_boolean_claims_no_fit():
     page = render_report(decoding)
     assert "one bit a value, fdr" in page
     assert "cavity" not in page
+    assert "shrunk" not in page
     assert "all follow the model" not in page
     assert "Values not on the list" not in page
     assert manifest(decoding)["method"] == "direct"

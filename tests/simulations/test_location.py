@@ -252,3 +252,13 @@ def test_when_a_device_answers_tells_it_apart() -> None:
     assert found[2].relinked > 0.9
     (told,) = attacks_on(metric, (1,), 600, np.random.default_rng(1))
     assert told == found[1]
+
+
+def test_symbols_shown_as_they_are_can_be_attacked() -> None:
+    """So near the first dial that the second round never lies: a report is the permanent symbol."""
+    shown = TwoRoundMechanism.symbols(200, 8.0, 7.99999)
+    assert (shown.p2, shown.q2) == (1 << 16, 0)
+    params = RapporParams(200, 1, 1, shown, "symbol")
+    found = attack(params, 2, 50, np.random.default_rng(0))
+    assert found.change_auc > 0.9
+    assert found.relinked > 0.5
