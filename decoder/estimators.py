@@ -135,7 +135,9 @@ def by_lasso(
     shares[chosen.selected] = fitted.shares
     left = max(observed.centred.size - len(observed.centred) - len(chosen.selected), 1.0)
     scores, z = _refit_scores(observed, fitted, chosen.selected, columns)
-    estimate = _estimate(observed, _Finished(scores, z, shares, fitted.balance, left), level)
+    balance = fitted.balance
+    finished = _Finished(scores, z, shares, balance, left, quieter=balance.slack)
+    estimate = _estimate(observed, finished, level)
     return replace(estimate, penalty=chosen.penalty, method="lasso")
 
 
@@ -223,7 +225,9 @@ class _Finished(NamedTuple):
     """What a fit leaves to be said of all candidates.
 
     scores, z: of all, (M,).  held: the shares that the fit gives, 0 outside it, (M,).
-    freedom: what it leaves over.  prior: where it has one.
+    freedom: what it leaves over.  prior: where it has one.  quieter: of the errors, how large the
+    scatter of the scores is, where a selection from a long list has taken noise out of the rest:
+    to a prior with the whole errors all of them would look like small shares.
     """
 
     scores: Scores
@@ -232,14 +236,16 @@ class _Finished(NamedTuple):
     balance: Balance
     freedom: float
     prior: SharePrior | None = None
+    quieter: float = 1.0
 
 
 def _estimate(observed: Observed, fit: _Finished, level: float) -> Estimate:
     """Intervals, prior and posteriors of the scores, against their null distribution."""
     tail = null_tail(fit.balance.solution.residual, observed.noise.random)
     null_z = tail.deviate(fit.z)
-    prior = _prior_of(fit.scores, fit.held != 0, null_z, fit.prior)
-    posterior = prior.posterior(*fit.scores, null_z)
+    near = Scores(fit.scores.estimates, fit.scores.std_errors * fit.quieter)
+    prior = _prior_of(near, fit.held != 0, null_z, fit.prior)
+    posterior = prior.posterior(*near, null_z)
     unfitted = _unfitted(observed, fit.freedom)
     freedom = _score_freedom(fit.freedom, unfitted)
     low, high = plain_interval(*fit.scores, freedom, level)
