@@ -65,12 +65,13 @@ def metric() -> Metric:
     return parse_metrics(METRICS).metrics["homepage"]
 
 
-def make_requests(load: Load, count: int) -> list[bytes]:
-    """Whole HTTP requests, each a batch with an id of its own; 20 sets of reports take turns."""
+def make_frames(load: Load) -> list[tuple[bytes, bytes]]:
+    """20 whole HTTP requests, each what comes before the batch's id and what comes after it."""
     declared, today, rng = metric(), datetime.now(UTC).date(), random.Random(1)
-    encode = encode_json if load.form == "json" else encode_binary
-    kind = JSON_CONTENT_TYPE if load.form == "json" else BINARY_CONTENT_TYPE
     as_text = load.form == "json"
+    encode = encode_json if as_text else encode_binary
+    kind = JSON_CONTENT_TYPE if as_text else BINARY_CONTENT_TYPE
+    written = PLACEHOLDER.hex().encode() if as_text else PLACEHOLDER
     frames = []
     for _ in range(20):
         reports = [
@@ -82,12 +83,26 @@ def make_requests(load: Load, count: int) -> list[bytes]:
             f"POST /v1/reports HTTP/1.1\r\nHost: bench\r\nContent-Type: {kind}\r\n"
             f"Content-Length: {len(body)}\r\n\r\n"
         )
-        written = PLACEHOLDER.hex().encode() if as_text else PLACEHOLDER
         before, _, after = body.partition(written)
         frames.append((head.encode() + before, after))
+    return frames
+
+
+def make_requests(load: Load, count: int) -> list[bytes]:
+    """Whole HTTP requests, each a batch with an id of its own."""
+    frames, as_text = make_frames(load), load.form == "json"
     ids = (os.urandom(16) for _ in range(count))
     written_ids = (one.hex().encode() if as_text else one for one in ids)
-    return [one.join(frames[number % 20]) for number, one in enumerate(written_ids)]
+    return [one.join(frames[number % len(frames)]) for number, one in enumerate(written_ids)]
+
+
+def whole_answer(received: bytes) -> bytes | None:
+    """The body of an HTTP answer, once all of it is there."""
+    head, separator, body = received.partition(b"\r\n\r\n")
+    if not separator:
+        return None
+    length = int(head.lower().partition(b"content-length:")[2].partition(b"\r\n")[0])
+    return body if len(body) >= length else None
 
 
 class Connection(asyncio.Protocol):
@@ -107,14 +122,10 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._received += data
-        head, separator, body = self._received.partition(b"\r\n\r\n")
-        if not separator:
-            return
-        length = int(head.lower().partition(b"content-length:")[2].partition(b"\r\n")[0])
-        if len(body) < length:
+        if whole_answer(self._received) is None:
             return
         self._latencies.append(time.perf_counter() - self._started)
-        if not head.startswith(b"HTTP/1.1 200"):
+        if not self._received.startswith(b"HTTP/1.1 200"):
             self._finish(SystemExit(f"a request was refused: {self._received[:300]!r}"))
             return
         self._received = b""

@@ -1,9 +1,14 @@
 """Speed of decoding, as ratios against named alternatives in the same run.
 
-1. The LASSO over the index tensor against scikit-learn's `Lasso(positive=True)` on the explicit
-   sparse matrix at the same penalty, building included on both sides; objectives compared.
+1. The whole job: `rappor decode` of a million strings in a process of its own, with its peak memory
+   (first: while this process is small, since a child starts with the peak of its parent).
 2. Hashing a list: the vectorised hash against the scalar one.
-3. The whole job: `rappor decode` of a million strings in a process of its own, with peak memory.
+3. The LASSO over the index tensor against scikit-learn's `Lasso(positive=True)` on the explicit
+   sparse matrix at the same penalty, building included on both sides; objectives compared, and by
+   how much of the penalty each is off its optimality conditions.
+4. The cavity fit of the medium settings of the calibration table.
+
+Times are of the clock and of the processors (all threads); on a busy machine read the latter.
 
 usage: python benchmarks/decode.py [--candidates 100000 1000000] [--repeats 3] [--no-job]
 """
@@ -11,37 +16,59 @@ usage: python benchmarks/decode.py [--candidates 100000 1000000] [--repeats 3] [
 from __future__ import annotations
 
 import argparse
-import resource
+import os
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.linear_model import Lasso
 from threadpoolctl import threadpool_limits
 
-from decoder.bit_tensor import scatter_sums
+from decoder.bit_tensor import gather_sums, scatter_sums
 from decoder.design_matrix import design_matrix
 from decoder.estimators import Observed
 from decoder.hashing import bit_positions
 from decoder.noise import RandomString
 from decoder.pipeline import observe
 from decoder.selection import fit_lasso, noise_penalty
+from rappor_core.aggregate import Aggregate
 from rappor_core.hashing import bloom_positions
-from rappor_core.params import RapporParams
+from rappor_core.params import HashFamily, RapporParams
+from simulations.calibration import Cell, draw, fit
 from simulations.draws import draw_aggregate
 from simulations.populations import exponential_shares
 
 VALUES, REPORTS, SEED = 100, 10_000_000, 1
-SHARES = exponential_shares(VALUES, 0.05)
-PARAMS = RapporParams.rappor(
-    num_bits=128, num_hashes=2, num_cohorts=16, prob_f=0.5, prob_p=0.5, prob_q=0.75
-)
+JOBS: tuple[tuple[int, HashFamily], ...] = ((16, "mmh3"), (64, "mmh3"), (16, "md5"))
+
+
+class Took(NamedTuple):
+    """Seconds of the clock and of the processors."""
+
+    clock: float
+    processor: float
+
+
+def params_of(num_cohorts: int = 16, family: HashFamily = "mmh3") -> RapporParams:
+    return RapporParams.rappor(
+        num_bits=128,
+        num_hashes=2,
+        num_cohorts=num_cohorts,
+        prob_f=0.5,
+        prob_p=0.5,
+        prob_q=0.75,
+        hash=family,
+    )
+
+
+PARAMS = params_of()
 
 
 def strings(count: int) -> list[str]:
@@ -49,20 +76,31 @@ def strings(count: int) -> list[str]:
     return [f"https://example.org/page/{i}" for i in range(count)]
 
 
-def seconds(action: Callable[[], Any], repeats: int) -> tuple[list[float], Any]:
+def counts_of(params: RapporParams) -> Aggregate:
+    """Counts of a population of `VALUES` values."""
+    shares, random = exponential_shares(VALUES, 0.05), np.random.default_rng(SEED)
+    return draw_aggregate(strings(VALUES), shares, REPORTS, params, random)[0]
+
+
+def seconds(action: Callable[[], Any], repeats: int) -> tuple[list[Took], Any]:
     """Times of `repeats` runs after one that is not counted, and the last result."""
     result, times = action(), []
     for _ in range(repeats):
-        start = time.perf_counter()
+        start, used = time.perf_counter(), time.process_time()
         result = action()
-        times.append(time.perf_counter() - start)
+        times.append(Took(time.perf_counter() - start, time.process_time() - used))
     return times, result
 
 
-def show(name: str, times: list[float], base: list[float] | None = None) -> None:
-    middle = statistics.median(times)
-    ratio = "" if base is None else f"  {statistics.median(base) / middle:7.1f} x"
-    print(f"  {name:<46}{middle:9.3f} s  ({min(times):.3f} to {max(times):.3f}){ratio}", flush=True)
+def show(name: str, times: list[Took], base: list[Took] | None = None) -> None:
+    """Medians and the spread of the clock; how many times `base` took longer, by either."""
+    clock, processor = middle = Took(*map(statistics.median, zip(*times, strict=True)))
+    spread = f"({min(times).clock:.3f} to {max(times).clock:.3f})"
+    line = f"  {name:<44}{clock:9.3f} s  {spread}, processor {processor:.3f} s"
+    if base is not None:
+        both = zip(map(statistics.median, zip(*base, strict=True)), middle, strict=True)
+        line += "  {:.1f} x, processor {:.1f} x".format(*(slow / fast for slow, fast in both))
+    print(line, flush=True)
 
 
 class Uncentred(RandomString):
@@ -73,59 +111,56 @@ class Uncentred(RandomString):
         return 0.0
 
 
+class Problem(NamedTuple):
+    """The LASSO on columns X: what was seen, the rows' weights (m, k), the penalty."""
+
+    observed: Observed
+    weights: np.ndarray
+    penalty: float
+
+    def ours(self) -> np.ndarray:
+        """Shares of all candidates, (M,), from the index tensor."""
+        seen, random = self.observed, Uncentred(PARAMS.num_bits, PARAMS.num_hashes)
+        found = fit_lasso(seen.bit_shares, seen.positions, self.weights, random, self.penalty)
+        shares = np.zeros(len(seen.positions))
+        shares[found.selected] = found.shares
+        return shares
+
+    def scikit_learn(self) -> np.ndarray:
+        """The same on the explicit matrix, rows scaled by sqrt(w)."""
+        X = design_matrix(self.observed.positions, PARAMS.num_bits)
+        root = np.sqrt(self.weights).ravel()
+        X.data *= root[X.indices]
+        model = Lasso(alpha=self.penalty / len(root), positive=True, fit_intercept=False)
+        model.set_params(tol=1e-8, max_iter=10_000)
+        model.fit(X, root * self.observed.bit_shares.ravel())
+        return np.asarray(model.coef_)
+
+    def judged(self, shares: np.ndarray) -> tuple[float, float]:
+        """1/2 sum w (y - X b)^2 + penalty sum b, and by how much of the penalty a score is over."""
+        fitted = scatter_sums(self.observed.positions, shares, PARAMS.num_bits)
+        residual = self.observed.bit_shares - fitted
+        scores = gather_sums(self.observed.positions, self.weights * residual)
+        objective = 0.5 * (self.weights * residual**2).sum() + self.penalty * shares.sum()
+        return float(objective), float(scores.max() / self.penalty - 1)
+
+
 def lasso(count: int, repeats: int) -> None:
     """Ours and scikit-learn's, from the index tensor to the solution, at the same penalty."""
     print(f"LASSO, {count:,} candidates, k=128, m=16, h=2 (from the index tensor)")
-    observed = observed_of(count)
-    random = Uncentred(PARAMS.num_bits, PARAMS.num_hashes)
+    tensor = bit_positions([text.encode() for text in strings(count)], PARAMS)
+    observed = observe(counts_of(PARAMS), tensor, 1.0)
     weights = 1 / np.einsum("jbb->jb", observed.noise_of(np.zeros(count)))
     penalty = noise_penalty(weights, observed.noise.random, count, 0.05)
-
-    def ours() -> np.ndarray:
-        fit = fit_lasso(observed.bit_shares, observed.positions, weights, random, penalty)
-        shares = np.zeros(count)
-        shares[fit.selected] = fit.shares
-        return shares
-
+    problem = Problem(observed, weights, penalty)
     with threadpool_limits(1):
-        slow, reference = seconds(lambda: scikit_learn(observed, weights, penalty), repeats)
-        fast, found = seconds(ours, repeats)
+        slow, reference = seconds(problem.scikit_learn, repeats)
+        fast, found = seconds(problem.ours, repeats)
     show("scikit-learn, sparse matrix, positive=True", slow)
-    show("index tensor, working set", fast, slow)
-    mine, its = (objective(observed, weights, penalty, b) for b in (found, reference))
+    show("index tensor, columns of the largest scores", fast, slow)
+    (mine, over), (its, its_over) = problem.judged(found), problem.judged(reference)
     print(f"  objective: {mine:.9g} against {its:.9g}, relative {(mine - its) / its:+.1e}")
-
-
-def observed_of(count: int) -> Observed:
-    """A population of `VALUES` values, with `count` candidates."""
-    aggregate, _ = draw_aggregate(
-        strings(VALUES),
-        exponential_shares(VALUES, 0.05),
-        REPORTS,
-        PARAMS,
-        np.random.default_rng(SEED),
-    )
-    tensor = bit_positions([text.encode() for text in strings(count)], PARAMS)
-    return observe(aggregate, tensor, 1.0)
-
-
-def scikit_learn(observed: Observed, weights: np.ndarray, penalty: float) -> np.ndarray:
-    """The explicit matrix, rows scaled by sqrt(w), solved as tightly as ours."""
-    X = design_matrix(observed.positions, PARAMS.num_bits)
-    root = np.sqrt(weights).ravel()
-    X.data *= root[X.indices]
-    model = Lasso(
-        alpha=penalty / len(root), positive=True, fit_intercept=False, tol=1e-8, max_iter=10_000
-    )
-    model.fit(X, root * observed.bit_shares.ravel())
-    return np.asarray(model.coef_)
-
-
-def objective(observed: Observed, weights: np.ndarray, penalty: float, shares: np.ndarray) -> float:
-    """1/2 sum w (y - X b)^2 + penalty sum b."""
-    fitted = scatter_sums(observed.positions, shares, PARAMS.num_bits)
-    residual = observed.bit_shares - fitted
-    return float(0.5 * (weights * residual**2).sum() + penalty * shares.sum())
+    print(f"  a score over the penalty: {over:.1e} of it against {its_over:.1e}")
 
 
 def hashing(count: int, repeats: int) -> None:
@@ -144,26 +179,38 @@ def hashing(count: int, repeats: int) -> None:
     show("vectorised", fast, slow)
 
 
-def job(count: int) -> None:
+def medium() -> None:
+    """Fits of 10^7 reports over 1,000 values, k=8, m=128, h=2."""
+    print("cavity, medium settings (exponential shares)")
+    with threadpool_limits(1):
+        for configuration in ("typical", "loose", "over_x2", "over_x10"):
+            sample = draw(Cell("medium", configuration, "exp", SEED))
+            times, _ = seconds(partial(fit, sample, "cavity"), 1)
+            show(f"{configuration}, {len(sample.true_shares):,} candidates", times)
+
+
+def job(count: int, num_cohorts: int, family: HashFamily) -> None:
     """`rappor decode` as a user runs it: from a file of strings to results.csv."""
-    aggregate, _ = draw_aggregate(
-        strings(VALUES),
-        exponential_shares(VALUES, 0.05),
-        REPORTS,
-        PARAMS,
-        np.random.default_rng(SEED),
-    )
+    aggregate = counts_of(params_of(num_cohorts, family))
     with tempfile.TemporaryDirectory() as folder:
         counts, names = Path(folder, "counts.json"), Path(folder, "candidates.txt")
         counts.write_text(aggregate.to_json())
         names.write_text("\n".join(strings(count)))
-        start = time.perf_counter()
         command = [sys.executable, "-m", "rappor_cli", "decode", "--aggregate", str(counts)]
         options = ["--candidates", str(names), "-o", folder, "--json"]
-        subprocess.run([*command, *options], check=True, stdout=subprocess.DEVNULL)
-        took = time.perf_counter() - start
-    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024**2
-    print(f"whole job, {count:,} candidates: {took:.1f} s, peak memory {peak:.2f} GiB")
+        start = time.perf_counter()
+        process = subprocess.Popen([*command, *options], stdout=subprocess.DEVNULL)
+        _, status, usage = os.wait4(process.pid, 0)
+        took, peak = time.perf_counter() - start, usage.ru_maxrss / 1024**2
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise SystemExit(f"the job failed: {process.returncode}")
+    processor = usage.ru_utime + usage.ru_stime
+    print(
+        f"whole job, {count:,} candidates, m={num_cohorts}, {family}: {took:.1f} s, "
+        f"processor {processor:.1f} s, peak memory {peak:.2f} GiB",
+        flush=True,
+    )
 
 
 def main() -> None:
@@ -172,11 +219,12 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--no-job", action="store_true", help="leave the whole job out")
     options = parser.parse_args()
+    for num_cohorts, family in () if options.no_job else JOBS:
+        job(max(options.candidates), num_cohorts, family)
     hashing(5_000, options.repeats)
     for count in options.candidates:
         lasso(count, options.repeats)
-    if not options.no_job:
-        job(max(options.candidates))
+    medium()
 
 
 if __name__ == "__main__":

@@ -4,8 +4,8 @@ Aggregates are drawn, written as files, and mapped by the command in a process o
 reading them to the table, CSV, Parquet, GeoJSON, PNG and HTML. Against it, in the same run: each
 window mapped alone, as if there were no others, without reading or writing.
 
-Usage: python benchmarks/density.py [--days 30] [--cells 32] [--encodings symbol-2,bloom-32]
-       [--alone 10]
+Usage: python benchmarks/density.py [--days 30] [--cells 32] [--alone 10]
+       [--encodings symbol-2,symbol-5,bloom-8,bloom-32]
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ from pathlib import Path
 
 import numpy as np
 
-from decoder.density import density, slot_places
+from decoder.density import density
 from decoder.places import places_of
+from decoder.slots import slot_places
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics_file import parse_metrics
 from simulations.draws import draw_aggregate
@@ -114,7 +115,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--days", type=int, default=30)
     parser.add_argument("--cells", type=int, default=32, help="rows and columns of the grid")
-    parser.add_argument("--encodings", default="symbol-2,bloom-32")
+    parser.add_argument("--encodings", default=",".join(ENCODINGS))
     parser.add_argument("--alone", type=int, default=10, help="windows mapped one by one")
     options = parser.parse_args()
     for encoding in options.encodings.split(","):

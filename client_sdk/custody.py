@@ -83,7 +83,7 @@ class StateDirectory:
             _forget_values(database)
             database.execute("DELETE FROM lines")
             state.set_secret(new_secret(randomness), above=seen.generation if seen else 0)
-        scrub(state)
+        state.scrub()
         return state
 
     def wipe(self, lock: threading.RLock) -> None:
@@ -181,13 +181,7 @@ def wipe(state: SqliteState) -> None:
             )
         _forget_values(database)
         state.set_secret(None)
-    scrub(state)
-
-
-def scrub(state: SqliteState) -> None:
-    """Empty the write-ahead log, which holds old pages; deleted rows are overwritten as they go."""
-    with state.lock:
-        state.database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    state.scrub()
 
 
 def ledger_text(state: SqliteState) -> str:

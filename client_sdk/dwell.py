@@ -36,6 +36,11 @@ class Dwell:
             kept = nlargest(MOST_PLACES // 2, places.items(), key=lambda item: item[1])
             self._slots[slot] = dict(kept)
 
+    def enter(self, slot: str, place: Place, least: float) -> None:
+        """See that a place has some time, so that it is not lost if no more comes."""
+        if place not in self._slots.get(slot, ()):
+            self.add(slot, place, least)
+
     def usual(self, slot: str) -> Place | None:
         """Find the place with most time in a slot, the first seen of equals; None without data."""
         places = self._slots.get(slot)

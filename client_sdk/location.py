@@ -12,15 +12,15 @@ from client_sdk.days import SECONDS_A_DAY
 from client_sdk.errors import StateChangedError, UnknownMetricError
 from client_sdk.local_time import Moment, moment_at, moment_of
 from client_sdk.recorder import Recorder
-from client_sdk.state import State
+from client_sdk.state import VISITS, State
 from client_sdk.visits import Visits
 from rappor_core.errors import ValueRefusedError
 from rappor_core.metrics_file import MetricsFile
 
 SAVE_SECONDS = 5.0  # at most so much of the time spent somewhere is lost with a killed process
-NOTE = "visits:"
 
 Point = tuple[float, float]  # latitude, longitude
+Taken = Literal["queued", "late", "expired"] | None
 
 
 class LocationRecorder:
@@ -44,37 +44,40 @@ class LocationRecorder:
         self._lock = threading.Lock()
         self._visits: dict[str, Visits] = {}
         self._saved_at = monotonic()
+        self._secret: bytes | None = None
+        self._closed = False
         self._hour = Moment(0.0, 0, 0, 0.0)
         self._names = tuple(m.base_name for m in metrics.declared if m.kind == "location")
 
-    def fix(
-        self, name: str, latitude: float, longitude: float, at: datetime | float
-    ) -> Literal["queued"] | None:
+    def fix(self, name: str, latitude: float, longitude: float, at: datetime | float) -> Taken:
         """Take a fix of a metric; "queued" when it closed a period, which makes reports.
 
+        "late" and "expired": nothing of it is kept.
         at: a datetime with a time zone, or seconds since 1970.
         Raises UnknownMetricError, ValueRefusedError, StateChangedError.
         """
         moment = self._now(at) if isinstance(at, float) else moment_of(at)
         with self._lock:
-            return self._counted(self._of(name).fix(latitude, longitude, moment))
+            visits = self._of(name)
+            return visits.refuses(moment) or self._counted(visits.fix(latitude, longitude, moment))
 
-    def trip(
-        self, name: str, origin: Point, destination: Point, at: datetime | float
-    ) -> Literal["queued"] | None:
+    def trip(self, name: str, origin: Point, destination: Point, at: datetime | float) -> Taken:
         """Take a trip that ended at a time. Raises as `fix`."""
         moment = moment_at(at) if isinstance(at, float) else moment_of(at)
         with self._lock:
-            return self._counted(self._of(name).trip(origin, destination, moment))
+            visits = self._of(name)
+            return visits.refuses(moment) or self._counted(visits.trip(origin, destination, moment))
 
     def roll(self, at: datetime | float) -> bool:
-        """Close the periods that are over, of every location metric; True if any was."""
+        """Close the periods that are over; True if any was closed since the last call."""
         moment: Moment = moment_at(at) if isinstance(at, float) else moment_of(at)
         with self._lock:
-            closed = [self._of(name).roll(moment) for name in self._names]
-            if any(closed):
+            saved = [self._roll_saved(n, moment) for n in self._names if n not in self._visits]
+            own = [visits.roll(moment) for visits in self._visits.values()]
+            if any(own):
                 self._save()
-        return any(closed)
+            closed, self._closed = self._closed or any(saved + own), False
+        return closed
 
     def save(self) -> None:
         """Write what the periods hold so far to the state."""
@@ -90,20 +93,29 @@ class LocationRecorder:
         self._hour = moment_at(now)
         return self._hour
 
+    def _roll_saved(self, name: str, moment: Moment) -> bool:
+        """Close what is over of a metric without fixes here: another process may take them."""
+        with self._state.transaction(durable=True):
+            visits = self._load(name)
+            before, closed = visits.to_json(), visits.roll(moment)
+            if visits.to_json() != before:
+                self._state.put_note(VISITS + name, visits.to_json())
+        return closed
+
     def _of(self, name: str) -> Visits:
         visits = self._visits.get(name)
         if visits is None:
+            visits = self._visits[name] = self._load(name)
+        return visits
+
+    def _load(self, name: str) -> Visits:
+        """As saved. Raises UnknownMetricError, ValueRefusedError, StateChangedError."""
+        if name not in self._names:
             if name in self._metrics.metrics:
                 raise ValueRefusedError(f"metric {name!r} is not of kind 'location': use record")
-            if name not in self._names:
-                raise UnknownMetricError(name, self._names)
-            secret = self._state.identity().secret
-            if secret is None:
-                raise StateChangedError("the state holds no secret: the person does not consent")
-            parts = self._metrics.parts(name)
-            visits = Visits(parts, secret, self._send, self._state.note(NOTE + name))
-            self._visits[name] = visits
-        return visits
+            raise UnknownMetricError(name, self._names)
+        secret, parts = self._same_secret(), self._metrics.parts(name)
+        return Visits(parts, secret, self._send, self._state.note(VISITS + name))
 
     def _send(self, name: str, value: str, day: int) -> None:
         """Queue the report of a period; the recorder keeps it to one. Count what it refuses."""
@@ -112,11 +124,25 @@ class LocationRecorder:
             self._state.count(f"{outcome}:{name}")
 
     def _counted(self, closed: bool) -> Literal["queued"] | None:
+        self._closed |= closed
         if closed or self._monotonic() - self._saved_at >= SAVE_SECONDS:
             self._save()
         return "queued" if closed else None
 
+    def _same_secret(self) -> bytes:
+        """The secret of all visits. Raises StateChangedError where the state has it no more."""
+        secret = self._state.identity().secret
+        if secret is None or self._secret not in (None, secret):
+            raise StateChangedError("another process has replaced or wiped the secret")
+        self._secret = secret
+        return secret
+
     def _save(self) -> None:
-        for name, visits in self._visits.items():
-            self._state.put_note(NOTE + name, visits.to_json())
+        """Write to the state; not where consent was withdrawn meanwhile, in another process."""
+        if not self._visits:
+            return
+        with self._state.transaction():
+            self._same_secret()
+            for name, visits in self._visits.items():
+                self._state.put_note(VISITS + name, visits.to_json())
         self._saved_at = self._monotonic()

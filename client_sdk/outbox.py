@@ -119,7 +119,11 @@ class Outbox:
             yield from (order[start : start + most] for start in range(0, len(order), most))
 
     def _compose_one(self, numbers: list[int]) -> None:
-        """Store one batch in place of its reports, encoded before the lock is taken."""
+        """Store one batch in place of its reports, encoded before the lock is taken.
+
+        Through to the disk, before it is sent: a loss of power that undid it, or the count of its
+        reports, would have them sent again under another id, or drawn again.
+        """
         among = f"id IN ({','.join('?' * len(numbers))})"
         rows = self._state.rows(f"{MEMBERS} WHERE queue.{among}", tuple(numbers))
         if len(rows) != len(numbers):
@@ -132,7 +136,7 @@ class Outbox:
         json, pad_to = self._delivery.json, self._delivery.pad_to
         body = make_body(batch_id, reports, pad_to=pad_to, json=json)
         row = batch_id, len(rows), max(row[3] for row in rows), json, body
-        with suppress(_MembersGoneError), self._state.transaction() as database:
+        with suppress(_MembersGoneError), self._state.transaction(durable=True) as database:
             if self._take_out(among, tuple(numbers)) != len(numbers):
                 raise _MembersGoneError  # as above, in the last moment: undo
             database.execute(

@@ -16,6 +16,7 @@ from client_sdk.errors import ClientError, StateError
 from client_sdk.privacy_level import PrivacyLevel
 from client_sdk.randomness import Randomness
 from client_sdk.recorder import Recorder
+from client_sdk.state import VISITS
 from client_sdk.worker import Worker
 from rappor_core.frozen import Frozen
 from rappor_core.metrics_file import MetricsFile
@@ -77,9 +78,9 @@ class Session:
             randomness=setup.randomness,
         )
         self._setup = setup
-        located = self._located = any(
-            metric.kind == "location" for metric in setup.metrics.metrics.values()
-        )
+        places = {m.base_name for m in setup.metrics.metrics.values() if m.kind == "location"}
+        self.state.keep_notes({VISITS + name for name in places})  # an earlier version had more
+        located = self._located = bool(places)
         filled = any(metric.no_data is not None for metric in setup.metrics.metrics.values())
         self.worker = Worker(
             setup.directory,
@@ -96,12 +97,14 @@ class Session:
         except RuntimeError as error:  # no more threads, or the interpreter is ending
             raise StateError(f"the sending thread cannot be started: {error}") from error
 
-    def _close_periods(self) -> None:
-        """Report what is due for periods that are over; the sending thread does it now and then."""
+    def _close_periods(self) -> bool:
+        """Report what is due for periods that are over; the sending thread does it now and then.
+
+        True where places were forgotten, of which the files should hold no trace.
+        """
         now = float(self._setup.clock())
-        if self._located:
-            self.places.roll(now)
         self.recorder.fill_periods(now)
+        return self._located and self.places.roll(now)
 
     @property
     def places(self) -> LocationRecorder:

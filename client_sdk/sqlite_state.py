@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -86,9 +86,14 @@ class SqliteState:
         if limits.apart == 0:
             return self._add(draft, limits)
         first, last = limits.period - limits.apart, limits.period + limits.apart
-        with self.transaction() as database:  # a window's one report
+        with self.transaction(durable=True) as database:  # a window's one report: without a
             near = database.execute(NEAR, (limits.name, max(first, 0), last)).fetchone()
-            return "full" if near is not None else self._add(draft, limits)
+            if near is not None:  # permanent response its count is what the guarantee hangs on
+                return "full"
+            stored = self._add(draft, limits)
+            if stored == "queued":
+                self.next_generation()
+        return stored
 
     def _add(self, draft: Draft, limits: Limits) -> Stored:
         """Count in advance where that is due, and record.
@@ -205,6 +210,14 @@ class SqliteState:
         with self.transaction() as database:
             database.execute("REPLACE INTO notes VALUES (?, ?)", (name, text))
 
+    def keep_notes(self, names: Set[str]) -> None:
+        """Delete all notes but those of these names, without a trace."""
+        stale = [row for row in self.rows("SELECT name FROM notes") if row[0] not in names]
+        if stale:
+            with self.transaction(durable=True) as database:
+                database.executemany("DELETE FROM notes WHERE name = ?", stale)
+            self.scrub()
+
     def count(self, name: str, number: int = 1) -> None:
         """See `State`."""
         with self.transaction() as database:
@@ -241,6 +254,15 @@ class SqliteState:
         with self._checkpointing:  # not `lock`: it may wait for the disk
             if self._open is not None:
                 self._open.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+
+    def scrub(self) -> None:
+        """Empty the write-ahead log, which holds old pages; deleted rows are overwritten anyway.
+
+        Not where another connection is at work: then what is left goes the next time.
+        """
+        with self._checkpointing:  # as above
+            if self._open is not None:
+                self._open.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     def next_generation(self, above: int = 0) -> None:
         """Say that what the guarantee hangs on has changed; never less than `above` + 1."""

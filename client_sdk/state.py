@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager
 from typing import Literal, NamedTuple, Protocol
 
 LIFE = -1  # the period that never ends, for a limit on reports for life
+VISITS = "visits:"  # name of a note: then the declared name of a metric of places
 
 Stored = Literal["queued", "full", "not_memoised"]
 
@@ -19,7 +20,8 @@ class Identity(NamedTuple):
     """The secret, and how many times what it protects has changed.
 
     secret: 32 bytes, or None while the person does not consent.
-    generation: grows with each new secret and each memoised value; never falls.
+    generation: grows with each new secret, each memoised value and each report of a window; never
+        falls.
     """
 
     secret: bytes | None

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal
 
-from client_sdk.days import PERIOD_DAYS, last_day, period_number
+from client_sdk.days import day_of, last_day, period_number
 from client_sdk.duty import Duty, duty_of
 from client_sdk.dwell import OUTSIDE, Dwell, Periods, Place
 from client_sdk.local_time import SECONDS_AN_HOUR, Moment, is_weekend
@@ -38,14 +38,12 @@ class Visits:
             raise ParameterError(f"metric {metric.name!r} is not of kind 'location'")
         self._location = metric.location
         self._metric = metric
+        self._expires = day_of(metric.expires)
         self._send = send
         self._duty: Duty = duty_of(secret, parts)
-        self._slots = {
-            (hour, weekend): metric.location.slot_at(hour, weekend)
-            for hour in range(24)
-            for weekend in (False, True)
-        }
+        self._asked: dict[tuple[int, bool], str | None] = {}  # by hour, and whether it is a weekend
         self._period: int | None = None
+        self._today: int | None = None  # the day of the last look at the clock, in that period
         self._dwell = Dwell()
         self._reported = Periods()
         self._last: tuple[Moment, Place, float] | None = None  # with the seconds it may still take
@@ -63,9 +61,9 @@ class Visits:
             )
         place = self._place(latitude, longitude)
         closed = self.roll(moment)
-        slot = self._slots[moment.hour, is_weekend(moment.day)]
+        slot = self._asked[moment.hour, is_weekend(moment.day)]
         if slot is not None:
-            self._dwell.add(slot, place, SHORTEST)
+            self._dwell.enter(slot, place, SHORTEST)
         self._last = moment, place, self._location.max_gap_minutes * 60.0
         return closed
 
@@ -77,39 +75,51 @@ class Visits:
             )
         first, second = self._place(*origin), self._place(*end)
         closed = self.roll(moment)
-        slot = self._slots[moment.hour, is_weekend(moment.day)]
+        slot = self._asked[moment.hour, is_weekend(moment.day)]
         if slot is not None:
             outside = OUTSIDE in (first, second)
             pair = OUTSIDE if outside else f"{first}{PAIR_SEPARATOR}{second}"
             self._dwell.add(slot, pair, 1.0)
         return closed
 
+    def refuses(self, moment: Moment) -> Literal["late", "expired"] | None:
+        """Why nothing of a moment is kept: its period was reported, or the metric has expired."""
+        if moment.day > self._expires:
+            return "expired"
+        if moment.day == self._today or self._period is None:
+            return None
+        period = period_number(self._metric.period, moment.day)
+        return "late" if period < self._period and period in self._reported else None
+
     def roll(self, moment: Moment) -> bool:
         """Credit the time since the last fix; close the period where it is over. True if it was.
 
-        A clock that went back closes nothing: what belongs to a period that has not ended by the
-        clock is forgotten, and no period is reported twice.
+        Nothing of a fix is left then, not even for the time until the next one: what is answered
+        in a period does not depend on another. A clock that went back closes nothing: what belongs
+        to a period that has not ended by the clock is forgotten, and no period is reported twice.
+        Where a report cannot be queued all stays as it was, to be tried again.
         """
-        period = period_number(self._metric.period, moment.day)
         self._credit(moment)
-        if period == self._period:
+        if moment.day == self._today:
             return False
-        before, self._period = self._period, period
-        dwell, self._dwell = self._dwell, Dwell()
-        if before is None or period < before:
-            self._last = None
+        period, before = period_number(self._metric.period, moment.day), self._period
+        if period == before:
+            self._today = moment.day
             return False
-        self._report(before, dwell)
-        longest = 1 + self._metric.accept_days // PERIOD_DAYS[self._metric.period]
-        for missed in range(max(before + 1, period - longest), period):
-            self._report(missed, Dwell())
-        return True
+        closed = before is not None and before < period
+        if before is not None and closed:
+            self._close(before, period, moment.day)
+        self._today = moment.day
+        self._dwell, self._last = Dwell(), None
+        self._begin(period)
+        return closed
 
     def to_json(self) -> str:
         """Everything, for the state."""
         last = None if self._last is None else [list(self._last[0]), *self._last[1:]]
         return json.dumps(
             {
+                "of": [self._metric.period, self._metric.params_id],
                 "period": self._period,
                 "dwell": self._dwell.rows(),
                 "reported": self._reported.runs(),
@@ -119,12 +129,29 @@ class Visits:
         )
 
     def _restore(self, saved: dict[str, Any]) -> None:
-        self._period = saved["period"]
-        self._dwell = Dwell(saved["dwell"])
+        """Take up what was saved, as far as it still means the same in this version of the app."""
+        unit, params_id = saved.get("of", ("", ""))
+        if unit != self._metric.period:
+            return
         self._reported = Periods(saved["reported"])
+        if saved["period"] is not None:
+            self._begin(saved["period"])
+        if params_id != self._metric.params_id:  # cells and slots may be others
+            return
+        self._dwell = Dwell(saved["dwell"])
         if saved["last"] is not None:
             moment, place, left = saved["last"]
             self._last = Moment(*moment), place, left
+
+    def _begin(self, period: int) -> None:
+        """A period starts; what is not asked of it is not kept, either."""
+        self._period = period
+        done = self._location.mode == "once" and self._reported.runs()
+        due = set() if done else {slot for slot, _ in self._duty.due(period)}
+        for hour in range(24):
+            for weekend in (False, True):
+                slot = self._location.slot_at(hour, weekend)
+                self._asked[hour, weekend] = slot if slot in due else None
 
     def _place(self, latitude: float, longitude: float) -> Place:
         """The code of a point's cell at this device's level."""
@@ -145,13 +172,13 @@ class Visits:
         day, hour, in_hour = start.day, start.hour, start.left
         remaining = take
         if take < in_hour:  # the usual case: all of it in one hour, so in one slot and period
-            slot = self._slots[hour, is_weekend(day)]
+            slot = self._asked[hour, is_weekend(day)]
             if slot is not None:
                 self._dwell.add(slot, place, take)
             remaining, in_hour = 0.0, in_hour - take
         while remaining > 0:
             chunk = min(remaining, in_hour)
-            slot = self._slots[hour, is_weekend(day)]
+            slot = self._asked[hour, is_weekend(day)]
             if slot is not None and period_number(self._metric.period, day) == self._period:
                 self._dwell.add(slot, place, chunk)
             remaining -= chunk
@@ -159,6 +186,16 @@ class Visits:
             if in_hour <= 0:
                 day, hour, in_hour = day + (hour == 23), (hour + 1) % 24, SECONDS_AN_HOUR
         self._last = Moment(start.at + take, day, hour, in_hour), place, left - take
+
+    def _close(self, first: int, end: int, today: int) -> None:
+        """Report the periods from `first`, which alone has data, to before `end`.
+
+        Only as far back as a collector takes them: what it would refuse costs a budget, too.
+        """
+        unit = self._metric.period
+        oldest = period_number(unit, today - self._metric.accept_days - 1)  # UTC may be behind
+        for period in range(max(first, oldest), end):
+            self._report(period, self._dwell if period == first else Dwell())
 
     def _report(self, period: int, dwell: Dwell) -> None:
         """Send one report for each slot that is due in a period that is over, once for ever."""

@@ -36,11 +36,12 @@ class Worker:
         delivery: Delivery,
         randomness: Randomness,
         clock: Callable[[], float],
-        chore: Callable[[], object] | None = None,
+        chore: Callable[[], bool] | None = None,
     ) -> None:
         """lock: of the process, for the state. clock: seconds since 1970.
 
-        chore: done at the start, and every now and then while nothing else happens.
+        chore: done at the start, and every now and then while nothing else happens; True where
+        the files hold what was deleted.
         """
         self._chore = chore
         self._collector = collector
@@ -134,8 +135,8 @@ class Worker:
         return wait
 
     def _step(self, *, hurried: bool) -> float | None:
-        if self._chore is not None:
-            self._chore()
+        if self._chore is not None and self._chore():
+            self._state.scrub()
         if self._loop is None:
             if not self._state.has_waiting():
                 return None

@@ -20,7 +20,7 @@ from collector.logs import make_log
 from collector.protocol import BoundedHttpProtocol
 from collector.service.days import Clock, utc_now
 from collector.settings import Settings, is_loopback, load_settings
-from collector.telemetry import MULTIPROCESS_DIR
+from collector.telemetry import MULTIPROCESS_DIR, forget_dead_workers
 
 _START_SECONDS = 30.0
 
@@ -54,6 +54,7 @@ def _serve_many(settings: Settings, listener: socket.socket) -> None:
 
 def app_of_worker() -> App:
     """The app of one of several workers, from the environment."""
+    forget_dead_workers()  # this one may stand in for one that was killed
     return _lasting(create_app(load_settings()))
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
+from pathlib import Path
 
 from prometheus_client import (
     CONTENT_TYPE_LATEST,
@@ -107,3 +109,20 @@ def forget_process() -> None:
     """Take the gauges of this worker out of the sum when it ends."""
     if os.environ.get(MULTIPROCESS_DIR):
         mark_process_dead(os.getpid())  # type: ignore[no-untyped-call]
+
+
+def forget_dead_workers() -> None:
+    """Take the gauges of workers that were killed, and so could not do it, out of the sum."""
+    for file in Path(os.environ[MULTIPROCESS_DIR]).glob("gauge_live*_*.db"):
+        pid = int(file.stem.rpartition("_")[2])
+        if not _is_alive(pid):
+            with suppress(FileNotFoundError):  # another worker, which starts too, was first
+                mark_process_dead(pid)  # type: ignore[no-untyped-call]
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True

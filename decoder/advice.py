@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from decoder.diagnostics import balance_p_value
-from decoder.results import Diagnostics, Summary, join_group
+from decoder.results import Diagnostics, Summary, join_group, short
 
 Floats = NDArray[np.float64]
 
@@ -27,12 +28,12 @@ _GROUPS_SHOWN = 5
 class Facts:
     """What the warnings are made from.
 
-    reports: N_j of all cohorts, (m,).  groups: candidates that set the same bits, as lists of
-    values, larger than one.  bound: repetition that the definition allows, 1 where it was
-    told.  hashed: values share bits (a Bloom filter) or symbols.
-    rows: bits counted in the cohorts that have reports; of symbols one less in each, since they sum
-    to its reports.  complete: no other value can be held;
-    what the fit leaves over are small shares of the list itself.
+    reports: N_j of all cohorts but those left out as asked.  groups: candidates that set the same
+    bits, as lists of values, larger than one.  bound: repetition that the definition allows, 1
+    where it was told.  hashed: values share bits (a Bloom filter) or symbols.
+    rows: bits counted in the cohorts that have reports; of symbols one less in each, since they
+    sum to its reports.  complete: no other value can be held; what the fit leaves over are small
+    shares of the list itself.  not_text: entries of the list that are not UTF-8.
     """
 
     summary: Summary
@@ -43,12 +44,14 @@ class Facts:
     hashed: bool
     rows: int
     complete: bool = False
+    not_text: int = 0
 
 
 def plain_warnings(facts: Facts) -> tuple[str, ...]:
     """Every warning that applies, most important first."""
-    checks = (_sum, _cohorts, _excess, _unlisted, _same, _small, _few, _crowded, _balance, _empty)
-    found = [check(facts) for check in (*checks, _repeats, _settled)]
+    first = _sum, _cohorts, _excess, _unlisted, _not_text, _same, _small, _few, _crowded
+    checks = *first, _balance, _empty, _repeats, _settled
+    found = [check(facts) for check in checks]
     return tuple(text for text in found if text is not None)
 
 
@@ -61,11 +64,20 @@ def why_nothing(summary: Summary) -> str:
     )
 
 
+def odd_cohorts(cohort_z: Floats) -> NDArray[np.intp]:
+    """Cohorts whose residual is larger than noise; about any of them, a false alarm in 1,000."""
+    limit = -float(ndtri(COHORT_ALARM / max(len(cohort_z), 1)))
+    return np.flatnonzero(np.nan_to_num(cohort_z) > limit)
+
+
 def percent(share: float) -> str:
-    """A share as people write it: three significant digits at most, 12.3 %, 0.045 %."""
-    if share == 0:
+    """A share as people write it: three significant digits at most, 12.3 %, 0.045 %, 0.00012 %."""
+    size = abs(share)
+    if size < 5e-12:
         return "0 %"
-    digits = 0 if share >= 0.995 else 1 if share >= 0.095 else 2 if share >= 0.0095 else 3
+    if size < 0.00095:
+        return f"{100 * share:.{1 - math.floor(math.log10(100 * size))}f} %"
+    digits = 0 if size >= 0.995 else 1 if size >= 0.095 else 2 if size >= 0.0095 else 3
     return f"{100 * share:.{digits}f} %"
 
 
@@ -90,18 +102,17 @@ def _sum(facts: Facts) -> str | None:
 
 
 def _cohorts(facts: Facts) -> str | None:
-    z = facts.diagnostics.cohort_z
-    limit = float(norm.isf(COHORT_ALARM / max(len(z), 1)))
-    odd = np.flatnonzero(np.nan_to_num(z) > limit)
+    odd = odd_cohorts(facts.diagnostics.cohort_z)
     if not len(odd):
         return None
-    named = ", ".join(str(cohort) for cohort in odd[:10])
+    named = ",".join(str(cohort) for cohort in odd[:10])
     why = "their counts may be damaged or made up"
     if facts.summary.repetition > 1:
         why = f"a few devices may have sent many of their reports, or {why}"
     return (
-        f"{len(odd)} of {len(z)} cohorts do not follow the others (cohort {named}): {why}. "
-        "Decode again without them to see what changes."
+        f"{len(odd)} of {facts.summary.num_cohorts} cohorts do not follow the others "
+        f"(cohort {named}): {why}. "
+        f"Decode again without them (--without-cohorts {named}) to see what changes."
     )
 
 
@@ -126,10 +137,19 @@ def _unlisted(facts: Facts) -> str | None:
     )
 
 
+def _not_text(facts: Facts) -> str | None:
+    if not facts.not_text:
+        return None
+    return (
+        f"Entries of the list of candidates that are not UTF-8 were left out ({facts.not_text:,}): "
+        "save the list as UTF-8, or these values cannot be found."
+    )
+
+
 def _same(facts: Facts) -> str | None:
     if not facts.groups:
         return None
-    named = "; ".join(join_group(group) for group in facts.groups[:_GROUPS_SHOWN])
+    named = "; ".join(join_group(list(map(short, group))) for group in facts.groups[:_GROUPS_SHOWN])
     return (
         f"{len(facts.groups):,} groups of candidates set the same bits in every cohort and cannot "
         f"be told apart; each is shown as one: {named}."
@@ -177,10 +197,11 @@ def _balance(facts: Facts) -> str | None:
 
 
 def _empty(facts: Facts) -> str | None:
-    empty = facts.summary.empty_cohorts
-    if not empty:
-        return None
-    return f"{empty} of {facts.summary.num_cohorts} cohorts have no reports and were left out."
+    total = facts.summary.num_cohorts
+    empty, asked = int((facts.reports == 0).sum()), total - len(facts.reports)
+    reasons = (empty, "have no reports and were left out"), (asked, "were left out as asked")
+    told = [f"{count} of {total} cohorts {why}" for count, why in reasons if count]
+    return "; ".join(told) + "." if told else None
 
 
 def _repeats(facts: Facts) -> str | None:

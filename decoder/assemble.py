@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from decoder.advice import Facts, plain_warnings, why_nothing
 from decoder.candidates import Candidates
@@ -36,24 +37,26 @@ class Answer:
 
 @dataclass(frozen=True)
 class Grouping:
-    """Candidates that set the same bits in every cohort.
-
-    group: the first such candidate, (M,).  back: its index among the distinct ones, (M,).
-    """
+    """Candidates that set the same bits in every cohort. group: the first such candidate, (M,)."""
 
     group: Indices
-    back: Indices
+
+    @property
+    def first(self) -> NDArray[np.bool_]:
+        """Whether a candidate is the first of its group, (M,)."""
+        return np.asarray(self.group == np.arange(len(self.group)))
+
+    @property
+    def back(self) -> Indices:
+        """The index of a candidate's group among the groups, (M,)."""
+        return (np.cumsum(self.first) - 1)[self.group]
 
     def larger_than_one(self, values: Sequence[str]) -> list[list[str]]:
         """The values of each group that has more than one."""
-        sizes = np.bincount(self.back)
-        order = np.argsort(self.back, kind="stable")
-        ends = np.cumsum(sizes)
-        return [
-            [values[i] for i in order[end - size : end]]
-            for size, end in zip(sizes, ends, strict=True)
-            if size > 1
-        ]
+        named: dict[int, list[str]] = defaultdict(list)
+        for i in np.flatnonzero((np.bincount(self.group) > 1)[self.group]).tolist():
+            named[self.group[i]].append(values[i])
+        return list(named.values())
 
 
 def assemble(
@@ -65,17 +68,19 @@ def assemble(
 ) -> Decoding:
     """Put the answer in the analyst's terms."""
     table = _table(candidates, answer, grouping)
-    diagnostics = _diagnostics(aggregate, answer)
-    summary = _summary(aggregate, options, answer, grouping)
+    noise = answer.observed.noise_of(answer.estimate.shrunken)
+    diagnostics = _diagnostics(aggregate, answer, noise)
+    summary = _summary(aggregate, options, answer, noise, len(table.values))
     facts = Facts(
         summary,
         diagnostics,
-        np.array(aggregate.reports_per_cohort, dtype=np.float64),
+        np.delete(np.array(aggregate.reports_per_cohort, float), list(options.without_cohorts)),
         grouping.larger_than_one(table.values),
         repetition(aggregate, options.repeats) if options.repeats is None else 1.0,
-        aggregate.params.encoding in ("bloom", "symbol"),
+        answer.estimate.method != "direct",
         answer.observed.rows,
         candidates.complete,
+        candidates.notes.not_text,
     )
     return Decoding(
         metric=aggregate.metric,
@@ -117,17 +122,17 @@ def _table(candidates: Candidates, answer: Answer, grouping: Grouping) -> Candid
     )
 
 
-def _diagnostics(aggregate: Aggregate, answer: Answer) -> Diagnostics:
+def _diagnostics(aggregate: Aggregate, answer: Answer, noise: Floats) -> Diagnostics:
     observed, estimate = answer.observed, answer.estimate
-    random = observed.noise.random
-    covariance = observed.noise_of(estimate.shrunken)
-    covariance = covariance + estimate.missing * random.covariance_matrix
+    covariance = noise + estimate.missing * observed.noise.random.covariance_matrix
     residual = observed.bit_shares - estimate.fitted
     cohort_z = np.full(len(aggregate.reports_per_cohort), np.nan)
     present = np.array(aggregate.reports_per_cohort) > 0
     scale, freedom = estimate.excess * estimate.unfitted, observed.rows // len(residual)
     cohort_z[present] = cohort_residuals(residual, covariance, scale, freedom)
     return Diagnostics(
+        method=estimate.method,
+        shrunk=estimate.prior is not None,
         cohort_z=cohort_z,
         unlisted_squared=estimate.missing,
         unlisted_error=estimate.missing_error,
@@ -141,15 +146,16 @@ def _diagnostics(aggregate: Aggregate, answer: Answer) -> Diagnostics:
 
 
 def _summary(
-    aggregate: Aggregate, options: DecodeOptions, answer: Answer, grouping: Grouping
+    aggregate: Aggregate, options: DecodeOptions, answer: Answer, noise: Floats, listed: int
 ) -> Summary:
     params, observed, estimate = aggregate.params, answer.observed, answer.estimate
     detected = answer.decision.detected
     mean = observed.noise.random.mean
-    covariance = observed.noise.covariance(observed.positions, estimate.shrunken)
-    parts = variance_parts(observed.centred, estimate.fitted - mean, covariance)
+    if observed.noise.symbols:  # without what was added to make it invertible
+        noise = observed.noise.covariance(observed.positions, estimate.shrunken)
+    parts = variance_parts(observed.centred, estimate.fitted - mean, noise)
     return Summary(
-        num_candidates=len(grouping.back),
+        num_candidates=listed,
         num_groups=len(estimate.shares),
         num_detected=int(detected.sum()),
         num_reports=aggregate.num_reports,
@@ -169,7 +175,10 @@ def _summary(
 def _visible(estimate: Estimate, decision: Decision, options: DecodeOptions) -> float:
     """The smallest share found 8 times in 10, under the rule as it came out."""
     threshold = options.alpha / len(estimate.shares)
-    if options.correction not in ("bonferroni", "fdr-eb"):
+    if options.correction == "none":
+        threshold = options.alpha
+    elif options.correction not in ("bonferroni", "fdr-eb"):
         threshold = max(decision.cutoff, threshold)
+    threshold = min(threshold, options.largest_p)
     null_errors = estimate.std_errors
-    return visible_share(float(norm.isf(min(threshold, 0.5))), null_errors)
+    return visible_share(-float(ndtri(min(threshold, 0.5))), null_errors)

@@ -1,9 +1,10 @@
 """The index tensor of the candidates, and the sums over it that every estimator needs.
 
 A candidate sets at most h of the k bits in each of m cohorts. Instead of the 0/1 matrix X
-(m*k, M) we hold the tensor of its set bits, `positions` (M, m, h), int16 or int32: at a million
-candidates 64 MB instead of 400. Where two hashes of a candidate fall on the same bit, the second
-entry is the sentinel k, which addresses a column of zeros, so that each bit counts once.
+(m*k, M) we hold the tensor of its set bits, `positions` (M, m, h), a byte each up
+to k = 255: at a million candidates 32 MB instead of 400. Where two hashes of a candidate fall on
+the same bit, the second entry is the sentinel k, which addresses a column of zeros, so that each
+bit counts once.
 
 Every sum is over one candidate at a time, or over fixed ranges, in a fixed order: the result is
 the same to the last bit whatever the number of threads.
@@ -21,17 +22,23 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-Positions: TypeAlias = NDArray[np.signedinteger[Any]]
+Positions: TypeAlias = NDArray[np.integer[Any]]
 Floats: TypeAlias = NDArray[np.float64]
-Kernel = TypeVar("Kernel", bound=Callable[..., None])
+Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 
 _CHUNKS_PER_THREAD = 4
 _WORTH_A_THREAD = 1 << 18  # look-ups: below, starting threads takes longer than the sums
 
 
 def compiled(kernel: Kernel) -> Kernel:
-    """Compile a kernel at its first call (cached on disk); it releases the interpreter's lock."""
-    return cast(Kernel, njit(nogil=True, cache=True)(kernel))
+    """Compile a kernel at its first call; it releases the interpreter's lock.
+
+    The machine code is kept on disk where there is a folder for it that can be written.
+    """
+    try:
+        return cast(Kernel, njit(nogil=True, cache=True)(kernel))
+    except RuntimeError:  # a read-only installation, and no home: compiled by each process
+        return cast(Kernel, njit(nogil=True)(kernel))
 
 
 def run_in_chunks(kernel: Callable[..., None], total: int, *arguments: Any) -> None:
@@ -51,9 +58,11 @@ def run_in_chunks(kernel: Callable[..., None], total: int, *arguments: Any) -> N
             job.result()
 
 
-def position_type(num_bits: int) -> type[np.int16] | type[np.int32]:
-    """The smallest integer type that holds 0..k, the sentinel included."""
-    return np.int16 if num_bits < 2**15 else np.int32
+def position_type(num_bits: int) -> np.dtype[Any]:
+    """The smallest integer type that holds 0..k, the sentinel included; unsigned, so that compiled
+    sums need not look for indices that count from the end.
+    """
+    return np.min_scalar_type(num_bits)
 
 
 def mark_repeated(positions: Positions, num_bits: int) -> Positions:
@@ -79,29 +88,35 @@ def gather_sums(positions: Positions, values: Floats) -> Floats:
     return sums
 
 
+def dense_columns(positions: Positions, num_bits: int) -> Floats:
+    """X of a few candidates as a dense matrix, (m*k, A)."""
+    num_candidates, num_cohorts, _ = positions.shape
+    padded = np.zeros((num_cohorts, num_bits + 1, num_candidates))
+    cohort = np.arange(num_cohorts)[None, :, None]
+    padded[cohort, positions, np.arange(num_candidates)[:, None, None]] = 1.0
+    return padded[:, :num_bits, :].reshape(num_cohorts * num_bits, num_candidates)
+
+
 def scatter_sums(positions: Positions, weights: Floats, num_bits: int) -> Floats:
     """X w: for each bit the sum of the `weights` (M,) of the candidates that set it. (m, k)."""
-    used = np.flatnonzero(weights)
     padded = np.zeros((positions.shape[1], num_bits + 1))
-    _scatter(positions[used], weights[used], padded)
+    _scatter(positions, weights, padded)
     return padded[:, :num_bits]
 
 
 def pair_sums(positions: Positions, weights: Floats, num_bits: int) -> Floats:
     """X diag(w) X': (m*k, m*k), symmetric."""
-    used = np.flatnonzero(weights)
     num_cohorts, width = positions.shape[1], num_bits + 1
     padded = np.zeros((num_cohorts * width, num_cohorts * width))
-    run_in_chunks(_pair_scatter, num_cohorts, positions[used], weights[used], width, padded)
+    run_in_chunks(_pair_scatter, num_cohorts, positions, weights, width, padded)
     lower = _strip(padded, num_cohorts, num_bits)
     return np.tril(lower) + np.tril(lower, -1).T
 
 
 def block_pair_sums(positions: Positions, weights: Floats, num_bits: int) -> Floats:
     """The diagonal blocks of X diag(w) X', one for each cohort: (m, k, k)."""
-    used = np.flatnonzero(weights)
     padded = np.zeros((positions.shape[1], num_bits + 1, num_bits + 1))
-    _block_scatter(positions[used], weights[used], padded)
+    _block_scatter(positions, weights, padded)
     return padded[:, :num_bits, :num_bits]
 
 
@@ -136,18 +151,20 @@ def _gather(low: int, high: int, positions: Any, padded: Any, sums: Any) -> None
 @compiled
 def _scatter(positions: Any, weights: Any, padded: Any) -> None:
     for i in range(positions.shape[0]):
-        for j in range(positions.shape[1]):
-            for g in range(positions.shape[2]):
-                padded[j, positions[i, j, g]] += weights[i]
+        if weights[i] != 0.0:
+            for j in range(positions.shape[1]):
+                for g in range(positions.shape[2]):
+                    padded[j, positions[i, j, g]] += weights[i]
 
 
 @compiled
 def _block_scatter(positions: Any, weights: Any, padded: Any) -> None:
     for i in range(positions.shape[0]):
-        for j in range(positions.shape[1]):
-            for g in range(positions.shape[2]):
-                for e in range(positions.shape[2]):
-                    padded[j, positions[i, j, g], positions[i, j, e]] += weights[i]
+        if weights[i] != 0.0:
+            for j in range(positions.shape[1]):
+                for g in range(positions.shape[2]):
+                    for e in range(positions.shape[2]):
+                        padded[j, positions[i, j, g], positions[i, j, e]] += weights[i]
 
 
 @compiled

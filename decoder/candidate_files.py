@@ -6,6 +6,9 @@ import csv
 import gzip
 import io
 from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import chain
+from operator import methodcaller
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -13,48 +16,64 @@ from decoder.errors import CandidatesError
 
 _BOM = b"\xef\xbb\xbf"
 _UTF16_BOMS = (b"\xff\xfe", b"\xfe\xff")
+_GZIP = b"\x1f\x8b"
 
 
 def read_values(path: Path, column: str | None = None) -> Iterator[str | bytes]:
     """Entries of a file, in order, as text or bytes.
 
     `.csv[.gz]`: the column named `column`, or the first one (with a header only if `column` is
-    given).  `.parquet`: `column`, or the only one.  Anything else: a value a line, LF or CRLF.
-    Raises CandidatesError for UTF-16 or a column that is not there; what the libraries raise for
-    damaged files passes through (`reading.naming`).
+    given).  `.parquet[.gz]`: `column`, or the only one.  Anything else: a value a line, LF or CRLF.
+    Raises CandidatesError for UTF-16, a quote left open, or a column that is not there; what the
+    libraries raise for damaged files passes through (`reading.naming`).
     """
-    suffixes = [suffix.lower() for suffix in path.suffixes]
-    if ".parquet" in suffixes:
+    name = path.name.lower().removesuffix(".gz")
+    if name.endswith(".parquet"):
         return _parquet(path, column)
-    if ".csv" in suffixes:
+    if name.endswith(".csv"):
         return _csv_column(path, column)
     if column is not None:
         raise CandidatesError(f"this is not a table: it has no column {column!r}")
     return _lines(path)
 
 
-def _open(path: Path) -> BinaryIO:
-    """Open for reading bytes, through gzip where the file starts as gzip does."""
+@contextmanager
+def _opened(path: Path) -> Iterator[BinaryIO]:
+    """Open for reading bytes, through gzip where the file starts as gzip does.
+
+    The file is opened once: what was read of a pipe would be missing the second time.
+    """
     with path.open("rb") as file:
-        zipped = file.read(2) == b"\x1f\x8b"
-    return cast(BinaryIO, gzip.open(path, "rb")) if zipped else path.open("rb")
+        if file.peek(2)[:2] == _GZIP:
+            with gzip.open(file, "rb") as unzipped:
+                yield _not_utf16(cast(io.BufferedReader, unzipped))
+        else:
+            yield _not_utf16(file)
+
+
+def _not_utf16(file: io.BufferedReader) -> BinaryIO:
+    if file.peek(2)[:2] in _UTF16_BOMS:
+        raise CandidatesError("the text is UTF-16; save it as UTF-8")
+    return file
 
 
 def _lines(path: Path) -> Iterator[bytes]:
-    with _open(path) as file:
-        for number, line in enumerate(file):
-            if number == 0 and line.startswith(_UTF16_BOMS):
-                raise CandidatesError("the text is UTF-16; save it as UTF-8")
-            yield (line.removeprefix(_BOM) if number == 0 else line).rstrip(b"\r\n")
+    with _opened(path) as file:
+        first = file.readline().removeprefix(_BOM)
+        lines = chain([first] if first else [], file)
+        yield from map(methodcaller("rstrip", b"\r\n"), lines)
 
 
 def _csv_column(path: Path, column: str | None) -> Iterator[str]:
-    with _open(path) as raw:
+    with _opened(path) as raw:
         text = io.TextIOWrapper(raw, encoding="utf-8-sig", errors="surrogateescape", newline="")
-        rows = csv.reader(text)
-        index = 0 if column is None else _column_index(next(rows, []), column)
-        for row in rows:
-            yield row[index] if index < len(row) else ""
+        rows = csv.reader(text, strict=True)
+        try:
+            index = 0 if column is None else _column_index(next(rows, []), column)
+            for row in rows:
+                yield row[index] if index < len(row) else ""
+        except csv.Error as error:
+            raise CandidatesError(f"line {rows.line_num}: {error}; check the quotes") from error
 
 
 def _column_index(header: list[str], column: str) -> int:
@@ -65,14 +84,22 @@ def _column_index(header: list[str], column: str) -> int:
     return header.index(column)
 
 
-def _parquet(path: Path, column: str | None) -> Iterator[str]:
+def _parquet(path: Path, column: str | None) -> Iterator[str | bytes]:
     import pyarrow.parquet as parquet  # 60 ms: only where such a file is read
 
-    file = parquet.ParquetFile(path)
-    names = file.schema_arrow.names
-    if column is None and len(names) == 1:
-        column = names[0]
-    if column not in names:
-        raise CandidatesError(f"name one of its columns: {', '.join(map(repr, names[:20]))}")
-    for batch in file.iter_batches(columns=[column]):
-        yield from ("" if value is None else str(value) for value in batch.column(0).to_pylist())
+    with _opened(path) as raw:
+        file = parquet.ParquetFile(raw)
+        names = file.schema_arrow.names
+        if column is None and len(names) == 1:
+            column = names[0]
+        if column not in names:
+            raise CandidatesError(f"name one of its columns: {', '.join(map(repr, names[:20]))}")
+        for batch in file.iter_batches(columns=[column]):
+            yield from map(_entry, batch.column(0).to_pylist())
+
+
+def _entry(value: object) -> str | bytes:
+    """A cell of a table: text, or bytes that may be text, as they are; nothing as an empty one."""
+    if isinstance(value, str | bytes):
+        return value
+    return "" if value is None else str(value)

@@ -22,6 +22,7 @@ from decoder.reading import naming
 from rappor_core.aggregate import Aggregate
 from rappor_core.errors import ValueRefusedError, shown
 from rappor_core.hashing import normalise
+from rappor_core.metrics_location import Location
 from rappor_core.params import RapporParams
 
 MAX_GENERATED = 10_000_000
@@ -58,12 +59,19 @@ class Candidates:
 
     tensor: their positions where they are given (a map file), otherwise None: hashed when needed.
     complete: no other value can be held, as with the cells of a grid.
+    own_bits: each sets one bit, which no other value sets (basic RAPPOR, as a map file tells it).
     """
 
     values: Sequence[bytes]
     notes: ReadNotes = field(default_factory=ReadNotes)
     tensor: Positions | None = None
     complete: bool = False
+    own_bits: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse an empty list."""
+        if not len(self.values):
+            raise CandidatesError("no candidates; give a list with one value a line")
 
     def __len__(self) -> int:
         """M, the number of candidates."""
@@ -73,8 +81,10 @@ class Candidates:
     def from_strings(cls, strings: Iterable[str | bytes]) -> Candidates:
         """Normalise, drop empty, repeated and undecodable entries, and count what was dropped.
 
-        Raises CandidatesError if nothing is left.
+        Raises CandidatesError if nothing is left, or for what is no list of text.
         """
+        if isinstance(strings, str | bytes):
+            raise CandidatesError(f"{shown(strings)} is one value; give a list of them")
         kept: dict[bytes, None] = {}
         read = empty = not_text = 0
         for read, text in enumerate(strings, start=1):  # noqa: B007
@@ -118,6 +128,10 @@ class Candidates:
         days = range((last - first).days + 1)
         return cls.from_strings((first + timedelta(days=day)).isoformat() for day in days)
 
+    def direct(self, params: RapporParams) -> bool:
+        """Whether each value has a bit of its own, so that nothing has to be told apart."""
+        return params.encoding in ("boolean", "one_hot") or self.own_bits
+
     def positions(self, params: RapporParams, progress: Progress = silent) -> Positions:
         """Index tensor (M, m, h) of the bits that each candidate sets, in each cohort."""
         if self.tensor is not None:
@@ -130,6 +144,10 @@ class Candidates:
 
 
 def _normalised(text: str | bytes) -> bytes:
+    if not isinstance(text, str | bytes):
+        raise CandidatesError(
+            f"candidate {shown(text)} is not text; give strings, such as str(...)"
+        )
     if isinstance(text, bytes):
         if text.isascii():
             return text
@@ -155,21 +173,25 @@ def boolean_positions(num_values: int, params: RapporParams) -> Positions:
     """Index tensor (2, m, 1) of a boolean: the first value sets the bit, the second sets none."""
     if num_values != 2:
         raise CandidatesError(f"{num_values} candidates for a boolean, which has two values")
-    return np.repeat(np.arange(2, dtype=np.int16)[:, None, None], params.num_cohorts, axis=1)
+    bits = np.arange(2, dtype=position_type(1))
+    return np.repeat(bits[:, None, None], params.num_cohorts, axis=1)
 
 
 def metric_candidates(aggregate: Aggregate) -> Candidates:
-    """The values that a metric has by its definition: its categories, or true and false.
+    """The values that a metric has by its definition: categories, true and false, or cells.
 
     Categories are named by the bit that they set where the definition is not known. Raises
     CandidatesError for a metric of strings: they are not listed anywhere.
     """
-    params = aggregate.params
+    params, definition = aggregate.params, aggregate.definition
     if params.encoding == "boolean":
         return _listed(["true", "false"])
+    location = definition.get("location")
+    if location is not None and not location["pairs"]:
+        return _listed(list(Location.from_dict(location).domain))
     if params.encoding == "one_hot":
-        named = aggregate.definition.get("categories") or ()
-        return _listed(list(named) or [f"bit {bit}" for bit in range(params.num_bits)])
+        named = definition.get("categories") or [f"bit {bit}" for bit in range(params.num_bits)]
+        return _listed(named)
     raise CandidatesError(
         f"metric {aggregate.metric!r} holds strings, which must be guessed to be found: "
         "give a list of candidates"

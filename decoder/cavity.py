@@ -17,15 +17,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decoder.bit_tensor import Positions, scatter_sums
+from decoder.errors import ImproperError
 from decoder.gls import (
     Balance,
     RowSolver,
-    Solution,
     Solver,
     balance,
     candidate_solver,
+    centred_columns,
     centred_sums,
-    dense_columns,
     left_out_scores,
     null_variance,
     row_solver,
@@ -33,13 +33,14 @@ from decoder.gls import (
 from decoder.mixture import SharePrior
 from decoder.noise import RandomString
 from decoder.progress import Progress, silent
-from decoder.sites import Scores, Sites, refit_prior
+from decoder.sites import CUT_OFF, LEAST_PRECISION, Scores, Sites, refit_prior
 
 Floats = NDArray[np.float64]
 
 MAX_ITERATIONS = 60
 MIN_ITERATIONS = 9
 TOLERANCE = 0.03  # of a z-score
+LEAST_LEFT = 1e-9  # of a share's freedom: below it 1 - s^2 d is rounding
 REFRESH_NOISE = frozenset({3, 6})
 REBUILD_LADDER = frozenset({2, 3, 4, 5, 6})
 FREEZE_ACTIVE_AFTER = 14
@@ -48,9 +49,8 @@ FULL_FIT_ROWS = 1536  # rows up to which a fit in the space of the rows is quick
 WORTH_LEAVING_OUT = 1.0  # a z-score below which a site hardly shapes the residual
 FEW_ROWS = 128  # up to which the others are fitted again without each such candidate
 FEW_CANDIDATES = 256  # up to which that takes seconds
-REFIT_ITERATIONS = 40
-STAGE, REFIT_STAGE = "rounds of the fit", "fits without a candidate"
 REFIT_TOLERANCE = 0.1  # of a z-score
+STAGE, REFIT_STAGE = "rounds of the fit", "fits without a candidate"
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Question:
     @property
     def few_rows(self) -> bool:
         """Whether fits without each candidate in turn are affordable."""
-        few = self.centred.size <= FEW_ROWS and len(self.positions) <= FEW_CANDIDATES
+        few = self.centred.size <= FEW_ROWS and 1 < len(self.positions) <= FEW_CANDIDATES
         return self.full and few
 
     @property
@@ -125,14 +125,7 @@ class _Round:
 
 def fit_cavity(question: Question, progress: Progress = silent) -> CavityFit:
     """Score all candidates. Deterministic: no random numbers, fixed orders of summation."""
-    now = _first(question)
-    for iteration in range(2, MAX_ITERATIONS + 1):
-        progress(STAGE, iteration - 1, MAX_ITERATIONS)
-        last, now = now, _next(question, now, iteration)
-        converged = bool(np.abs(now.scores.z - last.scores.z).max() < TOLERANCE)
-        if converged and iteration >= MIN_ITERATIONS:
-            break
-    progress(STAGE, iteration, iteration)
+    now, iteration, converged = _settle(question, progress)
     freedom = _freedom(question, now)
     scores, z = now.scores, _left_out(question, now)
     if question.few_rows:
@@ -141,6 +134,21 @@ def fit_cavity(question: Question, progress: Progress = silent) -> CavityFit:
     return CavityFit(
         scores, z, now.prior, now.fitted, taking_part, freedom, iteration, converged, full
     )
+
+
+def _settle(
+    question: Question, progress: Progress = silent, tolerance: float = TOLERANCE
+) -> tuple[_Round, int, bool]:
+    """The last round, its number, and whether no z-score moved by `tolerance` any more."""
+    now = _first(question)
+    for iteration in range(2, MAX_ITERATIONS + 1):
+        progress(STAGE, iteration - 1, MAX_ITERATIONS)
+        last, now = now, _next(question, now, iteration)
+        converged = bool(np.abs(now.scores.z - last.scores.z).max(initial=0.0) < tolerance)
+        if converged and iteration >= MIN_ITERATIONS:
+            break
+    progress(STAGE, iteration, iteration)
+    return now, iteration, converged
 
 
 def _first(question: Question) -> _Round:
@@ -154,12 +162,25 @@ def _first(question: Question) -> _Round:
 
 
 def _next(question: Question, now: _Round, iteration: int) -> _Round:
-    """New sites from the scores and the prior, and what follows from them."""
+    """New sites from the scores and the prior, and what follows from them.
+
+    Sites of negative precision that leave no proper posterior are cut off to positive ones.
+    """
     limit, frozen = question.centred.size // 2, iteration > FREEZE_ACTIVE_AFTER
-    sites = now.sites.updated(now.scores, now.prior, limit, full=question.full, frozen=frozen)
-    noise = question.noise_of(sites.shrunken) if iteration in REFRESH_NOISE else now.noise
-    fitted = _solve(question, noise, sites, now.fitted.missing)
-    scores = _leave_one_out(question, fitted, sites)
+    noise = now.noise
+    for least in (LEAST_PRECISION, CUT_OFF):
+        sites = now.sites.updated(
+            now.scores, now.prior, limit, full=question.full, frozen=frozen, least=least
+        )
+        if iteration in REFRESH_NOISE:
+            noise = question.noise_of(sites.shrunken)
+        try:
+            fitted = _solve(question, noise, sites, now.fitted.missing)
+            scores = _leave_one_out(question, fitted, sites)
+            break
+        except ImproperError:
+            if least == CUT_OFF:
+                raise
     rebuild = iteration in REBUILD_LADDER
     prior = refit_prior(now.prior, scores, sites.active, may_rebuild=rebuild)
     return _Round(sites, noise, fitted, scores, prior)
@@ -168,7 +189,7 @@ def _next(question: Question, now: _Round, iteration: int) -> _Round:
 def _solve(question: Question, noise: Floats, sites: Sites, missing: float) -> Balance:
     """One solve with the present sites, and tau settled from its last value."""
     solver = _solver(question, noise, sites)
-    return balance(solver, missing, 2 if isinstance(solver, RowSolver) else 4)
+    return balance(solver, question.random, missing, 2 if isinstance(solver, RowSolver) else 4)
 
 
 def _solver(question: Question, noise: Floats, sites: Sites) -> Solver:
@@ -183,14 +204,22 @@ def _solver(question: Question, noise: Floats, sites: Sites) -> Solver:
 def _leave_one_out(question: Question, fitted: Balance, sites: Sites) -> Scores:
     """beta_i = m_i + z_i'u / d_i and se_i^2 = kappa (1 - s_i^2 d_i) / d_i.
 
-    Where a candidate takes no part, d_i is its expectation over random positions.
+    Where a candidate takes no part, d_i is its expectation over random positions. Raises
+    ImproperError where negative sites leave a cavity without a positive variance.
     """
     information = np.full(len(sites.mean), fitted.solution.expected)
     information[sites.active] = fitted.solution.information
     sums = centred_sums(question.positions, fitted.solution.residual, question.random)
-    left = 1 - sites.variance * information
-    std_errors = np.sqrt(fitted.excess * left / information)
-    return Scores(sites.mean + sums / information, std_errors)
+    squares = fitted.excess * _left(sites.variance, information) / information
+    if (squares <= 0).any():
+        raise ImproperError("the sites of the others leave no proper belief in a candidate")
+    return Scores(sites.mean + sums / information, np.sqrt(squares))
+
+
+def _left(variance: Floats, information: Floats) -> Floats:
+    """1 - s_i^2 d_i, (B,), above 0 by more than rounding where s_i^2 is."""
+    left = 1 - variance * information
+    return np.where(variance < 0, left, np.maximum(left, LEAST_LEFT))
 
 
 def _left_out(question: Question, now: _Round) -> Floats:
@@ -199,16 +228,15 @@ def _left_out(question: Question, now: _Round) -> Floats:
     A site takes its candidate's own score out of the residual, from which the variance of
     unlisted strings and of every score is read: left in, it would sharpen its own evidence.
     """
-    random, solution, sites = question.random, now.fitted.solution, now.sites
+    solution, sites = now.fitted.solution, now.sites
     z, active = now.scores.z.copy(), np.flatnonzero(sites.active)
     worth = z[active] > WORTH_LEAVING_OUT
     members = active[worth]
-    columns = dense_columns(question.positions[members], random.num_bits) - random.mean
-    sums = np.einsum("nb,n->b", columns, solution.residual.ravel())
-    shares = sites.mean[members] + sites.variance[members] * sums
-    left = 1 - sites.variance[members] * solution.information[worth]
-    directions = solution.weigh(columns) / left
-    scores = left_out_scores(solution.residual, columns, directions, shares, random)
+    columns = centred_columns(question.positions[members], question.random)
+    variance = sites.variance[members]
+    shares = sites.mean[members] + variance * (columns.T @ solution.residual.ravel())
+    directions = solution.weigh(columns) / _left(variance, solution.information[worth])
+    scores = left_out_scores(solution.residual, columns, directions, shares, question.random)
     z[members] = scores * now.fitted.slack
     return z
 
@@ -218,42 +246,38 @@ def _refitted(
 ) -> tuple[Scores, Floats]:
     """Scores, and those of the test, against fits of the others without the candidate, (M,).
 
-    Where rows are few and much of them is fitted, the others' sites depend on each candidate.
+    Where rows are few and much of them is fitted, the others' sites depend on each candidate. Then
+    (1) holds to the letter: sites, prior and noise come from a fit that never saw it, begun anew,
+    since from the present sites it would stay near an explanation that the candidate took part
+    in. For its share, tau is that of the fit of all.
     """
     estimates, errors, z = now.scores.estimates.copy(), now.scores.std_errors.copy(), z.copy()
-    a, num_bits = question.random.mean, question.random.num_bits
     worth = np.flatnonzero(z > WORTH_LEAVING_OUT)
     for done, i in enumerate(worth, start=1):
-        column = dense_columns(question.positions[[i]], num_bits) - a
-        fitted, known = _without(question, now, i)
-        residual = fitted.solution.residual
+        column = centred_columns(question.positions[[i]], question.random)
+        rest = _without(question, i)
+        others = _settle(rest, tolerance=REFIT_TOLERANCE)[0]
+        residual = others.fitted.solution.residual
         deviation = np.sqrt(null_variance(residual, question.random))
-        z[i] = (column.ravel() @ residual.ravel()) / deviation * fitted.slack
+        z[i] = (column.ravel() @ residual.ravel()) / deviation * others.fitted.slack
+        missing = min(now.fitted.missing, others.fitted.missing)
+        known = _solver(rest, others.noise, others.sites)(missing)
         information = float((column * known.weigh(column)).sum())
-        estimates[i] = (column.ravel() @ known.residual.ravel()) / information
-        errors[i] = np.sqrt(now.fitted.excess / information)
+        if information > 0:  # a proper belief without the candidate
+            estimates[i] = (column.ravel() @ known.residual.ravel()) / information
+            errors[i] = np.sqrt(now.fitted.excess / information)
         progress(REFIT_STAGE, done, len(worth))
     return Scores(estimates, errors), z
 
 
-def _without(question: Question, now: _Round, left_out: np.intp) -> tuple[Balance, Solution]:
-    """A fit of all but one candidate, from the beginning: for the test, and for its share.
-
-    From the present sites it would stay near an explanation that the candidate took part in. For
-    the test the left-out value counts as unlisted. For its share, tau is that of all.
-    """
+def _without(question: Question, left_out: np.intp) -> Question:
+    """The same question about all but one candidate."""
     others = np.arange(len(question.positions)) != left_out
-    rest = replace(question, positions=question.positions[others])
-    sites = Sites.none(len(rest.positions))
-    fitted = _solve(rest, now.noise, sites, 0.0)
-    scores = _leave_one_out(rest, fitted, sites)
-    for _ in range(REFIT_ITERATIONS):
-        sites = sites.updated(scores, now.prior, len(scores.z), full=True, frozen=False)
-        fitted = _solve(rest, now.noise, sites, fitted.missing)
-        last, scores = scores, _leave_one_out(rest, fitted, sites)
-        if np.abs(scores.z - last.z).max(initial=0.0) < REFIT_TOLERANCE:
-            break
-    return fitted, _solver(rest, now.noise, sites)(now.fitted.missing)
+
+    def noise_of(shares: Floats) -> Floats:
+        return question.noise_of(np.insert(shares, left_out, 0.0))
+
+    return replace(question, positions=question.positions[others], noise_of=noise_of)
 
 
 def _freedom(question: Question, now: _Round) -> float:

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import norm
+from scipy.special import ndtr, ndtri
 
-from decoder.density import Density, repeats_of
+from decoder.density import Density
 from decoder.errors import DecodeError
 from decoder.inference import Correction, decide
 from decoder.noise import BitNoise
@@ -64,15 +64,15 @@ def change(
         raise DecodeError(f"movers = {movers!r} is not between 0 and 1")
     if not first.num_reports or not second.num_reports:
         raise DecodeError(f"metric {first.metric!r}: a window without reports has no change")
-    repeats = min(repeats_of(a, d.options.repeats) for d, a in (before, after))
+    repeats = min(before[0].repetition, after[0].repetition)  # as in their standard errors
     parts = _Parts.of(bit_noise(first.params.mechanism), _mean_bit(first), repeats)
     share = _movers(first, second, parts) if movers is None else movers
     scale = np.sqrt(parts.variance(share) / parts.variance(1.0))
     std_error = scale * np.hypot(before[0].std_error, after[0].std_error)
     difference = after[0].estimate - before[0].estimate
-    p = 2 * norm.sf(np.abs(difference / std_error))
+    p = 2 * ndtr(-np.abs(difference / std_error))
     decision = decide(p, np.zeros(len(p)), correction, after[0].options.alpha, 1.0)
-    half = float(norm.isf((1 - after[0].options.level) / 2)) * std_error
+    half = -float(ndtri((1 - after[0].options.level) / 2)) * std_error
     return Change(before[0].cells, difference, std_error, difference - half, difference + half,
                   p, decision.detected, share)  # fmt: skip
 

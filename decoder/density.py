@@ -7,24 +7,25 @@ together, positive and of sum 1: closer to the truth as a whole, without a promi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import date
 from functools import reduce
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from decoder.errors import DecodeError
 from decoder.field import Belief, Field, fit_field
+from decoder.field_series import fit_windows
 from decoder.hierarchy import LevelEstimate, reconcile
-from decoder.options import DecodeOptions, repetition
+from decoder.options import DecodeOptions
 from decoder.pipeline import decode
-from decoder.places import Places, location_of, places_of
-from decoder.readings import Reading, read_aggregate
+from decoder.places import Places, location_of
 from decoder.results import Decoding
 from decoder.simplex import project_simplex
+from decoder.slots import in_order, repeats_of, slot_places, slot_readings
 from decoder.threads import one_thread
 from rappor_core.aggregate import Aggregate
 from rappor_core.errors import AggregateError
@@ -61,9 +62,10 @@ class DensityOptions:
 
 @dataclass(frozen=True)
 class Density:
-    """A map of one slot and window. Arrays are (n,), one entry a cell, `other` the last.
+    """A map of one slot and window. Arrays are (n,), one entry a cell shown, `other` the last.
 
-    shares: the map, positive, of sum 1.  estimate, std_error: unbiased, of each cell alone.
+    shares: the map, positive; with `unlisted`, that of the cells not shown, of sum 1.
+    estimate, std_error: unbiased, of each cell alone.
     visible: told apart from zero.  low, high: interval of each cell alone; that of a visible cell
     allows for its having been picked out.  floor: the smallest share found 8 times in 10.
     """
@@ -84,11 +86,25 @@ class Density:
     options: DensityOptions
     belief: Belief | None
     warnings: tuple[str, ...]
+    unlisted: float = 0.0
 
     @property
     def cells(self) -> tuple[str, ...]:
         """The values of the rows, `other` the last."""
-        return self.places.finest
+        return self.places.shown
+
+    def showing(self, cells: Collection[str]) -> Density:
+        """The same with only some of its cells (and `other`); what the rest holds is unlisted."""
+        places = self.places.showing(cells)
+        names = ("shares", "estimate", "std_error", "low", "high", "visible")
+        rows: dict[str, Any] = {name: getattr(self, name)[places.listed] for name in names}
+        unlisted = float(self.shares.sum() - rows["shares"].sum())
+        return replace(self, places=places, unlisted=unlisted, **rows)
+
+    @property
+    def slot_text(self) -> str:
+        """Name and hours of its slot, as "night 22-6"."""
+        return next(str(slot) for slot in self.location.slots if slot.name == self.location.slot)
 
     @property
     def location(self) -> Location:
@@ -124,11 +140,14 @@ def density_series(
     ordered = [in_order(aggregates) for aggregates in windows]
     places = places or slot_places(ordered[0])
     with one_thread():
-        whole = _whole(ordered, places, options)
-    for aggregates in ordered:
+        fields = _fields(ordered, places, options)
+    for index, aggregates in enumerate(ordered):
         with one_thread():
             decodings = _decode_levels(aggregates, places, options)
-            shares, field = _map(aggregates, places, options, decodings, whole)
+            if fields:
+                shares, field = fields[index]
+            else:
+                shares, field = _reconciled(decodings, places, options.method), None
         yield _assemble(aggregates, places, options, decodings[-1], shares, field)
 
 
@@ -146,52 +165,6 @@ def map_shares(
     with one_thread():
         readings = slot_readings(in_order(aggregates), places, repeats)
         return fit_field(readings, places.laplacian, belief, near).shares
-
-
-def in_order(aggregates: Sequence[Aggregate]) -> list[Aggregate]:
-    """Sort one slot's aggregates from coarse to fine.
-
-    Raises DecodeError for none, for two of one level, and for two metrics or slots.
-    """
-    if not aggregates:
-        raise DecodeError("no aggregates: give those of one slot, one for each level")
-    found = {location_of(a)[1].level: a for a in aggregates}
-    slots = {(m.base_name, place.slot) for m, place in map(location_of, aggregates)}
-    names = ", ".join(a.metric for a in aggregates)
-    if len(slots) > 1:
-        raise DecodeError(f"{names}: a map takes one slot of one metric; make a map of each")
-    if len(found) < len(aggregates):
-        raise DecodeError(
-            f"{names}: two aggregates of one level and window; give each once, or merge them"
-        )
-    return [found[level] for level in sorted(found)]
-
-
-def slot_places(aggregates: Sequence[Aggregate]) -> Places:
-    """List the cells that the aggregates of a slot are about."""
-    return places_of([location_of(aggregate)[1] for aggregate in in_order(aggregates)])
-
-
-def repeats_of(aggregate: Aggregate, repeats: float | None) -> float:
-    """rho = sum r^2 / sum r over devices: as told, or the most that the definition allows.
-
-    In mode `window` a device reports once in `window` periods.
-    """
-    most = repetition(aggregate, repeats)
-    location = location_of(aggregate)[1]
-    if repeats is None and location.mode == "window":
-        return float(-(-most // location.window))
-    return most
-
-
-def slot_readings(
-    aggregates: Sequence[Aggregate], places: Places, repeats: float | None
-) -> list[Reading]:
-    """Write the equations of each level."""
-    return [
-        read_aggregate(one, places.design(index, one.params), repeats_of(one, repeats))
-        for index, one in enumerate(aggregates)
-    ]
 
 
 def _decode_levels(
@@ -214,15 +187,21 @@ def _decode_levels(
     return found
 
 
-def _whole(
+def _fields(
     windows: Sequence[Sequence[Aggregate]], places: Places, options: DensityOptions
-) -> Field | None:
-    """The field of several windows together; None where there is no use for it."""
-    if options.method != "field" or len(windows) < 2:
-        return None
+) -> Sequence[tuple[Floats, Field]]:
+    """By method `field`: shares of each window, and the field that says what was believed."""
+    if options.method != "field":
+        return []
+    readings = [slot_readings(levels, places, options.repeats) for levels in windows]
+    if len(windows) == 1:
+        alone = fit_field(readings[0], places.laplacian, options.belief)
+        return [(alone.shares, alone)]
     merged = [_together(level) for level in zip(*windows, strict=True)]
     repeats = None if options.repeats is None else options.repeats * len(windows)
-    return fit_field(slot_readings(merged, places, repeats), places.laplacian, options.belief)
+    whole = fit_field(slot_readings(merged, places, repeats), places.laplacian, options.belief)
+    found = fit_windows(readings, places.laplacian, whole.belief, whole.shares)
+    return [(shares, whole) for shares in found]
 
 
 def _together(windows: Sequence[Aggregate]) -> Aggregate:
@@ -233,24 +212,13 @@ def _together(windows: Sequence[Aggregate]) -> Aggregate:
         return max(windows, key=lambda one: one.num_reports)
 
 
-def _map(
-    aggregates: Sequence[Aggregate],
-    places: Places,
-    options: DensityOptions,
-    decodings: Sequence[Decoding],
-    whole: Field | None,
-) -> tuple[Floats, Field | None]:
-    """The map, and the field that says what was believed of it."""
-    if options.method == "field":
-        readings = slot_readings(aggregates, places, options.repeats)
-        known = (options.belief, None) if whole is None else (whole.belief, whole.shares)
-        field = fit_field(readings, places.laplacian, *known)
-        return field.shares, whole or field
+def _reconciled(decodings: Sequence[Decoding], places: Places, method: str) -> Floats:
+    """By the other methods: of the finest level alone, or of all of them."""
     tables = [decoding.candidates for decoding in decodings]
     levels = [LevelEstimate(table.estimate, table.std_error) for table in tables]
-    if options.method == "simplex":
-        return project_simplex(levels[-1].shares), None
-    return reconcile(levels, places.parents)[-1], None
+    if method == "simplex":
+        return project_simplex(levels[-1].shares)
+    return reconcile(levels, places.parents)[-1]
 
 
 def _missing_levels(aggregates: Sequence[Aggregate]) -> tuple[str, ...]:

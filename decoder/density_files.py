@@ -14,40 +14,50 @@ from pyarrow import csv as arrow_csv
 from pyarrow import parquet
 
 from decoder.density import Density
+from decoder.density_words import NOT_APART
 from decoder.errors import DecodeError
-from rappor_core.grid import Grid
+from decoder.geojson import DECIMALS, geometry
+from decoder.places import Places
+from decoder.writing import make_folder, replacing
 
 Floats = NDArray[np.float64]
 
-NOT_APART = "not distinguishable from zero"
-_PLACES = 6  # decimals of a degree: a tenth of a metre
+UNLISTED = "unlisted"
 
 
-def write_density_files(maps: Sequence[Density], folder: Path) -> tuple[Path, ...]:
+def write_density_files(
+    maps: Sequence[Density], folder: Path, *, every_window: bool = False
+) -> tuple[Path, ...]:
     """Write the table twice (CSV, Parquet), and the cells as GeoJSON if they are not pairs.
 
-    maps: of one metric and level, any slots and windows.
+    maps: of one metric and level, any slots and windows, each slot's last one last.
+    every_window: also those before a slot's last in the GeoJSON, which repeats the outlines.
     """
     if not maps:
         raise DecodeError("there is no map to write")
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     table = density_table(maps)
-    csv_path, parquet_path = folder / "density.csv", folder / "density.parquet"
-    with csv_path.open("wb") as file:
+    paths = [folder / "density.csv", folder / "density.parquet", folder / "density.geojson"]
+    with replacing(paths[0]) as part, part.open("wb") as file:
         arrow_csv.write_csv(table, file)
-    parquet.write_table(table, parquet_path)
-    if is_of_pairs(maps[0]):
-        return csv_path, parquet_path
-    geojson_path = folder / "density.geojson"
-    with geojson_path.open("w", encoding="utf-8") as geojson:
-        geojson.writelines(density_geojson(maps))
-    return csv_path, parquet_path, geojson_path
+    with replacing(paths[1]) as part:
+        parquet.write_table(table, part)
+    if maps[0].places.pairs:
+        return tuple(paths[:2])
+    last = {one.location.slot: one for one in maps}
+    with replacing(paths[2]) as part, part.open("w", encoding="utf-8") as geojson:
+        geojson.writelines(density_geojson(maps if every_window else list(last.values())))
+    return tuple(paths)
 
 
 def density_table(maps: Sequence[Density]) -> Any:
-    """One row a map and cell: what the docs call the density table. Shares are in [0, 1]."""
-    centres = _centres(maps[0])
-    return pa.concat_tables([_rows(one, centres) for one in maps])
+    """One row a map and cell: what the docs call the density table. Shares are in [0, 1].
+
+    Where only some cells are shown, a last row of each map holds what it gives to the others.
+    """
+    cells = _cell_columns(maps[0].places)
+    tables = [_rows(one, cells) for one in maps]
+    return pa.concat_tables(tables)
 
 
 def density_geojson(maps: Sequence[Density]) -> Iterator[str]:
@@ -56,15 +66,12 @@ def density_geojson(maps: Sequence[Density]) -> Iterator[str]:
     `other` has no place, and is in the tables only.
     """
     grid, cells = maps[0].places.grid, maps[0].cells[:-1]
-    outlines = [json.dumps(_ring(grid, cell), separators=(",", ":")) for cell in cells]
+    shapes = [json.dumps(geometry(grid.outline(cell)), separators=(",", ":")) for cell in cells]
     comma = ""
     yield '{"type":"FeatureCollection","features":['
     for one in maps:
-        for properties, outline in zip(_properties(one), outlines, strict=True):
-            yield (
-                f'{comma}\n{{"type":"Feature","geometry":{{"type":"Polygon","coordinates":'
-                f'[{outline}]}},"properties":{properties}}}'
-            )
+        for properties, shape in zip(_properties(one), shapes, strict=True):
+            yield f'{comma}\n{{"type":"Feature","geometry":{shape},"properties":{properties}}}'
             comma = ","
     yield "\n]}\n"
 
@@ -99,51 +106,51 @@ def _six_digits(values: Floats) -> list[float]:
     return list((np.round(values * scale) / scale).tolist())
 
 
-def is_of_pairs(one: Density) -> bool:
-    """Whether the values are trips from cell to cell."""
-    return one.location.pairs
-
-
-def _rows(one: Density, centres: Any) -> Any:
+def _rows(one: Density, cells: dict[str, Any]) -> Any:
+    """The columns of a map; `cells`: those that all maps share."""
     size = len(one.cells)
 
-    def all_alike(value: object) -> Any:
-        return pa.repeat(pa.scalar(value), size)
+    def all_alike(value: object, kind: Any = None) -> Any:
+        return pa.repeat(pa.scalar(value, kind), size)
 
-    return pa.table(
+    table = pa.table(
         {
             "metric": all_alike(one.metric.base_name),
             "slot": all_alike(one.location.slot),
-            "first_day": pa.array([one.first_day] * size, pa.date32()),
-            "last_day": pa.array([one.last_day] * size, pa.date32()),
-            "cell": list(one.cells),
-            "latitude": centres[0],
-            "longitude": centres[1],
+            "first_day": all_alike(one.first_day, pa.date32()),
+            "last_day": all_alike(one.last_day, pa.date32()),
+            **cells,
             "map_share": one.shares,
             "estimate": one.estimate,
             "std_error": one.std_error,
             "low": one.low,
             "high": one.high,
             "visible": one.visible,
-            "note": np.where(one.visible, "", NOT_APART).tolist(),
+            "note": pa.array(["", NOT_APART]).take(pa.array((~one.visible).astype(np.int8))),
             "floor": all_alike(one.floor),
             "reports": all_alike(one.num_reports),
         }
     )
+    return table if one.places.listed is None else pa.concat_tables([table, _rest(one, table)])
 
 
-def _centres(one: Density) -> tuple[Any, Any]:
-    """Latitudes and longitudes of the cells; none for pairs and for `other`."""
-    known: list[tuple[float | None, float | None]] = [(None, None)] * len(one.cells)
-    if not is_of_pairs(one):
-        known[:-1] = [one.places.grid.centre(cell) for cell in one.cells[:-1]]
-    return tuple(
-        pa.array([None if x is None else round(x, _PLACES) for x in axis], pa.float64())
+def _rest(one: Density, table: Any) -> Any:
+    """One row for the cells that are not shown: a share of the map, and no estimate."""
+    known = table.slice(0, 1).to_pylist()[0]
+    of_map = ("metric", "slot", "first_day", "last_day", "floor", "reports")
+    row = {name: known[name] for name in of_map}
+    row |= {"cell": UNLISTED, "map_share": one.unlisted, "note": "cells that are not shown"}
+    return pa.Table.from_pylist([row], schema=table.schema)
+
+
+def _cell_columns(places: Places) -> dict[str, Any]:
+    """Names, latitudes and longitudes of the cells; no centre for pairs and for `other`."""
+    names = places.shown
+    known: list[tuple[float | None, float | None]] = [(None, None)] * len(names)
+    if not places.pairs:
+        known[:-1] = [places.grid.centre(cell) for cell in names[:-1]]
+    latitudes, longitudes = (
+        pa.array([None if x is None else round(x, DECIMALS) for x in axis], pa.float64())
         for axis in zip(*known, strict=True)
     )
-
-
-def _ring(grid: Grid, cell: str) -> list[list[float]]:
-    """The outline as GeoJSON wants it: longitude first, counter-clockwise, closed."""
-    corners = [[round(lon, _PLACES), round(lat, _PLACES)] for lat, lon in grid.outline(cell)]
-    return [*corners, corners[0]]
+    return {"cell": pa.array(names), "latitude": latitudes, "longitude": longitudes}

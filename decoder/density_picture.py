@@ -15,34 +15,42 @@ from matplotlib.figure import Figure
 from matplotlib.patches import PathPatch
 from matplotlib.path import Path
 
+from decoder.advice import percent
 from decoder.density import Density
+from decoder.density_words import NOT_APART, window_text
 from rappor_core.grid_codes import Point
 
 MOST_PANELS = 12
-DEPTH = 300  # the faintest colour is that much below the strongest
+DEPTH = 300  # the faintest colour is at most that much below the strongest
 _PANEL_INCHES = 3.6
 
 
 def write_picture(maps: Sequence[Density], path: FilePath, points: Sequence[Point] = ()) -> None:
-    """Draw the maps, the last 12 at most. points: latitude and longitude, marked on each."""
-    shown = list(maps)[-MOST_PANELS:]
-    columns = min(4, len(shown))
+    """Draw the maps; where there are more than 12, the last of each slot.
+
+    points: latitude and longitude, marked on each.
+    """
+    last = {one.location.slot: one for one in maps}
+    shown = (list(maps) if len(maps) <= MOST_PANELS else list(last.values()))[:MOST_PANELS]
+    columns = min(4 if len(shown) > 6 else 3, len(shown))
     rows = math.ceil(len(shown) / columns)
     figure = Figure(figsize=(_PANEL_INCHES * columns + 0.8, _PANEL_INCHES * rows), dpi=120,
                     layout="constrained")  # fmt: skip
     FigureCanvasAgg(figure)
     top = max(float(one.shares[:-1].max()) for one in shown)
-    norm = LogNorm(vmin=top / DEPTH, vmax=top, clip=True)
-    grid = shown[0].places.grid
-    outlines = [[(lon, lat) for lat, lon in grid.outline(cell)] for cell in shown[0].cells[:-1]]
+    bottom = min(float(one.shares[:-1].min()) for one in shown)
+    norm = LogNorm(vmin=max(top / DEPTH, min(bottom, top / 10)), vmax=top, clip=True)
+    outlines = [[(lon, lat) for lat, lon in ring] for ring in shown[0].places.outlines()]
     axes = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True).ravel()
     for panel, one in zip(axes, shown, strict=False):
         colours = _draw(panel, one, outlines, norm, points)
     for panel in axes[len(shown) :]:
         panel.set_axis_off()
     bar = figure.colorbar(colours, ax=list(axes), shrink=0.7)
-    bar.set_label("share of devices (hatched: not told apart from zero)", fontsize=8)
-    figure.savefig(path, metadata={"Software": None})
+    bar.set_label(f"share of devices in a cell (hatched, without outline: {NOT_APART})", fontsize=8)
+    bar.ax.yaxis.set_major_formatter(lambda share, _: percent(share))
+    bar.ax.tick_params(labelsize=7, which="both")
+    figure.savefig(path, format="png", metadata={"Software": None})
 
 
 def _draw(
@@ -52,9 +60,10 @@ def _draw(
     norm: LogNorm,
     points: Sequence[Point],
 ) -> Any:
-    colours = PolyCollection(outlines, cmap="viridis", norm=norm, linewidths=0,
-                             antialiaseds=False)  # fmt: skip
+    colours = PolyCollection(outlines, cmap="viridis", norm=norm, antialiaseds=False,
+                             linewidths=one.visible[:-1] * 1.0, edgecolors="black")  # fmt: skip
     colours.set_array(one.shares[:-1])
+    colours.set_in_layout(False)  # inside the axes anyway, and slow to measure
     panel.add_collection(colours, autolim=False)
     faint = [[*outline, outline[0]]
              for outline, visible in zip(outlines, one.visible, strict=False)
@@ -63,15 +72,17 @@ def _draw(
         codes = [code for ring in faint for code in _ring_codes(len(ring))]
         shape = PathPatch(Path(np.concatenate(faint), codes), facecolor="none",
                           edgecolor="#ffffff55", linewidth=0, hatch="////")  # fmt: skip
+        shape.set_in_layout(False)
         panel.add_artist(shape)
     if points:
-        panel.plot([p[1] for p in points], [p[0] for p in points], "r.", markersize=2)
+        unrolled = one.places.grid.unrolled
+        panel.plot([unrolled(p[1]) for p in points], [p[0] for p in points], "r.", markersize=2)
     corners = np.concatenate([np.asarray(outline) for outline in outlines])
     panel.set_xlim(corners[:, 0].min(), corners[:, 0].max())
     panel.set_ylim(corners[:, 1].min(), corners[:, 1].max())
     panel.set_aspect(1 / math.cos(math.radians(float(corners[:, 1].mean()))))
-    days = "" if one.first_day is None else f"\n{one.first_day} to {one.last_day}"
-    panel.set_title(f"{one.location.slot}{days}", fontsize=8)
+    about = f"{one.num_reports:,} reports, smallest visible share {percent(one.floor)}"
+    panel.set_title(f"{one.slot_text}  {window_text(one)}\n{about}", fontsize=8)
     panel.tick_params(labelsize=6)
     panel.locator_params(nbins=4)
     return colours

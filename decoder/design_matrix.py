@@ -33,11 +33,11 @@ def same_positions(positions: Positions, num_bits: int) -> NDArray[np.intp]:
     in a double whatever the order of the bits; only those of equal sum are compared bit by bit.
     """
     group = np.arange(len(positions))
-    codes = np.random.default_rng(0).integers(0, 2**38, (positions.shape[1], num_bits))
+    largest = 2**53 // max(positions.shape[1] * positions.shape[2], 1)  # sums stay exact
+    codes = np.random.default_rng(0).integers(0, largest, (positions.shape[1], num_bits))
     sums = gather_sums(positions, codes.astype(np.float64))
-    order = np.argsort(sums, kind="stable")
-    equal = np.diff(sums[order]) == 0
-    doubtful = np.sort(order[np.append(equal, False) | np.append(False, equal)])
+    ranked = np.sort(sums)
+    doubtful = np.flatnonzero(np.isin(sums, ranked[1:][np.diff(ranked) == 0]))
     if len(doubtful):
         rows = np.sort(positions[doubtful], axis=2).reshape(len(doubtful), -1)
         _, first, member = np.unique(rows, axis=0, return_index=True, return_inverse=True)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import chi2, norm
+from scipy.special import chdtrc, ndtri
 
 Floats = NDArray[np.float64]
 
@@ -32,7 +32,7 @@ def cohort_residuals(residual: Floats, covariance: Floats, scale: float, freedom
     if scale <= 0:
         return np.full(len(residual), np.nan)
     solved = np.linalg.solve(covariance, residual[:, :, None])[:, :, 0]
-    size = (residual * solved).sum(axis=1) / scale
+    size = np.maximum((residual * solved).sum(axis=1), 0.0) / scale  # below 0 by rounding
     spread = 2 / (9 * freedom)
     return np.asarray(((size / freedom) ** (1 / 3) - (1 - spread)) / np.sqrt(spread))
 
@@ -43,6 +43,8 @@ def variance_parts(centred: Floats, fitted: Floats, covariance: Floats) -> Varia
     centred: y - a, (m, k).  fitted: the same of the fit.  covariance: of the noise, (m, k, k).
     """
     total = float((centred**2).sum())
+    if total == 0:
+        return VarianceParts(0.0, 0.0, 1.0)
     noise = min(float(np.trace(covariance, axis1=1, axis2=2).sum()) / total, 1.0)
     explained = min(float((fitted**2).sum()) / total, 1.0 - noise)
     return VarianceParts(explained, 1.0 - noise - explained, noise)
@@ -50,7 +52,7 @@ def variance_parts(centred: Floats, fitted: Floats, covariance: Floats) -> Varia
 
 def visible_share(cutoff: float, std_errors: Floats) -> float:
     """The share that passes a `cutoff` (in standard errors) 8 times in 10, at the median error."""
-    return min(1.0, (cutoff + float(norm.ppf(POWER))) * float(np.median(std_errors)))
+    return min(1.0, (cutoff + float(ndtri(POWER))) * float(np.median(std_errors)))
 
 
 def balance_p_value(reports: Floats, repetition: float) -> float:
@@ -62,4 +64,4 @@ def balance_p_value(reports: Floats, repetition: float) -> float:
         return 1.0
     mean = float(reports.mean())
     size = ((reports - mean) ** 2).sum() / (mean * repetition)
-    return float(chi2.sf(size, len(reports) - 1))
+    return float(chdtrc(len(reports) - 1, size))

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import norm
+from scipy.special import betainc, ndtri, ndtri_exp
 
 from decoder.noise import BitNoise
 
@@ -41,7 +41,27 @@ def fit_direct(
     clipped = np.clip(estimates, 0.0, 1.0)
     variance = (constant + linear * clipped + square * clipped**2) / total
     low, high = _score_interval(estimates, (constant, linear, square), total, level)
-    return DirectFit(estimates, np.sqrt(variance), low, high, estimates / np.sqrt(constant / total))
+    z = _null_z(estimates, noise, total, constant, repetition)
+    return DirectFit(estimates, np.sqrt(variance), low, high, z)
+
+
+def _null_z(
+    estimates: Floats, noise: BitNoise, total: float, constant: float, repetition: float
+) -> Floats:
+    """Normal deviates of the estimates where nobody holds the value, (k,).
+
+    With one report a device the count is then binomial, and its own tail is taken: where few
+    lies are expected it is far heavier than the normal one.
+    """
+    z = np.asarray(estimates / np.sqrt(constant / total))
+    if repetition > 1:
+        return z
+    shown, chance = np.rint(total * (noise.p_star + noise.gap * estimates)), noise.p_star
+    if noise.gap < 0:
+        shown, chance = total - shown, 1 - chance
+    with np.errstate(divide="ignore"):
+        exact = -ndtri_exp(np.log(betainc(shown, total - shown + 1, chance)))  # P(X >= shown)
+    return np.where(np.isfinite(exact), exact, z)
 
 
 def _variance_polynomial(noise: BitNoise, repetition: float) -> tuple[float, float, float]:
@@ -58,7 +78,7 @@ def _score_interval(
     estimates: Floats, polynomial: tuple[float, float, float], total: float, level: float
 ) -> tuple[Floats, Floats]:
     """All t with (estimate - t)^2 <= z^2 Var(t): the roots of a quadratic, clipped to [0, 1]."""
-    scale = float(norm.isf((1 - level) / 2)) ** 2 / total
+    scale = float(ndtri((1 - level) / 2)) ** 2 / total
     constant, linear, square = (scale * part for part in polynomial)
     a, b, c = 1 - square, -2 * estimates - linear, estimates**2 - constant
     root = np.sqrt(np.maximum(b**2 - 4 * a * c, 0.0))

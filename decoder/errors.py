@@ -5,7 +5,9 @@ RapporError
     |-- CandidatesError      a list of candidates that cannot be read or used
     |-- CountsError          files of counts that do not fit together (google/rappor's)
     |-- CacheError           a folder for candidate maps that cannot be written
+    |-- OutputError          a file or folder of results that cannot be written
     `-- ConvergenceError     an iteration did not reach its tolerance: no zeros are returned
+        `-- ImproperError    a covariance that is not positive definite
 """
 
 from rappor_core.errors import RapporError
@@ -29,3 +31,11 @@ class CacheError(DecodeError):
 
 class ConvergenceError(DecodeError):
     """An iteration did not reach its tolerance; a failed fit raises, it never returns zeros."""
+
+
+class ImproperError(ConvergenceError):
+    """A covariance that is none: not positive definite."""
+
+
+class OutputError(DecodeError):
+    """A file or folder of results that cannot be made or written."""

@@ -7,6 +7,7 @@ score whose distribution is known when nobody holds the candidate.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,9 +17,10 @@ from decoder.bit_tensor import Positions, scatter_sums
 from decoder.cavity import Question, fit_cavity
 from decoder.direct import DirectFit, fit_direct
 from decoder.gls import (
+    Balance,
     Refit,
+    centred_columns,
     centred_sums,
-    dense_columns,
     left_out_scores,
     missing_error,
     null_variance,
@@ -35,7 +37,7 @@ from decoder.sites import Scores, refit_prior
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
-_PRIOR_ROUNDS = 3  # of expectation maximisation, where the fit itself has no prior
+_PRIOR_STEPS = 80  # of expectation maximisation, from finished scores
 _SELECTIONS = 10  # rounds of the LASSO, while its penalty falls
 _SELECTION = "rounds of the LASSO"
 _SETTLED = 0.05  # of a row's variance: a smaller change of the unlisted does not matter
@@ -84,6 +86,7 @@ class Estimate:
     freedom: of the t distribution of the scores; unfitted: part of the rows' freedom
     that the fit left over, in [0, 1].
     tail: null distribution of the scores beyond their variance.
+    method: `cavity`, `lasso` or `direct`.
     """
 
     shares: Floats
@@ -106,6 +109,7 @@ class Estimate:
     converged: bool = True
     full: bool = True
     penalty: float | None = None
+    method: str = "cavity"
 
 
 def by_cavity(
@@ -118,61 +122,22 @@ def by_cavity(
     random = observed.noise.random
     question = Question(observed.centred, observed.positions, random, observed.noise_of, full)
     fit = fit_cavity(question, progress)
-    tail = null_tail(fit.balance.solution.residual, random)
-    null_z = tail.deviate(fit.z)
-    prior = _prior_of(fit.scores, fit.taking_part > 0, null_z, fit.prior)
-    posterior = prior.posterior(*fit.scores, null_z)
-    unfitted = _unfitted(observed, fit.freedom)
-    freedom = _score_freedom(fit.freedom, unfitted)
-    return Estimate(
-        *_described(fit.scores, fit.z, freedom, level),
-        shrunken=posterior.mean,
-        local_fdr=posterior.local_fdr,
-        prior=prior,
-        fitted=_fitted(observed, fit.taking_part),
-        unfitted=unfitted,
-        tail=tail,
-        missing=fit.balance.missing,
-        missing_error=missing_error(fit.balance, fit.freedom),
-        ratio=fit.balance.ratio,
-        excess=fit.balance.excess,
-        freedom=freedom,
-        iterations=fit.iterations,
-        converged=fit.converged,
-        full=fit.full,
-    )
+    finished = _Finished(fit.scores, fit.z, fit.taking_part, fit.balance, fit.freedom, fit.prior)
+    estimate = _estimate(observed, finished, level)
+    return replace(estimate, iterations=fit.iterations, converged=fit.converged, full=fit.full)
 
 
 def by_lasso(
     observed: Observed, level: float, alpha: float, progress: Progress = silent
 ) -> Estimate:
     """LASSO at a penalty set by the noise, then weighted least squares on what it selects."""
-    random, chosen, columns, fitted = observed.noise.random, *_select(observed, alpha, progress)
+    chosen, columns, fitted = _select(observed, alpha, progress)
     shares = np.zeros(len(observed.positions))
-    left = max(observed.centred.size - len(observed.centred) - len(chosen.selected), 1.0)
-    unfitted = _unfitted(observed, left)
-    freedom = _score_freedom(left, unfitted)
     shares[chosen.selected] = fitted.shares
+    left = max(observed.centred.size - len(observed.centred) - len(chosen.selected), 1.0)
     scores, z = _refit_scores(observed, fitted, chosen.selected, columns)
-    tail = null_tail(fitted.balance.solution.residual, random)
-    null_z = tail.deviate(z)
-    prior = _prior_of(scores, shares != 0, null_z)
-    posterior = prior.posterior(*scores, null_z)
-    return Estimate(
-        *_described(scores, z, freedom, level),
-        shrunken=posterior.mean,
-        local_fdr=posterior.local_fdr,
-        prior=prior,
-        fitted=_fitted(observed, shares),
-        unfitted=unfitted,
-        tail=tail,
-        missing=fitted.balance.missing,
-        missing_error=missing_error(fitted.balance, left),
-        ratio=fitted.balance.ratio,
-        excess=fitted.balance.excess,
-        freedom=freedom,
-        penalty=chosen.penalty,
-    )
+    estimate = _estimate(observed, _Finished(scores, z, shares, fitted.balance, left), level)
+    return replace(estimate, penalty=chosen.penalty, method="lasso")
 
 
 def _select(observed: Observed, alpha: float, progress: Progress) -> tuple[LassoFit, Floats, Refit]:
@@ -190,7 +155,7 @@ def _select(observed: Observed, alpha: float, progress: Progress) -> tuple[Lasso
         chosen = fit_lasso(observed.centred, observed.positions, weights, random, penalty)
         shares[:] = 0.0
         shares[chosen.selected] = chosen.shares
-        columns = dense_columns(observed.positions[chosen.selected], random.num_bits) - random.mean
+        columns = centred_columns(observed.positions[chosen.selected], random)
         fitted = refit(observed.noise_of(shares), observed.centred, columns, random)
         last, missing = missing, min(missing, fitted.balance.missing)
         if last - missing <= _SETTLED * float(1 / weights.max()) / random.variance:
@@ -207,8 +172,10 @@ def by_bit(observed: Observed, level: float) -> Estimate:
     noise = observed.noise
     fit = fit_direct(own, noise.reports, noise.bits, noise.repetition, level)
     shares = np.clip(fit.estimates, 0, 1)
-    fitted = scatter_sums(observed.positions, shares, noise.random.num_bits)
-    return _direct_estimate(fit, fitted)
+    num_bits = noise.random.num_bits
+    listed = scatter_sums(observed.positions, np.ones(len(shares)), num_bits) > 0
+    fitted = scatter_sums(observed.positions, shares, num_bits)
+    return _direct_estimate(fit, np.where(listed, fitted, observed.bit_shares))
 
 
 def by_boolean(observed: Observed, level: float) -> Estimate:
@@ -228,7 +195,8 @@ def _direct_estimate(fit: DirectFit, fitted: Floats) -> Estimate:
         prior = _prior_of(scores, np.zeros(len(fit.z), dtype=bool), fit.z)
         shrunken, _, local_fdr = prior.posterior(*scores, fit.z)
     unfitted = 1 - 1 / len(fitted)
-    return Estimate(*scores, fit.z, fit.low, fit.high, shrunken, local_fdr, prior, fitted, unfitted)
+    columns = *scores, fit.z, fit.low, fit.high, shrunken, local_fdr
+    return Estimate(*columns, prior, fitted, unfitted, method="direct")
 
 
 def _evidence(z: Floats) -> Floats:
@@ -252,22 +220,57 @@ def _refit_scores(
     return Scores(shares, np.sqrt(balance.excess / information)), np.asarray(z)
 
 
+class _Finished(NamedTuple):
+    """What a fit leaves to be said of all candidates.
+
+    scores, z: of all, (M,).  held: the shares that the fit gives, 0 outside it, (M,).
+    freedom: what it leaves over.  prior: where it has one.
+    """
+
+    scores: Scores
+    z: Floats
+    held: Floats
+    balance: Balance
+    freedom: float
+    prior: SharePrior | None = None
+
+
+def _estimate(observed: Observed, fit: _Finished, level: float) -> Estimate:
+    """Intervals, prior and posteriors of the scores, against their null distribution."""
+    tail = null_tail(fit.balance.solution.residual, observed.noise.random)
+    null_z = tail.deviate(fit.z)
+    prior = _prior_of(fit.scores, fit.held != 0, null_z, fit.prior)
+    posterior = prior.posterior(*fit.scores, null_z)
+    unfitted = _unfitted(observed, fit.freedom)
+    freedom = _score_freedom(fit.freedom, unfitted)
+    low, high = plain_interval(*fit.scores, freedom, level)
+    return Estimate(
+        *fit.scores,
+        fit.z,
+        low,
+        high,
+        shrunken=posterior.mean,
+        local_fdr=posterior.local_fdr,
+        prior=prior,
+        fitted=_fitted(observed, fit.held),
+        unfitted=unfitted,
+        tail=tail,
+        missing=fit.balance.missing,
+        missing_error=missing_error(fit.balance, fit.freedom),
+        ratio=fit.balance.ratio,
+        excess=fit.balance.excess,
+        freedom=freedom,
+    )
+
+
 def _prior_of(
     scores: Scores, active: Flags, null_z: Floats, prior: SharePrior | None = None
 ) -> SharePrior:
     """A prior learnt from finished scores and their null deviates, (M,), or `prior` improved."""
-    prior = refit_prior(prior, scores, active, may_rebuild=prior is None, null_z=null_z)
-    for _ in range(_PRIOR_ROUNDS):
-        prior = refit_prior(prior, scores, active, may_rebuild=False, null_z=null_z)
-    return prior
-
-
-def _described(
-    scores: Scores, z: Floats, freedom: float, level: float
-) -> tuple[Floats, Floats, Floats, Floats, Floats]:
-    """Shares, errors, z-scores and intervals of all candidates."""
-    low, high = plain_interval(*scores, freedom, level)
-    return *scores, z, low, high
+    may_rebuild = prior is None
+    return refit_prior(
+        prior, scores, active, may_rebuild=may_rebuild, null_z=null_z, steps=_PRIOR_STEPS
+    )
 
 
 def _fitted(observed: Observed, shares: Floats) -> Floats:

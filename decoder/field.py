@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any, Literal
 
 import numpy as np
@@ -101,12 +102,12 @@ def fit_field(
         first = _most_probable(flat, laplacian)
     else:
         belief = belief or _usual(laplacian)
-        structure = _structure(belief.graph, laplacian, size)
+        structure = structure_of(belief.graph, laplacian, size)
         if near is not None:
             first = _fit(flat, belief, structure, np.log(near))
         else:
             *_, first = _anneal(flat, belief, structure)
-    structure = _structure(first.belief.graph, laplacian, size)
+    structure = structure_of(first.belief.graph, laplacian, size)
     found = _fit(_Question(readings, first.shares), first.belief, structure, first.log_shares)
     return replace(found, gain=first.gain)
 
@@ -143,7 +144,8 @@ def _usual(laplacian: Any | None) -> Belief:
     return Belief("alike" if laplacian is None else "neighbours", USUAL_STRENGTH)
 
 
-def _structure(graph: Graph, laplacian: Any | None, size: int) -> Any:
+def structure_of(graph: Graph, laplacian: Any | None, size: int) -> Any:
+    """The precision (n, n) of log shares at strength 1, sparse."""
     if graph == "alike" or laplacian is None:
         return sparse.eye_array(size, format="csr")
     alone = np.where(laplacian.diagonal() > 0, _ANCHOR, 1.0)
@@ -161,9 +163,8 @@ def _most_probable(question: _Question, laplacian: Any | None) -> Field:
     graphs: tuple[Graph, ...] = ("alike",) if laplacian is None else ("neighbours", "alike")
     best, to_beat = None, -np.inf
     for graph in graphs:
-        structure = _structure(graph, laplacian, question.size)
-        summits = _summits(question, graph, structure)
-        for walk in (summits[_MIDDLE:], summits[_MIDDLE - 1 :: -1]):
+        structure = structure_of(graph, laplacian, question.size)
+        for walk in _walks(question, graph, structure):
             worse = 0
             for fits in walk:
                 worse += 1
@@ -182,20 +183,26 @@ def _most_probable(question: _Question, laplacian: Any | None) -> Field:
     return best
 
 
-def _summits(question: _Question, graph: Graph, structure: Any) -> list[list[Field]]:
-    """For each strength one fit, or two where both ways do not lead to the same summit."""
-    summits = [[fit] for fit in _anneal(question, Belief(graph, STRENGTHS[-1]), structure)]
-    if graph == "alike":
-        return summits
-    start = _smoothed(question, structure)
-    for way in (range(_MIDDLE, len(STRENGTHS)), range(_MIDDLE - 1, -1, -1)):
-        log_shares = start
-        for index in way:
-            fit = _fit(question, Belief(graph, STRENGTHS[index]), structure, log_shares)
-            log_shares = fit.log_shares
-            if abs(fit.loss - summits[index][0].loss) > _SAME:
-                summits[index].append(fit)
-    return summits
+def _walks(question: _Question, graph: Graph, structure: Any) -> Sequence[Iterator[list[Field]]]:
+    """From the middle strength to weaker ones, and to stronger ones; fitted as far as followed."""
+    annealed = _anneal(question, Belief(graph, STRENGTHS[-1]), structure)
+    stronger = list(islice(annealed, _MIDDLE))[::-1]
+    start = None if graph == "alike" else _smoothed(question, structure)
+    return [_summits(question, fits, structure, start) for fits in (annealed, iter(stronger))]
+
+
+def _summits(
+    question: _Question, annealed: Iterator[Field], structure: Any, start: Floats | None
+) -> Iterator[list[Field]]:
+    """For each strength one fit, or two where the way from `start` leads to another summit."""
+    for fit in annealed:
+        fits = [fit]
+        if start is not None:
+            other = _fit(question, fit.belief, structure, start)
+            start = other.log_shares
+            if abs(other.loss - fit.loss) > _SAME:
+                fits.append(other)
+        yield fits
 
 
 def _smoothed(question: _Question, structure: Any) -> Floats:

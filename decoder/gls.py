@@ -10,20 +10,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from functools import lru_cache
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve, lapack
+from scipy.linalg import lapack
 
 from decoder.bit_tensor import (
     Positions,
+    dense_columns,
     gather_sums,
     pair_sums,
     quadratic_sums,
     scatter_sums,
 )
-from decoder.errors import ConvergenceError
+from decoder.errors import ConvergenceError, ImproperError
 from decoder.noise import RandomString
 
 Floats = NDArray[np.float64]
@@ -68,24 +70,17 @@ class Balance(NamedTuple):
         return float(np.sqrt(min(1.0, self.ratio)))
 
 
-class Solver(Protocol):
-    """Solves with V for one value of tau."""
-
-    @property
-    def random(self) -> RandomString:
-        """Moments of the bits of a string that nobody holds."""
-
-    @property
-    def rows(self) -> int:
-        """n = m*k."""
-
-    def __call__(self, missing: float) -> Solution:
-        """Solve with tau = `missing` >= 0."""
+Solver: TypeAlias = Callable[[float], Solution]  # tau >= 0 -> what a solve with it gives
 
 
 def centred_sums(positions: Positions, values: Floats, random: RandomString) -> Floats:
     """Z' v for `values` v (m, k): (M,)."""
     return gather_sums(positions, values) - random.mean * float(values.sum())
+
+
+def centred_columns(positions: Positions, random: RandomString) -> Floats:
+    """Z of a few candidates as a dense matrix, (n, A)."""
+    return dense_columns(positions, random.num_bits) - random.mean
 
 
 def null_variance(residual: Floats, random: RandomString) -> Floats:
@@ -99,7 +94,7 @@ def null_variance(residual: Floats, random: RandomString) -> Floats:
     return np.asarray(np.maximum(off + own, _ROUNDING * squares + np.finfo(float).tiny))
 
 
-def balance(solve: Solver, start: float, steps: int) -> Balance:
+def balance(solve: Solver, random: RandomString, start: float, steps: int) -> Balance:
     """Find tau >= 0 at which scores of absent strings vary as much as V says (secant steps).
 
     The equation is sum u_j' C u_j = sum tr(C [V^-1]_jj). What `steps` leave open, or a tau of 0
@@ -108,13 +103,13 @@ def balance(solve: Solver, start: float, steps: int) -> Balance:
     tau, history = start, []
     for step in range(steps + 1):
         solution = solve(tau)
-        observed = float(null_variance(solution.residual, solve.random))
+        observed = float(null_variance(solution.residual, random))
         ratio = max(observed / solution.expected, _TINY)
         history.append((tau, 1 - 1 / ratio))
         settled = abs(ratio - 1) < _CLOSE or (tau == 0 and ratio <= 1)
         if settled or step == steps:
             break
-        tau = _next_tau(history, solve.rows / solution.expected * (ratio - 1))
+        tau = _next_tau(history, solution.residual.size / solution.expected * (ratio - 1))
     return Balance(solution, tau, ratio)
 
 
@@ -150,22 +145,27 @@ def _next_tau(history: list[tuple[float, float]], newton: float) -> float:
 
 @dataclass(frozen=True)
 class RowSolver:
-    """Cost n^3 + A (m h)^2: for many active candidates."""
+    """Cost n^3 + A (m h)^2: for many active candidates.
+
+    widening: z of those with a negative variance, (n, L), which are not in `base`; precisions:
+    theirs, below 0, (L,).
+    """
 
     base: Floats
     target: Floats
     positions: Positions
+    widening: Floats
+    precisions: Floats
     random: RandomString
-
-    @property
-    def rows(self) -> int:
-        """n = m*k."""
-        return len(self.base)
 
     def __call__(self, missing: float) -> Solution:
         """Solve with tau = `missing`."""
         shape = self.target.shape
-        inverse = _inverse(self.base + missing * _block_diagonal(self.random, shape[0]))
+        covariance = _plus_blocks(self.base, missing * self.random.covariance_matrix, shape)
+        inverse = _inverse(covariance)
+        spread = inverse @ self.widening
+        inner = _inverse(np.diag(self.precisions) + self.widening.T @ spread)
+        inverse -= spread @ inner @ spread.T
         residual = (inverse @ self.target.ravel()).reshape(shape)
         expected = self._expected(inverse)
         return Solution(residual, self._information(inverse), expected, inverse.__matmul__)
@@ -188,36 +188,30 @@ def row_solver(
     noise: Floats, target: Floats, positions: Positions, variances: Floats, random: RandomString
 ) -> RowSolver:
     """Assemble V at tau = 0. noise: (m, k, k); target y - Z m: (m, k); variances s^2: (A,)."""
-    m, k, _ = noise.shape
-    a, sums = random.mean, scatter_sums(positions, variances, random.num_bits).ravel()
-    base = pair_sums(positions, variances, random.num_bits)
-    base += a * a * float(variances.sum()) - a * sums[:, None] - a * sums[None, :]
-    blocks = base.reshape(m, k, m, k)
-    cohort = np.arange(m)
-    blocks[cohort, :, cohort, :] += noise
-    return RowSolver(base, target, positions, random)
+    positive, negative = np.maximum(variances, 0.0), variances < 0
+    a, sums = random.mean, scatter_sums(positions, positive, random.num_bits).ravel()
+    base = pair_sums(positions, positive, random.num_bits)
+    base += a * a * float(positive.sum()) - a * sums[:, None] - a * sums[None, :]
+    base = _plus_blocks(base, noise, target.shape)
+    widening = centred_columns(positions[negative], random)
+    return RowSolver(base, target, positions, widening, 1 / variances[negative], random)
 
 
 @dataclass(frozen=True)
 class CandidateSolver:
     """Woodbury: cost m k^3 + n A^2 + A^3, for few active candidates.
 
-    scales: s, (A,), or None for no belief at all about them (s = infinity).
+    precisions: 1 / s^2, (A,), or None for no belief at all about them (s = infinity).
     """
 
     noise: Floats
     target: Floats
     centred: Floats
-    scales: Floats | None
+    precisions: Floats | None
     random: RandomString
 
-    @property
-    def rows(self) -> int:
-        """n = m*k."""
-        return int(self.target.size)
-
     def __call__(self, missing: float) -> Solution:
-        """Solve with tau = `missing`: V^-1 = D^-1 - F H F', H = s (I + s G s)^-1 s."""
+        """Solve with tau = `missing`: V^-1 = D^-1 - F H F', H = (1 / s^2 + G)^-1."""
         m, k = self.target.shape
         C = self.random.covariance_matrix
         blocks, F, G, H = self.factors(missing)
@@ -230,34 +224,44 @@ class CandidateSolver:
         K = F.T @ (C @ F.reshape(m, k, -1)).reshape(m * k, -1)
         expected = float((blocks * C).sum()) - float((H * K).sum())
         left = np.diag(G) - np.einsum("ab,ab->a", G @ H, G)
-        information = left if self.scales is not None else 1 / np.diag(H)
+        information = left if self.precisions is not None else 1 / np.diag(H)
         return Solution(residual, information, expected, weigh)
 
     def factors(self, missing: float) -> tuple[Floats, Floats, Floats, Floats]:
         """D^-1 (m, k, k), F = D^-1 Z_A (n, A), G = Z_A' F and H, (A, A)."""
         m, k = self.target.shape
-        blocks = np.asarray(
-            np.linalg.inv(self.noise + missing * self.random.covariance_matrix), float
-        )
+        blocks = _block_inverses(_Same(self.noise), missing, self.random)
         F = (blocks @ self.centred.reshape(m, k, -1)).reshape(m * k, -1)
         G = self.centred.T @ F
-        return blocks, F, G, self._inner_inverse(G)
-
-    def _inner_inverse(self, G: Floats) -> Floats:
-        """s (I + s G s)^-1 s, or G^-1 for s = infinity."""
-        if self.scales is None:
-            return _inverse(G)
-        s = self.scales
-        inner = s[:, None] * G * s + np.eye(len(s))
-        return np.asarray(s[:, None] * cho_solve(cho_factor(inner), np.diag(s)), dtype=np.float64)
+        beliefs = 0.0 if self.precisions is None else np.diag(self.precisions)
+        return blocks, F, G, _inverse(G + beliefs)
 
 
 def candidate_solver(
     noise: Floats, target: Floats, positions: Positions, variances: Floats, random: RandomString
 ) -> CandidateSolver:
     """Prepare Woodbury. noise: (m, k, k); target y - Z m: (m, k); variances s^2: (A,)."""
-    centred = dense_columns(positions, random.num_bits) - random.mean
-    return CandidateSolver(noise, target, centred, np.sqrt(variances), random)
+    centred = centred_columns(positions, random)
+    return CandidateSolver(noise, target, centred, 1 / variances, random)
+
+
+class _Same:
+    """An array as a key: this very one."""
+
+    def __init__(self, array: Floats) -> None:
+        self.array = array
+
+    def __hash__(self) -> int:
+        return id(self.array)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self.array is other.array
+
+
+@lru_cache(maxsize=1)
+def _block_inverses(noise: _Same, missing: float, random: RandomString) -> Floats:
+    """D^-1 (m, k, k), D = noise + tau C: most rounds of a fit ask for that of the last round."""
+    return np.asarray(np.linalg.inv(noise.array + missing * random.covariance_matrix))
 
 
 class Refit(NamedTuple):
@@ -288,22 +292,16 @@ def refit(
             "cohorts, or use method 'cavity' with a stricter alpha"
         )
     solver = CandidateSolver(noise, target, centred, None, random)
-    balanced = balance(solver, 0.0, 6 if settle else 0)
+    balanced = balance(solver, random, 0.0, 6 if settle else 0)
     _, F, _, H = solver.factors(balanced.missing)
     return Refit(H @ (F.T @ target.ravel()), H, balanced, (F @ H) / np.diag(H))
 
 
-def dense_columns(positions: Positions, num_bits: int) -> Floats:
-    """X of a few candidates as a dense matrix, (m*k, A)."""
-    num_candidates, num_cohorts, _ = positions.shape
-    padded = np.zeros((num_cohorts, num_bits + 1, num_candidates))
-    cohort = np.arange(num_cohorts)[None, :, None]
-    padded[cohort, positions, np.arange(num_candidates)[:, None, None]] = 1.0
-    return padded[:, :num_bits, :].reshape(num_cohorts * num_bits, num_candidates)
-
-
-def _block_diagonal(random: RandomString, num_cohorts: int) -> Floats:
-    return np.asarray(np.kron(np.eye(num_cohorts), random.covariance_matrix), dtype=np.float64)
+def _plus_blocks(matrix: Floats, blocks: Floats, shape: tuple[int, ...]) -> Floats:
+    """A copy of `matrix` (n, n) with `blocks`, (m, k, k) or (k, k), added on its diagonal."""
+    summed, (m, k), cohort = matrix.copy(), shape, np.arange(shape[0])
+    summed.reshape(m, k, m, k)[cohort, :, cohort, :] += blocks
+    return summed
 
 
 def _inverse(matrix: Floats) -> Floats:
@@ -313,8 +311,11 @@ def _inverse(matrix: Floats) -> Floats:
     factor, failed = lapack.dpotrf(matrix, lower=1)
     lower, failed_inverse = lapack.dpotri(factor, lower=1)
     if failed or failed_inverse:
-        raise ConvergenceError(
+        raise ImproperError(
             f"the {len(matrix)} x {len(matrix)} covariance is not positive definite; "
-            "check that the counts, the parameters and the candidates belong together"
+            "check that the counts, the parameters and the candidates belong together; where many "
+            "candidates share few bits and cohorts, method 'cavity' tells what can be told"
         )
-    return np.asarray(np.tril(lower) + np.tril(lower, -1).T, dtype=np.float64)
+    whole = np.asarray(lower + lower.T, dtype=np.float64)  # above the diagonal there is 0
+    whole[np.diag_indices_from(whole)] /= 2
+    return whole

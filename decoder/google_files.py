@@ -12,13 +12,13 @@ from itertools import islice
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
-from decoder.bit_tensor import mark_repeated, position_type
-from decoder.candidates import Candidates
+from decoder.bit_tensor import Positions, mark_repeated, position_type
+from decoder.candidates import Candidates, ReadNotes
 from decoder.errors import CountsError
 from decoder.reading import naming, whole_number
 from decoder.results import Decoding
+from decoder.writing import replacing
 from rappor_core.aggregate import Aggregate
 from rappor_core.errors import shown
 from rappor_core.hashing import normalise
@@ -71,7 +71,8 @@ def read_map(path: Path, params: RapporParams) -> Candidates:
                 values[value] = row[1:]
         if not values:
             raise CountsError("no rows; give a string and h*m cells in each")
-        return Candidates(list(values), tensor=_tensor(values, params))
+        tensor, notes = _tensor(values, params), ReadNotes(read=len(values))
+        return Candidates(list(values), notes, tensor, own_bits=_own_bits(tensor, params))
 
 
 def write_metrics_json(decoding: Decoding, elapsed_seconds: float, path: Path) -> None:
@@ -85,7 +86,8 @@ def write_metrics_json(decoding: Decoding, elapsed_seconds: float, path: Path) -
         "missing_var": summary.missing,
         "total_elapsed_time": elapsed_seconds,
     }
-    path.write_text(json.dumps(metrics) + "\n", encoding="utf-8")
+    with replacing(path) as part:
+        part.write_text(json.dumps(metrics) + "\n", encoding="utf-8")
 
 
 def write_params(params: RapporParams, path: Path) -> None:
@@ -112,7 +114,7 @@ def write_map(candidates: Candidates, params: RapporParams, path: Path) -> None:
     _write(path, [[value.decode(), *map(str, row)] for value, row in named])
 
 
-def _tensor(values: dict[bytes, list[str]], params: RapporParams) -> NDArray[np.signedinteger]:
+def _tensor(values: dict[bytes, list[str]], params: RapporParams) -> Positions:
     k, h, m = params.num_bits, params.num_hashes, params.num_cohorts
     if any(len(cells) != h * m for cells in values.values()):
         widths = sorted({len(cells) for cells in values.values()})
@@ -129,11 +131,25 @@ def _tensor(values: dict[bytes, list[str]], params: RapporParams) -> NDArray[np.
     return mark_repeated(bits.astype(position_type(k)), k)
 
 
+def _own_bits(tensor: Positions, params: RapporParams) -> bool:
+    """Whether the map is that of basic RAPPOR: each string has a bit which no other string sets.
+
+    Hashes may give a short list such bits by chance, while strings that are not on it share them.
+    So the strings must hold the first bits, or keep their bit in every one of several cohorts.
+    """
+    bits = tensor[:, :, 0]
+    ranked = np.sort(bits, axis=0)
+    if params.num_hashes != 1 or len(bits) < 2 or (np.diff(ranked, axis=0) == 0).any():
+        return False
+    fixed = params.num_cohorts > 1 and bool((bits == bits[:, :1]).all())
+    return fixed or bool((ranked == np.arange(len(bits))[:, None]).all())
+
+
 def _rows(path: Path) -> list[list[str]]:
     with path.open(encoding="utf-8-sig", newline="") as file:
         return list(csv.reader(file))
 
 
 def _write(path: Path, rows: list[list[str]]) -> None:
-    with path.open("w", encoding="utf-8", newline="") as file:
+    with replacing(path) as part, part.open("w", encoding="utf-8", newline="") as file:
         csv.writer(file, lineterminator="\n").writerows(rows)

@@ -42,7 +42,7 @@ def bit_positions(
 
 
 def _fill_mmh3(values: Sequence[bytes], params: RapporParams, positions: Any) -> None:
-    digests = b"".join([mmh3.hash_bytes(value, seed=0, x64arch=True) for value in values])
+    digests = b"".join(map(mmh3.mmh3_x64_128_digest, values))
     halves = np.frombuffer(digests, dtype="<u8").reshape(len(values), 2)
     run_in_chunks(_derive, len(values), halves, params.num_bits, positions)
 

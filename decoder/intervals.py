@@ -6,8 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_ndtr
-from scipy.stats import t as student
+from scipy.special import log_ndtr, stdtrit
 
 Floats = NDArray[np.float64]
 
@@ -18,7 +17,7 @@ def plain_interval(
     estimates: Floats, std_errors: Floats, freedom: float, level: float
 ) -> tuple[Floats, Floats]:
     """estimate +- t se, t with `freedom` > 0 at `level` in (0, 1); clipped to [0, 1], (M,) each."""
-    margin = float(student.isf((1 - level) / 2, freedom)) * std_errors
+    margin = -float(stdtrit(freedom, (1 - level) / 2)) * std_errors
     return np.clip(estimates - margin, 0, 1), np.clip(estimates + margin, 0, 1)
 
 

@@ -6,11 +6,12 @@ to be trusted at a weak prior. MacKay 1992, "Bayesian interpolation".
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import lapack
+from scipy.sparse import diags_array
 from scipy.sparse.linalg import splu
 
 Floats = NDArray[np.float64]
@@ -37,37 +38,47 @@ def log_evidence(
     """
     if -loss < to_beat:
         return -np.inf
-    x = shares
     height = 0.5 * float(np.log(factor(prior).U.diagonal()).sum()) - loss
-    mean = information @ x
-    expected = information - mean[:, None]
-    expected -= mean - float(x @ mean)
-    expected *= x[:, None]
-    expected *= x
-    expected += prior.toarray()
-    bend = x * (slope - float(x @ slope))
-    own = expected - np.outer(x, bend)
-    own -= np.outer(bend, x)
-    own[np.diag_indices_from(own)] += bend
-    evidence = height - 0.5 * _log_determinant(own)
+    mean = information @ shares
+    bend = slope - float(shares @ slope)
+    curved = _Curvature(information, shares, float(shares @ mean), prior)
+    evidence = height - 0.5 * curved.log_determinant(mean + bend, shares * bend)
     if evidence < to_beat:
         return -np.inf
-    return min(evidence, height - 0.5 * _log_determinant(expected))
+    return min(evidence, height - 0.5 * curved.log_determinant(mean, np.zeros_like(mean)))
 
 
-def _log_determinant(matrix: Floats) -> float:
-    """Of a symmetric matrix (n, n); inf if it is not positive definite.
+class _Curvature(NamedTuple):
+    """X (I - m 1' - 1 m' + c) X + P + diag(d), X = diag(shares), for some m and d, (n,) each."""
 
-    Scaled to a diagonal of 1, single precision leaves an error of a thousandth.
-    """
-    scale = np.diag(matrix)
-    if scale.min() <= 0:
-        return np.inf
-    root = (1 / np.sqrt(scale)).astype(np.float32)
-    scaled = matrix.astype(np.float32)
-    scaled *= root[:, None]
-    scaled *= root
-    lower, failed = lapack.spotrf(scaled.T, lower=1, overwrite_a=1)
-    if failed:
-        return np.inf
-    return float(np.log(scale).sum() + 2 * np.log(np.diag(lower).astype(np.float64)).sum())
+    information: Floats
+    shares: Floats
+    middle: float
+    prior: Any
+
+    def log_determinant(self, means: Floats, added: Floats) -> float:
+        """Of the matrix (n, n); inf if it is not positive definite.
+
+        Scaled to a diagonal of 1, and with its means taken off first, single precision leaves an
+        error of a thousandth.
+        """
+        own = np.diag(self.information) - 2 * means + self.middle
+        scale = self.shares**2 * own + self.prior.diagonal() + added
+        if scale.min() <= 0:
+            return np.inf
+        root = 1 / np.sqrt(scale)
+        around = means - self.middle / 2
+        matrix = np.empty(self.information.shape, dtype=np.float32)
+        np.subtract(self.information, around[:, None], out=matrix, casting="same_kind")
+        matrix -= around.astype(np.float32)
+        weight = (self.shares * root).astype(np.float32)
+        matrix *= weight[:, None]
+        matrix *= weight
+        prior = (self.prior + diags_array(added)).tocoo()
+        rows, columns = prior.coords
+        np.add.at(matrix, (rows, columns), (prior.data * root[rows] * root[columns]))
+        lower, failed = lapack.spotrf(matrix.T, lower=1, overwrite_a=1)
+        if failed:
+            return np.inf
+        diagonal = np.diag(lower).astype(np.float64)
+        return float(np.log(scale).sum() + 2 * np.log(diagonal).sum())

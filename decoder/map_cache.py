@@ -7,23 +7,22 @@ order, hash family or shape is another file, and nothing has to be invalidated.
 from __future__ import annotations
 
 import os
-from contextlib import suppress
 from dataclasses import replace
 from hashlib import sha256
 from io import BytesIO
 from math import prod
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 
 import numpy as np
 
 from decoder.bit_tensor import Positions, position_type
 from decoder.candidates import Candidates
-from decoder.errors import CacheError
+from decoder.errors import CacheError, OutputError
 from decoder.progress import Progress, silent
+from decoder.writing import make_folder, replacing
 from rappor_core.params import RapporParams
 
-FORMAT = 1  # raise it when the positions of a value or the layout of the file change
+FORMAT = 2  # raise it when the positions of a value or the layout of the file change
 SMALLEST = 1 << 16  # entries M * m * h; fewer are hashed sooner than a file is opened
 
 
@@ -36,7 +35,10 @@ def cached_positions(
     note where a damaged file was replaced. The folder is made if it is missing; raises CacheError
     if it cannot be written. It holds no reports, but which bits the listed strings set.
     """
-    _make(folder)
+    try:
+        make_folder(folder)
+    except OutputError as error:
+        raise _unusable(error) from error
     shape = (len(candidates), params.num_cohorts, params.num_hashes)
     if params.encoding != "bloom" or candidates.tensor is not None or prod(shape) < SMALLEST:
         return candidates, None
@@ -63,7 +65,7 @@ def cache_key(candidates: Candidates, params: RapporParams) -> str:
 def _read(path: Path, shape: tuple[int, int, int], num_bits: int) -> Positions | None:
     """The tensor (M, m, h) in a file, or None where it is not one of this shape and of 0..k."""
     head = _header(shape, num_bits)
-    size = len(head) + prod(shape) * np.dtype(position_type(num_bits)).itemsize
+    size = len(head) + prod(shape) * position_type(num_bits).itemsize
     try:
         # Compared, not parsed: a damaged header must not choose how much memory is taken.
         with path.open("rb") as file:
@@ -74,38 +76,23 @@ def _read(path: Path, shape: tuple[int, int, int], num_bits: int) -> Positions |
     except (OSError, ValueError):
         return None
     # The compiled sums index by these numbers without a check of their own.
-    return tensor if tensor.min() >= 0 and tensor.max() <= num_bits else None
+    return tensor if tensor.max() <= num_bits else None
 
 
 def _header(shape: tuple[int, int, int], num_bits: int) -> bytes:
     """The first bytes that numpy.save writes for a tensor of this shape."""
-    file, dtype = BytesIO(), np.dtype(position_type(num_bits))
+    file, dtype = BytesIO(), position_type(num_bits)
     described = {"descr": dtype.str, "fortran_order": False, "shape": shape}
     np.lib.format.write_array_header_1_0(file, described)
     return file.getvalue()
 
 
-def _make(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise _unusable(folder, error) from error
-
-
 def _write(path: Path, tensor: Positions) -> None:
-    """All or nothing: whoever reads `path` meanwhile sees the old file or the whole new one."""
     try:
-        with NamedTemporaryFile(dir=path.parent, suffix=".part", delete=False) as file:
-            part = Path(file.name)
-        try:
+        with replacing(path) as part:
             _fill(part, tensor)
-            part.replace(path)
-        except BaseException:
-            with suppress(OSError):
-                part.unlink()
-            raise
-    except OSError as error:
-        raise _unusable(path.parent, error) from error
+    except OutputError as error:
+        raise _unusable(error) from error
 
 
 def _fill(path: Path, tensor: Positions) -> None:
@@ -116,9 +103,5 @@ def _fill(path: Path, tensor: Positions) -> None:
         os.fsync(file.fileno())
 
 
-def _unusable(folder: Path, error: OSError) -> CacheError:
-    reason = error.strerror or str(error)
-    return CacheError(
-        f"cache {str(folder)!r} cannot be written: {reason}; "
-        "give a folder that can, with space left, or decode without a cache"
-    )
+def _unusable(error: OutputError) -> CacheError:
+    return CacheError(f"cache {error}, or decode without a cache")

@@ -21,7 +21,7 @@ _RATIO = 1.35
 _WIDTH = 0.17
 _TOP = 1.1  # of the largest estimate
 _MAX_BUMPS = 64
-_ROWS = 100_000  # candidates handled at once: bounds memory at a million candidates
+_ROWS = 10_000  # candidates handled at once: bounds memory, and stays in the cache
 
 
 class Posterior(NamedTuple):

@@ -54,6 +54,8 @@ def null_tail(residual: Floats, random: RandomString) -> NullTail:
     scale = float(np.sqrt(variance))
     tilts = np.concatenate([-_TILTS[::-1], _TILTS])
     scores, deviates = _saddlepoints(tilts, _cumulants(residual / scale, random, tilts))
+    if len(scores) < 2:
+        return NORMAL_TAIL
     rising = np.maximum.accumulate(deviates) + 1e-9 * np.arange(len(scores))
     return NullTail(scores, rising)
 
@@ -89,19 +91,22 @@ def _cumulants(residual: Floats, random: RandomString, tilts: Floats) -> Cumulan
 
     A string sets r given bits and no other with probability p_r = S(h, r) r! / k^h, S the Stirling
     numbers of the second kind. So E exp(s x_j' u_j) = sum_r p_r e_r, with e_r the elementary
-    symmetric polynomials of exp(s u_jb); taken relative to the largest entry of the cohort.
+    symmetric polynomials of exp(s u_jb), r from 1 to the lesser of h and k; taken relative to the
+    largest entry of the cohort. NaN for a tilt at which no double holds a term of the sum.
     """
     k, h = random.num_bits, random.num_hashes
-    sizes = np.arange(min(h, k) + 1)
+    sizes = np.arange(1, min(h, k) + 1)
     chances = stirling2(h, sizes) * factorial(sizes) / float(k) ** h
     powers = tilts[:, None, None] * residual
-    largest = np.maximum(powers.max(axis=2), 0.0)
-    sums = _symmetric(np.exp(powers - largest[:, :, None]), residual, len(sizes))
-    weights = chances * np.exp((sizes - h) * largest[:, :, None])
-    E, first, second = ((weights * part).sum(axis=2) for part in sums)
+    largest = powers.max(axis=2, keepdims=True)
+    scale = largest * np.where(largest > 0, sizes[-1], 1)
+    sums = _symmetric(np.exp(powers - largest), residual, len(sizes) + 1)
+    weights = chances * np.exp(sizes * largest - scale)
+    E, first, second = ((weights * part[:, :, 1:]).sum(axis=2) for part in sums)
+    E = np.where(E > 0, E, np.nan)
     first, second = first / E, second / E
     centre = random.mean * float(residual.sum())
-    generating = (np.log(E) + h * largest).sum(axis=1) - tilts * centre
+    generating = (np.log(E) + scale[:, :, 0]).sum(axis=1) - tilts * centre
     return Cumulants(generating, first.sum(axis=1) - centre, (second - first**2).sum(axis=1))
 
 

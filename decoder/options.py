@@ -26,6 +26,7 @@ class DecodeOptions:
         each sent r. None: the most that the metric's definition allows in the window.
     largest_p: never call a value found whose own p-value is above this.
     true_shares: value -> share, where known, to be shown beside the estimates.
+    without_cohorts: cohorts whose reports are not used, such as those that follow no model.
     full_fit: where it is affordable, let all candidates take part in the fit of method `cavity`.
         Without it only the probable ones do: much quicker where bits and candidates are many, with
         errors up to a tenth larger where many small shares fall on few bits.
@@ -41,6 +42,7 @@ class DecodeOptions:
     largest_p: float = 1.0
     true_shares: Mapping[str, float] | None = None
     full_fit: bool = True
+    without_cohorts: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         """Check each choice alone."""

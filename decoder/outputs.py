@@ -9,9 +9,10 @@ import csv
 import json
 import math
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import partial
+from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from pyarrow import csv as arrow_csv
 from decoder.progress import Progress, silent
 from decoder.report import render_report
 from decoder.results import Decoding
+from decoder.writing import make_folder, replacing
 
 RESULT_COLUMNS = (
     "string",
@@ -41,9 +43,12 @@ _LIBRARIES = ("rappor-telemetry", "numpy", "scipy", "scikit-learn", "numba")
 def write_outputs(
     decoding: Decoding, directory: str | Path, progress: Progress = silent
 ) -> tuple[Path, ...]:
-    """Write all files of a decoding into a directory, made if needed; returns their paths."""
+    """Write all files of a decoding into a directory, made if needed; returns their paths.
+
+    Each is written whole or not at all. Raises OutputError.
+    """
     folder = Path(directory)
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     files: dict[str, Callable[[Path], object]] = {
         "results.csv": partial(write_results_csv, decoding),
         "candidates.csv": partial(write_candidates_csv, decoding),
@@ -52,7 +57,8 @@ def write_outputs(
         "report.html": lambda path: path.write_text(render_report(decoding), encoding="utf-8"),
     }
     for done, (name, write) in enumerate(files.items(), start=1):
-        write(folder / name)
+        with replacing(folder / name) as part:
+            write(part)
         progress("writing files", done, len(files))
     return tuple(folder / name for name in files)
 
@@ -65,7 +71,7 @@ def write_results_csv(decoding: Decoding, path: Path) -> None:
     """
     total = decoding.summary.num_reports
     with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file)
+        writer = csv.writer(file, lineterminator="\n")
         writer.writerow(RESULT_COLUMNS)
         for row in decoding.detected:
             writer.writerow(
@@ -111,7 +117,7 @@ def _same_bits_as(decoding: Decoding) -> Any:
 
 def results(decoding: Decoding) -> dict[str, Any]:
     """What was found and how far to trust it, as plain values (NaN and infinity as null)."""
-    return {
+    content = {
         "metric": decoding.metric,
         "summary": asdict(decoding.summary),
         "diagnostics": asdict(decoding.diagnostics)
@@ -121,6 +127,7 @@ def results(decoding: Decoding) -> dict[str, Any]:
         "candidates_read": decoding.notes,
         "detected": [asdict(row) for row in decoding.detected],
     }
+    return {name: _finite(value) for name, value in content.items()}
 
 
 def manifest(decoding: Decoding) -> dict[str, Any]:
@@ -136,7 +143,10 @@ def manifest(decoding: Decoding) -> dict[str, Any]:
         "last_day": decoding.last_day and decoding.last_day.isoformat(),
         "num_reports": summary.num_reports,
         "num_candidates": summary.num_candidates,
-        "method": options.method,
+        "candidates_sha256": _digest(decoding.candidates.values),
+        "method": decoding.diagnostics.method,
+        "full_fit": options.full_fit,
+        "without_cohorts": list(options.without_cohorts),
         "correction": options.correction,
         "alpha": options.alpha,
         "level": options.level,
@@ -146,6 +156,11 @@ def manifest(decoding: Decoding) -> dict[str, Any]:
         "versions": {name: _version(name) for name in _LIBRARIES}
         | {"python": platform.python_version()},
     }
+
+
+def _digest(values: Sequence[str]) -> str:
+    """SHA-256 of the distinct candidates in their order, one a line, UTF-8."""
+    return sha256("".join(f"{value}\n" for value in values).encode()).hexdigest()
 
 
 def _version(library: str) -> str:

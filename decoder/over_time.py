@@ -17,13 +17,13 @@ from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy.special import stdtr, stdtrit
 
 from decoder.bit_tensor import Positions
-from decoder.candidates import Candidates
+from decoder.candidates import Candidates, in_bit_order
 from decoder.errors import DecodeError
 from decoder.estimators import Observed, by_bit, by_boolean
-from decoder.gls import Refit, dense_columns, refit
+from decoder.gls import Refit, centred_columns, refit
 from decoder.inference import decide
 from decoder.options import DecodeOptions, repetition
 from decoder.pipeline import decode, observe
@@ -31,11 +31,8 @@ from decoder.progress import Progress, silent
 from decoder.results import Decoding
 from decoder.threads import one_thread
 from rappor_core.aggregate import Aggregate
-from rappor_core.params import RapporParams
 
 Floats = NDArray[np.float64]
-
-_OWN_BITS = ("one_hot", "boolean")  # encodings in which no two values share a bit
 
 
 @dataclass(frozen=True)
@@ -85,10 +82,14 @@ def decode_over_time(
     if len(aggregates) < 2:
         raise DecodeError(f"{len(aggregates)} window(s): a series needs two or more")
     options = options or DecodeOptions()
+    aggregates = [one.without(options.without_cohorts) for one in aggregates]
+    candidates = in_bit_order(candidates, aggregates[0])
+    tensor = candidates.positions(aggregates[0].params, progress)
+    candidates = replace(candidates, tensor=tensor)
     whole = decode(reduce(Aggregate.merge, aggregates), candidates, options, progress)
-    found = _found(whole, aggregates[0].params)
-    tensor = candidates.positions(aggregates[0].params)
-    windows = [Window(a, tensor, found, repetition(a, options.repeats)) for a in aggregates]
+    found = _found(whole)
+    direct = candidates.direct(whole.params)
+    windows = [Window(a, tensor, found, repetition(a, options.repeats), direct) for a in aggregates]
     with one_thread():
         fits = []
         for done, window in enumerate(windows, start=1):
@@ -96,7 +97,7 @@ def decode_over_time(
             progress("windows", done, len(windows))
         changes = [_between(windows, *pair) for pair in _pairs(len(windows))]
     shares, errors, freedoms = (np.array(part) for part in zip(*fits, strict=True))
-    quantiles = np.asarray(stats.t.isf((1 - options.level) / 2, freedoms))
+    quantiles = -np.asarray(stdtrit(freedoms, (1 - options.level) / 2))
     margin = quantiles[:, None] * errors
     return Series(
         whole=whole,
@@ -114,31 +115,43 @@ def decode_over_time(
 def compare_windows(
     before: Aggregate, after: Aggregate, candidates: Candidates, repeats: float | None = None
 ) -> Change:
-    """Difference of the shares of all `candidates` between two windows, second less first."""
-    tensor, everyone = candidates.positions(before.params), np.arange(len(candidates))
-    pair = [Window(a, tensor, everyone, repetition(a, repeats)) for a in (before, after)]
+    """Difference of the shares of all `candidates`, in their order, second window less first.
+
+    Raises DecodeError for windows of different parameters.
+    """
+    if before.params != after.params:
+        raise DecodeError(
+            f"windows of {before.metric!r} have different parameters and cannot be compared; "
+            "decode each, and compare the intervals"
+        )
+    own = in_bit_order(candidates, before)
+    numbers = {value: number for number, value in enumerate(own.values)}
+    followed = np.array([numbers[value] for value in candidates.values])
+    tensor, direct = own.positions(before.params), own.direct(before.params)
+    pair = [
+        Window(one, tensor, followed, repetition(one, repeats), direct) for one in (before, after)
+    ]
     with one_thread():
         return _corrected([_between(pair, 0, 1)])[0]
 
 
 @dataclass(frozen=True)
 class Window:
-    """The counts of one window, and the values followed: `found` indices into `tensor`."""
+    """The counts of one window, and the values followed: `found` indices into `tensor`.
+
+    direct: each value has a bit of its own.
+    """
 
     aggregate: Aggregate
     tensor: Positions
     found: NDArray[np.intp]
     repeats: float
+    direct: bool
 
     @property
     def present(self) -> NDArray[np.bool_]:
         """Cohorts with reports, (m,)."""
         return np.array(self.aggregate.reports_per_cohort) > 0
-
-    @property
-    def direct(self) -> bool:
-        """Whether each value has a bit of its own."""
-        return self.aggregate.params.encoding in _OWN_BITS
 
     def observed(self, cohorts: NDArray[np.bool_]) -> Observed:
         """What was seen in `cohorts`; the positions are those of the values followed."""
@@ -164,7 +177,7 @@ def _pairs(total: int) -> list[tuple[int, int]]:
 
 def _between(windows: Sequence[Window], first: int, second: int) -> Change:
     difference, errors, freedom = change(windows[first], windows[second])
-    p = np.asarray(2 * stats.t.sf(np.abs(difference / errors), freedom))
+    p = np.asarray(2 * stdtr(freedom, -np.abs(difference / errors)), dtype=np.float64)
     return Change(first, second, difference, errors, p, p)
 
 
@@ -211,8 +224,7 @@ def _noise(observed: Observed) -> Floats:
 
 
 def _columns(observed: Observed) -> Floats:
-    random = observed.noise.random
-    return dense_columns(observed.positions, random.num_bits) - random.mean
+    return centred_columns(observed.positions, observed.noise.random)
 
 
 def _direct(observed: Observed) -> tuple[Floats, Floats]:
@@ -227,13 +239,11 @@ def _freedom(observed: Observed) -> float:
     return float(max(cohorts * (num_bits - 1) - len(observed.positions), 1))
 
 
-def _found(whole: Decoding, params: RapporParams) -> NDArray[np.intp]:
-    """Detected values, largest first; of those that share bits, half as many as can be fitted."""
-    table = whole.candidates
-    leaders = np.flatnonzero(table.detected & (table.group == np.arange(len(table.group))))
-    order = np.lexsort((leaders, -table.shrunken[leaders]))
-    most = params.num_cohorts * (params.num_bits - 1) // 2
-    return leaders[order] if params.encoding in _OWN_BITS else leaders[order][:most]
+def _found(whole: Decoding) -> NDArray[np.intp]:
+    """Detected values, largest first; where they share bits half as many as can be fitted."""
+    found = whole.candidates.found
+    most = whole.params.num_cohorts * (whole.params.num_bits - 1) // 2
+    return found if whole.diagnostics.method == "direct" else found[:most]
 
 
 def _names(whole: Decoding, found: NDArray[np.intp]) -> list[str]:

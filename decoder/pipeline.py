@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -10,7 +15,7 @@ from decoder.bit_tensor import Positions
 from decoder.candidates import Candidates, in_bit_order
 from decoder.debias import debias
 from decoder.design_matrix import same_positions
-from decoder.errors import DecodeError
+from decoder.errors import ConvergenceError, DecodeError
 from decoder.estimators import Estimate, Observed, by_bit, by_boolean, by_cavity, by_lasso
 from decoder.inference import decide, p_values
 from decoder.noise import BitNoise, CohortNoise, RandomString
@@ -24,7 +29,7 @@ from rappor_core.mechanism import PROBABILITY_SCALE, TwoRoundMechanism
 from rappor_core.params import RapporParams
 
 Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
+Estimator = Callable[[Observed], Estimate]
 
 
 def decode(
@@ -42,21 +47,36 @@ def decode(
     fit); finding nothing is a result, not an error.
     """
     options = options or DecodeOptions()
-    with one_thread():
+    aggregate = aggregate.without(options.without_cohorts)
+    with _arithmetic():
         candidates = in_bit_order(candidates, aggregate)
         tensor = candidates.positions(aggregate.params, progress)
-        group = same_positions(tensor, aggregate.params.num_bits)
-        leaders, back = np.unique(group, return_inverse=True)
-        distinct = tensor if len(leaders) == len(tensor) else tensor[leaders]
-        observed = observe(aggregate, distinct, repetition(aggregate, options.repeats))
-        observed, estimate = _settled(aggregate.params, observed, options, progress)
+        observed = observe(aggregate, tensor, repetition(aggregate, options.repeats))
+        grouping = Grouping(same_positions(observed.positions, aggregate.params.num_bits))
+        if not grouping.first.all():
+            observed = replace(observed, positions=observed.positions[grouping.first])
+        fit = _estimator(aggregate.params, candidates, options, progress)
+        observed, estimate = _settled(fit, observed, options)
         p = p_values(estimate.tail.deviate(estimate.z))
         decision = decide(
             p, estimate.local_fdr, options.correction, options.alpha, options.largest_p
         )
         selected = selected_intervals(estimate, decision, options)
         answer = Answer(observed, estimate, p, decision, *selected)
-        return assemble(aggregate, candidates, options, answer, Grouping(group, back))
+        return assemble(aggregate, candidates, options, answer, grouping)
+
+
+@contextmanager
+def _arithmetic() -> Iterator[None]:
+    """Linear algebra on one thread; what is no number is an error, and never spreads."""
+    try:
+        with one_thread(), np.errstate(divide="raise", over="raise", invalid="raise"):
+            yield
+    except (FloatingPointError, np.linalg.LinAlgError) as error:
+        raise ConvergenceError(
+            f"the arithmetic of doubles failed ({error}): check that the counts, the parameters "
+            "and the candidates belong together, and that the reports have noise"
+        ) from error
 
 
 def observe(
@@ -75,7 +95,7 @@ def observe(
     present = reports > 0 if cohorts is None else (reports > 0) & cohorts
     if not present.any():
         raise DecodeError(
-            f"metric {aggregate.metric!r} has no reports in this window; "
+            f"metric {aggregate.metric!r} has no reports{_when(aggregate)}; "
             "choose a window with reports, or wait until its days are closed"
         )
     noise = bit_noise(params.mechanism)
@@ -83,7 +103,13 @@ def observe(
     random = RandomString(params.num_bits, params.num_hashes)
     symbols = params.encoding == "symbol"
     covariance = CohortNoise(noise, random, reports[present], repeats, symbols)
-    return Observed(shares, positions[:, present], covariance)
+    return Observed(shares, positions if present.all() else positions[:, present], covariance)
+
+
+def _when(aggregate: Aggregate) -> str:
+    if aggregate.first_day is None:
+        return " in this window"
+    return f" from {aggregate.first_day} to {aggregate.last_day}"
 
 
 def bit_noise(mechanism: TwoRoundMechanism) -> BitNoise:
@@ -93,13 +119,13 @@ def bit_noise(mechanism: TwoRoundMechanism) -> BitNoise:
 
 
 def _settled(
-    params: RapporParams, observed: Observed, options: DecodeOptions, progress: Progress
+    fit: Estimator, observed: Observed, options: DecodeOptions
 ) -> tuple[Observed, Estimate]:
     """Estimate; where repeated reports are only bounded and the data are quieter, once more.
 
     The repetition is lowered to what the noise in the data shows, plus two standard errors.
     """
-    estimate = _estimate(params, observed, options, progress)
+    estimate = fit(observed)
     left = (observed.centred.size - len(observed.centred)) * estimate.unfitted
     if options.repeats is not None or observed.noise.repetition == 1 or left < 1:
         return observed, estimate
@@ -107,25 +133,22 @@ def _settled(
     if ratio >= 1:
         return observed, estimate
     observed = observed.repeated(observed.noise.shown_repetition(ratio))
-    return observed, _estimate(params, observed, options, progress)
+    return observed, fit(observed)
 
 
-def _estimate(
-    params: RapporParams, observed: Observed, options: DecodeOptions, progress: Progress
-) -> Estimate:
-    """The estimator that fits the encoding and the choice of method."""
+def _estimator(
+    params: RapporParams, candidates: Candidates, options: DecodeOptions, progress: Progress
+) -> Estimator:
+    """The estimator that fits the encoding, the list and the choice of method."""
     if params.encoding == "boolean":
-        return by_boolean(observed, options.level)
-    if params.encoding == "one_hot" or _own_bits(observed.positions, params):
-        return by_bit(observed, options.level)
+        return partial(by_boolean, level=options.level)
+    if candidates.direct(params):
+        return partial(by_bit, level=options.level)
+    if RandomString(params.num_bits, params.num_hashes).variance == 0:
+        raise DecodeError(
+            f"{params.num_hashes} hashes into {params.num_bits} bits set every bit: no value can "
+            "be told from another; collect with more bits or fewer hashes"
+        )
     if options.method == "lasso":
-        return by_lasso(observed, options.level, options.alpha, progress)
-    return by_cavity(observed, options.level, progress, full=options.full_fit)
-
-
-def _own_bits(positions: Positions, params: RapporParams) -> bool:
-    """Whether a map gives each candidate one bit of its own (basic RAPPOR in google's files)."""
-    if params.num_hashes != 1 or len(positions) > params.num_bits:
-        return False
-    ranked = np.sort(positions[:, :, 0], axis=0)
-    return bool((np.diff(ranked, axis=0) > 0).all())
+        return partial(by_lasso, level=options.level, alpha=options.alpha, progress=progress)
+    return partial(by_cavity, level=options.level, progress=progress, full=options.full_fit)

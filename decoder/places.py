@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+import json
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,7 @@ from decoder.neighbours import cell_laplacian
 from decoder.readings import design_of
 from rappor_core.aggregate import Aggregate
 from rappor_core.grid import OTHER, PAIR_SEPARATOR, Grid, join_pair
+from rappor_core.grid_codes import Point
 from rappor_core.hashing import normalise
 from rappor_core.metrics import Metric
 from rappor_core.metrics_location import Location
@@ -33,6 +36,7 @@ class Places:
 
     parents: for each level but the first, the index of each value's parent in the level above.
     laplacian: of the neighbours at the finest level, None for pairs.
+    listed: the finest values that are to be shown, ascending, `other` the last; None for all.
     """
 
     grid: Grid
@@ -40,6 +44,7 @@ class Places:
     values: tuple[tuple[str, ...], ...]
     parents: tuple[Indices, ...]
     laplacian: Any | None
+    listed: Indices | None = None
     _known: dict[tuple[int, RapporParams], tuple[Candidates, Any]] = field(
         default_factory=dict, compare=False, repr=False
     )
@@ -48,6 +53,31 @@ class Places:
     def finest(self) -> tuple[str, ...]:
         """The values of the finest level."""
         return self.values[-1]
+
+    @property
+    def pairs(self) -> bool:
+        """Whether the values are trips from cell to cell."""
+        return self.laplacian is None
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """The finest values that are to be shown, `other` the last."""
+        if self.listed is None:
+            return self.finest
+        return tuple(self.finest[index] for index in self.listed)
+
+    def showing(self, cells: Collection[str]) -> Places:
+        """The same with only some of the finest cells (and `other`) to be shown."""
+        wanted = {*cells, OTHER}
+        listed = [index for index, value in enumerate(self.finest) if value in wanted]
+        return replace(self, listed=np.array(listed, dtype=np.intp))
+
+    def outlines(self) -> list[list[Point]]:
+        """Corners (latitude, longitude) of the cells shown, without `other`.
+
+        Longitudes go on beyond 180 where the box does, so that neighbours stay side by side.
+        """
+        return [list(self.grid.outline(cell)) for cell in self.shown[:-1]]
 
     def ancestors(self, index: int) -> Indices:
         """For each finest value, the index of the value of level `index` that holds it."""
@@ -58,13 +88,13 @@ class Places:
 
     def candidates(self, index: int, params: RapporParams) -> Candidates:
         """The values of level `index`, with the bits that they set."""
-        return self._listed(index, params)[0]
+        return self._hashed(index, params)[0]
 
     def design(self, index: int, params: RapporParams) -> Any:
         """The equations' matrix for reports of level `index`, in shares of the finest cells."""
-        return self._listed(index, params)[1]
+        return self._hashed(index, params)[1]
 
-    def _listed(self, index: int, params: RapporParams) -> tuple[Candidates, Any]:
+    def _hashed(self, index: int, params: RapporParams) -> tuple[Candidates, Any]:
         """Hashed once: maps of many slots and windows share them."""
         if (index, params) not in self._known:
             names = [normalise(value) for value in self.values[index]]
@@ -81,12 +111,18 @@ def location_of(aggregate: Aggregate) -> tuple[Metric, Location]:
             f"the aggregate of {aggregate.metric!r} does not carry its definition; "
             "fetch it from a collector that knows the metric"
         )
-    metric = Metric.from_dict(aggregate.definition)
+    metric = _defined(json.dumps(aggregate.definition, sort_keys=True))
     if metric.location is None:
         raise DecodeError(
             f"metric {metric.name!r} is of kind {metric.kind!r}; densities are for kind 'location'"
         )
     return metric, metric.location
+
+
+@lru_cache(maxsize=256)
+def _defined(definition: str) -> Metric:
+    """Many windows carry the same definition, and checking one takes a millisecond."""
+    return Metric.from_dict(json.loads(definition))
 
 
 def places_of(locations: Sequence[Location]) -> Places:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from decoder.results import Detected
+from decoder.results import Detected, short
 
 ROW_HEIGHT = 26
 LABEL_WIDTH = 250
@@ -14,7 +14,7 @@ PLOT_WIDTH = 560
 MARGIN_RIGHT = 30
 TOP = 14
 BOTTOM = 40
-_LABEL_LETTERS = 34
+_LONGEST_LABEL = 300  # letters; the page cuts at the width
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,6 @@ class ForestRow:
     """One value: positions in pixels; `true_x` None where the truth is not known."""
 
     label: str
-    title: str
     y: float
     low_x: float
     high_x: float
@@ -68,12 +67,8 @@ def forest(detected: Sequence[Detected]) -> Forest:
 
 def _row(row: Detected, number: int, scale: float) -> ForestRow:
     true_x = None if row.true_share is None else LABEL_WIDTH + row.true_share * scale
-    label = row.value
-    if len(label) > _LABEL_LETTERS:
-        label = label[: _LABEL_LETTERS - 1] + "\N{HORIZONTAL ELLIPSIS}"
     return ForestRow(
-        label=label,
-        title=row.value,
+        label=short(row.value, _LONGEST_LABEL),
         y=TOP + ROW_HEIGHT * (number + 0.5),
         low_x=LABEL_WIDTH + row.low * scale,
         high_x=LABEL_WIDTH + row.high * scale,

@@ -12,7 +12,16 @@ from decoder.errors import CountsError, DecodeError
 from rappor_core.aggregate import Aggregate
 from rappor_core.errors import RapporError, shown
 
-_UNREADABLE = (RapporError, ValueError, EOFError, OSError, csv.Error, zlib.error)
+_UNREADABLE = (
+    RapporError,
+    ValueError,
+    OverflowError,
+    NotImplementedError,
+    EOFError,
+    OSError,
+    csv.Error,
+    zlib.error,
+)
 
 
 @contextmanager
@@ -20,14 +29,14 @@ def naming(path: Path, error: type[DecodeError], way_out: str) -> Iterator[None]
     """Raise what a reader of `path` raises as `error`, with the file's name.
 
     The decoder's errors say what to do; to others `way_out` is added. ValueError covers bytes
-    that are not UTF-8, numbers that cannot be read, and pyarrow's errors.
+    that are not UTF-8, numbers that cannot be read, and most errors of pyarrow.
     """
     try:
         yield
     except DecodeError as cause:
         raise error(f"{path}: {cause}") from cause
     except _UNREADABLE as cause:
-        reason = getattr(cause, "strerror", None) or str(cause)[:200]
+        reason = getattr(cause, "strerror", None) or " ".join(str(cause).split())[:200]
         raise error(f"{path}: {reason}; {way_out}") from cause
 
 

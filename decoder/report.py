@@ -7,9 +7,9 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from decoder.advice import percent
+from decoder.advice import odd_cohorts, percent
 from decoder.plots import forest
-from decoder.results import Decoding
+from decoder.results import Decoding, short
 from rappor_core.metrics import Metric
 
 SHOWN = 60  # rows of the picture and of the table; the files have all
@@ -20,7 +20,12 @@ def render_report(decoding: Decoding) -> str:
     environment = Environment(
         loader=PackageLoader("decoder"), autoescape=True, undefined=StrictUndefined
     )
-    environment.filters |= {"percent": percent, "p_text": p_text, "count": "{:,}".format}
+    environment.filters |= {
+        "percent": percent,
+        "p_text": p_text,
+        "count": "{:,}".format,
+        "short": short,
+    }
     environment.trim_blocks = environment.lstrip_blocks = True
     return environment.get_template("report.html.j2").render(_context(decoding))
 
@@ -28,6 +33,7 @@ def render_report(decoding: Decoding) -> str:
 def _context(decoding: Decoding) -> dict[str, Any]:
     detected = decoding.detected
     shown = detected[:SHOWN]
+    cohort_z = decoding.diagnostics.cohort_z.tolist()
     return {
         "decoding": decoding,
         "summary": decoding.summary,
@@ -41,13 +47,14 @@ def _context(decoding: Decoding) -> dict[str, Any]:
         "window": _window(decoding),
         "guarantee": guarantee(decoding),
         "promise": promise(decoding),
+        "p_heading": p_heading(decoding),
         "cost": cost(decoding),
         "description": decoding.definition.get("description"),
         "level": f"{100 * decoding.options.level:g} %",
+        "checked": not all(map(math.isnan, cohort_z)),
         "odd_cohorts": [
-            (cohort, round(float(z), 1))
-            for cohort, z in enumerate(decoding.diagnostics.cohort_z)
-            if not math.isnan(z) and z > 4
+            (int(cohort), round(cohort_z[cohort], 1))
+            for cohort in odd_cohorts(decoding.diagnostics.cohort_z)
         ],
     }
 
@@ -92,8 +99,8 @@ def cost(decoding: Decoding) -> str | None:
         return None
     metric = Metric.from_dict(decoding.definition)
     return (
-        f"A device may memoise {metric.max_memoized_values:,} values of this metric, or spend for "
-        f"life at most epsilon = {metric.lifetime_epsilon:.2f} on it."
+        f"A device memoises at most {metric.max_memoized_values:,} values of this metric, and "
+        f"spends for life at most epsilon = {metric.lifetime_epsilon:.2f} on it."
     )
 
 
@@ -117,6 +124,12 @@ def promise(decoding: Decoding) -> str:
         "none": f"each of them had a chance of {level} to be listed by mistake: nothing corrects "
         "for the number of candidates",
     }[decoding.options.correction]
+
+
+def p_heading(decoding: Decoding) -> str:
+    """What the column of corrected p-values holds."""
+    headings = {"fdr-eb": "Mean local fdr", "none": "p-value"}
+    return headings.get(decoding.options.correction, "Corrected p")
 
 
 def p_text(p: float) -> str:

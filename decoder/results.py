@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from decoder.options import DecodeOptions
 from rappor_core.params import RapporParams
+from rappor_core.text import visible
 
 Floats = NDArray[np.float64]
 
@@ -42,6 +43,12 @@ class CandidateTable:
     detected: NDArray[np.bool_]
     selected_low: Floats
     selected_high: Floats
+
+    @property
+    def found(self) -> NDArray[np.intp]:
+        """The detected, each the first with its bits, largest share first: indices, (D,)."""
+        leaders = np.flatnonzero(self.detected & (self.group == np.arange(len(self.group))))
+        return leaders[np.argsort(-self.shrunken[leaders], kind="stable")]
 
 
 @dataclass(frozen=True)
@@ -91,6 +98,8 @@ class Summary:
 class Diagnostics:
     """What tells whether the model fits.
 
+    method: of the estimates, `cavity`, `lasso` or `direct` (one bit a value).  shrunk: whether
+    `shrunken` is more than the estimate, which needs a list that a prior can be learnt from.
     cohort_z: (m,), standardised size of each cohort's residual, NaN for an empty one; about
     normal when the cohort follows the model.  unlisted_squared: tau, the sum of squared shares of
     values that are not on the list, and its standard error.  excess: kappa, 1 when the variance is
@@ -99,6 +108,8 @@ class Diagnostics:
     penalty: of the LASSO, None otherwise.
     """
 
+    method: str
+    shrunk: bool
     cohort_z: Floats
     unlisted_squared: float
     unlisted_error: float
@@ -135,10 +146,7 @@ class Decoding:
     @property
     def detected(self) -> tuple[Detected, ...]:
         """What was found, largest share first; candidates with the same bits are one entry."""
-        table = self.candidates
-        leaders = np.flatnonzero(table.detected & (table.group == np.arange(len(table.group))))
-        order = np.lexsort((leaders, -table.shrunken[leaders]))
-        return tuple(self._detected(int(i)) for i in leaders[order])
+        return tuple(self._detected(int(i)) for i in self.candidates.found)
 
     def _detected(self, i: int) -> Detected:
         table = self.candidates
@@ -170,3 +178,9 @@ def join_group(members: Sequence[str], most: int = 5) -> str:
     if len(members) <= most:
         return " | ".join(members)
     return " | ".join(members[:most]) + f" | ... ({len(members)} values)"
+
+
+def short(value: str, most: int = 80) -> str:
+    """A value for people: a long one is cut, and says so; what would not be seen is escaped."""
+    cut = value if len(value) <= most else value[: most - 1] + "\N{HORIZONTAL ELLIPSIS}"
+    return visible(cut)

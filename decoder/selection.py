@@ -2,8 +2,8 @@
 
 Erlingsson, Pihur, Korolova 2014 (arXiv:1407.6981), section 4, select with the LASSO. Following
 the path to its end selects noise; we stop at the penalty that a string which nobody holds rarely
-reaches. Columns are found by their scores over the index tensor, so a million candidates cost a
-gather-sum each round, and the optimality conditions are checked over all of them at the end.
+reaches. The fit moves among the columns of the largest scores, and looks at all of them, by a
+gather-sum over the index tensor, only to choose those and to check the optimality conditions.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import norm
+from scipy.special import ndtri
 
-from decoder.bit_tensor import Positions, compiled, scatter_sums
+from decoder.bit_tensor import Positions, compiled, gather_sums, scatter_sums
 from decoder.errors import ConvergenceError
 from decoder.gls import centred_sums
 from decoder.noise import RandomString
@@ -25,10 +25,10 @@ Floats = NDArray[np.float64]
 SHORT_LIST_FACTOR = 0.5  # of the Bonferroni quantile; measured in docs/decoding.md
 LONG_LIST_FACTOR = 0.7
 _LEAST_QUANTILE = 1.0  # of the normal: a penalty below it is none, whatever the level
-_BATCH = 256  # columns added in one round
-_MAX_ROUNDS = 200
-_ROUGH, _EXACT = 1e-3, 1e-8  # of the penalty: while columns are added, and at the end
-_SLACK = 1e-7  # of the penalty, in the optimality conditions
+_NEAR = 4096  # columns among which the fit moves between two looks at all of them
+_MAX_LOOKS = 200
+_ROUGH, _EXACT = 1e-2, 1e-8  # of the penalty, in the conditions: after the first look, and later
+_SLACK = 1e-7  # of the penalty: and over the others
 _MAX_SWEEPS = 100_000
 
 
@@ -54,7 +54,7 @@ def noise_penalty(
     weights: 1 / variance of each row, (m, k). The score z_i' W noise has variance sum tr(C W_j).
     """
     sigma = float(np.sqrt(random.variance * weights.sum()))
-    quantile = max(float(norm.isf(alpha / num_candidates)), _LEAST_QUANTILE)
+    quantile = max(-float(ndtri(alpha / num_candidates)), _LEAST_QUANTILE)
     short = num_candidates <= weights.size
     return (SHORT_LIST_FACTOR if short else LONG_LIST_FACTOR) * quantile * sigma
 
@@ -62,45 +62,47 @@ def noise_penalty(
 def fit_lasso(
     centred: Floats, positions: Positions, weights: Floats, random: RandomString, penalty: float
 ) -> LassoFit:
-    """Solve over all candidates by adding columns until none violates the conditions.
+    """Solve among the columns of the largest scores, until none of the others asks to be let in.
 
     centred: y - a, (m, k).  positions: (M, m, h).  weights: (m, k), > 0.
     """
-    working = np.empty(0, dtype=np.intp)
-    shares = np.empty(0)
-    residual, accuracy = centred, _ROUGH
-    for _ in range(_MAX_ROUNDS):
+    near, shares, residual = np.empty(0, dtype=np.intp), np.empty(0), centred
+    accuracy = _EXACT
+    for look in range(_MAX_LOOKS):
         scores = centred_sums(positions, weights * residual, random)
-        fresh = _violators(scores, working, penalty)
-        if not len(fresh) and accuracy == _EXACT:
-            kept = shares > 0
-            violation = float((scores / penalty).max(initial=1.0) - 1)
-            return LassoFit(working[kept], shares[kept], penalty, max(violation, 0.0))
-        accuracy = _ROUGH if len(fresh) else _EXACT
-        kept = shares > 0
-        working = np.concatenate([working[kept], fresh])
-        order = np.argsort(working)
-        start = np.concatenate([shares[kept], np.zeros(len(fresh))])[order]
-        working = working[order]
-        shares, residual = _solve_restricted(
-            centred, positions[working], weights, random, penalty, start, accuracy
-        )
+        violation = float(scores.max(initial=penalty) / penalty - 1)
+        kept, shares = near[shares > 0], shares[shares > 0]
+        if accuracy == _EXACT and _none_outside(scores, near, penalty):
+            order = np.argsort(kept)
+            return LassoFit(kept[order], shares[order], penalty, violation)
+        scores[kept] = -np.inf
+        near = np.append(kept, _largest(scores))
+        shares = np.append(shares, np.zeros(len(near) - len(kept)))
+        problem = centred, positions[near], weights, random, penalty
+        accuracy = _EXACT if look else _ROUGH
+        shares, residual = _descend(*problem, shares, accuracy)
     raise ConvergenceError(
-        f"the LASSO still had columns to add after {_MAX_ROUNDS} rounds; use a larger penalty"
+        f"the LASSO still had columns to add after {_MAX_LOOKS} rounds; use a larger penalty"
     )
 
 
-def _violators(scores: Floats, working: NDArray[np.intp], penalty: float) -> NDArray[np.intp]:
-    """The columns outside that score most above the penalty, at most a batch."""
-    outside = scores.copy()
-    outside[working] = -np.inf
-    above = np.flatnonzero(outside > penalty * (1 + _SLACK))
-    if len(above) <= _BATCH:
-        return above
-    return above[np.argpartition(-outside[above], _BATCH)[:_BATCH]]
+def _none_outside(scores: Floats, near: NDArray[np.intp], penalty: float) -> bool:
+    """Whether no column but those in `near` scores above the penalty."""
+    above = scores > penalty * (1 + _SLACK)
+    above[near] = False
+    return not above.any()
 
 
-def _solve_restricted(
+def _largest(scores: Floats) -> NDArray[np.intp]:
+    """The columns of the largest finite scores, best first: descent meets heavy values early."""
+    near = np.arange(len(scores))
+    if len(scores) > _NEAR:
+        near = np.argpartition(scores, -_NEAR)[-_NEAR:]
+    near = near[scores[near] > -np.inf]
+    return near[np.argsort(-scores[near], kind="stable")]
+
+
+def _descend(
     centred: Floats,
     columns: Positions,
     weights: Floats,
@@ -109,69 +111,73 @@ def _solve_restricted(
     shares: Floats,
     accuracy: float,
 ) -> tuple[Floats, Floats]:
-    """Coordinate descent on the working set from `shares`, until its conditions hold.
+    """Coordinate descent over a few columns from `shares`, until their conditions hold.
 
     accuracy: by how much of the penalty they may be off.
 
     Returns the shares and the residual y - Z b, (m, k).
     """
-    padded = np.pad(weights, ((0, 0), (0, 1)))
-    fitted = np.pad(scatter_sums(columns, shares, random.num_bits), ((0, 0), (0, 1)))
-    rest = np.pad(centred, ((0, 0), (0, 1))) - fitted
-    shares, violation = shares.copy(), np.zeros(1)
-    _descend(columns, padded, rest, random.mean, penalty, shares, _MAX_SWEEPS, accuracy, violation)
-    if violation[0] > 10 * accuracy:
+
+    def residual() -> Floats:
+        fitted = scatter_sums(columns, shares, random.num_bits)
+        return centred - fitted + random.mean * float(shares.sum())
+
+    padded, weighted = (np.pad(w, ((0, 0), (0, 1))) for w in (weights, weights * residual()))
+    own, limits = gather_sums(columns, weights), (_MAX_SWEEPS, accuracy)
+    off = _sweep(columns, padded, weighted, own, random.mean, penalty, shares, *limits)
+    if off > accuracy:
         raise ConvergenceError(
             f"the LASSO of {len(columns)} columns did not converge: after {_MAX_SWEEPS} sweeps a "
-            f"condition is off by {violation[0]:.1e} of the penalty; use a larger penalty"
+            f"condition is off by {off:.1e} of the penalty; use a larger penalty"
         )
-    return shares, rest[:, :-1] + random.mean * float(shares.sum())
+    return shares, residual()
 
 
 @compiled
-def _descend(
+def _sweep(
     positions: Any,
     weights: Any,
-    rest: Any,
+    weighted: Any,
+    own: Any,
     mean: float,
     penalty: float,
     shares: Any,
     sweeps: int,
     accuracy: float,
-    violation: Any,
-) -> None:
-    """Cyclic coordinate descent; `rest` (m, k+1) holds y - X b, so that y - Z b = rest + a sum b.
+) -> float:
+    """Cyclic coordinate descent from `shares`, which it moves; returns by how much of the penalty
+    a condition is still off, at most `accuracy` unless the `sweeps` are used up.
 
-    Each step minimises over one share: b <- max(0, b + (z' W r - penalty) / z' W z). Stops when
-    the largest violation of the conditions in a sweep is at most `accuracy`.
+    Each step minimises over one share: b <- max(0, b + (z' W r - penalty) / z' W z). Shares above
+    0 are swept until they rest, then all (Friedman, Hastie and Tibshirani 2010). weighted: W r,
+    (m, k+1), whose centring is kept apart: r = rest + drift.  own: x' W x, (A,).
     """
     count, cohorts, hashes = positions.shape
-    total = weights.sum()
-    own = np.zeros(count)
-    for i in range(count):
-        for j in range(cohorts):
-            for g in range(hashes):
-                own[i] += weights[j, positions[i, j, g]]
-    offset = mean * shares.sum()
-    weighted = (weights * rest).sum()
+    total, left, drift = weights.sum(), weighted.sum(), 0.0
+    everyone, off = True, 0.0
     for _ in range(sweeps):
-        violation[0] = 0.0
+        largest = 0.0
         for i in range(count):
-            score = 0.0
+            if not everyone and shares[i] == 0.0:
+                continue
+            score = drift * own[i] - mean * (left + drift * total)
             for j in range(cohorts):
                 for g in range(hashes):
-                    bit = positions[i, j, g]
-                    score += weights[j, bit] * rest[j, bit]
-            score += offset * own[i] - mean * (weighted + offset * total)
+                    score += weighted[j, positions[i, j, g]]
             curvature = own[i] * (1 - 2 * mean) + mean * mean * total
             step = max((score - penalty) / curvature, -shares[i])
             if step != 0.0:
-                violation[0] = max(violation[0], abs(step) * curvature / penalty)
+                largest = max(largest, abs(step) * curvature / penalty)
                 shares[i] += step
+                left -= step * own[i]
+                drift += mean * step
                 for j in range(cohorts):
                     for g in range(hashes):
-                        rest[j, positions[i, j, g]] -= step
-                weighted -= step * own[i]
-                offset += mean * step
-        if violation[0] <= accuracy:
-            return
+                        bit = positions[i, j, g]
+                        weighted[j, bit] -= step * weights[j, bit]
+        if everyone:
+            off = largest
+            if off <= accuracy:
+                break
+        everyone = largest <= accuracy
+    return off

@@ -13,10 +13,13 @@ from decoder.advice import percent
 from decoder.over_time import Series
 from decoder.plots import Tick, axis_step, tick_text
 from decoder.report import p_text
+from decoder.results import short
+from decoder.writing import make_folder, replacing
 
 SERIES_COLUMNS = ("first_day", "last_day", "reports", "string", "proportion", "std_error")
 CHANGE_COLUMNS = ("from", "to", "string", "difference", "std_error", "p_value", "p_adjusted")
-SHOWN = 24
+SHOWN = 24  # panels; series.csv has all
+LONGEST = 120  # letters of a value on the page
 WIDTH, HEIGHT, LEFT, TOP, BOTTOM = 420, 170, 56, 12, 26
 
 
@@ -33,13 +36,14 @@ class Panel:
 
 
 def write_series(series: Series, directory: str | Path) -> tuple[Path, ...]:
-    """Write the files into a directory, made if needed; returns their paths."""
+    """Write the files into a directory, made if needed; returns their paths. Raises OutputError."""
     folder = Path(directory)
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     paths = tuple(folder / name for name in ("series.csv", "changes.csv", "series.html"))
     _write(paths[0], (*SERIES_COLUMNS, "low", "high"), _series_rows(series))
     _write(paths[1], CHANGE_COLUMNS, _change_rows(series))
-    paths[2].write_text(render_series(series), encoding="utf-8")
+    with replacing(paths[2]) as part:
+        part.write_text(render_series(series), encoding="utf-8")
     return paths
 
 
@@ -53,6 +57,7 @@ def render_series(series: Series) -> str:
         series=series,
         panels=[_panel(series, i) for i in range(min(len(series.values), SHOWN))],
         names=[_name(window) for window in series.windows],
+        ends=(series.windows[0][0], series.windows[-1][1]),
         size=(WIDTH, HEIGHT, LEFT, TOP, BOTTOM),
     )
 
@@ -78,7 +83,7 @@ def _panel(series: Series, value: int) -> Panel:
     lower = [(x, at(end)) for x, end in zip(columns, low, strict=True)]
     changes = [float(change.p_adjusted[value]) for change in series.changes]
     return Panel(
-        series.values[value],
+        short(series.values[value], LONGEST),
         _points(upper + lower[::-1]),
         _points(points),
         points,
@@ -116,7 +121,7 @@ def _change_rows(series: Series) -> Iterable[Sequence[object]]:
 
 
 def _write(path: Path, header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file)
+    with replacing(path) as part, part.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
         writer.writerow(header)
         writer.writerows(rows)

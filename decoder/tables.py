@@ -8,6 +8,7 @@ from pathlib import Path
 from decoder.candidate_files import read_values
 from decoder.errors import CountsError
 from decoder.reading import naming, whole_number
+from rappor_core.errors import shown
 from rappor_core.hashing import normalise
 
 
@@ -25,8 +26,11 @@ def _shares(path: Path) -> dict[str, float]:
     shares: dict[str, float] = {}
     for row in rows:
         if len(row) != 2 or not _is_number(row[1]) or not 0 <= float(row[1]) <= 1:
-            raise CountsError(f"{row!r} is not a value and its share in [0, 1]")
-        shares[normalise(row[0]).decode()] = float(row[1])
+            raise CountsError(f"{shown(row)} is not a value and its share in [0, 1]")
+        value = normalise(row[0]).decode()
+        if value in shares:
+            raise CountsError(f"{shown(value)} stands twice")
+        shares[value] = float(row[1])
     return shares
 
 

@@ -1,5 +1,6 @@
 """`python -m rappor_cli`, and the console script `rappor`."""
 
+import io
 import os
 import sys
 
@@ -8,6 +9,8 @@ from rappor_cli.main import main
 
 def run() -> None:
     """Run the command line and leave with its exit code."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # values in letters that it cannot show
     try:
         code = main()
         sys.stdout.flush()

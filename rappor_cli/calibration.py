@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -10,7 +11,7 @@ from dataclasses import asdict
 from functools import partial
 from multiprocessing import get_context
 from secrets import randbits
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -18,25 +19,59 @@ from rich.table import Table
 
 from rappor_cli.decode import MethodName
 from rappor_cli.progress import progress_bar
-from simulations.calibration import RULES, Cell, Row, RunScore, cells, run_cell, summarise
+from simulations.calibration import RULES, Cell, RunScore, cells, run_cell
+from simulations.calibration_table import REFERENCE, Mean, Row, summarise
+
+FOUND = ("bh", "fdr", "fdr-eb")  # rules whose intervals of the found are shown
+HEADINGS = (
+    "setting (runs)",
+    "R",
+    "told / bound",
+    *(f"{rule}: recall / false" for rule in RULES),
+    "family-wise error",
+    "ranking",
+    "covered: all",
+    *(f"found ({rule})" for rule in FOUND),
+    "z² of wrong",
+)
 
 
 def decoder_calibration(
     runs: Annotated[int, typer.Option(min=0, help="Small runs by cell (25 cells).")] = 20,
     medium_runs: Annotated[int, typer.Option(min=0, help="Medium runs by cell.")] = 8,
     large_runs: Annotated[int, typer.Option(min=0, help="Large runs by cell.")] = 0,
+    paper_runs: Annotated[
+        int, typer.Option(min=0, help="Runs of each list of the paper's exponential experiment.")
+    ] = 0,
+    few_rows_runs: Annotated[
+        int, typer.Option(min=0, help="Runs by cell at 16 cohorts of 8 bits (10 cells).")
+    ] = 0,
     method: Annotated[MethodName, typer.Option(help="Estimator.")] = MethodName.CAVITY,
     seed: Annotated[int | None, typer.Option(min=0, help="Repeat; otherwise fresh.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+    as_markdown: Annotated[bool, typer.Option("--markdown", help="As in the docs.")] = False,
 ) -> None:
-    """Recall, false discoveries, coverage and null scores in the reference settings."""
+    """Recall, false discoveries, coverage and null scores in the reference settings.
+
+    Means over the distributions with their standard errors. The settings and the columns are
+    explained in docs/decoding.md.
+    """
     seed = randbits(32) if seed is None else seed
-    sizes = {"small": runs, "medium": medium_runs, "large": large_runs}
+    sizes = {
+        "small": runs,
+        "medium": medium_runs,
+        "large": large_runs,
+        "paper": paper_runs,
+        "few rows": few_rows_runs,
+    }
     rows = summarise(_run(list(cells(sizes, seed)), method))
     if as_json:
-        print(json.dumps({"seed": seed, "method": method.value, "rows": list(map(asdict, rows))}))
-        return
-    _print(rows, seed, method)
+        told = {"seed": seed, "method": method.value, "rows": list(map(asdict, rows))}
+        print(json.dumps(_without_nan(told)))
+    elif as_markdown:
+        print("\n".join(_markdown(rows)))
+    else:
+        _print(rows, seed, method)
 
 
 def _run(wanted: Sequence[Cell], method: MethodName) -> list[RunScore]:
@@ -53,32 +88,56 @@ def _run(wanted: Sequence[Cell], method: MethodName) -> list[RunScore]:
     return [job.result() for job in jobs]
 
 
+def _without_nan(told: Any) -> Any:
+    """The same with null where a figure is not defined: JSON has no NaN."""
+    if isinstance(told, dict):
+        return {key: _without_nan(value) for key, value in told.items()}
+    if isinstance(told, list):
+        return [_without_nan(value) for value in told]
+    return None if isinstance(told, float) and math.isnan(told) else told
+
+
 def _print(rows: Sequence[Row], seed: int, method: MethodName) -> None:
-    console = Console(width=200)
-    table = Table(
-        title=f"decoder-calibration, {method.value}, seed {seed}: means over 5 distributions"
-    )
-    table.add_column("setting", no_wrap=True)
-    table.add_column("runs", justify="right")
-    for rule in RULES:
-        table.add_column(f"{rule}\nrecall / FDP", justify="right", no_wrap=True)
-    for heading in (
-        "FWER\nbonferroni",
-        "cover\nall",
-        *(f"cover found\n{rule}" for rule in ("bh", "fdr", "fdr-eb")),
-        "z² of\nwrong",
-        "recall at R's\nfalse share",
-    ):
+    title = f"decoder-calibration, {method.value}, seed {seed}: means over the distributions"
+    table = Table(title=title)
+    for heading in HEADINGS:
         table.add_column(heading, justify="right")
     for row in rows:
-        table.add_row(
-            f"{row.size} {row.configuration}",
-            str(row.runs),
-            *(f"{row.recall[rule]:.4f} / {row.false_proportion[rule]:.3f}" for rule in RULES),
-            f"{row.family_wise['bonferroni']:.3f}",
-            f"{row.coverage:.3f}",
-            *(f"{row.coverage_detected[rule]:.3f}" for rule in ("bh", "fdr", "fdr-eb")),
-            f"{row.wrong_z_squared:.3f}",
-            f"{row.recall_at_reference:.4f}",
-        )
-    console.print(table)
+        table.add_row(*_cells(row))
+    Console(width=260).print(table)
+
+
+def _markdown(rows: Sequence[Row]) -> list[str]:
+    lines = [HEADINGS, ("---",) * len(HEADINGS), *map(_cells, rows)]
+    return [f"| {' | '.join(line)} |" for line in lines]
+
+
+def _cells(row: Row) -> list[str]:
+    """One line of the table."""
+    reference = REFERENCE.get((row.size, row.configuration))
+    return [
+        f"{row.size} {row.configuration} ({row.runs})",
+        "-" if reference is None else " / ".join(map(_short, reference)),
+        f"{_figure(row.told)} / {_figure(row.bound)}",
+        *(f"{_figure(row.recall[r])} / {_figure(row.false_proportion[r])}" for r in RULES),
+        _figure(row.family_wise["bonferroni"]),
+        _figure(row.recall_at_reference),
+        _figure(row.coverage),
+        *(_figure(row.coverage_detected[rule]) for rule in FOUND),
+        _figure(row.wrong_z_squared),
+    ]
+
+
+def _figure(mean: Mean) -> str:
+    """Mean ± standard error, to as many digits as the error allows; - where not defined."""
+    if math.isnan(mean.value):
+        return "-"
+    if math.isnan(mean.error) or mean.error < 5e-5:
+        return _short(mean.value, 3)
+    digits = min(max(math.ceil(-math.log10(mean.error)), 2), 4)
+    return f"{_short(mean.value, digits)} ± {_short(mean.error, digits)}"
+
+
+def _short(value: float, digits: int = 2) -> str:
+    """A fraction without the 0 before its point."""
+    return f"{value:.{digits}f}".replace("0.", ".", 1) if abs(value) < 1 else f"{value:.{digits}f}"

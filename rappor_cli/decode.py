@@ -2,37 +2,31 @@
 
 from __future__ import annotations
 
-import json
+import re
 import time
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, cast
 
 import typer
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
-from decoder import DecodeOptions, Decoding, write_outputs
+from decoder import DecodeOptions, write_outputs
 from decoder import decode as run_decoder
-from decoder.advice import percent
 from decoder.google_files import read_counts, read_params, write_metrics_json
-from decoder.outputs import results
-from decoder.over_time import Series, decode_over_time
+from decoder.over_time import decode_over_time
 from decoder.reading import read_aggregate_file
-from decoder.report import p_text
-from decoder.series_outputs import series_rows, write_series
+from decoder.series_outputs import write_series
 from decoder.tables import read_repetition, read_shares
+from decoder.writing import make_folder
 from rappor_cli.candidate_choice import given_candidates
 from rappor_cli.days import read_day
+from rappor_cli.decode_tables import print_decoding, print_series
 from rappor_cli.progress import stage_bars
 from rappor_cli.remote import fetch_aggregate
-from rappor_cli.text import plain
 from rappor_cli.windows import Each, windows_of_collector, windows_of_files
 from rappor_core.aggregate import Aggregate
+from rappor_core.errors import shown
 from rappor_core.params import HashFamily
-
-_SHOWN = 25
 
 
 class MethodName(StrEnum):
@@ -77,7 +71,7 @@ MapFile = Annotated[
 ]
 Hash = Annotated[HashName, typer.Option("--hash", help="Hash of the reports behind --counts.")]
 CandidatesFile = Annotated[
-    Path | None, typer.Option(help="Values to look for: txt, csv, Parquet, or gz.", exists=True)
+    Path | None, typer.Option(help="Values to look for: txt, csv, Parquet; gz or not.", exists=True)
 ]
 Column = Annotated[str | None, typer.Option(help="Column of a table of candidates.")]
 Numbers = Annotated[str | None, typer.Option(help="Numbers FIRST:LAST[:STEP].")]
@@ -91,11 +85,12 @@ Alpha = Annotated[float, typer.Option(min=0, max=1, help="Level of the correctio
 Level = Annotated[float, typer.Option(min=0, max=1, help="Level of the intervals.")]
 MaxP = Annotated[float, typer.Option(min=0, max=1, help="Accept no larger p-value.")]
 Repeats = Annotated[float | None, typer.Option(min=1, help="Reports of a device: sum r^2 / sum r.")]
+Without = Annotated[str | None, typer.Option(help="Cohorts to leave out, such as 3,7.")]
 DevicesFile = Annotated[
     Path | None, typer.Option(help="File of the number of reports of each device.", exists=True)
 ]
 SharesFile = Annotated[
-    Path | None, typer.Option(help="CSV of value,share, shown beside estimates.", exists=True)
+    Path | None, typer.Option(help="CSV of value,share; others are 0.", exists=True)
 ]
 EachOption = Annotated[
     Each | None, typer.Option(help="A series by day or week: --from, --to, or several files.")
@@ -126,6 +121,7 @@ def decode(
     max_p: MaxP = 1.0,
     repeats: Repeats = None,
     reports_by_device: DevicesFile = None,
+    without_cohorts: Without = None,
     true_shares: SharesFile = None,
     each: EachOption = None,
     output: Output = None,
@@ -134,6 +130,10 @@ def decode(
     """Recover frequencies from an aggregate, with a report that can be shown."""
     started = time.monotonic()
     _one_source(aggregate, collector, params or counts, first or last)
+    _together("--metric", metric, "--collector", collector)
+    _together("--column", column, "--candidates", candidates)
+    if repeats and reports_by_device:
+        raise typer.BadParameter("give --repeats or --reports-by-device: each tells the other")
     options = DecodeOptions(
         method=method.value,
         correction=correction.value,
@@ -142,16 +142,18 @@ def decode(
         repeats=read_repetition(reports_by_device) if reports_by_device else repeats,
         largest_p=max_p,
         true_shares=read_shares(true_shares) if true_shares else None,
+        without_cohorts=_cohorts(without_cohorts),
     )
     if each:
         windows = _windows(each, aggregate, collector, metric, first, last)
         wanted = given_candidates(windows[0], candidates, column, numbers, dates, map_file, cache)
+        _make(output)
         with stage_bars() as progress:
             series = decode_over_time(windows, wanted, options, progress)
             if output:
                 write_series(series, output)
                 write_outputs(series.whole, output, progress)
-        _print_series(series, output, as_json)
+        print_series(series, output, as_json)
         return
     if params or counts:
         source = _google_aggregate(params, counts, hash_name.value)
@@ -160,13 +162,14 @@ def decode(
     else:
         source = _read_aggregates(aggregate)
     wanted = given_candidates(source, candidates, column, numbers, dates, map_file, cache)
+    _make(output)
     with stage_bars() as progress:
         decoding = run_decoder(source, wanted, options, progress)
         if output:
             write_outputs(decoding, output, progress)
     if output and counts:
         write_metrics_json(decoding, time.monotonic() - started, output / "metrics.json")
-    _print(decoding, output, as_json)
+    print_decoding(decoding, output, as_json)
 
 
 def _one_source(
@@ -177,6 +180,24 @@ def _one_source(
         raise typer.BadParameter("give one of --aggregate, --collector and --params with --counts")
     if window and not collector:
         raise typer.BadParameter("--from and --to go with --collector; a file is its own window")
+
+
+def _together(name: str, value: object, needed: str, other: object) -> None:
+    if value and not other:
+        raise typer.BadParameter(f"{name} goes with {needed}")
+
+
+def _cohorts(text: str | None) -> tuple[int, ...]:
+    words = text.split(",") if text else []
+    if not all(re.fullmatch("[0-9]{1,9}", word) for word in words):
+        raise typer.BadParameter(f"{shown(text)} is not a list of cohorts such as 3,7")
+    return tuple(sorted(set(map(int, words))))
+
+
+def _make(output: Path | None) -> None:
+    """Find out whether files can be written before the work, not after."""
+    if output:
+        make_folder(output)
 
 
 def _windows(
@@ -195,7 +216,7 @@ def _windows(
     days = read_day(first), read_day(last)
     if metric is None or days[0] is None or days[1] is None:
         raise typer.BadParameter("--each with --collector needs --metric, --from and --to")
-    return list(windows_of_collector(collector, metric, each, days[0], days[1]))
+    return windows_of_collector(collector, metric, each, days[0], days[1])
 
 
 def _read_aggregates(paths: list[Path] | None) -> Aggregate:
@@ -219,52 +240,3 @@ def _google_aggregate(params: Path | None, counts: Path | None, hash_name: str) 
     if not (params and counts):
         raise typer.BadParameter("--params and --counts go together")
     return read_counts(counts, read_params(params, cast(HashFamily, hash_name)))
-
-
-def _print(decoding: Decoding, output: Path | None, as_json: bool) -> None:
-    if as_json:
-        print(json.dumps(results(decoding), default=str))
-        return
-    console = Console()
-    for warning in decoding.warnings:
-        console.print(Text.assemble(("note ", "yellow"), plain(warning)), soft_wrap=True)
-    if decoding.detected:
-        console.print(_table(decoding))
-    else:
-        console.print(Text(decoding.reason or ""))
-    if output:
-        console.print(Text(f"files in {output}: results.csv, candidates.csv, report.html and more"))
-
-
-def _print_series(series: Series, output: Path | None, as_json: bool) -> None:
-    """Of each value the first and last share, and the smallest corrected p of a change."""
-    if as_json:
-        print(json.dumps(results(series.whole) | {"series": series_rows(series)}, default=str))
-        return
-    console = Console()
-    title = f"{series.whole.metric}: {len(series.values)} values in {len(series.windows)} windows"
-    table = Table("value", "first", "last", "smallest p of a change", title=plain(title))
-    for i, value in enumerate(series.values[:_SHOWN]):
-        smallest = min(float(change.p_adjusted[i]) for change in series.changes)
-        ends = (percent(float(share)) for share in series.shares[[0, -1], i])
-        table.add_row(plain(value), *ends, p_text(smallest))
-    console.print(table if series.values else Text(series.whole.reason or ""))
-    if output:
-        console.print(Text(f"files in {output}: series.csv, changes.csv, series.html and more"))
-
-
-def _table(decoding: Decoding) -> Table:
-    known = decoding.options.true_shares is not None
-    table = Table(title=plain(f"{decoding.metric}: {decoding.summary.num_detected:,} values found"))
-    table.add_column("value")
-    for name in (*(["true"] if known else []), "share", "interval", "corrected p"):
-        table.add_column(name, justify="right")
-    for row in decoding.detected[:_SHOWN]:
-        truth = [percent(row.true_share or 0.0)] if known else []
-        interval = f"{percent(row.low)} to {percent(row.high)}"
-        table.add_row(
-            plain(row.value), *truth, percent(row.share), interval, p_text(row.p_adjusted)
-        )
-    if len(decoding.detected) > _SHOWN:
-        table.caption = f"the {_SHOWN} largest; results.csv has all"
-    return table

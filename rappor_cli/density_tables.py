@@ -12,30 +12,25 @@ from rich.text import Text
 from decoder.advice import percent
 from decoder.change import Change
 from decoder.density import Density
-from decoder.density_files import NOT_APART, density_table, is_of_pairs
-from decoder.density_page import visible_text
+from decoder.density_words import NOT_APART, visible_text
 from rappor_core.grid import OTHER
 
 _SHOWN = 10
 
 
-def print_json(maps: Sequence[Density], cells: set[str] | None) -> None:
-    """Print one row a map and cell. cells: those that are listed, None for all."""
-    rows = density_table(maps).to_pylist()
-    print(json.dumps([r for r in rows if cells is None or r["cell"] in cells], default=str))
+def print_json(maps: Sequence[Density]) -> None:
+    """Print one row a map and cell."""
+    from decoder.density_files import density_table  # pyarrow takes a while
+
+    print(json.dumps(density_table(maps).to_pylist(), default=str))
 
 
-def print_maps(
-    maps: Sequence[Density],
-    changes: dict[str, Change],
-    cells: set[str] | None,
-    tracked: str,
-) -> None:
+def print_maps(maps: Sequence[Density], changes: dict[str, Change], tracked: str) -> None:
     """Print the last map of each slot, changes, and what can be tracked."""
     console = Console()
     last = {one.location.slot: one for one in maps}
     for one in last.values():
-        console.print(_table(one, cells))
+        console.print(_table(one))
         console.print(Text(visible_text(one)))
         for warning in one.warnings:
             console.print(Text.assemble(("note ", "yellow"), warning))
@@ -47,15 +42,14 @@ def print_maps(
     console.print(Text(tracked))
 
 
-def _table(one: Density, cells: set[str] | None) -> Table:
+def _table(one: Density) -> Table:
     slot = one.location.slot
     days = "" if one.first_day is None else f", {one.first_day} to {one.last_day}"
     table = Table(title=Text(f"{slot}{days}: {one.num_reports:,} reports"))
     for name in ("cell", "centre", "map", "estimate", "interval", ""):
-        table.add_column(name, justify="left" if name in ("cell", "") else "right")
+        table.add_column(name, justify="left" if name in ("cell", "") else "right", overflow="fold")
     order = sorted(range(len(one.cells)), key=lambda i: -float(one.shares[i]))
-    listed = [i for i in order if cells is None or one.cells[i] in cells]
-    for i in listed[:_SHOWN]:
+    for i in order[:_SHOWN]:
         interval = f"{percent(float(one.low[i]))} to {percent(float(one.high[i]))}"
         table.add_row(
             one.cells[i],
@@ -69,7 +63,7 @@ def _table(one: Density, cells: set[str] | None) -> Table:
 
 
 def _centre_text(one: Density, cell: str) -> str:
-    if cell == OTHER or is_of_pairs(one):
+    if cell == OTHER or one.places.pairs:
         return ""
     latitude, longitude = one.places.grid.centre(cell)
     return f"{latitude:.3f} {longitude:.3f}"
@@ -81,7 +75,7 @@ def _change_table(slot: str, found: Change) -> Table:
         "devices with new answers"
     ))  # fmt: skip
     for name in ("cell", "change", "interval", ""):
-        table.add_column(name, justify="left" if name in ("cell", "") else "right")
+        table.add_column(name, justify="left" if name in ("cell", "") else "right", overflow="fold")
     order = sorted(range(len(found.cells)), key=lambda i: float(found.p_value[i]))
     for i in order[:_SHOWN]:
         interval = f"{found.low[i]:+.2%} to {found.high[i]:+.2%}"

@@ -6,7 +6,7 @@ import json
 import os
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import date
 from http.client import HTTPException, HTTPResponse
@@ -22,7 +22,14 @@ _SECONDS = 60.0
 
 
 class RemoteError(RapporError):
-    """A collector that refuses, fails or cannot be reached."""
+    """A collector that refuses, fails or cannot be reached.
+
+    problem: the members of its problem document, empty where there is none.
+    """
+
+    def __init__(self, message: str, problem: Mapping[str, Any] | None = None) -> None:
+        super().__init__(message)
+        self.problem = problem or {}
 
 
 def ask(collector: str, path: str, **options: Any) -> bytes:
@@ -60,7 +67,7 @@ def answer_of(
         with urllib.request.urlopen(request, timeout=_SECONDS) as answer:  # noqa: S310
             yield answer
     except urllib.error.HTTPError as error:
-        raise RemoteError(_told(error)) from error
+        raise _refusal(error) from error
     except (URLError, TimeoutError, ConnectionError, HTTPException, ValueError) as error:
         reason = getattr(error, "reason", None) or error or type(error).__name__
         raise RemoteError(f"no collector answers at {collector}: {reason}") from error
@@ -90,21 +97,26 @@ def fetch_aggregate(
     first: date | None = None,
     last: date | None = None,
 ) -> Aggregate:
-    """An aggregate from a collector. Raises RemoteError, WireFormatError or AggregateError."""
+    """An aggregate from a collector. Raises RemoteError."""
     query = {
         "params_id": params_id,
         "from": None if first is None else first.isoformat(),
         "to": None if last is None else last.isoformat(),
     }
-    return Aggregate.from_json(ask(collector, f"/v1/metrics/{metric}/aggregate", query=query))
+    answer = ask(collector, f"/v1/metrics/{metric}/aggregate", query=query)
+    try:
+        return Aggregate.from_json(answer)
+    except RapporError as error:
+        raise RemoteError(f"what answers at {collector} is no aggregate: {error}") from error
 
 
-def _told(error: urllib.error.HTTPError) -> str:
+def _refusal(error: urllib.error.HTTPError) -> RemoteError:
     """The detail of a problem document, and how to send a key where one is missing."""
     try:
-        detail = str(json.loads(error.read())["detail"])
+        problem = json.loads(error.read())
+        detail = str(problem["detail"])
     except (ValueError, KeyError, TypeError):
-        detail = error.reason
+        problem, detail = {}, error.reason
     if error.code == 401 and not os.environ.get(KEY_VARIABLE):
         detail += f" (set {KEY_VARIABLE})"
-    return f"the collector answered {error.code}: {detail}"
+    return RemoteError(f"the collector answered {error.code}: {detail}", problem)

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date, timedelta
 from enum import StrEnum
 from functools import reduce
 from itertools import groupby
+from typing import Any
 
 from rappor_cli.remote import RemoteError, fetch_aggregate
 from rappor_core.aggregate import Aggregate
+from rappor_core.errors import AggregateError
+
+_DAY = timedelta(days=1)
+_NOT_YET = ("day_open", "too_few_reports", "no_closed_days")
 
 
 class Each(StrEnum):
@@ -23,10 +28,14 @@ class Each(StrEnum):
 def windows_of_files(aggregates: Sequence[Aggregate], each: Each) -> list[Aggregate]:
     """Oldest first; files of one week (Monday to Sunday) are added when windows are weeks.
 
-    Files without days keep their order, one window each.
+    Raises AggregateError for a file that does not say which days it holds.
     """
-    if any(aggregate.first_day is None for aggregate in aggregates):
-        return list(aggregates)
+    for aggregate in aggregates:
+        if aggregate.first_day is None:
+            raise AggregateError(
+                f"an aggregate of {aggregate.metric!r} has no first_day and last_day, and so no "
+                "place in a series; fetch it by rappor aggregate --from DAY --to DAY"
+            )
     ordered = sorted(aggregates, key=_start)
     groups = groupby(ordered, key=lambda aggregate: _end(_start(aggregate), each, date.max))
     return [reduce(Aggregate.merge, group) for _, group in groups]
@@ -34,24 +43,50 @@ def windows_of_files(aggregates: Sequence[Aggregate], each: Each) -> list[Aggreg
 
 def windows_of_collector(
     collector: str, metric: str, each: Each, first: date, last: date
-) -> Iterator[Aggregate]:
-    """Ask for each window; one that is not served alone is joined with the next.
+) -> list[Aggregate]:
+    """Ask for each window, oldest first; one without reports is left out.
 
-    A collector refuses to cut days that it has merged for having few reports. What is left at the
-    end and cannot be served is told on stderr.
+    A collector refuses to cut days that it has merged for having few reports: a window that ends
+    in such days is made longer. What cannot be served is told on stderr. Raises RemoteError for
+    any other refusal, and where no window is served.
     """
+    windows: list[Aggregate] = []
     start, end = first, _end(first, each, last)
     while start <= last:
         try:
-            yield fetch_aggregate(collector, metric, first=start, last=end)
-        except RemoteError as error:
-            if end >= last:
-                print(f"left out {start} to {end}: {error}", file=sys.stderr)
-                return
-            end = _end(end + timedelta(days=1), each, last)
-            continue
-        start = end + timedelta(days=1)
+            windows.append(fetch_aggregate(collector, metric, first=start, last=end))
+        except RemoteError as refusal:
+            reason, cut = refusal.problem.get("reason"), _merged(refusal.problem)
+            if cut and cut[0][0] < start:
+                _tell(start, cut[0][1], refusal)
+                start = cut[0][1] + _DAY
+                end = max(end, _end(start, each, last))
+                continue
+            if cut and end < cut[-1][1] <= last:
+                end = _end(cut[-1][1], each, last)
+                continue
+            if cut or reason in _NOT_YET:
+                _tell(start, last, refusal)
+                break
+            if reason != "no_reports":
+                raise
+        start = end + _DAY
         end = _end(start, each, last)
+    if not windows:
+        raise RemoteError(f"no window of metric {metric!r} is served from {first} to {last}")
+    return windows
+
+
+def _merged(problem: Mapping[str, Any]) -> list[tuple[date, date]]:
+    """First and last day of each merged block that the window would have cut, oldest first."""
+    if problem.get("reason") != "window_cuts_block":
+        return []
+    blocks = problem.get("blocks", [])
+    return [(date.fromisoformat(first), date.fromisoformat(last)) for first, last in blocks]
+
+
+def _tell(start: date, end: date, refusal: RemoteError) -> None:
+    print(f"left out {start} to {end}: {refusal}", file=sys.stderr)
 
 
 def _start(aggregate: Aggregate) -> date:

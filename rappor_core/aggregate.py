@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Any
@@ -109,6 +109,20 @@ class Aggregate:
             first_day=min(days, default=None),
             last_day=max(days, default=None),
         )
+
+    def without(self, cohorts: Collection[int]) -> Aggregate:
+        """The same without the reports of some cohorts. Raises AggregateError for unknown ones."""
+        if not cohorts:
+            return self
+        unknown = [cohort for cohort in cohorts if not 0 <= cohort < self.params.num_cohorts]
+        if unknown:
+            raise AggregateError(
+                f"cohort {unknown[0]} is not one of 0 to {self.params.num_cohorts - 1}"
+            )
+        reports, counts = list(self.reports_per_cohort), list(self.bit_counts)
+        for cohort in cohorts:
+            reports[cohort], counts[cohort] = 0, (0,) * self.params.num_bits
+        return replace(self, reports_per_cohort=tuple(reports), bit_counts=tuple(counts))
 
     def to_json(self) -> str:
         """Write version 1 of the aggregate file."""

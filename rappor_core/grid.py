@@ -91,13 +91,14 @@ class Grid(Frozen):
         box = self.box
         try:
             inside = box.south <= latitude <= box.north and box.west <= longitude <= box.east
-        except TypeError:
+            latitude, longitude = latitude + 0.0, longitude + 0.0
+            if not inside:
+                longitude = self._wrapped(latitude, longitude)
+                if not box.holds(latitude, longitude):
+                    return None
+            return self.system.cell(latitude, longitude, self.finest)
+        except (TypeError, OverflowError):  # a Decimal, a number of hundreds of digits
             raise _not_a_point(latitude, longitude) from None
-        if not inside:
-            longitude = self._wrapped(latitude, longitude)
-            if not box.holds(latitude, longitude):
-                return None
-        return self.system.cell(latitude, longitude, self.finest)
 
     def _wrapped(self, latitude: float, longitude: float) -> float:
         """The longitude in [-180, 180], on the side of the antimeridian where the box is."""
@@ -150,14 +151,27 @@ class Grid(Frozen):
         return self.system.name(self.system.parent(cell, own, level), level)
 
     def outline(self, name: str) -> tuple[Point, ...]:
-        """List the corners (latitude, longitude) of a cell, counter-clockwise."""
-        return self.system.outline(*self.system.parse(name))
+        """List the corners (latitude, longitude) of a cell, counter-clockwise.
+
+        Longitudes are `unrolled`: beyond 180 where the box goes on there, so that a map holds
+        together.
+        """
+        corners = self.system.outline(*self.system.parse(name))
+        turn = self._turn(sum(longitude for _, longitude in corners) / len(corners))
+        return tuple((lat, lon + turn) for lat, lon in corners) if turn else corners
+
+    def unrolled(self, longitude: float) -> float:
+        """The longitude, plus or minus 360 where that is nearer to the middle of the box."""
+        return longitude + self._turn(longitude)
+
+    def _turn(self, longitude: float) -> int:
+        return 360 * round((self.box.west + self.box.width / 2 - longitude) / 360)
 
     def centre(self, name: str) -> Point:
         """Find the mean of a cell's corners: its centre, for a map."""
         corners = self.outline(name)
-        latitude = sum(corner[0] for corner in corners) / len(corners)
-        return latitude, sum(corner[1] for corner in corners) / len(corners)
+        latitude, longitude = (sum(axis) / len(corners) for axis in zip(*corners, strict=True))
+        return latitude, longitude - 360 * round(longitude / 360)
 
     def _codes(self, box: Box, level: int) -> Iterable[int]:
         count = self.system.count_in_box(box, level)

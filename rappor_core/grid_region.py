@@ -16,39 +16,50 @@ def region_cells(grid: Grid, level: int, region: Box | Mapping[str, Any]) -> tup
     """List the grid's cells of a level that touch a region, sorted by code.
 
     region: a `Box`, or a GeoJSON object (Polygon, MultiPolygon, Feature or FeatureCollection).
-    A cell touches a polygon if its centre or a corner lies in it, or a corner of it in the cell.
+    A cell touches a polygon if one holds a corner of the other, or their edges cross.
     Raises ParameterError for another geometry, or where no cell is left.
     """
-    domain = set(grid.cells(level))
+    domain = grid.cells(level)
     if isinstance(region, Box):
-        found = [cell for cell in grid.cells_in(region, level) if cell in domain]
+        touched = set(grid.cells_in(region, level))
+        found = tuple(cell for cell in domain if cell in touched)
     else:
         polygons = list(_polygons(region))
-        boxes = [_bounds(rings[0]) for rings in polygons]
-        near = {cell for box in boxes for cell in grid.cells_in(box, level)} & domain
-        found = [cell for cell in near if any(_touches(grid, cell, rings) for rings in polygons)]
+        found = tuple(
+            cell for cell in domain if any(_touches(grid, cell, rings) for rings in polygons)
+        )
     if not found:
         raise ParameterError("the region and the box of the grid have no cell in common")
-    return tuple(sorted(found, key=lambda name: grid.system.parse(name)[0]))
+    return found
 
 
-def listed_cells(grid: Grid, level: int, names: Iterable[str]) -> tuple[str, ...]:
-    """Check a list of cells: each must be a cell of that level in the grid's box, once.
+def listed_cells(grid: Grid, level: int, lines: Iterable[str]) -> tuple[str, ...]:
+    """Check a list with a cell a line: each must be a cell of that level in the grid's box.
 
-    Raises ParameterError that names the first bad one.
+    Blank lines and `other` are passed over; a cell counts once. Raises ParameterError that names
+    the first bad line, or where there is no cell.
     """
     domain, seen = set(grid.cells(level)), dict[str, None]()
-    for name in names:
-        if name == OTHER:
-            continue
-        try:
-            grid.system.parse(name)
-        except ValueRefusedError as error:
-            raise ParameterError(str(error)) from error
-        if name not in domain:
-            raise ParameterError(f"{name!r} is not a cell of level {level} in the grid's box")
-        seen[name] = None
+    for number, line in enumerate(lines, start=1):
+        name = line.strip()
+        if name in domain:
+            seen[name] = None
+        elif name and name != OTHER:
+            raise ParameterError(f"line {number}: {_why_not(grid, level, name)}")
+    if not seen:
+        raise ParameterError(f"no cells; give some of level {level}, as {min(domain)!r}")
     return tuple(seen)
+
+
+def _why_not(grid: Grid, level: int, name: str) -> str:
+    """What is wrong with a cell that is not among those of a level."""
+    try:
+        own = grid.system.parse(name)[1]
+    except ValueRefusedError as error:
+        return str(error)
+    if own != level:
+        return f"{name!r} is a cell of level {own}, not {level}"
+    return f"{name!r} is outside the box of the metric"
 
 
 def _polygons(geometry: Mapping[str, Any]) -> Iterable[list[Ring]]:
@@ -73,21 +84,54 @@ def _ring(coordinates: Any) -> Ring:
         points = [(float(point[1]), float(point[0])) for point in coordinates]
     except (TypeError, ValueError, IndexError) as error:
         raise ParameterError(f"a ring of the polygon is not a list of points: {error}") from error
+    if not all(-90 <= lat <= 90 and -540 <= lon <= 540 for lat, lon in points):
+        raise ParameterError("a ring of the polygon is not in degrees, longitude first")
     if len(points) < 4 or points[0] != points[-1]:
         raise ParameterError(f"a ring of {len(points)} points is not closed; repeat the first one")
     return points[:-1]
 
 
-def _bounds(ring: Ring) -> Box:
-    latitudes, longitudes = zip(*ring, strict=True)
-    return Box(min(latitudes), min(longitudes), max(latitudes), max(longitudes))
-
-
 def _touches(grid: Grid, cell: str, rings: list[Ring]) -> bool:
-    outline = grid.outline(cell)
-    if any(_inside(point, rings) for point in (grid.centre(cell), *outline)):
+    """Whether one holds a corner of the other, or their edges cross."""
+    outline = _beside(grid.outline(cell), rings[0])
+    if not _near(outline, rings[0]):
+        return False
+    if any(_inside(point, rings) for point in outline):
         return True
-    return any(_inside(point, [outline]) for ring in rings for point in ring)
+    if any(_inside(point, [outline]) for ring in rings for point in ring):
+        return True
+    return any(
+        _cross(edge, own) for ring in rings for edge in _edges(ring) for own in _edges(outline)
+    )
+
+
+def _beside(outline: Ring, ring: Ring) -> list[Point]:
+    """The outline on the turn of the globe that a ring is on."""
+    middles = [sum(longitude for _, longitude in one) / len(one) for one in (ring, outline)]
+    turn = 360 * round((middles[0] - middles[1]) / 360)
+    return [(latitude, longitude + turn) for latitude, longitude in outline]
+
+
+def _near(one: Ring, other: Ring) -> bool:
+    """Whether the boxes around them have a point in common."""
+    axes = zip(zip(*one, strict=True), zip(*other, strict=True), strict=True)
+    return all(min(a) <= max(b) and min(b) <= max(a) for a, b in axes)
+
+
+def _edges(ring: Ring) -> Iterable[tuple[Point, Point]]:
+    return zip(ring, [*ring[1:], ring[0]], strict=True)
+
+
+def _cross(one: tuple[Point, Point], other: tuple[Point, Point]) -> bool:
+    """Whether two edges cross, within both of them."""
+    return _apart(*one, other) and _apart(*other, one)
+
+
+def _apart(start: Point, end: Point, points: tuple[Point, Point]) -> bool:
+    """Whether two points lie on different sides of a line."""
+    up, ahead = end[0] - start[0], end[1] - start[1]
+    sides = [ahead * (lat - start[0]) - up * (lon - start[1]) for lat, lon in points]
+    return sides[0] * sides[1] < 0
 
 
 def _inside(point: Point, rings: Sequence[Ring]) -> bool:
@@ -95,7 +139,7 @@ def _inside(point: Point, rings: Sequence[Ring]) -> bool:
     latitude, longitude = point
     crossings = 0
     for ring in rings:
-        for (lat_a, lon_a), (lat_b, lon_b) in zip(ring, [*ring[1:], ring[0]], strict=True):
+        for (lat_a, lon_a), (lat_b, lon_b) in _edges(ring):
             if (lat_a > latitude) != (lat_b > latitude):
                 at = lon_a + (latitude - lat_a) / (lat_b - lat_a) * (lon_b - lon_a)
                 crossings += longitude < at

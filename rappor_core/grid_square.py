@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rappor_core.errors import ParameterError, ValueRefusedError
 from rappor_core.grid_codes import Box, Point, rectangle
@@ -76,7 +76,18 @@ class Square:
         y = min(max(int(up * rows), 0), rows - 1)
         return y, min(max(int(across * columns), 0), columns - 1)
 
-    def _ranges(self, box: Box, level: int) -> tuple[range, range]:
-        bottom, west = self._indices(box.south, box.west, level)
-        top, east = self._indices(box.north, box.east, level)
-        return range(bottom, top + 1), range(west, east + 1)
+    def _ranges(self, box: Box, level: int) -> tuple[Sequence[int], Sequence[int]]:
+        """Rows and columns of what a box and the grid's own have in common, if anything."""
+        own, columns = self._box, self._columns << level
+        if box.south > own.north or box.north < own.south:
+            return (), ()
+        bottom, _ = self._indices(max(box.south, own.south), own.west, level)
+        top, _ = self._indices(min(box.north, own.north), own.west, level)
+        found: set[int] = set()
+        for turn in (-360, 0, 360):
+            ahead = (box.west + turn - own.west) / own.width * columns
+            end = ahead + box.width / own.width * columns
+            if ahead <= columns and end >= 0:
+                first, last = (min(max(int(at), 0), columns - 1) for at in (ahead, end))
+                found.update(range(first, last + 1))
+        return range(bottom, top + 1), sorted(found)

@@ -15,6 +15,7 @@ from rappor_core.metrics_location import DEFAULT_GAP_MINUTES, DEFAULT_SLOTS, Loc
 from rappor_core.metrics_tables import (
     NOISE_KEYS,
     SHAPE_KEYS,
+    check_hashes,
     needed,
     positive,
     read_mechanism,
@@ -149,6 +150,7 @@ def _noise(
             refuse(name, key, table[key], "goes with mode = 'memo'; give epsilon, of one report")
         if encoding == "symbol":
             refuse(name, "encoding", encoding, "goes with mode = 'memo'")
+        check_hashes(name, shape["num_hashes"])
         return TwoRoundMechanism.one_shot(positive(name, table, "epsilon") / shape["num_hashes"])
     if "epsilon" in table:
         refuse(name, "epsilon", table["epsilon"], "is epsilon_infinity and epsilon_one here")

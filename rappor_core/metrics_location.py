@@ -128,6 +128,21 @@ class Location(Frozen):
         """Every value of a one-hot sub-metric, with its bit: the cells in order, then `other`."""
         return _domain(self.grid, self.level)
 
+    @property
+    def num_turns(self) -> int:
+        """How many (period, slot) a device answers one of: which one shows in every report.
+
+        1 where it answers all of them.
+        """
+        if self.mode == "memo":
+            return 1
+        return max(self.window, 1) * len(self.slots)
+
+    @property
+    def num_groups(self) -> int:
+        """How many groups its level and its turn divide a cohort into; both show in reports."""
+        return len(self.grid.levels) * self.num_turns
+
     def slot_at(self, hour: int, weekend: bool) -> str | None:
         """Find the name of the slot that an hour of such a day belongs to, if any."""
         return next((slot.name for slot in self.slots if slot.covers(hour, weekend)), None)

@@ -42,8 +42,31 @@ def check_metrics(
                 f"no permanent response: {metric.max_reports} reports cost up to epsilon "
                 f"{metric.lifetime_epsilon:.2f}; the bound is the count of reports alone",
             )
+        yield from _idle_days(metric)
+        if 0 < metric.keep_raw_days <= metric.accept_days:
+            yield Finding(
+                "warning",
+                metric.base_name,
+                f"raw reports go after keep_raw_days = {metric.keep_raw_days} days, before their "
+                f"day closes by itself (accept_days = {metric.accept_days}), so none could be "
+                f"exported; keep them for {metric.accept_days + 1} days or more, or for 0",
+            )
         if population is not None:
             yield from _tracking(metric, population)
+
+
+def _idle_days(metric: Metric) -> Iterator[Finding]:
+    """Warn of slots that some periods do not have: a report is due all the same."""
+    if metric.location is None or metric.period != "day":
+        return
+    for slot in metric.location.slots:
+        if slot.days != "all":
+            yield Finding(
+                "warning",
+                metric.base_name,
+                f"slot '{slot}' has no hours on other days, and a report of every day is due: it "
+                "is `other` then, and costs as much; use period = 'week'",
+            )
 
 
 def _tracking(metric: Metric, population: int) -> Iterator[Finding]:
@@ -52,13 +75,18 @@ def _tracking(metric: Metric, population: int) -> Iterator[Finding]:
     The instantaneous noise averages out over reports, so in the end an observer who can link some
     reports knows the permanent bits: k bits of entropy H(q1) each, against the crowd of a cohort.
     """
-    crowd = population / metric.params.num_cohorts
+    levels = 1 if metric.location is None else len(metric.location.grid.levels)
+    crowd = population / (metric.params.num_cohorts * levels)
     if crowd < 1_000:
+        each, what, fewer = "", "the cohort, which is public, narrows", "cohorts"
+        if levels > 1:
+            each = f" at each of {levels} levels"
+            what, fewer = "cohort and level, which are public, narrow", "cohorts or levels"
         yield Finding(
             "warning",
             metric.base_name,
-            f"about {crowd:.0f} devices in each of {metric.params.num_cohorts} cohorts: "
-            "the cohort, which is public, narrows the crowd; use fewer cohorts",
+            f"about {crowd:.0f} devices in each of {metric.params.num_cohorts} cohorts{each}: "
+            f"{what} the crowd; use fewer {fewer}",
         )
     if metric.kind == "location":
         return  # `rappor metrics check` runs the attack itself

@@ -32,14 +32,19 @@ def read_mechanism(
         three = [needed(name, table, key) for key in ("prob_f", "prob_p", "prob_q")]
         return TwoRoundMechanism.rappor(*three)
     pair = [positive(name, table, key) for key in ("epsilon_infinity", "epsilon_one")]
-    if type(num_hashes) is not int or num_hashes < 1:
-        refuse(name, "num_hashes", num_hashes, "is not a whole number of 1 or more")
+    check_hashes(name, num_hashes)
     if choice == "l-osue":
         if single_bit:
             refuse(name, "mechanism", choice, "has no use for a boolean; use 'l-sue'")
         return TwoRoundMechanism.optimised(*(value / num_hashes for value in pair))
     share = 2.0 if single_bit else 1 / num_hashes
     return TwoRoundMechanism.symmetric(*(value * share for value in pair))
+
+
+def check_hashes(name: str, num_hashes: Any) -> None:
+    """Refuse a number of hashes among which no epsilon can be divided."""
+    if type(num_hashes) is not int or num_hashes < 1:
+        refuse(name, "num_hashes", num_hashes, "is not a whole number of 1 or more")
 
 
 def positive(name: str, table: Mapping[str, Any], key: str) -> float:

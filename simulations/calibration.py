@@ -2,8 +2,9 @@
 
 The settings are those of google/rappor's published regression simulations in spirit: k = 8, h = 2,
 m = 128 cohorts of equal size, five distributions over n values, and lists of candidates that lack a
-tenth of the values and hold wrong strings. Positions are drawn at random for every run (that is
-what a hash does), cohorts are multinomial, bits binomial: exact, without a fleet.
+tenth of the values and hold wrong strings; then the RAPPOR paper's exponential experiment, few
+rows, and lists with nothing true. Positions are drawn at random for every run (that is what a hash
+does), cohorts are multinomial, bits binomial: exact, without a fleet.
 """
 
 from __future__ import annotations
@@ -14,12 +15,14 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtr, ndtri
 from scipy.stats import t as student
 from threadpoolctl import threadpool_limits
 
 from decoder.bit_tensor import Positions, mark_repeated, scatter_sums
 from decoder.debias import debias
 from decoder.estimators import Estimate, Observed, by_cavity, by_lasso
+from decoder.gls import centred_columns, refit
 from decoder.inference import Correction, decide, p_values
 from decoder.noise import BitNoise, CohortNoise, RandomString
 from decoder.options import DecodeOptions, Method
@@ -27,15 +30,11 @@ from decoder.selected import selected_intervals
 
 Floats = NDArray[np.float64]
 
-NUM_BITS, NUM_HASHES, NUM_COHORTS = 8, 2, 128
-SIZES: Mapping[str, tuple[int, int]] = {
-    "small": (1_000_000, 100),
-    "medium": (10_000_000, 1_000),
-    "large": (100_000_000, 10_000),
-}
+NUM_HASHES = 2
 DISTRIBUTIONS = ("uniform", "exp", "gauss", "zipf1", "zipf1.5")
 RULES: tuple[Correction, ...] = ("bonferroni", "bh", "fdr", "fdr-eb")
-LEVEL = 0.95
+LEVEL, ALPHA = 0.95, 0.05
+EVERY_TENTH, ALL = 0.1, 1.0  # values that are missing from a list
 
 
 class Configuration(NamedTuple):
@@ -48,25 +47,39 @@ class Configuration(NamedTuple):
     wrong: float
 
 
-CONFIGURATIONS: Mapping[str, Configuration] = {
-    "typical": Configuration(0.45, 0.39, 0.61, 0.1, 0.2),
+class Size(NamedTuple):
+    """Reports, values held, k and m; the lists and the distributions that are run with them."""
+
+    reports: int
+    values: int
+    num_bits: int
+    num_cohorts: int
+    configurations: Mapping[str, Configuration]
+    distributions: tuple[str, ...] = DISTRIBUTIONS
+
+
+GOOGLE: Mapping[str, Configuration] = {
+    "typical": Configuration(0.45, 0.39, 0.61, EVERY_TENTH, 0.2),
     "sharp": Configuration(0.45, 0.39, 0.61, 0.0, 0.0),
-    "loose": Configuration(0.0, 0.225, 0.775, 0.1, 0.2),
-    "over_x2": Configuration(0.45, 0.39, 0.61, 0.1, 2.0),
-    "over_x10": Configuration(0.45, 0.39, 0.61, 0.1, 10.0),
+    "loose": Configuration(0.0, 0.225, 0.775, EVERY_TENTH, 0.2),
+    "over_x2": Configuration(0.45, 0.39, 0.61, EVERY_TENTH, 2.0),
+    "over_x10": Configuration(0.45, 0.39, 0.61, EVERY_TENTH, 10.0),
 }
-# What google/rappor's R decoder reaches in these settings (recall, false share), measured once.
-REFERENCE: Mapping[tuple[str, str], tuple[float, float]] = {
-    ("small", "typical"): (0.50, 0.03),
-    ("small", "sharp"): (0.48, 0.0),
-    ("small", "loose"): (0.83, 0.05),
-    ("small", "over_x2"): (0.39, 0.14),
-    ("small", "over_x10"): (0.29, 0.21),
-    ("medium", "typical"): (0.09, 0.06),
-    ("medium", "sharp"): (0.10, 0.0),
-    ("medium", "loose"): (0.21, 0.05),
-    ("medium", "over_x2"): (0.04, 0.26),
-    ("medium", "over_x10"): (0.02, 0.43),
+PAPER: Mapping[str, Configuration] = {
+    "200": Configuration(0.5, 0.5, 0.75, 0.0, 1.0),
+    "10,000": Configuration(0.5, 0.5, 0.75, 0.0, 99.0),
+    "nothing true": Configuration(0.5, 0.5, 0.75, ALL, 2.0),
+}
+FEW_ROWS: Mapping[str, Configuration] = {
+    "loose": Configuration(0.0, 0.225, 0.775, EVERY_TENTH, 0.6),
+    "nothing true": Configuration(0.0, 0.225, 0.775, ALL, 1.5),
+}
+SIZES: Mapping[str, Size] = {
+    "small": Size(1_000_000, 100, 8, 128, GOOGLE),
+    "medium": Size(10_000_000, 1_000, 8, 128, GOOGLE),
+    "large": Size(100_000_000, 10_000, 8, 128, GOOGLE),
+    "paper": Size(1_000_000, 100, 128, 16, PAPER, ("exp",)),
+    "few rows": Size(1_000_000, 100, 8, 16, FEW_ROWS),
 }
 
 
@@ -82,12 +95,9 @@ class Cell:
 
 @dataclass(frozen=True)
 class Sample:
-    """Counts with their truth: true shares of the listed candidates, 0 for wrong strings, (M,)."""
+    """What is seen with its truth: shares of the listed candidates, 0 for wrong strings, (M,)."""
 
-    bit_counts: Floats
-    reports: Floats
-    noise: BitNoise
-    positions: Positions
+    observed: Observed
     true_shares: Floats
 
 
@@ -104,7 +114,11 @@ class RuleScore:
 
 @dataclass(frozen=True)
 class RunScore:
-    """One run: by rule; all candidates' coverage; z of wrong strings; the ranking and its truth."""
+    """One run: by rule; all candidates' coverage; z of wrong strings; the ranking and its truth.
+
+    told, bound: recall with Bonferroni of who knows which candidates are held (`told_support`),
+    and of who knows every share but the one in question (`told_shares`).
+    """
 
     cell: Cell
     rules: Mapping[str, RuleScore]
@@ -112,7 +126,8 @@ class RunScore:
     wrong_z_squared: float
     ranked_true: NDArray[np.bool_]
     ranked_p: Floats
-    iterations: int
+    told: float
+    bound: float
 
 
 def shares_of(distribution: str, n: int) -> Floats:
@@ -130,22 +145,23 @@ def shares_of(distribution: str, n: int) -> Floats:
 
 def draw(cell: Cell) -> Sample:
     """Draw a population, its reports and a list of candidates."""
-    rng = np.random.default_rng(cell.seed)
-    num_reports, n = SIZES[cell.size]
-    setting = CONFIGURATIONS[cell.configuration]
+    rng, size = np.random.default_rng(cell.seed), SIZES[cell.size]
+    n, m, k = size.values, size.num_cohorts, size.num_bits
+    setting = size.configurations[cell.configuration]
     shares = shares_of(cell.distribution, n)
     total = n + round(setting.wrong * n)
-    shape = (total, NUM_COHORTS, NUM_HASHES)
-    positions = mark_repeated(rng.integers(0, NUM_BITS, shape, dtype=np.int16), NUM_BITS)
-    reports = np.full(NUM_COHORTS, num_reports // NUM_COHORTS)
+    positions = mark_repeated(rng.integers(0, k, (total, m, NUM_HASHES), dtype=np.int16), k)
+    reports = np.full(m, size.reports // m)
     holders = rng.multinomial(reports, shares)
     noise = BitNoise(1 - setting.prob_f / 2, setting.prob_f / 2, setting.prob_q, setting.prob_p)
-    counts = noisy_counts(rng, positions[:n], holders, reports, noise)
+    counts = noisy_counts(rng, positions[:n], holders, reports, noise, k)
     listed = np.ones(total, dtype=bool)
     if setting.missing:
-        listed[:n] = np.arange(1, n + 1) % 10 != 9
+        listed[:n] = (np.arange(1, n + 1) % 10 != 9) & (setting.missing < ALL)
+    bit_shares = debias(counts, reports.astype(float), noise)
+    cohorts = CohortNoise(noise, RandomString(k, NUM_HASHES), reports.astype(float), 1.0)
     truth = np.concatenate([shares, np.zeros(total - n)])[listed]
-    return Sample(counts, reports.astype(float), noise, positions[listed], truth)
+    return Sample(Observed(bit_shares, positions[listed], cohorts), truth)
 
 
 def noisy_counts(
@@ -154,11 +170,12 @@ def noisy_counts(
     holders: NDArray[np.int64],
     reports: NDArray[np.int64],
     noise: BitNoise,
+    num_bits: int,
 ) -> Floats:
     """Bit counts (m, k) of holders (m, n) of values at positions (n, m, h), one report each."""
     set_bits = np.vstack(
         [
-            scatter_sums(positions[:, [j]], row.astype(float), NUM_BITS)
+            scatter_sums(positions[:, [j]], row.astype(float), num_bits)
             for j, row in enumerate(holders)
         ]
     ).astype(np.int64)
@@ -169,9 +186,10 @@ def noisy_counts(
 
 def run_cell(cell: Cell, method: Method = "cavity") -> RunScore:
     """Draw, decode and score one run."""
-    sample = draw(cell)
     with threadpool_limits(1):
+        sample = draw(cell)
         estimate = fit(sample, method)
+        told, bound = told_support(sample), told_shares(sample)
     p = p_values(estimate.tail.deviate(estimate.z))
     truth = sample.true_shares
     margin = float(student.isf((1 - LEVEL) / 2, estimate.freedom)) * estimate.std_errors
@@ -182,20 +200,51 @@ def run_cell(cell: Cell, method: Method = "cavity") -> RunScore:
         cell,
         {rule: _score(estimate, p, truth, rule) for rule in RULES},
         float(inside.mean()),
-        float((estimate.z[wrong] ** 2).mean()) if wrong.any() else 1.0,
+        float((estimate.z[wrong] ** 2).mean()) if wrong.any() else float("nan"),
         ~wrong[order],
         p[order],
-        estimate.iterations,
+        told,
+        bound,
     )
 
 
 def fit(sample: Sample, method: Method) -> Estimate:
     """Estimate all candidates of a sample."""
-    random = RandomString(NUM_BITS, NUM_HASHES)
-    bit_shares = debias(sample.bit_counts, sample.reports, sample.noise)
-    cohorts = CohortNoise(sample.noise, random, sample.reports, 1.0)
-    observed = Observed(bit_shares, sample.positions, cohorts)
-    return by_cavity(observed, LEVEL) if method == "cavity" else by_lasso(observed, LEVEL, 0.05)
+    if method == "cavity":
+        return by_cavity(sample.observed, LEVEL)
+    return by_lasso(sample.observed, LEVEL, ALPHA)
+
+
+def told_support(sample: Sample) -> float:
+    """Recall with Bonferroni of least squares on the listed values that are held.
+
+    NaN where they are more than half of the rows.
+    """
+    observed, held = sample.observed, sample.true_shares > 0
+    if not 0 < held.sum() <= observed.centred.size / 2:
+        return float("nan")
+    random = observed.noise.random
+    columns = centred_columns(observed.positions[held], random)
+    fitted = refit(observed.noise_of(sample.true_shares), observed.centred, columns, random)
+    errors = np.sqrt(fitted.balance.excess * np.diag(fitted.covariance))
+    return float((p_values(fitted.shares / errors) <= ALPHA / len(held)).mean())
+
+
+def told_shares(sample: Sample) -> float:
+    """Expected recall with Bonferroni where every other share is known, listed or not.
+
+    No test that is right for wrong strings and unbiased finds more. NaN where nothing is held.
+    """
+    observed, held = sample.observed, sample.true_shares > 0
+    if not held.any():
+        return float("nan")
+    random = observed.noise.random
+    columns = centred_columns(observed.positions[held], random)
+    inverses = np.linalg.inv(observed.noise_of(sample.true_shares))
+    blocks = columns.reshape(*observed.centred.shape, -1)
+    information = np.einsum("jbi,jbi->i", blocks, inverses @ blocks)
+    z = sample.true_shares[held] * np.sqrt(information)
+    return float(ndtr(z + ndtri(ALPHA / len(held))).mean())
 
 
 def _score(estimate: Estimate, p: Floats, truth: Floats, rule: Correction) -> RuleScore:
@@ -205,7 +254,7 @@ def _score(estimate: Estimate, p: Floats, truth: Floats, rule: Correction) -> Ru
     found, held = decision.detected, truth > 0
     false = int((found & ~held).sum())
     return RuleScore(
-        float((found & held).sum() / held.sum()),
+        float((found & held).sum() / held.sum()) if held.any() else float("nan"),
         false / max(int(found.sum()), 1),
         false > 0,
         int(found.sum()),
@@ -220,72 +269,7 @@ def cells(sizes: Mapping[str, int], seed: int) -> Iterator[Cell]:
     """
     seeds = np.random.SeedSequence(seed)
     for size, runs in sizes.items():
-        for configuration in CONFIGURATIONS:
-            for distribution in DISTRIBUTIONS:
+        for configuration in SIZES[size].configurations:
+            for distribution in SIZES[size].distributions:
                 for child in seeds.spawn(runs):
                     yield Cell(size, configuration, distribution, int(child.generate_state(1)[0]))
-
-
-@dataclass(frozen=True)
-class Row:
-    """Means over the runs of one size and configuration; `recall_at_reference` is pooled."""
-
-    size: str
-    configuration: str
-    runs: int
-    recall: Mapping[str, float]
-    false_proportion: Mapping[str, float]
-    family_wise: Mapping[str, float]
-    coverage: float
-    coverage_detected: Mapping[str, float]
-    detected: Mapping[str, int]
-    wrong_z_squared: float
-    recall_at_reference: float
-
-
-def summarise(scores: list[RunScore]) -> list[Row]:
-    """One row for each size and configuration, in the order of the tables."""
-    rows = []
-    for size in SIZES:
-        for configuration in CONFIGURATIONS:
-            wanted = (size, configuration)
-            some = [s for s in scores if (s.cell.size, s.cell.configuration) == wanted]
-            if some:
-                rows.append(_row(size, configuration, some))
-    return rows
-
-
-def _row(size: str, configuration: str, some: list[RunScore]) -> Row:
-    def mean(rule: str, field: str) -> float:
-        return float(np.mean([getattr(score.rules[rule], field) for score in some]))
-
-    detected: dict[str, int] = {
-        rule: sum(score.rules[rule].detected for score in some) for rule in RULES
-    }
-    covered: dict[str, int] = {
-        rule: sum(score.rules[rule].covered for score in some) for rule in RULES
-    }
-    return Row(
-        size,
-        configuration,
-        len(some),
-        {rule: mean(rule, "recall") for rule in RULES},
-        {rule: mean(rule, "false_proportion") for rule in RULES},
-        {rule: mean(rule, "any_false") for rule in RULES},
-        float(np.mean([score.coverage for score in some])),
-        {rule: covered[rule] / max(detected[rule], 1) for rule in RULES},
-        detected,
-        float(np.mean([score.wrong_z_squared for score in some])),
-        recall_at(some, REFERENCE.get((size, configuration), (0.0, 0.0))[1]),
-    )
-
-
-def recall_at(some: list[RunScore], false_share: float) -> float:
-    """Pooled recall where the pooled ranking is cut at a false share; NaN without wrong strings."""
-    p = np.concatenate([score.ranked_p for score in some])
-    true = np.concatenate([score.ranked_true for score in some])[np.argsort(p, kind="stable")]
-    if true.all():
-        return float("nan")
-    shares = np.cumsum(~true) / np.arange(1, len(true) + 1)
-    allowed = np.flatnonzero(shares <= false_share)
-    return float(true[: allowed[-1] + 1].sum() / true.sum()) if len(allowed) else 0.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -16,10 +16,11 @@ from client_sdk.randomness import system_randomness
 from client_sdk.visits import Visits
 from decoder.density import Density, DensityOptions, density
 from rappor_core.errors import ParameterError
+from rappor_core.metrics import Metric
 from rappor_core.metrics_file import MetricsFile
-from simulations.location_fleet import FleetResult, run_fleet
+from simulations.location_fleet import FleetResult, looks, run_fleet
 from simulations.location_trips import Trips
-from simulations.location_ways import NAME, Way
+from simulations.location_ways import NAME, Way, ways
 
 Floats = NDArray[np.float64]
 
@@ -64,7 +65,7 @@ def real_riders(
             f"{way.name}: no report was due from any of {len(people)} riders; take more of them"
         )
     one = density(result.aggregates, DensityOptions(repeats=result.repetition))
-    truth = _true_shares(metrics, people, until, one)
+    truth = _true_shares(_every_period(metrics, level), people, until, one)
     return _judged(way, metrics, result, one, truth)
 
 
@@ -88,16 +89,25 @@ def _judged(
     )
 
 
-def _true_shares(metrics: MetricsFile, people: Trips, until: datetime, one: Density) -> Floats:
-    """Shares of what devices would report without cap and noise, in every period of each."""
-    parts, seen = metrics.parts(NAME), Counter[str]()
+def _every_period(metrics: MetricsFile, level: int) -> tuple[Metric, ...]:
+    """What to ask of a device to be told all that a way is a sample of."""
+    parts = metrics.parts(NAME)
+    sampled = parts[0].location is not None and parts[0].location.mode == "window"
+    return ways(1.0, 2)[0].metrics(level, "month").parts(NAME) if sampled else parts
+
+
+def _true_shares(parts: Sequence[Metric], people: Trips, until: datetime, one: Density) -> Floats:
+    """Shares of what devices would report without cap and noise."""
+    seen = Counter[str]()
     for fixes in people.values():
         visits = Visits(
             parts, new_secret(system_randomness), lambda _, v, __: seen.update([v]), None
         )
-        for fix in fixes:
-            visits.fix(fix.latitude, fix.longitude, moment_of(fix.at))
-        visits.roll(moment_of(until))
+        for at, fix in looks(fixes, until):
+            if fix is None:
+                visits.roll(moment_of(at))
+            else:
+                visits.fix(fix.latitude, fix.longitude, moment_of(at))
     counts = np.array([seen[cell] for cell in one.cells], dtype=np.float64)
     return np.asarray(counts / counts.sum())
 

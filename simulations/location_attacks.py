@@ -6,13 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import rankdata
 
 from rappor_core.mechanism import PROBABILITY_SCALE
 from rappor_core.params import RapporParams
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+
+_DIGITS = 8  # of a score: what says the same must tie, whatever the order of its sums
 
 
 @dataclass(frozen=True)
@@ -29,9 +30,12 @@ class AttackResult:
 
 
 def attack(
-    params: RapporParams, reports: int, crowd: int, rng: np.random.Generator
+    params: RapporParams, reports: int, crowd: int, rng: np.random.Generator, groups: int = 1
 ) -> AttackResult:
-    """Draw two series of every device, of the same value and of another one, and attack both."""
+    """Draw two series of every device, of the same value and of another one, and attack both.
+
+    groups: into which the crowd falls by what its reports show for certain: level, and turn.
+    """
     values = rng.integers(params.num_bits, size=(2, crowd))
     permanent = [_permanent(row, params, rng) for row in values]
     before = _counts(permanent[0], reports, params, rng)
@@ -39,9 +43,13 @@ def attack(
     moved = _counts(permanent[1], reports, params, rng)
     score = _scores(params, reports, before, after)
     other = _pairwise(params, reports, before, moved)
-    same = np.diag(score)
-    ranks = rankdata(np.concatenate([same, other]))[:crowd]
-    auc = (ranks.sum() - crowd * (crowd + 1) / 2) / crowd**2
+    same = np.diag(score).copy()
+    others = np.sort(other)
+    below = sum(np.searchsorted(others, same, side).sum() for side in ("left", "right"))
+    auc = below / 2 / crowd**2  # of pairs in which the same place scores higher; ties half
+    if groups > 1:
+        group = rng.integers(groups, size=crowd)
+        score[group[:, None] != group] = -np.inf
     best = score >= score.max(axis=1, keepdims=True)
     relinked = float((np.diag(best) / best.sum(axis=1)).mean())
     return AttackResult(reports, crowd, float(auc), relinked)
@@ -81,7 +89,7 @@ def _features(params: RapporParams, reports: int, counts: Integers) -> tuple[Flo
         x / PROBABILITY_SCALE for x in (mechanism.p1, mechanism.q1, mechanism.p2, mechanism.q2)
     )
     if params.encoding == "symbol":
-        log = counts * (np.log(p2) - np.log(q2))
+        log = counts * (np.log(p2) - np.log(max(q2, 1e-300)))  # 0: a round that never lies
         likelihood = np.exp(log - log.max(axis=1, keepdims=True))
         return likelihood[:, None, :], np.full(params.num_bits, 1 / params.num_bits)
     kept = p1 / params.num_bits + q1 * (1 - 1 / params.num_bits)
@@ -98,14 +106,23 @@ def _log_binomial(counts: Integers, reports: int, p: float) -> Floats:
 
 def _scores(params: RapporParams, reports: int, first: Integers, second: Integers) -> Floats:
     """Log likelihood ratio of every pair (n, n): one permanent response, or two."""
+    if params.encoding == "symbol":
+        return np.round(_log_ratios(params, reports, first, second), _DIGITS)
+    counts = np.arange(reports + 1)[:, None]
+    table = _log_ratios(params, reports, counts, counts)
+    total = np.zeros((len(first), len(second)))
+    for one, other in zip(first.T, second.T, strict=True):
+        total += table[:, other][one]
+    return np.round(total, _DIGITS)
+
+
+def _log_ratios(params: RapporParams, reports: int, first: Integers, second: Integers) -> Floats:
+    """The same of one bit (n, 1), or of all that one symbol shows (n, g)."""
     a, prior = _features(params, reports, first)
     b, _ = _features(params, reports, second)
-    alone = [np.log(np.maximum(x @ prior, 1e-300)).sum(axis=1) for x in (a, b)]
-    total = -alone[0][:, None] - alone[1][None, :]
-    for part in range(a.shape[1]):
-        joint = (a[:, part] * prior) @ b[:, part].T
-        total += np.log(np.maximum(joint, 1e-300))
-    return np.asarray(total)
+    alone = [np.log(np.maximum(x[:, 0] @ prior, 1e-300)) for x in (a, b)]
+    joint = (a[:, 0] * prior) @ b[:, 0].T
+    return np.asarray(np.log(np.maximum(joint, 1e-300)) - alone[0][:, None] - alone[1])
 
 
 def _pairwise(params: RapporParams, reports: int, first: Integers, second: Integers) -> Floats:
@@ -115,4 +132,4 @@ def _pairwise(params: RapporParams, reports: int, first: Integers, second: Integ
     joint = np.einsum("nks,nks,s->nk", a, b, prior)
     apart = (a @ prior) * (b @ prior)
     logs = np.log(np.maximum(joint, 1e-300)) - np.log(np.maximum(apart, 1e-300))
-    return np.asarray(logs.sum(axis=1))
+    return np.asarray(np.round(logs.sum(axis=1), _DIGITS))

@@ -7,9 +7,9 @@ both rounds. Randomness is the system's, as on a device, unless given.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,8 @@ from rappor_core.metrics_file import MetricsFile
 from rappor_core.report import Report
 
 Counts = NDArray[np.int64]
+
+_WEEKS_ON = 5
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,21 @@ class FleetResult:
     repetition: float
 
 
+def looks(fixes: Iterable[Fix], until: datetime) -> Iterator[tuple[datetime, Fix | None]]:
+    """Fixes in order, and when a device looks at the clock without one: it is on for five weeks.
+
+    Every week after a fix, until the next one, and at the end: soon enough for a collector.
+    """
+    last: datetime | None = None
+    for fix in (*fixes, None):
+        at = until if fix is None else fix.at
+        for week in range(1, _WEEKS_ON + 1):
+            if last is not None and last + timedelta(weeks=week) < at:
+                yield last + timedelta(weeks=week), None
+        yield at, fix
+        last = at
+
+
 class Device:
     """One person's device for one metrics file."""
 
@@ -103,9 +120,11 @@ class Device:
 
     def live(self, name: str, fixes: Iterable[Fix], until: datetime) -> list[Report]:
         """Record the fixes in order and close what is over at `until`; the reports made."""
-        for fix in fixes:
-            self._places.fix(name, fix.latitude, fix.longitude, fix.at)
-        self._places.roll(until)
+        for at, fix in looks(fixes, until):
+            if fix is None:
+                self._places.roll(at)
+            else:
+                self._places.fix(name, fix.latitude, fix.longitude, at)
         return self._state.take_reports()
 
     def account(self) -> tuple[float, int]:

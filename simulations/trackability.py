@@ -39,8 +39,11 @@ def attacks_on(
 ) -> list[AttackResult]:
     """Attack devices of one cohort that report for so many periods before, and as many after."""
     params = _attackable(metric.params)
+    groups = 1 if metric.location is None else metric.location.num_groups
     with threadpool_limits(1):
-        return [attack(params, reports_in(metric, number), crowd, rng) for number in periods]
+        return [
+            attack(params, reports_in(metric, number), crowd, rng, groups) for number in periods
+        ]
 
 
 def _attackable(params: RapporParams) -> RapporParams:
@@ -61,9 +64,15 @@ def trackability_text(metric: Metric) -> str:
     ]
     return (
         f"What these parameters do not hide from an observer who can link a device's reports over "
-        f"some {metric.period}s, in a cohort of {CROWD:,} devices: {'; '.join(parts)} "
+        f"some {metric.period}s, in a cohort of {CROWD:,} devices{_told_apart(metric)}: "
+        f"{'; '.join(parts)} "
         f"(.50 and {1 / CROWD:.1%} are guesses). docs/location.md says what follows from it."
     )
+
+
+def _told_apart(metric: Metric) -> str:
+    groups = 1 if metric.location is None else metric.location.num_groups
+    return f", in which level and turn tell {groups} groups apart" if groups > 1 else ""
 
 
 def track_findings(
@@ -88,7 +97,7 @@ def _advice(metric: Metric, found: AttackResult) -> str:
     way = (
         "a longer period, encoding = 'symbol' with few symbols, fewer bits, or mode = 'window'"
         if location.mode == "memo"
-        else "a longer window or fewer max_reports"
+        else "fewer cohorts, slots or levels, or a shorter window: when a device answers is public"
     )
     return (
         f"after a year, {found.reports} reports on each side, {found.relinked:.0%} of devices "

@@ -2,6 +2,9 @@
 
 import gzip
 import json
+import os
+import subprocess
+import sys
 from dataclasses import replace
 from datetime import date
 
@@ -179,3 +182,95 @@ def test_wrong_usage_is_said(inputs, capsys, words):
     source = [] if "--each" in words else ["--aggregate", str(inputs / "5.json")]
     assert main(["decode", *source, *words]) == 2
     assert "Traceback" not in capsys.readouterr().err
+
+
+def test_json_is_strict_where_numbers_are_not_finite(inputs, capsys):
+    """An empty cohort has no residual; one-time RAPPOR has no bound for a device's life."""
+    once = RapporParams.rappor(
+        num_bits=32, num_hashes=2, num_cohorts=32, prob_f=0, prob_p=0.25, prob_q=0.75
+    )
+    drawn, _ = draw_aggregate(WORDS, np.full(12, 1 / 12), 9_000, once, np.random.default_rng(1))
+    (inputs / "7.json").write_text(drawn.without([2]).to_json())
+    assert decode(inputs, "--candidates", inputs / "words.txt", "--json", days=(7,)) == 0
+
+    def refuse(name):
+        raise AssertionError(name)
+
+    content = json.loads(capsys.readouterr().out, parse_constant=refuse)
+    assert content["summary"]["epsilon_infinity"] is None
+    assert content["diagnostics"]["cohort_z"][2] is None
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--numbers", "1:2", "--metric", "page"], "--metric goes with --collector"),
+        (["--numbers", "1:2", "--column", "word"], "--column goes with --candidates"),
+        (["--numbers", "1:2", "--without-cohorts", "1-3"], "not a list of cohorts such as"),
+        (
+            ["--numbers", "1:2", "--repeats", "2", "--reports-by-device", "{}/words.txt"],
+            "give --repeats or --reports-by-device",
+        ),
+    ],
+)
+def test_what_would_be_ignored_is_refused(inputs, capsys, words, message):
+    assert decode(inputs, *[word.format(inputs) for word in words]) == 2
+    assert message in " ".join(capsys.readouterr().err.replace("\u2502", "").split())
+
+
+def test_cohorts_can_be_left_out(inputs, capsys):
+    words = ("--candidates", inputs / "words.txt", "--without-cohorts", "3,7,3")
+    assert decode(inputs, *words) == 0
+    assert "2 of 32 cohorts were left out as asked" in capsys.readouterr().out
+
+
+def test_an_output_that_is_a_file_is_refused_before_the_work(inputs, capsys, monkeypatch):
+    monkeypatch.setattr("rappor_cli.decode.run_decoder", None)
+    words = ("--candidates", inputs / "words.txt", "-o", inputs / "words.txt")
+    assert decode(inputs, *words) == 1
+    assert "words.txt' cannot be written: File exists; give a folder" in capsys.readouterr().err
+
+
+def test_a_series_tells_its_warnings_and_what_it_leaves_out(inputs, capsys, monkeypatch):
+    monkeypatch.setattr("rappor_cli.decode_tables._SHOWN", 2)
+    (inputs / "latin.txt").write_bytes("\n".join([*WORDS, "caf\u00e9"]).encode("latin-1"))
+    words = ("--candidates", inputs / "latin.txt", "--each", "day")
+    assert decode(inputs, *words, days=(5, 6)) == 0
+    shown = capsys.readouterr().out
+    assert "that are not UTF-8 were left out (1)" in shown
+    assert "the 2 largest of" in shown
+
+
+def test_a_file_without_days_has_no_place_in_a_series(inputs, capsys):
+    content = json.loads((inputs / "5.json").read_text())
+    (inputs / "4.json").write_text(json.dumps(content | {"first_day": None, "last_day": None}))
+    words = ("--candidates", inputs / "words.txt", "--each", "day")
+    assert decode(inputs, *words, days=(4, 5)) == 1
+    assert "no place in a series" in capsys.readouterr().err
+
+
+def test_a_terminal_that_cannot_show_a_value_shows_its_escape(inputs):
+    shares = np.array([0.5, 0.5])
+    greek = ["\u03b1\u03b2", "\u03b3"]
+    drawn, _ = draw_aggregate(greek, shares, 40_000, PARAMS, np.random.default_rng(1))
+    (inputs / "8.json").write_text(drawn.to_json())
+    (inputs / "greek.txt").write_text("\n".join(greek), encoding="utf-8")
+    command = [sys.executable, "-m", "rappor_cli", "decode", "--aggregate", str(inputs / "8.json")]
+    done = subprocess.run(
+        [*command, "--candidates", str(inputs / "greek.txt")],
+        env=os.environ | {"PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"\\u03b1\\u03b2" in done.stdout
+
+
+def test_a_value_of_any_length_takes_one_line(inputs, capsys):
+    long = ["x" * 100_000, *WORDS[1:]]
+    shares = np.repeat([0.5, 0.0], [2, 10])
+    drawn, _ = draw_aggregate(long, shares, 40_000, PARAMS, np.random.default_rng(1))
+    (inputs / "9.json").write_text(drawn.to_json())
+    (inputs / "long.txt").write_text("\n".join(long))
+    assert decode(inputs, "--candidates", inputs / "long.txt", days=(9,)) == 0
+    assert len(capsys.readouterr().out) < 5_000

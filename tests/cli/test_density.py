@@ -10,6 +10,8 @@ import pytest
 
 from decoder.places import places_of
 from rappor_cli.main import main
+from rappor_cli.remote import RemoteError
+from rappor_core.aggregate import Aggregate
 from rappor_core.metrics_file import parse_metrics
 from simulations.draws import draw_aggregate
 
@@ -86,13 +88,112 @@ def test_slots_and_regions_are_chosen(
                  "--region", str(region), "--method", "simplex"]) == 0  # fmt: skip
     rows = json.loads(capsys.readouterr().out)
     assert {row["slot"] for row in rows} == {"night"}
-    assert {row["cell"] for row in rows} == {"0-0-0"}
-    assert all(abs(row["estimate"] - 0.82) < 0.05 for row in rows)
+    assert [row["cell"] for row in rows] == ["0-0-0", "other", "unlisted"] * 2
+    assert all(abs(row["estimate"] - 0.82) < 0.05 for row in rows if row["cell"] == "0-0-0")
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("cells.txt", "0-0-0\n\n0-1-1\r\nother\n0-0-0\n"),
+        ("cells.csv", "0-0-0,home\n0-1-1,shop\n"),
+        ("named.csv", "place,cell\nhome,0-0-0\nshop,0-1-1\n"),
+    ],
+)
+def test_a_list_of_cells_is_shown_alone(
+    name: str, text: str, files: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, out = tmp_path / name, tmp_path / "out"
+    path.write_text(text)
+    assert main(["density", "places", *files, "--cells", str(path), "--json",
+                 "-o", str(out)]) == 0  # fmt: skip
+    rows = json.loads(capsys.readouterr().out)
+    assert [row["cell"] for row in rows[:4]] == ["0-0-0", "0-1-1", "other", "unlisted"]
+    assert len(rows) == 4 * 4
+    by_day = [row for row in rows if row["slot"] == "day" and row["first_day"] == "2026-11-03"]
+    assert sum(row["map_share"] for row in by_day) == pytest.approx(1)
+    assert by_day[3]["map_share"] > 0.8  # the crowd is in 0-2-2
+    assert by_day[3]["estimate"] is by_day[3]["visible"] is None
+    cells = json.loads((out / "density.geojson").read_text())["features"]
+    assert {one["properties"]["cell"] for one in cells} == {"0-0-0", "0-1-1"}
+    assert main(["density", "places", *files, "--cells", str(path)]) == 0
+    assert "Cells that are not shown hold" in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "told"),
+    [
+        ("cells.txt", "0-0-0\n0-9-9\n", "line 2: '0-9-9' lies outside the rows and columns"),
+        ("cells.csv", "cell\n0-0-0\n1-0-0\n", "line 3: '1-0-0' is a cell of level 1, not 0"),
+        ("cells.csv", "id\n0-0-0\n", "line 1: 'id' is not a square"),
+        ("cells.txt", "\n", "no cells; give some of level 0, as '0-0-0'"),
+        ("cells.txt", "\ufeff0-0-0\n\x1b[2J\n", "line 2: '\\x1b[2J' is not a square"),
+    ],
+)
+def test_a_list_with_a_bad_cell_is_refused_by_file_and_line(
+    name: str, text: str, told: str, files: list[str], tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    path = tmp_path / name
+    path.write_text(text, encoding="utf-8")
+    assert main(["density", "places", *files[:2], "--cells", str(path)]) == 1
+    error = " ".join(capsys.readouterr().err.split())
+    assert f"{path}: {told}" in error
+    assert "give a cell a line, or a table with a column 'cell'" in error
+
+
+def test_earlier_windows_come_into_the_geojson_on_request(files: list[str], tmp_path: Path) -> None:
+    """The tables always hold all."""
+    days = {}
+    for option in ([], ["--every-window"]):
+        out = tmp_path / f"out{len(option)}"
+        assert main(["density", "places", *files, "-o", str(out), *option]) == 0
+        found = json.loads((out / "density.geojson").read_text())["features"]
+        days[len(option)] = [one["properties"]["first_day"] for one in found]
+        assert (out / "density.csv").read_text().count("\n") == 1 + 4 * 10
+    assert set(days[0]) == {"2026-11-03"}
+    assert len(days[0]) == 2 * 9
+    assert len(days[1]) == 4 * 9
+
+
+def one_aggregate(declared: str, level: int, day: int, folder: Path) -> list[str]:
+    """A file of the night of one day, at a level."""
+    metric = parse_metrics(declared).metrics[f"places/night/{level}"]
+    assert metric.location is not None
+    values = list(places_of([metric.location]).finest)
+    shares, at = np.full(len(values), 1 / len(values)), DAY + timedelta(days=day)
+    found, _ = draw_aggregate(values, shares, 5_000, metric.params, np.random.default_rng(day))
+    path = folder / f"{level}-{day}-{metric.params_id}.json"
+    path.write_text(replace(found, metric=metric.name, definition=metric.to_dict(), first_day=at,
+                            params_id=metric.params_id, last_day=at).to_json())  # fmt: skip
+    return ["--aggregate", str(path)]
+
+
+def test_a_window_without_the_finest_level_is_told_and_left_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    both = DECLARED.replace("levels = [0]", "levels = [0, 1]")
+    given = [*one_aggregate(both, 0, 0, tmp_path), *one_aggregate(both, 0, 1, tmp_path),
+             *one_aggregate(both, 1, 1, tmp_path)]  # fmt: skip
+    assert main(["density", "places", *given, "--json"]) == 0
+    told = capsys.readouterr()
+    assert {row["first_day"] for row in json.loads(told.out)} == {"2026-11-03"}
+    assert "slot 'night', 2026-11-02 to 2026-11-02: left out" in " ".join(told.err.split())
+
+
+def test_reports_over_two_grids_make_no_map(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = DECLARED.replace("box = [0, 0, 8, 8]", "box = [0, 0, 9, 9]")
+    given = [*one_aggregate(DECLARED, 0, 0, tmp_path), *one_aggregate(other, 0, 1, tmp_path)]
+    assert main(["density", "places", *given]) == 1
+    assert "the reports of 'places' are over several grids" in capsys.readouterr().err
 
 
 def test_refusals_name_the_way_out(files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["density", "places"]) == 2
     assert main(["density", "places", *files, "--from", "2026-11-02"]) == 2
+    assert main(["density", "places", *files, "--cells", __file__, "--region", __file__]) == 2
     assert main(["density", "places", *files, "--slot", "noon"]) == 1
     assert "slot 'noon': no reports of 'places' in it; there are some in" in capsys.readouterr().err
     assert main(["density", "homes", *files]) == 1
@@ -166,3 +267,114 @@ def test_an_aggregate_that_is_none_is_refused_by_its_file(
     assert by_density == capsys.readouterr().err.removeprefix("rappor decode: ")
     assert by_density.startswith(f"{path}: ")
     assert told in " ".join(by_density.split())
+
+
+class Blocks:
+    """A collector that serves each sub-metric from and until days of its own, in blocks."""
+
+    def __init__(self, text: str, served: dict[str, list[tuple[int, int]]]) -> None:
+        self.metrics = parse_metrics(text).metrics
+        self.served = served
+        self.period = "day"
+        self.rng = np.random.default_rng(0)
+
+    def listed(self, *_: object) -> dict[str, object]:
+        rows = []
+        for name, found in self.served.items():
+            days = [str(DAY + timedelta(day)) for day in (found[0][0], found[-1][1])]
+            served = dict(zip(("first_day", "last_day"), days, strict=True))
+            rows.append({"name": name, "definition": {"period": self.period}, "served": served})
+        return {"metrics": rows}
+
+    def fetch(self, _: str, name: str, *, first: date, last: date) -> Aggregate:
+        start, end = ((day - DAY).days for day in (first, last))
+        inside = [(a, b) for a, b in self.served[name] if start <= a and b <= end]
+        if end > self.served[name][-1][1] or not inside:
+            raise RemoteError("not served")
+        metric = self.metrics[name]
+        assert metric.location is not None
+        values = list(places_of([metric.location]).finest)
+        shares = np.full(len(values), 1 / len(values))
+        found, _ = draw_aggregate(values, shares, 4_000, metric.params, self.rng, name)
+        days = [DAY + timedelta(day) for day in (inside[0][0], inside[-1][1])]
+        return replace(found, definition=metric.to_dict(), params_id=metric.params_id,
+                       first_day=days[0], last_day=days[1])  # fmt: skip
+
+
+@pytest.fixture
+def blocks(monkeypatch: pytest.MonkeyPatch) -> Blocks:
+    """Two levels and two slots, whose days were merged and sealed differently."""
+    weeks = [(0, 6), (7, 13), (14, 20)]
+    late = [(3, 6), (7, 11), (14, 17)]
+    found = Blocks(
+        DECLARED.replace("levels = [0]", "levels = [0, 1]"),
+        {"places/night/0": weeks, "places/night/1": late, "places/day/0": late,
+         "places/day/1": weeks[:2], "elsewhere/day/0": [(0, 30)]},
+    )  # fmt: skip
+    monkeypatch.setattr("rappor_cli.density_sources.ask_json", found.listed)
+    monkeypatch.setattr("rappor_cli.density_sources.fetch_aggregate", found.fetch)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("by", "windows"),
+    [
+        ("whole", {"night": [(0, 20)], "day": [(0, 20)]}),
+        ("week", {"night": [(0, 6), (7, 13), (14, 20)], "day": [(0, 6), (7, 13)]}),
+    ],
+)
+def test_slots_and_levels_share_the_windows_that_were_asked_for(
+    by: str,
+    windows: dict[str, list[tuple[int, int]]],
+    blocks: Blocks,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Whatever days of a window have been merged or served of each: one map a slot and window."""
+    assert main(["density", "places", "--collector", "http://127.0.0.1:9", "--by", by, "--json",
+                 "-o", str(tmp_path), "--method", "simplex"]) == 0  # fmt: skip
+    told = capsys.readouterr()
+    rows = json.loads(told.out)
+    found: dict[str, set[tuple[int, int]]] = {}
+    for row in rows:
+        days = tuple((date.fromisoformat(row[key]) - DAY).days for key in ("first_day", "last_day"))
+        found.setdefault(row["slot"], set()).add(days)  # type: ignore[arg-type]
+    assert {slot: sorted(days) for slot, days in found.items()} == windows
+    assert {row["reports"] for row in rows} == {8_000}
+    assert {row["cell"][0] for row in rows} == {"1", "o"}
+    left_out = "'day', 2026-11-16 to 2026-11-22: left out, as it has no reports" in told.err
+    assert left_out == (by == "week")
+
+
+def test_names_of_cells_are_whole_in_a_narrow_terminal(
+    files: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Cut after their common beginning, all would look alike."""
+    monkeypatch.setenv("COLUMNS", "44")
+    assert main(["density", "places", *files[:4], "--method", "simplex"]) == 0
+    assert "…" not in capsys.readouterr().out
+
+
+def test_days_on_which_no_period_ends_are_not_asked_for(
+    blocks: Blocks, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Reports of a week are dated by its Sunday: 2 November 2026 is a Monday."""
+    blocks.period = "week"
+    blocks.served = {name: [(6, 6), (13, 13)] for name in list(blocks.served)[:4]}
+    assert main(["density", "places", "--collector", "http://127.0.0.1:9", "--by", "day", "--json",
+                 "--method", "simplex"]) == 0  # fmt: skip
+    told = capsys.readouterr()
+    assert told.err == ""
+    assert {row["first_day"] for row in json.loads(told.out)} == {"2026-11-08", "2026-11-15"}
+
+
+@pytest.mark.parametrize("row", ["nan,1", "1,inf", "91,1", "1,-361", "1,"])
+def test_points_that_are_not_on_the_globe_are_refused(
+    row: str, files: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "points.csv"
+    path.write_text(f"latitude,longitude\n1,1\n{row}\n")
+    assert main(["density", "places", *files[:2], "--points", str(path)]) == 1
+    told = capsys.readouterr().err
+    assert str(path) in told
+    assert "is not" in told

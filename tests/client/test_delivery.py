@@ -18,8 +18,11 @@ import pytest
 
 from client_sdk import Delivery
 from client_sdk.batches import gzip_padded, make_body, read_body, shuffled
+from client_sdk.custody import StateDirectory, ensure_secret
 from client_sdk.errors import TransportError
+from client_sdk.outbox import Outbox
 from client_sdk.randomness import system_randomness
+from client_sdk.recorder import Recorder
 from client_sdk.send_loop import LONGEST_DELAY, Pauses, geometric_delay, uniform
 from client_sdk.testing import FixedRandomness, MemoryCollector
 from rappor_core.errors import WireFormatError
@@ -405,3 +408,20 @@ def test_the_thread_outlives_a_defect_and_says_so(
     assert client.flush(20)
     assert counted(collector) == 3
     assert client.last_error == ""
+
+
+def test_a_batch_is_on_the_disk_before_it_is_sent(tmp_path: Path, metrics: MetricsFile) -> None:
+    """A loss of power between sending and writing would have its reports sent again, as others."""
+    state = StateDirectory(tmp_path).open(threading.RLock())
+    ensure_secret(state, FixedRandomness(0))
+    Recorder(metrics.metrics, state).record("homepage", "a", 1e9)
+    told: list[str] = []
+    state.database.set_trace_callback(told.append)
+    outbox = Outbox(state, AT_ONCE, FixedRandomness(1))
+    outbox.compose()
+    assert len(list(outbox.batches())) == 1
+    state.close()
+    (stored,) = (i for i, text in enumerate(told) if "INSERT INTO batches" in text)
+    levels = [text for text in told[:stored] if text.startswith("PRAGMA synchronous")]
+    assert levels[-1] == "PRAGMA synchronous = FULL"
+    assert "COMMIT" in told[stored:]

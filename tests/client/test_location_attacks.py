@@ -17,6 +17,7 @@ import pytest
 
 from client_sdk.custody import StateDirectory, ensure_secret, wipe
 from client_sdk.days import last_day, period_number
+from client_sdk.errors import StateError
 from client_sdk.ledger import committed
 from client_sdk.location import LocationRecorder
 from client_sdk.recorder import Recorder
@@ -316,3 +317,19 @@ def test_another_meaning_under_the_same_name_can_tell_who_moved(
         phone.places.roll(START + timedelta(days=4, hours=1))
         assert (len(phone.reports()) > before) is not moves
         check_promise(phone, first)
+
+
+def test_an_older_state_does_not_forget_a_report(tmp_path: Path) -> None:
+    """A fresh report of the same place memoises nothing new, but it was made all the same."""
+    state, copies = tmp_path / "state.sqlite", []
+    for day in (20_000, 20_010):
+        with phone_of(tmp_path, declared("window")) as phone:
+            recorder = phone.places._recorder
+            assert recorder.record("density/day/0", "other", day * 86_400.0) == "queued"
+        copies.append(state.read_bytes())
+    state.write_bytes(copies[0])
+    with pytest.raises(StateError) as caught:
+        StateDirectory(tmp_path).open(threading.RLock())
+    assert caught.value.condition == "state_rolled_back"
+    state.write_bytes(copies[1])
+    StateDirectory(tmp_path).open(threading.RLock()).close()

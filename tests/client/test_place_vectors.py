@@ -155,7 +155,7 @@ def plain_usual(row: dict[str, Any]) -> list[list[Any]]:
     fixes = [(datetime.fromisoformat(at), *point) for at, *point in row["fixes"]]
     until = datetime.fromisoformat(row["until"])
     spent: dict[tuple[int, str, int | None], float] = {}
-    seen, reports, done = None, [], set()
+    seen, reports = None, []
     for (at, *point), following in zip(fixes, [*(f[0] for f in fixes[1:]), until], strict=True):
         period = plain_period(unit, at.date())
         if seen is not None and period < seen:
@@ -163,29 +163,30 @@ def plain_usual(row: dict[str, Any]) -> list[list[Any]]:
         seen = period
         cell, slot = plain_cell(grid, *point), plain_slot(name, at)
         if slot is not None:
-            spent[period, slot, cell] = spent.get((period, slot, cell), 0.0) + 1
+            spent.setdefault((period, slot, cell), 1.0)
         for second in range(int(min(max(following - at, timedelta(0)), gap).total_seconds())):
             now = at + timedelta(seconds=second)
             key = plain_period(unit, now.date()), plain_slot(name, now), cell
             if key[1] is not None and key[0] == period:
                 spent[key] = spent.get(key, 0.0) + 1  # type: ignore[index]
-    first, end = seen or 0, plain_period(unit, until.date())
-    longest = 1 + 7 // {"day": 1, "week": 7, "month": 28}[unit]
-    for period in [first, *range(max(first + 1, end - longest), end)]:
-        if period in done or period >= end:
+    end = plain_period(unit, until.date())
+    today = (until.date() - EPOCH).days
+    for period in range(seen or 0, end):
+        day = EPOCH + timedelta(
+            next(
+                d
+                for d in range(7_000, 40_000)
+                if plain_period(unit, EPOCH + timedelta(d)) == period
+            )
+        )
+        if plain_last_day(unit, day) + 7 + 1 < today:
             continue
         for sub_metric in plain_due(name, row["secret"], period):
             _, slot, level = sub_metric.split("/")
             here = {c: t for (p, s, c), t in spent.items() if (p, s) == (period, slot)}
             usual = max(here, key=here.__getitem__) if here else None
-            day = next(
-                d
-                for d in range(7_000, 40_000)
-                if plain_period(unit, EPOCH + timedelta(d)) == period
-            )
-            reports.append([sub_metric, plain_value(grid, usual, int(level)),
-                            plain_last_day(unit, EPOCH + timedelta(day))])  # fmt: skip
-        done.add(period)
+            value = plain_value(grid, usual, int(level))
+            reports.append([sub_metric, value, plain_last_day(unit, day)])
     return reports
 
 

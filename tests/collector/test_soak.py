@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-MINUTES = os.environ.get("RAPPOR_SOAK_MINUTES", "0.3")
+MINUTES = os.environ.get("RAPPOR_SOAK_MINUTES", "2")
 
 
 @pytest.mark.slow
 def test_a_soak_with_restarts_loses_nothing_and_keeps_its_memory() -> None:
-    """0.3 minutes here: two restarts of the database, 5 % broken requests, 1 % replays."""
+    """2 minutes here: two restarts of the database, 5 % broken requests, 1 % replays."""
     done = subprocess.run(
         [sys.executable, str(ROOT / "benchmarks" / "_soak.py"), "--minutes", MINUTES],
         env=os.environ | {"PYTHONPATH": str(ROOT)},

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import re
+import subprocess
+import sys
 import time
 from datetime import timedelta
+from pathlib import Path
+
+import pytest
 
 from collector.logs import Log, make_logger
+from collector.telemetry import MULTIPROCESS_DIR, forget_dead_workers
 from tests.collector.support import TODAY, Server, ServerMaker, make_metric
 
 METRIC = make_metric(min_reports=1)
@@ -79,3 +86,14 @@ def test_the_clock_going_back_opens_nothing(serving: ServerMaker) -> None:
         server.clock.pass_days(-8)
         late = server.post([server.sender.report(METRIC, TODAY - timedelta(days=1))])
         assert late.json()["results"][0]["reason"] == "day_closed"
+
+
+def test_the_gauges_of_a_killed_worker_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with subprocess.Popen([sys.executable, "-c", ""]) as ended:
+        pass
+    kept = {f"gauge_livesum_{os.getpid()}.db", f"counter_{ended.pid}.db"}
+    for name in kept | {f"gauge_livesum_{ended.pid}.db", f"gauge_livemax_{ended.pid}.db"}:
+        (tmp_path / name).touch()
+    monkeypatch.setenv(MULTIPROCESS_DIR, str(tmp_path))
+    forget_dead_workers()
+    assert {path.name for path in tmp_path.iterdir()} == kept

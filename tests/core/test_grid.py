@@ -1,6 +1,7 @@
 """Places: cells hold their points, nest, tile the box; edges and mistakes have defined answers."""
 
 import math
+from decimal import Decimal
 from functools import lru_cache
 
 import h3 as h3_library
@@ -168,6 +169,9 @@ def test_quadkeys_end_before_the_poles() -> None:
         (40.7, 1000.0, "longitude"),
         ("40.7", -74.0, "str and float"),
         (None, None, "NoneType"),
+        (Decimal("40.7"), Decimal("-74.0"), "Decimal and Decimal"),
+        (Decimal("48.9"), Decimal("2.3"), "Decimal and Decimal"),
+        (10**400, 2, "int and int"),
     ],
 )
 def test_what_is_not_a_point_is_refused_without_being_repeated(
@@ -207,3 +211,17 @@ def test_a_grid_survives_its_plain_form() -> None:
         assert Grid.from_dict(grid.to_dict()) == grid
     with pytest.raises(ParameterError, match="keys"):
         Grid.from_dict({"kind": "h3"})
+
+
+@pytest.mark.parametrize("kind", list(LEVELS))
+def test_outlines_hold_together_over_the_antimeridian_and_centres_are_on_the_map(
+    kind: GridKind,
+) -> None:
+    grid = grid_over(kind, FIJI)
+    for cell in grid.cells(grid.finest):
+        longitudes = [longitude for _, longitude in grid.outline(cell)]
+        assert 165 < min(longitudes) < max(longitudes) < 195  # 176 to 182, and a cell more
+        assert -180 <= grid.centre(cell)[1] <= 180
+    assert grid.unrolled(-179.0) == 181.0
+    assert grid.unrolled(179.0) == 179.0
+    assert grid_over(kind, CITY).unrolled(-74.0) == -74.0

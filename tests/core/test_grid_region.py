@@ -1,5 +1,7 @@
 """Candidates of a region: a box, a polygon with a hole, a list."""
 
+import math
+
 import pytest
 
 from rappor_core.errors import ParameterError
@@ -52,6 +54,8 @@ def test_collections_of_features_are_united() -> None:
         ({"type": "Feature", "geometry": None}, "None"),
         ({"type": "Polygon", "coordinates": [[[0, 0], [1, 0], [1, 1]]]}, "not closed"),
         ({"type": "Polygon", "coordinates": [[["a", 0]]]}, "list of points"),
+        (polygon([[math.inf, 1], [2, 1], [2, 2], [math.inf, 1]]), "in degrees"),
+        (polygon([[1, 400], [2, 400], [2, 500], [1, 400]]), "in degrees"),
     ],
 )
 def test_other_geometries_are_refused(geometry: dict[str, object], why: str) -> None:
@@ -60,8 +64,67 @@ def test_other_geometries_are_refused(geometry: dict[str, object], why: str) -> 
 
 
 def test_a_list_is_checked() -> None:
-    assert listed_cells(GRID, 0, ["0-1-1", "other", "0-1-1", "0-0-0"]) == ("0-1-1", "0-0-0")
-    with pytest.raises(ParameterError, match="0-10-0"):
-        listed_cells(GRID, 0, ["0-10-0"])
-    with pytest.raises(ParameterError, match="'1-1-1'"):
-        listed_cells(GRID, 0, ["1-1-1"])
+    lines = ["0-1-1", "other", "", " 0-1-1 ", "0-0-0\r"]
+    assert listed_cells(GRID, 0, lines) == ("0-1-1", "0-0-0")
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("0-10-0", "line 2: '0-10-0' lies outside the rows and columns"),
+        ("1-1-1", "line 2: '1-1-1' is a cell of level 1, not 0"),
+        ("Main Street", "line 2: 'Main Street' is not a square level-row-column"),
+    ],
+)
+def test_a_cell_that_is_none_is_named_by_its_line(line: str, told: str) -> None:
+    with pytest.raises(ParameterError, match=told):
+        listed_cells(GRID, 0, ["0-0-0", line, "0-0-1"])
+
+
+def test_a_cell_outside_the_box_and_an_empty_list_are_refused() -> None:
+    tiles = Grid("quadkey", Box(0.1, 0.1, 10, 10), (4,))
+    assert listed_cells(tiles, 4, ["1222"]) == ("1222",)
+    with pytest.raises(ParameterError, match="line 1: '0000' is outside the box"):
+        listed_cells(tiles, 4, ["0000"])
+    with pytest.raises(ParameterError, match="no cells; give some of level 4, as '1222'"):
+        listed_cells(tiles, 4, ["", "other"])
+
+
+def test_a_region_may_be_far_larger_than_the_grid() -> None:
+    """A country around a city: its own box holds more cells than can be listed."""
+    city = Grid("quadkey", Box(42.3, -72.6, 42.4, -72.5), (16,))
+    assert set(region_cells(city, 16, polygon(ring(24, -125, 49, -66)))) == set(city.cells(16))
+
+
+def test_a_narrow_region_takes_every_cell_that_it_passes() -> None:
+    """A corridor that holds no corner and no centre of a cell, aslant."""
+    aslant = [[0.5, 3.1], [9.5, 3.6], [9.5, 3.62], [0.5, 3.12], [0.5, 3.1]]
+    assert region_cells(GRID, 0, polygon(aslant)) == tuple(f"0-3-{x}" for x in range(10))
+
+
+@pytest.mark.parametrize(
+    ("kind", "level", "shape"),
+    [("square", 0, (9, 6)), ("quadkey", 8, ()), ("geohash", 3, ()), ("h3", 3, ())],
+)
+def test_regions_on_both_sides_of_the_antimeridian(kind, level, shape) -> None:  # type: ignore[no-untyped-def]
+    grid = Grid(kind, Box(-21, 176, -12, -178), (level,), *shape)
+    west = region_cells(grid, level, polygon(ring(-20, 176.5, -13, 179.9)))
+    east = region_cells(grid, level, polygon(ring(-20, -179.9, -13, -178.5)))
+    on = region_cells(grid, level, polygon(ring(-20, 180.1, -13, 181.5)))
+    assert east == on
+    assert grid.place(-15, 178, level) in set(west) - set(east)
+    assert grid.place(-15, -178.7, level) in set(east) - set(west)
+
+
+@pytest.mark.parametrize(
+    ("box", "found"),
+    [
+        (Box(40, 40, 50, 50), ()),
+        (Box(-20, 5.5, -10, 6.5), ()),
+        (Box(9.5, -5, 20, 0.5), ("0-9-0",)),
+        (Box(5.5, 170, 5.6, 0.5), ("0-5-0",)),
+        (Box(-90, -180, 90, 180), GRID.cells(0)),
+    ],
+)
+def test_a_box_beyond_the_grid_has_no_cells_of_it(box: Box, found: tuple[str, ...]) -> None:
+    assert GRID.cells_in(box, 0) == found

@@ -270,6 +270,14 @@ def test_check_says_what_a_reviewer_should_know() -> None:
     assert any("no permanent response" in message for message in messages(one_time))
 
 
+def test_check_warns_of_raw_reports_that_go_before_their_day_closes() -> None:
+    def kept(days: int) -> list[str]:
+        return messages(f"budget = 20\n{CATEGORY}accept_days = 7\nkeep_raw_days = {days}\n")
+
+    assert kept(0) == kept(8) == []
+    assert "keep them for 8 days or more" in kept(7)[0]
+
+
 def test_a_metric_is_collected_on_its_last_day() -> None:
     assert messages("budget = 20\n" + CATEGORY, today=date(2027, 6, 30)) == []
 

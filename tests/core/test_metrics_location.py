@@ -10,6 +10,7 @@ from rappor_core.grid import OTHER
 from rappor_core.metrics import Metric
 from rappor_core.metrics_file import MetricsFile, parse_metrics
 from rappor_core.metrics_location import Slot
+from rappor_core.metrics_review import check_metrics
 
 BASE = """
 [metrics.density]
@@ -29,6 +30,7 @@ epsilon_infinity = 2.0
 epsilon_one = 1.0
 max_memoized_values = 3
 """
+FILTER = "num_bits = 32\nnum_cohorts = 64\n"
 LEVELS = "levels = [11, 13]\n"
 SLOTS = 'slots = ["night 22-6", "work 9-17 weekdays"]\n'
 SYMBOLS = """
@@ -191,3 +193,37 @@ def test_slots() -> None:
 def test_expiry_and_owner_are_those_of_the_table() -> None:
     metric = read(LEVELS, MEMO).metrics["density/day/11"]
     assert (metric.owner, metric.expires) == ("maps@example.org", date(2027, 6, 30))
+
+
+@pytest.mark.parametrize("hashes", ["0", "-1", "true", "2.0", '"2"'])
+@pytest.mark.parametrize("mode", [ONCE, MEMO])
+def test_an_epsilon_is_not_divided_among_no_hashes(hashes: str, mode: str) -> None:
+    with pytest.raises(MetricsFileError, match=r"num_hashes = .* is not a whole"):
+        read(LEVELS, mode, f"num_hashes = {hashes}\n")
+
+
+def test_level_and_turn_divide_a_cohort() -> None:
+    """Both can be read off the reports: the name has the level, and the day tells the turn."""
+    for mode, groups in (
+        (MEMO, 2),
+        (WINDOW.replace('encoding = "one_hot"', FILTER), 120),
+        (ONCE, 4),
+    ):
+        location = read(LEVELS, SLOTS, mode).declared[0].location
+        assert location is not None
+        assert location.num_groups == groups
+
+
+def test_check_knows_that_levels_narrow_a_crowd_and_of_days_without_a_slot() -> None:
+    def told(population: int, *keys: str) -> list[str]:
+        found = check_metrics(read(*keys, MEMO), today=date(2026, 1, 1), population=population)
+        return [finding.message for finding in found]
+
+    assert any("about 500 devices in each of 64 cohorts at each of 2 levels" in text
+               for text in told(64_000, LEVELS))  # fmt: skip
+    assert not any("cohorts" in text for text in told(128_000, LEVELS))
+    assert any(
+        "slot 'work 9-17 weekdays' has no hours" in text for text in told(10**6, LEVELS, SLOTS)
+    )
+    assert not any("no hours" in text
+                   for text in told(10**6, LEVELS, SLOTS, 'period = "week"\n'))  # fmt: skip

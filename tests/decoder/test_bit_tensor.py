@@ -64,9 +64,9 @@ def test_quadratic_sums_are_the_diagonal_of_the_sandwich(positions, matrix):
     )
 
 
-def test_wide_filters_use_wider_positions():
-    assert bit_tensor.position_type(2**15 - 1) is np.int16
-    assert bit_tensor.position_type(2**15) is np.int32
+def test_positions_take_the_bytes_that_the_sentinel_needs():
+    widths = {255: np.uint8, 256: np.uint16, 2**16 - 1: np.uint16, 2**16: np.uint32}
+    assert {k: bit_tensor.position_type(k).type for k in widths} == widths
 
 
 def test_candidates_with_the_same_bits_are_grouped_whatever_the_order_of_their_hashes():
@@ -75,3 +75,16 @@ def test_candidates_with_the_same_bits_are_grouped_whatever_the_order_of_their_h
         dtype=np.int16,
     )
     assert same_positions(tensor, 4).tolist() == [0, 0, 2, 3, 2]
+
+
+def test_kernels_compile_where_no_folder_can_keep_them(monkeypatch):
+    """A read-only installation without a home: numba finds no place for its cache."""
+    monkeypatch.setattr("numba.core.caching.CompileResultCacheImpl._locator_classes", [])
+
+    def fill(low, high, values):
+        for i in range(low, high):
+            values[i] = i
+
+    values = np.zeros(3)
+    bit_tensor.compiled(fill)(0, 3, values)
+    assert values.tolist() == [0, 1, 2]

@@ -1,6 +1,7 @@
 """Lists of candidates as people have them."""
 
 import gzip
+import os
 from datetime import date
 
 import pyarrow as pa
@@ -90,3 +91,58 @@ def test_strings_must_be_listed_but_categories_are_known():
     assert metric_candidates(named).values == [b"S", b"L"]
     with pytest.raises(CandidatesError, match="3 candidates for num_bits = 2"):
         Candidates.from_strings(["a", "b", "c"]).positions(basic)
+
+
+def test_a_pipe_is_read_once_and_whole():
+    reader, writer = os.pipe()
+    os.write(writer, b"one\ntwo\nthree\n")
+    os.close(writer)
+    try:
+        assert Candidates.from_file(f"/dev/fd/{reader}").values == [b"one", b"two", b"three"]
+    finally:
+        os.close(reader)
+
+
+def test_bytes_of_a_parquet_column_are_text_not_their_python_form(tmp_path):
+    cells = pa.array([b"plain", "caf\u00e9".encode(), b"\xff", None], pa.binary())
+    parquet.write_table(pa.table({"word": cells}), tmp_path / "words.parquet")
+    candidates = Candidates.from_file(tmp_path / "words.parquet")
+    assert candidates.values == [b"plain", "caf\u00e9".encode()]
+    assert (candidates.notes.not_text, candidates.notes.empty) == (1, 1)
+    zipped = tmp_path / "words.parquet.gz"
+    zipped.write_bytes(gzip.compress((tmp_path / "words.parquet").read_bytes()))
+    assert Candidates.from_file(zipped).values == candidates.values
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("words.csv", "word\nb\n".encode("utf-16"), "UTF-16"),
+        ("words.csv.gz", gzip.compress("word\nb\n".encode("utf-16"), mtime=0), "UTF-16"),
+        ("words.csv", b'one\n"two\nthree\nfour\n', "line 4: unexpected end of data; check"),
+        ("words.csv", b'one\n"two" too,2\n', "line 2: .*; check the quotes"),
+    ],
+)
+def test_tables_that_would_be_misread_are_refused(tmp_path, name, content, message):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(CandidatesError, match=message):
+        Candidates.from_file(tmp_path / name)
+
+
+def test_the_last_suffix_tells_what_a_file_is(tmp_path):
+    (tmp_path / "words.csv.txt").write_text("a,b\n")
+    assert Candidates.from_file(tmp_path / "words.csv.txt").values == [b"a,b"]
+
+
+@pytest.mark.parametrize(
+    ("strings", "message"),
+    [("word", "'word' is one value"), ([1, 2], "candidate 1 is not text"), ([None], "None")],
+)
+def test_what_is_no_list_of_text_is_refused(strings, message):
+    with pytest.raises(CandidatesError, match=message):
+        Candidates.from_strings(strings)
+
+
+def test_an_empty_list_cannot_be_made_by_hand():
+    with pytest.raises(CandidatesError, match="no candidates; give a list"):
+        Candidates([])

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from decoder import gls
+from decoder import cavity, gls
 from decoder.bit_tensor import mark_repeated
 from decoder.cavity import Question, _leave_one_out, fit_cavity
+from decoder.errors import ImproperError
 from decoder.gls import Balance
 from decoder.noise import BitNoise, CohortNoise, RandomString
 from decoder.sites import Sites
@@ -105,3 +106,23 @@ def test_where_rows_are_few_scores_are_those_of_fits_that_never_saw_the_candidat
             score = columns[:, i] @ residual.ravel()
             expected = score / np.sqrt(gls.null_variance(residual, random))
             assert fit.z[i] == pytest.approx(expected, abs=0.1)
+
+
+def test_sites_that_leave_no_proper_posterior_are_cut_off(question, monkeypatch):
+    """The round is then the same as with positive sites from the beginning."""
+    now = cavity._first(question)
+    solve, tried = cavity._solve, []
+
+    def improper_at_first(*arguments):
+        tried.append(arguments)
+        if len(tried) == 1:
+            raise ImproperError("not positive definite")
+        return solve(*arguments)
+
+    monkeypatch.setattr(cavity, "_solve", improper_at_first)
+    found = cavity._next(question, now, 2)
+    monkeypatch.setattr(cavity, "LEAST_PRECISION", cavity.CUT_OFF)
+    monkeypatch.setattr(cavity, "_solve", solve)
+    expected = cavity._next(question, now, 2)
+    assert len(tried) == 2
+    np.testing.assert_array_equal(found.scores.z, expected.scores.z)

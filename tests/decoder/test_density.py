@@ -13,12 +13,14 @@ import pytest
 from pyarrow import parquet
 
 from decoder.change import change
-from decoder.density import Density, DensityOptions, density, density_series, map_shares, repeats_of
-from decoder.density_files import NOT_APART, write_density_files
-from decoder.density_page import render_page, visible_text
+from decoder.density import Density, DensityOptions, density, density_series, map_shares
+from decoder.density_files import write_density_files
+from decoder.density_page import render_page
 from decoder.density_picture import write_picture
+from decoder.density_words import NOT_APART, visible_text
 from decoder.errors import DecodeError
 from decoder.places import location_of, places_of
+from decoder.slots import repeats_of
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics import Metric
 from rappor_core.metrics_file import parse_metrics
@@ -102,6 +104,21 @@ def test_levels_of_one_slot_make_one_map() -> None:
     assert "of 'places' has no reports of level 0, which its definition declares" in told
 
 
+def test_a_map_of_some_cells_is_part_of_the_whole(night: Density, tmp_path: Path) -> None:
+    some = night.showing([night.cells[5], night.cells[3]])
+    assert some.cells == (night.cells[3], night.cells[5], "other")
+    assert some.estimate.tolist() == night.estimate[[3, 5, -1]].tolist()
+    assert some.shares.sum() + some.unlisted == pytest.approx(1)
+    assert (some.floor, night.unlisted) == (night.floor, 0)
+    assert "Cells that are not shown hold" in visible_text(some)
+    rows = parquet.read_table(write_density_files([some], tmp_path)[1]).to_pylist()
+    assert [row["cell"] for row in rows] == [*some.cells, "unlisted"]
+    assert rows[-1]["map_share"] == some.unlisted
+    assert rows[-1]["estimate"] is rows[-1]["visible"] is None
+    write_picture([some], tmp_path / "map.png")
+    assert "unlisted" in render_page([some])
+
+
 @pytest.mark.statistical
 @pytest.mark.parametrize("encoding", list(ENCODINGS))
 def test_intervals_of_single_cells_hold_the_truth(encoding: str) -> None:
@@ -147,8 +164,32 @@ def test_windows_repeat_less_often() -> None:
     keys = 'mode = "window"\nwindow = 10\nmax_reports = 9\nepsilon = 1.0\nencoding = "one_hot"\n'
     metric = parts(keys)[0]
     aggregate = drawn(metric, 1_000, np.random.default_rng(0), last_day=DAY + timedelta(days=29))
-    assert repeats_of(aggregate, None) == 1  # at most nine reports, one in ten periods
+    assert repeats_of(aggregate, None) == 3  # one in ten periods
+    metric = metric.replace(max_reports=2)
+    aggregate = replace(aggregate, definition=metric.to_dict())
+    assert repeats_of(aggregate, None) == 2  # for life
     assert repeats_of(aggregate, 2.5) == 2.5
+
+
+@pytest.mark.parametrize(
+    ("period", "first", "last", "most"),
+    [
+        ("month", date(2026, 11, 1), date(2026, 11, 30), 1),
+        ("month", date(2026, 9, 30), date(2026, 11, 30), 3),
+        ("month", date(2026, 11, 1), date(2026, 11, 29), 1),
+        ("week", date(2026, 11, 2), date(2026, 11, 29), 4),
+        ("week", date(2026, 11, 1), date(2026, 11, 29), 5),
+        ("day", date(2026, 11, 1), date(2026, 11, 30), 30),
+    ],
+)
+def test_a_window_holds_a_report_for_each_last_day_of_a_period(
+    period: str, first: date, last: date, most: int
+) -> None:
+    """A map by month of a report a month has one of each device: its errors are those of one."""
+    metric = parts(f'period = "{period}"\n' + BOTH + ONE_HOT)[0]
+    aggregate = drawn(metric, 1_000, np.random.default_rng(0), first_day=first, last_day=last)
+    assert repeats_of(aggregate, None) == most
+    assert density([aggregate], DensityOptions("simplex")).repetition == most
 
 
 def two_windows(

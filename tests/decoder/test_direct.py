@@ -40,3 +40,29 @@ def test_coverage_at_few_reports(share):
     fit = fit_direct(debiased[None, :], np.array([400.0]), NOISE, 1.0, 0.95)
     covered = ((fit.low <= share) & (share <= fit.high)).mean()
     assert abs(covered - (0.975 if share == 0 else 0.95)) < 0.02
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("mirrored", [False, True])
+def test_the_level_holds_where_few_lies_are_expected(mirrored):
+    """2,000 lists of 50 empty categories, 5 lies each expected: Bonferroni at 5 %.
+
+    The rate has a standard error of .005 at most; the normal tail names a value in about a
+    quarter of the lists. One-sided alarm at .07: below 1e-4.
+    """
+    noise, reports, lists = BitNoise(1.0, 0.0, 0.5, 0.0025), 2_000, 2_000
+    counts = np.random.default_rng(9).binomial(reports, 0.0025, (lists, 50))
+    if mirrored:  # q below p: a set bit is shown less often
+        noise, counts = BitNoise(1.0, 0.0, 0.5, 0.9975), reports - counts
+    debiased = (counts / reports - noise.p_star) / noise.gap
+    fit = fit_direct(debiased.reshape(1, -1), np.array([float(reports)]), noise, 1.0, 0.95)
+    named = (norm.sf(fit.z).reshape(lists, 50) < 0.05 / 50).any(axis=1).mean()
+    assert named < 0.07
+
+
+def test_many_lies_have_the_normal_tail():
+    noise, reports = BitNoise(1.0, 0.0, 0.75, 0.25), 10**9
+    shares = np.array([[-0.0001, 0.0, 0.0001, 0.5]])
+    fit = fit_direct(shares, np.array([float(reports)]), noise, 1.0, 0.95)
+    plain = shares[0] / np.sqrt(0.25 * 0.75 / 0.25 / reports)
+    assert fit.z == pytest.approx(plain, abs=0.01)

@@ -5,7 +5,7 @@ import pytest
 
 from decoder import gls
 from decoder.bit_tensor import mark_repeated
-from decoder.errors import ConvergenceError
+from decoder.errors import ConvergenceError, ImproperError
 from decoder.noise import RandomString
 
 COHORTS, BITS, M = 6, 5, 8
@@ -32,8 +32,12 @@ def covariance(noise, positions, variances, tau):
 
 @pytest.mark.parametrize("make", [gls.row_solver, gls.candidate_solver])
 @pytest.mark.parametrize("tau", [0.0, 0.7])
-def test_solvers_agree_with_dense_algebra(problem, make, tau):
+@pytest.mark.parametrize("widening", [0, 3])
+def test_solvers_agree_with_dense_algebra(problem, make, tau, widening):
+    """Also where some sites have a negative precision, half of what the data say of them."""
     noise, target, positions, variances = problem
+    known = make(noise, target, positions, variances, RANDOM)(0.7).information
+    variances[:widening] = -2 / known[:widening] - variances[:widening]
     V, Z = covariance(noise, positions, variances, tau)
     inverse = np.linalg.inv(V)
     solution = make(noise, target, positions, variances, RANDOM)(tau)
@@ -44,6 +48,14 @@ def test_solvers_agree_with_dense_algebra(problem, make, tau):
         for j in range(0, COHORTS * BITS, BITS)
     )
     assert solution.expected == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("make", [gls.row_solver, gls.candidate_solver])
+def test_a_site_that_leaves_no_proper_posterior_is_refused(problem, make):
+    noise, target, positions, variances = problem
+    variances[2] = -1e-6  # a precision of minus a million
+    with pytest.raises(ImproperError, match="not positive definite"):
+        make(noise, target, positions, variances, RANDOM)(0.0)
 
 
 def test_nobody_active_is_allowed(problem):
@@ -63,13 +75,14 @@ def test_null_variance_is_that_of_random_positions(problem):
 def test_balance_settles_tau_and_leaves_the_rest_to_the_ratio(problem):
     noise, target, positions, variances = problem
     solve = gls.row_solver(noise, 40 * target, positions, variances, RANDOM)
-    settled = gls.balance(solve, 0.0, 40)
+    settled = gls.balance(solve, RANDOM, 0.0, 40)
     assert settled.missing > 0
     assert settled.ratio == pytest.approx(1.0, abs=0.005)
-    open_ = gls.balance(solve, 0.0, 0)
+    open_ = gls.balance(solve, RANDOM, 0.0, 0)
     assert open_.missing == 0
     assert open_.excess == open_.ratio > 2
-    quiet = gls.balance(gls.row_solver(noise, 0.01 * target, positions, variances, RANDOM), 0.0, 9)
+    calm = gls.row_solver(noise, 0.01 * target, positions, variances, RANDOM)
+    quiet = gls.balance(calm, RANDOM, 0.0, 9)
     assert (quiet.missing, quiet.excess) == (0.0, 1.0)
     assert quiet.ratio < 0.1
 

@@ -17,6 +17,7 @@ from decoder.google_files import (
     write_metrics_json,
     write_params,
 )
+from rappor_core.aggregate import Aggregate
 from rappor_core.hashing import md5_positions
 from rappor_core.params import RapporParams
 from simulations.draws import draw_aggregate
@@ -134,3 +135,51 @@ def test_files_that_do_not_fit_are_refused(files, md5_params, name, text, messag
     }
     with pytest.raises(CountsError, match=message):
         readers[name](files[name])
+
+
+def test_a_cell_beyond_64_bits_is_refused_by_the_files_name(files, md5_params):
+    files["map"].write_text("word," + ",".join(["9" * 30] * 128) + "\n")
+    with pytest.raises(CountsError, match=r"map\.csv: .*; cells are whole numbers"):
+        read_map(files["map"], md5_params)
+
+
+def test_a_map_says_how_many_strings_it_held(files, md5_params):
+    assert str(read_map(files["map"], md5_params).notes) == "20 entries read"
+
+
+@pytest.mark.parametrize(
+    ("k", "m", "rows", "own"),
+    [
+        (4, 1, ["a,1", "b,2", "c,3", "d,4"], True),  # each bit belongs to one string
+        (4, 2, ["a,1,5", "b,2,6"], True),  # the same bit in both cohorts, as no hash does
+        (4, 2, ["a,1,6", "b,3,5"], False),
+        (8, 1, ["a,2", "b,1", "c,3"], True),  # the first bits, in any order; the others are spare
+        (8, 1, ["a,1", "b,2", "c,4"], False),  # apart by chance: others may share the bits
+        (8, 1, ["a,1"], False),
+        (4, 1, ["a,1", "b,1", "c,3", "d,4"], False),
+    ],
+)
+def test_when_a_map_is_that_of_basic_rappor(tmp_path, k, m, rows, own):
+    params = RapporParams.rappor(
+        num_bits=k, num_hashes=1, num_cohorts=m, prob_f=0, prob_p=0.25, prob_q=0.75
+    )
+    (tmp_path / "map.csv").write_text("\n".join(rows) + "\n")
+    assert read_map(tmp_path / "map.csv", params).own_bits is own
+
+
+def test_values_of_basic_rappor_that_are_not_in_the_map_make_no_cohort_odd(tmp_path):
+    params = RapporParams.rappor(
+        num_bits=8, num_hashes=1, num_cohorts=4, prob_f=0, prob_p=0.25, prob_q=0.75
+    )
+    rng, shares = np.random.default_rng(1), [0.5, 0.3, 0.2, 0, 0, 0, 0, 0]
+    counts = []
+    for _ in range(4):
+        held = rng.multinomial(50_000, shares)
+        counts.append(
+            tuple((rng.binomial(held, 0.75) + rng.binomial(50_000 - held, 0.25)).tolist())
+        )
+    (tmp_path / "map.csv").write_text("a,1,9,17,25\nb,2,10,18,26\n")
+    aggregate = Aggregate("x", params, (50_000,) * 4, tuple(counts))
+    decoding = decode(aggregate, read_map(tmp_path / "map.csv", params))
+    assert [round(row.share, 2) for row in decoding.detected] == [0.5, 0.3]
+    assert decoding.warnings == ()

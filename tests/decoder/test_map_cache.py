@@ -58,7 +58,7 @@ def longer(content):
 
 
 def other_type(content):
-    return content.replace(b"i2", b"u2", 1)
+    return content.replace(b"|u1", b"|i1", 1)
 
 
 def other_shape(content):
@@ -66,16 +66,12 @@ def other_shape(content):
 
 
 def above(content):
-    return content[:-2] + np.array([33], np.int16).tobytes()
-
-
-def below(content):
-    return content[:-2] + np.array([-1], np.int16).tobytes()
+    return content[:-1] + bytes([33])
 
 
 @pytest.mark.parametrize(
     "damage",
-    [cut, longer, other_type, other_shape, above, below, lambda _: b"", lambda _: b"PK\3\4 no zip"],
+    [cut, longer, other_type, other_shape, above, lambda _: b"", lambda _: b"PK\3\4 no zip"],
 )
 def test_a_damaged_file_is_made_again(tmp_path, long_list, params, damage):
     cached_positions(long_list, params, tmp_path)

@@ -8,9 +8,10 @@ from scipy import sparse
 from scipy.optimize import minimize
 
 from decoder import field
-from decoder.descent import descend
+from decoder.descent import descend, descend_columns
 from decoder.errors import DecodeError
-from decoder.field import STRENGTHS, Belief, fit_field, softmax
+from decoder.field import Belief, fit_field, softmax
+from decoder.field_series import fit_windows
 from decoder.hierarchy import LevelEstimate, reconcile
 from decoder.neighbours import cell_laplacian
 from decoder.noise import BitNoise
@@ -196,10 +197,8 @@ def test_a_smoother_finds_the_crowd_where_the_way_from_a_flat_map_is_lost() -> N
     drawn, _ = draw_aggregate(cells, truth, 40_000, params, np.random.default_rng(2))
     design = design_of(value_positions(cells, params), params, np.arange(len(cells)))
     question = field._Question([read_aggregate(drawn, design, 1.0)], np.full(2305, 1 / 2305))
-    summits = field._summits(
-        question, "neighbours", field._structure("neighbours", laplacian, 2305)
-    )
-    lost, found = summits[STRENGTHS.index(0.1)]
+    prior = field.structure_of("neighbours", laplacian, 2305)
+    lost, found = next(field._walks(question, "neighbours", prior)[0])
     assert np.abs(found.shares - truth).sum() / 2 < 0.75
     assert np.abs(lost.shares - truth).sum() / 2 > 0.9
     assert found.loss < lost.loss - 1
@@ -219,6 +218,55 @@ def test_a_descent_finds_what_scipy_finds() -> None:
     assert value == pytest.approx(0, abs=1e-9)
     assert 1 < steps < 200
     assert descend(bowl, aim, lambda slope: slope, 1e-12, 200)[2] == 0
+
+
+def test_columns_descend_as_each_would_alone() -> None:
+    """One starts at its minimum, one has no finite value, one is steep."""
+    steep = np.array([1.0, 1.0, 1.0, 400.0])
+    aims = np.arange(20.0).reshape(5, 4)
+
+    def bowls(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        away = x - aims
+        value = (steep * (away**2 / 2 + away**4)).sum(axis=0)
+        value[2] = np.nan
+        return value, steep * (away + 4 * away**3)
+
+    def bowl(column: int) -> tuple[np.ndarray, float, int]:
+        def alone(x: np.ndarray) -> tuple[float, np.ndarray]:
+            whole = np.repeat(x[:, None], 4, axis=1)
+            return float(bowls(whole)[0][column]), bowls(whole)[1][:, column]
+
+        return descend(alone, start[:, column], lambda slope: slope / 3, 1e-12, 200)
+
+    start = np.zeros((5, 4))
+    start[:, 0] = aims[:, 0]
+    found, values, _ = descend_columns(bowls, start, lambda slope: slope / 3, 1e-12, 200)
+    for column in (0, 1, 3):
+        x, value, _ = bowl(column)
+        assert found[:, column] == pytest.approx(x, abs=1e-9)
+        assert values[column] == pytest.approx(value, abs=1e-12)
+    assert np.isnan(values[2])
+    assert found[:, 2].tolist() == [0] * 5
+
+
+@pytest.mark.parametrize("graph", ["neighbours", "alike"])
+def test_windows_side_by_side_are_what_each_fit_gives(graph: str) -> None:
+    """One window lacks a cohort, and so has a design of its own."""
+    rng, belief = np.random.default_rng(5), Belief(graph, 0.3)  # type: ignore[arg-type]
+    truth = softmax(2 * np.sin(np.arange(60) / 9))
+    design = sparse.csr_array((rng.random((90, 60)) < 0.3).astype(float))
+    windows = []
+    for rows in (90, 90, 80, 90):
+        part = design if rows == 90 else design[:rows]
+        target = part @ truth + rng.normal(0, 0.05, size=rows)
+        windows.append([Reading(part, target, np.full(rows, 2e4), NOISE, 1.0)])
+    near = softmax(np.sin(np.arange(60) / 9))
+    found = fit_windows(windows, chain(60), belief, near)
+    for shares, window in zip(found, windows, strict=True):
+        alone = fit_field(window, chain(60), belief, near).shares
+        assert np.abs(shares - alone).sum() / 2 < 2e-3
+        assert np.abs(shares - near).sum() / 2 > 0.02
+        assert shares.sum() == pytest.approx(1)
 
 
 def test_a_field_with_many_reports_is_the_truth() -> None:

@@ -64,3 +64,24 @@ def test_scores_and_deviates_are_inverse_and_rise():
 
 def test_a_residual_of_zeros_says_nothing():
     assert null_tail(np.zeros((3, 4)), RandomString(4, 2)) is NORMAL_TAIL
+
+
+@pytest.mark.parametrize("bits", [[0.7, -0.2, 1.5], [-0.7, -0.2, -1.5]])
+def test_more_hashes_than_bits_and_far_tilts_by_enumeration(bits):
+    """Terms of very different sizes: no sum is lost in rounding to 0, none overflows."""
+    random, bits = RandomString(3, 7), np.array(bits)
+    draws = product(range(3), repeat=7)
+    sums = np.array([bits[sorted(set(draw))].sum() for draw in draws]) - random.mean * bits.sum()
+    for tilt in (-60.0, -8.0, 8.0, 60.0):
+        peak = (tilt * sums).max()
+        weights = np.exp(tilt * sums - peak)
+        expected = np.log(weights.mean()) + peak, (weights * sums).sum() / weights.sum()
+        found = _cumulants(bits[None], random, np.array([tilt]))
+        np.testing.assert_allclose([part[0] for part in found[:2]], expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize(("k", "h"), [(2, 1), (2, 8), (3, 8), (8, 16), (64, 1), (64, 16)])
+def test_tails_of_coarse_and_of_crowded_filters_are_made_without_a_warning(k, h):
+    for residual in (np.eye(1, k), -np.ones((2, k)) + np.eye(2, k), np.ones((1, k))):
+        deviates = null_tail(residual, RandomString(k, h)).deviate(np.linspace(-9, 9, 19))
+        assert np.isfinite(deviates).all()

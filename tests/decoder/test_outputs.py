@@ -3,14 +3,20 @@
 import csv
 import json
 import math
+from dataclasses import replace
+from hashlib import sha256
 
 import numpy as np
 import pytest
 
-from decoder import Candidates, DecodeOptions, decode, write_outputs
+from decoder import Candidates, DecodeOptions, decode, metric_candidates, write_outputs
 from decoder.advice import percent
+from decoder.errors import OutputError
+from decoder.outputs import manifest, results
 from decoder.plots import axis_step, forest, tick_text
-from decoder.report import factor, p_text
+from decoder.report import factor, p_text, render_report
+from rappor_core.aggregate import Aggregate
+from rappor_core.params import RapporParams
 
 NAMES = {"results.csv", "candidates.csv", "results.json", "manifest.json", "report.html"}
 
@@ -102,7 +108,16 @@ def test_a_page_without_findings_says_why(make_aggregate, values, shares, tmp_pa
 
 @pytest.mark.parametrize(
     ("share", "text"),
-    [(1.0, "100 %"), (0.25, "25.0 %"), (0.0123, "1.23 %"), (0.000456, "0.046 %"), (0.0, "0 %")],
+    [
+        (1.0, "100 %"),
+        (0.25, "25.0 %"),
+        (0.0123, "1.23 %"),
+        (0.000456, "0.046 %"),
+        (0.0, "0 %"),
+        (0.0000456, "0.0046 %"),
+        (1.2e-7, "0.000012 %"),
+        (-0.0123, "-1.23 %"),
+    ],
 )
 def test_shares_are_written_as_people_do(share, text):
     assert percent(share) == text
@@ -123,3 +138,95 @@ def test_axes_have_round_steps(decoding):
     assert all(
         layout.left <= row.low_x <= row.x <= row.high_x <= layout.width for row in layout.rows
     )
+
+
+def test_results_for_machines_hold_no_nan(make_aggregate, values):
+    """An empty cohort has no residual, and one-time RAPPOR no bound for life."""
+    decoding = decode(make_aggregate().without([3]), Candidates.from_strings(values))
+    content = json.loads(json.dumps(results(decoding), allow_nan=False))
+    assert content["diagnostics"]["cohort_z"][3] is None
+    assert content["diagnostics"]["cohort_z"][4] is not None
+
+
+def test_an_interrupted_write_leaves_the_last_whole_file(decoding, tmp_path, monkeypatch):
+    write_outputs(decoding, tmp_path)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+
+    def half(_, path):
+        path.write_text("{")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("decoder.outputs._write_json", half)
+    with pytest.raises(OutputError, match=r"results\.json' cannot be written: No space left"):
+        write_outputs(decoding, tmp_path)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_lines_end_alike_in_every_table(decoding, tmp_path):
+    write_outputs(decoding, tmp_path)
+    for name in ("results.csv", "candidates.csv"):
+        assert b"\r" not in (tmp_path / name).read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("correction", "heading"),
+    [("fdr-eb", "Mean local fdr"), ("none", "p-value"), ("holm", "Corrected p")],
+)
+def test_a_column_is_called_what_it_holds(make_aggregate, values, correction, heading):
+    options = DecodeOptions(correction=correction)
+    decoding = decode(make_aggregate(), Candidates.from_strings(values), options)
+    assert f"<th>{heading}</th>" in render_report(decoding)
+
+
+def test_the_page_of_a_boolean_claims_no_fit():
+    params = RapporParams.rappor(
+        num_bits=1,
+        num_hashes=1,
+        num_cohorts=1,
+        prob_f=0,
+        prob_p=0.25,
+        prob_q=0.75,
+        encoding="boolean",
+    )
+    aggregate = Aggregate("on", params, (10_000,), ((4_000,),))
+    decoding = decode(aggregate, metric_candidates(aggregate))
+    page = render_report(decoding)
+    assert "one bit a value, fdr" in page
+    assert "cavity" not in page
+    assert "shrunk" not in page
+    assert "all follow the model" not in page
+    assert "Values not on the list" not in page
+    assert manifest(decoding)["method"] == "direct"
+
+
+def test_the_page_and_its_warnings_call_the_same_cohorts_odd(make_aggregate, values):
+    decoding = decode(make_aggregate(), Candidates.from_strings(values))
+    z = np.array(decoding.diagnostics.cohort_z)
+    z[4] = 4.002  # of 32 cohorts: the limit for any of them is 4.003
+    calm = replace(decoding, diagnostics=replace(decoding.diagnostics, cohort_z=z))
+    assert "all follow the model" in render_report(calm)
+    z[4] = 4.01
+    assert "unlike the others: 4 (z = 4.0)" in render_report(calm)
+
+
+def test_a_long_value_is_cut_on_the_page_and_whole_in_the_files(make_aggregate, values, tmp_path):
+    long = ["x" * 5_000, *values[1:]]
+    decoding = decode(make_aggregate(values=long), Candidates.from_strings(long))
+    write_outputs(decoding, tmp_path)
+    assert "x" * 301 not in (tmp_path / "report.html").read_text()
+    assert "x" * 299 in (tmp_path / "report.html").read_text()
+    assert "x" * 5_000 in (tmp_path / "results.csv").read_text()
+
+
+def test_the_manifest_names_the_list(decoding):
+    text = "".join(f"{value}\n" for value in decoding.candidates.values)
+    assert manifest(decoding)["candidates_sha256"] == sha256(text.encode()).hexdigest()
+
+
+def test_what_would_hide_or_turn_writing_is_escaped_on_the_page(make_aggregate, values):
+    odd = ["\u202eabc", "zero\u200bwidth", "two\nlines", "\U0001f469\u200d\U0001f467", *values[4:]]
+    decoding = decode(make_aggregate(values=odd), Candidates.from_strings(odd))
+    page = render_report(decoding)
+    for shown in ("\\u202eabc", "zero\\u200bwidth", "two\\nlines", odd[3]):
+        assert f'<td dir="auto">{shown}</td>' in page
+    assert "\u202e" not in page

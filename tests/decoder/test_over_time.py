@@ -6,7 +6,7 @@ from datetime import date
 import numpy as np
 import pytest
 
-from decoder import Candidates, metric_candidates
+from decoder import Candidates, DecodeOptions, metric_candidates
 from decoder.errors import DecodeError
 from decoder.over_time import compare_windows, decode_over_time
 from decoder.series_outputs import write_series
@@ -97,3 +97,67 @@ def test_values_that_share_symbols_have_series_too(values, shares):
 def test_a_single_window_is_no_series(windows, values):
     with pytest.raises(DecodeError, match=r"1 window\(s\)"):
         decode_over_time(windows[:1], Candidates.from_strings(values))
+
+
+def one_hot(counts, day):
+    params = RapporParams.rappor(
+        num_bits=3,
+        num_hashes=1,
+        num_cohorts=1,
+        prob_f=0,
+        prob_p=0.25,
+        prob_q=0.75,
+        encoding="one_hot",
+    )
+    definition = {"categories": ["light", "dark", "none"]}
+    return Aggregate(
+        "theme", params, (10_000,), (counts,), first_day=day, last_day=day, definition=definition
+    )
+
+
+def test_changes_of_categories_go_by_name_whatever_the_list():
+    """From light to none: the order of the list, or a part of it, moves no change to another."""
+    pair = one_hot((5_500, 4_000, 3_000), DAYS[0]), one_hot((3_500, 4_000, 5_000), DAYS[1])
+    for names in (["none", "light"], ["dark", "none", "light"], ["light", "dark", "none"]):
+        change = compare_windows(*pair, Candidates.from_strings(names))
+        differences = dict(zip(names, change.difference.tolist(), strict=True))
+        assert differences["none"] == pytest.approx(0.4)
+        assert differences["light"] == pytest.approx(-0.4)
+    series = decode_over_time(pair, Candidates.from_strings(["none", "light"]))
+    last = dict(zip(series.values, series.shares[1].tolist(), strict=True))
+    assert last["none"] == pytest.approx(0.5)
+
+
+def test_windows_of_other_parameters_are_not_compared_bit_by_bit(windows, values):
+    params = windows[1].params.replace(hash="md5")
+    other = replace(windows[1], params=params)
+    with pytest.raises(DecodeError, match="different parameters"):
+        compare_windows(windows[0], other, Candidates.from_strings(values))
+
+
+def test_a_window_without_reports_is_named(windows, values, params):
+    empty = windows[1].without(range(params.num_cohorts))
+    with pytest.raises(DecodeError, match="no reports from 2026-01-02 to 2026-01-02"):
+        decode_over_time([windows[0], empty, windows[2]], Candidates.from_strings(values))
+
+
+def test_nothing_found_is_a_series_without_values(windows, tmp_path):
+    options = DecodeOptions(correction="bonferroni")
+    absent = Candidates.from_strings(["nobody", "holds", "these"])
+    series = decode_over_time(windows, absent, options)
+    assert series.values == ()
+    write_series(series, tmp_path)
+    assert "No value was found" in (tmp_path / "series.html").read_text()
+
+
+def test_the_page_of_a_series_has_its_warnings_and_says_what_it_leaves_out(
+    windows, values, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("decoder.series_outputs.SHOWN", 2)
+    latin = [*values, "caf\u00e9".encode("latin-1")]
+    series = decode_over_time(windows, Candidates.from_strings(latin))
+    write_series(series, tmp_path)
+    page = (tmp_path / "series.html").read_text()
+    assert f"The 2 largest of {len(series.values)} values are shown" in page
+    assert "that are not UTF-8 were left out (1)" in page
+    assert b"\r" not in (tmp_path / "series.csv").read_bytes()

@@ -10,8 +10,10 @@ from decoder import Candidates, DecodeOptions, decode, metric_candidates
 from decoder.errors import CandidatesError, ConvergenceError, DecodeError
 from decoder.gls import refit
 from decoder.noise import RandomString
+from decoder.outputs import manifest
 from rappor_core.aggregate import Aggregate
 from rappor_core.errors import AggregateError, InformationLostError
+from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.params import RapporParams
 from simulations.draws import draw_aggregate
 
@@ -295,3 +297,100 @@ def test_a_refit_that_uses_up_the_bits_is_refused():
     noise, rows = np.eye(2)[None].repeat(2, 0), np.ones((2, 2))
     with pytest.raises(ConvergenceError, match="2 values are to be told apart by 2 numbers"):
         refit(noise, rows, np.eye(4)[:, :2], RandomString(2, 1))
+
+
+def test_hashes_that_do_not_collide_are_still_hashes():
+    """One hash, one cohort: strings that are not listed share the bits of those that are."""
+    params = RapporParams.rappor(
+        num_bits=64, num_hashes=1, num_cohorts=1, prob_f=0.0, prob_p=0.25, prob_q=0.75
+    )
+    held = [f"held{i}" for i in range(400)]
+    shares = np.full(400, 1 / 400)
+    aggregate, _ = draw_aggregate(held, shares, 1_000_000, params, np.random.default_rng(1))
+    listed = Candidates.from_strings(["absent1", "absent2", "absent3"])
+    bits = listed.positions(params)[:, 0, 0]
+    assert len(set(bits.tolist())) == 3
+    decoding = decode(aggregate, listed, DecodeOptions(correction="bonferroni"))
+    assert decoding.detected == ()
+    assert decoding.diagnostics.method == "cavity"
+
+
+def test_candidates_alike_where_there_are_reports_are_one_group():
+    params = RapporParams.rappor(
+        num_bits=8, num_hashes=1, num_cohorts=2, prob_f=0.0, prob_p=0.25, prob_q=0.75
+    )
+    values = [f"v{i}" for i in range(12)]
+    shares = np.repeat([0.5, 0.0], [2, 10])
+    full, _ = draw_aggregate(values, shares, 20_000, params, np.random.default_rng(0))
+    one = full.without([1])
+    positions = Candidates.from_strings(values).positions(params)[:, 0, 0]
+    decoding = decode(one, Candidates.from_strings(values))
+    assert decoding.summary.num_groups == len(set(positions.tolist()))
+    for i, leader in enumerate(decoding.candidates.group):
+        assert positions[i] == positions[leader]
+
+
+def test_cohorts_left_out_are_told_and_named_in_the_manifest(make_aggregate, candidates, params):
+    full = make_aggregate()
+    made_up = list(full.bit_counts)
+    made_up[5] = tuple(full.reports_per_cohort[5] * (i % 2) for i in range(params.num_bits))
+    lying = replace(full, bit_counts=tuple(made_up))
+    (told,) = [text for text in decode(lying, candidates).warnings if "cohort 5" in text]
+    assert "--without-cohorts 5" in told
+    without = decode(lying, candidates, DecodeOptions(without_cohorts=(5,)))
+    assert without.warnings == ("1 of 32 cohorts were left out as asked.",)
+    assert manifest(without)["without_cohorts"] == [5]
+    assert without.summary.num_reports == full.num_reports - full.reports_per_cohort[5]
+    with pytest.raises(AggregateError, match="cohort 32 is not one of 0 to 31"):
+        decode(full, candidates, DecodeOptions(without_cohorts=(32,)))
+
+
+def test_entries_that_are_not_utf8_are_told(make_aggregate, values):
+    latin = [*values, "caf\u00e9".encode("latin-1"), "\u00fcber".encode("latin-1")]
+    decoding = decode(make_aggregate(), Candidates.from_strings(latin))
+    (told,) = decoding.warnings
+    assert "that are not UTF-8 were left out (2)" in told
+
+
+def test_noiseless_reports_of_one_answer_have_no_variance_to_split():
+    params = RapporParams.rappor(
+        num_bits=1,
+        num_hashes=1,
+        num_cohorts=2,
+        prob_f=0,
+        prob_p=0,
+        prob_q=1,
+        encoding="boolean",
+    )
+    aggregate = Aggregate("on", params, (50, 60), ((50,), (60,)))
+    decoding = decode(aggregate, metric_candidates(aggregate))
+    assert [row.value for row in decoding.detected] == ["true"]
+    assert decoding.diagnostics.method == "direct"
+
+
+def test_symbols_are_decoded_from_a_list():
+    mechanism = TwoRoundMechanism.symbols(8, 4.0, 3.0)
+    params = RapporParams(8, 1, 64, mechanism, "symbol")
+    values = [f"v{i}" for i in range(30)]
+    shares = np.repeat([0.25, 0.0], [4, 26])
+    aggregate, _ = draw_aggregate(values, shares, 100_000, params, np.random.default_rng(3))
+    decoding = decode(aggregate, Candidates.from_strings(values))
+    assert {row.value for row in decoding.detected} >= set(values[:4])
+
+
+def test_the_visible_share_is_that_of_the_rule_even_where_nothing_passes(make_aggregate, shares):
+    """`none` asks for p <= alpha of each candidate alone, whatever the length of the list."""
+    aggregate = make_aggregate(num_reports=1_000, shares=shares[::-1])
+    absent = Candidates.from_strings([f"absent{i}" for i in range(40)])
+    visible = {
+        name: decode(aggregate, absent, DecodeOptions(correction=rule, alpha=1e-4, largest_p=p))
+        for name, rule, p in (
+            ("one", "none", 1.0),
+            ("all", "bonferroni", 1.0),
+            ("cap", "none", 2.5e-6),
+        )
+    }
+    assert not any(decoding.detected for decoding in visible.values())
+    sizes = {name: decoding.summary.visible_share for name, decoding in visible.items()}
+    assert sizes["one"] < 0.9 * sizes["all"]
+    assert sizes["cap"] == sizes["all"]

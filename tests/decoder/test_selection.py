@@ -80,3 +80,19 @@ def test_a_fit_that_does_not_converge_raises(problem, monkeypatch):
     monkeypatch.setattr(selection, "_MAX_SWEEPS", 1)
     with pytest.raises(ConvergenceError, match="did not converge"):
         selection.fit_lasso(centred, positions, weights, RANDOM, 1.0)
+
+
+def test_columns_come_and_go_until_none_outside_asks_to_be_let_in(problem, monkeypatch):
+    """Whatever the number of columns that the fit moves among, the minimum is the same."""
+    centred, positions, weights, Z = problem
+    penalty = 0.02 * float((Z.T @ (weights * centred).ravel()).max())
+    fits = []
+    for near in (7, 100, M):
+        monkeypatch.setattr(selection, "_NEAR", near)
+        fits.append(selection.fit_lasso(centred, positions, weights, RANDOM, penalty))
+    few, some, everyone = fits
+    assert len(everyone.selected) > 7
+    for fit in (few, some):
+        assert fit.selected.tolist() == everyone.selected.tolist()
+        np.testing.assert_allclose(fit.shares, everyone.shares, rtol=1e-4, atol=1e-9)
+        assert fit.largest_violation <= 1e-6

@@ -8,6 +8,8 @@ from hashlib import sha256
 import numpy as np
 import pytest
 
+from decoder import Candidates, DecodeOptions, bit_tensor, decode, write_outputs
+from rappor_core.aggregate import Aggregate
 from rappor_core.params import RapporParams
 from simulations.draws import draw_aggregate
 
@@ -42,3 +44,19 @@ def digests(inputs, method, threads):
 @pytest.mark.parametrize("method", ["cavity", "lasso"])
 def test_files_are_the_same_with_one_thread_and_with_two(inputs, method):
     assert digests(inputs, method, 1) == digests(inputs, method, 2)
+
+
+@pytest.mark.parametrize("method", ["cavity", "lasso"])
+def test_files_are_the_same_however_the_sums_are_divided(inputs, method, monkeypatch):
+    """A list so long that scores are summarised and the fit moves among a part of it only."""
+    aggregate = Aggregate.from_json((inputs / "page.json").read_text())
+    listed = Candidates.from_strings([*WORDS, *map(str, range(30_000))])
+    written = []
+    for threads in (1, 2, 5):
+        monkeypatch.setattr(bit_tensor, "_WORTH_A_THREAD", 0)
+        monkeypatch.setattr(bit_tensor.os, "cpu_count", lambda n=threads: n)
+        decoding = decode(aggregate, listed, DecodeOptions(method=method))
+        assert len(decoding.detected) > 5
+        paths = write_outputs(decoding, inputs / f"{method}-divided-{threads}")
+        written.append([path.read_bytes() for path in paths])
+    assert written[0] == written[1] == written[2]

@@ -21,7 +21,7 @@ from simulations.location_draws import capped, draw_memo, draw_window
 from simulations.location_fleet import Fix, run_fleet
 from simulations.location_trips import daily_places, read_trips, resample
 from simulations.location_ways import Way, ways
-from simulations.trackability import reports_in, track_findings, trackability_text
+from simulations.trackability import attacks_on, reports_in, track_findings, trackability_text
 
 START = datetime(2026, 1, 1, 9, tzinfo=UTC)
 PLACES = [(42.3, -72.6), (42.37, -72.52), (42.1, -72.6), (42.2, -72.55)]
@@ -237,3 +237,28 @@ def test_planar_laplace_has_its_mean_and_density() -> None:
     assert radius.mean() == pytest.approx(200, abs=5 * np.sqrt(2) * 100 / np.sqrt(100_000))
     assert (radius < 100).mean() == pytest.approx(1 - 2 / np.e, abs=0.008)
     assert np.arctan2(y, x).mean() == pytest.approx(0, abs=0.03)
+
+
+def test_when_a_device_answers_tells_it_apart() -> None:
+    """Level and turn are public: in many groups of a crowd it is found again more often."""
+    metric = ways(4.0, 30)[5].metric(13, "day")
+    assert metric.location is not None
+    assert metric.location.num_groups == 30
+    params = metric.params
+    found = [attack(params, 1, 600, np.random.default_rng(1), n) for n in (1, 30, 10_000)]
+    assert found[0].change_auc == found[1].change_auc
+    assert found[0].relinked < 0.02
+    assert 0.1 < found[1].relinked < 0.3  # 20 in each group, told apart by values as well
+    assert found[2].relinked > 0.9
+    (told,) = attacks_on(metric, (1,), 600, np.random.default_rng(1))
+    assert told == found[1]
+
+
+def test_symbols_shown_as_they_are_can_be_attacked() -> None:
+    """So near the first dial that the second round never lies: a report is the permanent symbol."""
+    shown = TwoRoundMechanism.symbols(200, 8.0, 7.99999)
+    assert (shown.p2, shown.q2) == (1 << 16, 0)
+    params = RapporParams(200, 1, 1, shown, "symbol")
+    found = attack(params, 2, 50, np.random.default_rng(0))
+    assert found.change_auc > 0.9
+    assert found.relinked > 0.5

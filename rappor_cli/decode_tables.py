@@ -1,0 +1,84 @@
+"""What `rappor decode` prints: notes, then a table, or JSON for machines."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from decoder import Decoding
+from decoder.advice import percent
+from decoder.outputs import results
+from decoder.over_time import Series
+from decoder.report import p_heading, p_text
+from decoder.results import short
+from decoder.series_outputs import series_rows
+from rappor_cli.text import plain
+
+_SHOWN = 25
+
+
+def print_decoding(decoding: Decoding, output: Path | None, as_json: bool) -> None:
+    """Notes and the values found, largest first."""
+    if as_json:
+        print(json.dumps(results(decoding), allow_nan=False))
+        return
+    found = _table(decoding) if decoding.detected else None
+    files = "results.csv, candidates.csv, report.html"
+    _print(decoding, found, f"files in {output}: {files} and more" if output else None)
+
+
+def print_series(series: Series, output: Path | None, as_json: bool) -> None:
+    """Of each value the first and last share, and the smallest corrected p of a change."""
+    if as_json:
+        content = results(series.whole) | {"series": series_rows(series)}
+        print(json.dumps(content, allow_nan=False, default=str))
+        return
+    found = _series_table(series) if series.values else None
+    files = "series.csv, changes.csv, series.html"
+    _print(series.whole, found, f"files in {output}: {files} and more" if output else None)
+
+
+def _print(decoding: Decoding, found: Table | None, files: str | None) -> None:
+    console = Console()
+    for warning in decoding.warnings:
+        console.print(Text.assemble(("note ", "yellow"), plain(warning)), soft_wrap=True)
+    console.print(found or Text(decoding.reason or ""))
+    if files:
+        console.print(Text(files))
+
+
+def _series_table(series: Series) -> Table:
+    title = f"{series.whole.metric}: {len(series.values)} values in {len(series.windows)} windows"
+    table = Table("value", "first", "last", "smallest p of a change", title=plain(title))
+    for i, value in enumerate(series.values[:_SHOWN]):
+        smallest = min(float(change.p_adjusted[i]) for change in series.changes)
+        ends = (percent(float(share)) for share in series.shares[[0, -1], i])
+        table.add_row(Text(short(value)), *ends, p_text(smallest))
+    _tell_of_more(table, series.values, "series.csv")
+    return table
+
+
+def _table(decoding: Decoding) -> Table:
+    known, rows = decoding.options.true_shares is not None, decoding.detected
+    table = Table(title=plain(f"{decoding.metric}: {decoding.summary.num_detected:,} values found"))
+    table.add_column("value")
+    heading = p_heading(decoding).lower()
+    for name in (*(["true"] if known else []), "share", "interval", heading):
+        table.add_column(name, justify="right")
+    for row in rows[:_SHOWN]:
+        truth = [percent(row.true_share or 0.0)] if known else []
+        interval = f"{percent(row.low)} to {percent(row.high)}"
+        numbers = percent(row.share), interval, p_text(row.p_adjusted)
+        table.add_row(Text(short(row.value)), *truth, *numbers)
+    _tell_of_more(table, rows, "results.csv")
+    return table
+
+
+def _tell_of_more(table: Table, rows: Sequence[object], file: str) -> None:
+    if len(rows) > _SHOWN:
+        table.caption = f"the {_SHOWN} largest of {len(rows):,}; {file} (with -o) has all"

@@ -1,0 +1,74 @@
+"""Files that an analyst gives to `rappor density`: cells or a region to show, points to mark."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+from decoder.candidate_files import read_values
+from decoder.errors import CandidatesError, DecodeError
+from decoder.places import Places
+from decoder.reading import naming
+from rappor_core.errors import shown
+from rappor_core.grid_codes import Point
+from rappor_core.grid_region import listed_cells, region_cells
+
+CELL_COLUMN = "cell"  # of a table with a header, as in density.csv
+
+
+def read_cells(path: Path, places: Places) -> tuple[str, ...]:
+    """The cells of a list."""
+    if places.pairs:
+        raise DecodeError(f"--cells {path}: the values are trips, not cells; leave the option out")
+    way_out = f"give a cell a line, or a table with a column {CELL_COLUMN!r}"
+    with naming(path, CandidatesError, way_out):
+        lines = (_text(entry) for entry in _entries(path))
+        return listed_cells(places.grid, places.levels[-1], lines)
+
+
+def _entries(path: Path) -> list[str | bytes]:
+    """One a line; in place of a header a blank one."""
+    if {".csv", ".parquet"} & {suffix.lower() for suffix in path.suffixes}:
+        try:
+            return ["", *read_values(path, CELL_COLUMN)]
+        except CandidatesError:  # a table without a header, or without that column
+            return list(read_values(path))
+    return list(read_values(path))
+
+
+def _text(entry: str | bytes) -> str:
+    return entry.decode(errors="replace") if isinstance(entry, bytes) else entry
+
+
+def read_region(path: Path, places: Places) -> tuple[str, ...]:
+    """The cells that a polygon touches."""
+    if places.pairs:
+        raise DecodeError(f"--region {path}: trips are not in a region; leave the option out")
+    with naming(path, DecodeError, "give a GeoJSON Polygon, MultiPolygon or Feature that meets it"):
+        polygon = json.loads(path.read_bytes())
+        try:
+            return region_cells(places.grid, places.levels[-1], polygon)
+        except (AttributeError, IndexError, KeyError, TypeError) as error:
+            raise ValueError(f"not the members of a polygon: {error!r}") from error
+
+
+def read_points(path: Path) -> list[Point]:
+    """Latitudes and longitudes to be marked."""
+    with naming(path, DecodeError, "give a CSV with numbers in columns latitude and longitude"):
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            rows = list(csv.DictReader(file))
+        if not rows:
+            raise DecodeError("no points; give a CSV with columns latitude and longitude")
+        return [(_degrees(row, "latitude", 90), _degrees(row, "longitude", 360)) for row in rows]
+
+
+def _degrees(row: dict[str, str], column: str, most: int) -> float:
+    text = row.get(column) or ""
+    try:
+        degrees = float(text)
+    except ValueError as error:
+        raise ValueError(f"{column} {shown(text)} is not a number") from error
+    if not -most <= degrees <= most:
+        raise ValueError(f"{column} {shown(text)} is not between -{most} and {most} degrees")
+    return degrees

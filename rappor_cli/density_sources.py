@@ -1,0 +1,192 @@
+"""The aggregates of `rappor density`: from files, or asked of a collector or its database."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from datetime import date, timedelta
+from enum import StrEnum
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from decoder.errors import DecodeError
+from decoder.periods import last_days
+from decoder.places import location_of
+from decoder.reading import naming, read_aggregate_file
+from rappor_cli.remote import ask_json, fetch_aggregate
+from rappor_cli.store import opened
+from rappor_core.aggregate import Aggregate
+from rappor_core.errors import RapporError
+
+Window = tuple[date | None, date | None]
+SlotWindow = tuple[str, Window]
+Groups = dict[SlotWindow, list[Aggregate]]
+Fetch = Callable[[str, date | None, date | None], Aggregate]
+
+
+class SplitName(StrEnum):
+    """How the window is divided."""
+
+    WHOLE = "whole"
+    DAY = "day"
+    WEEK = "week"
+    MONTH = "month"
+
+
+def read_files(metric: str, paths: Sequence[Path]) -> list[Aggregate]:
+    """Aggregate files of the sub-metrics of a declared name."""
+    return [_read(metric, path) for path in paths]
+
+
+def _read(metric: str, path: Path) -> Aggregate:
+    found = read_aggregate_file(path)
+    with naming(path, DecodeError, "fetch it again with rappor aggregate -o FILE"):
+        name = location_of(found)[0].base_name
+        if name != metric:
+            raise DecodeError(f"it is of metric {name!r}, not {metric!r}: rappor density {name}")
+    return found
+
+
+def ask_collector(
+    metric: str, collector: str | None, database: str | None, window: Window, split: SplitName
+) -> list[Aggregate]:
+    """Every sub-metric of a declared name in each part of a window, by HTTP or by SQL."""
+    if window[0] and window[1] and window[0] > window[1]:
+        raise typer.BadParameter(f"--from {window[0]} is after --to {window[1]}")
+    if collector:
+        listed = ask_json(collector, "/v1/metrics")["metrics"]
+        return list(_asked(metric, listed, _remote(collector), window, split))
+    if database:
+        with opened(database) as service:
+            listed = service.list_metrics()
+            return list(_asked(metric, listed, _stored(service), window, split))
+    raise typer.BadParameter("give --aggregate FILE, --collector URL or --database URL")
+
+
+def group_by_slot(aggregates: Iterable[Aggregate], metric: str, slots: Sequence[str]) -> Groups:
+    """Group the levels of each slot and window, those with reports only; earlier windows first.
+
+    slots: those that are wanted, none for all. Raises DecodeError for one without reports, and for
+    reports over two grids. A window without reports of the finest level is told and left out.
+    """
+    groups: Groups = defaultdict(list)
+    for one in aggregates:
+        if one.num_reports:
+            groups[location_of(one)[1].slot, (one.first_day, one.last_day)].append(one)
+    if not groups:
+        raise DecodeError(
+            f"no reports of {metric!r} in this window; choose another, or wait until its days close"
+        )
+    known = {slot for slot, _ in groups}
+    for slot in slots:
+        if slot not in known:
+            raise DecodeError(
+                f"slot {slot!r}: no reports of {metric!r} in it; there are some in "
+                f"{', '.join(map(repr, sorted(known)))}"
+            )
+    finest = _finest_level(groups, metric)
+    wanted = (
+        (key, found)
+        for key, found in groups.items()
+        if (not slots or key[0] in slots) and _reaches(finest, key, found)
+    )
+    return dict(sorted(wanted, key=lambda item: [day or date.min for day in item[0][1]]))
+
+
+def _finest_level(groups: Groups, metric: str) -> int:
+    """Of all that was reported: one table and one map hold cells of one grid and level."""
+    places = [location_of(one)[1] for found in groups.values() for one in found]
+    if len({(place.grid, place.pairs) for place in places}) > 1:
+        raise DecodeError(
+            f"the reports of {metric!r} are over several grids, as its definition changed; choose "
+            "a window (--from, --to), or files, of one of them"
+        )
+    return max(place.level for place in places)
+
+
+def _reaches(finest: int, key: SlotWindow, found: Sequence[Aggregate]) -> bool:
+    """Whether a window has reports of the finest level; said on stderr if not."""
+    if any(location_of(one)[1].level == finest for one in found):
+        return True
+    days = " to ".join(str(day) for day in key[1] if day)
+    _tell(f"slot {key[0]!r}, {days}: left out, as it has no reports of level {finest}")
+    return False
+
+
+def _tell(text: str) -> None:
+    Console(stderr=True, soft_wrap=True).print(Text(text))
+
+
+def _asked(
+    metric: str, listed: Sequence[dict[str, Any]], fetch: Fetch, window: Window, split: SplitName
+) -> Iterator[Aggregate]:
+    """Fetch every sub-metric in each part of the window.
+
+    Days are closed and merged for each slot and level alone, so what is served of a part begins and
+    ends on other days in each: all of it is of the part that was asked for.
+    """
+    rows = {row["name"]: row for row in listed}  # of versions, the last is current
+    spans = {
+        name: [date.fromisoformat(row["served"][key]) for key in ("first_day", "last_day")]
+        for name, row in rows.items()
+        if row["served"] and name.partition("/")[0] == metric
+    }
+    if not spans:
+        raise DecodeError(
+            f"no closed day of a location metric {metric!r} is served; see `rappor metrics list`"
+        )
+    earliest = min(first for first, _ in spans.values())
+    start, end = max(window[0] or earliest, earliest), max(last for _, last in spans.values())
+    for name, part in product(spans, list(_parts(start, window[1] or end, split))):
+        until = part[1] if window[1] else min(part[1], spans[name][1])
+        period = rows[name]["definition"]["period"]
+        if until < part[0] or not last_days(period, *part):  # a report bears its period's last
+            continue
+        try:
+            yield replace(fetch(name, part[0], until), first_day=part[0], last_day=part[1])
+        except RapporError as error:
+            if split is SplitName.WHOLE:
+                raise
+            _tell(f"{name}, {part[0]} to {part[1]}: {error}")
+
+
+def _parts(first: date, last: date, split: SplitName) -> Iterator[tuple[date, date]]:
+    """Divide a window; the first and the last part may be short."""
+    if split is SplitName.WHOLE:
+        yield first, last
+        return
+    while first <= last:
+        end = min(_end_of_part(first, split), last)
+        yield first, end
+        first = end + timedelta(days=1)
+
+
+def _end_of_part(day: date, split: SplitName) -> date:
+    if split is SplitName.DAY:
+        return day
+    if split is SplitName.WEEK:
+        return day + timedelta(days=6 - day.weekday())
+    following = date(day.year + day.month // 12, day.month % 12 + 1, 1)
+    return following - timedelta(days=1)
+
+
+def _remote(collector: str) -> Fetch:
+    return lambda name, first, last: fetch_aggregate(collector, name, first=first, last=last)
+
+
+def _stored(service: Any) -> Fetch:
+    from collector.service.collector import COMMAND_LINE  # as in `opened`
+
+    def fetch(name: str, first: date | None, last: date | None) -> Aggregate:
+        found: Aggregate = service.read_aggregate(
+            COMMAND_LINE, name, params_id=None, first=first, last=last
+        )
+        return found
+
+    return fetch

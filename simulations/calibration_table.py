@@ -1,0 +1,142 @@
+"""The calibration's table: means over runs, each with its standard error."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simulations.calibration import RULES, SIZES, RunScore
+
+Floats = NDArray[np.float64]
+
+# What google/rappor's R decoder reaches in these settings (recall, false share), measured once.
+REFERENCE: Mapping[tuple[str, str], tuple[float, float]] = {
+    ("small", "typical"): (0.50, 0.03),
+    ("small", "sharp"): (0.48, 0.0),
+    ("small", "loose"): (0.83, 0.05),
+    ("small", "over_x2"): (0.39, 0.14),
+    ("small", "over_x10"): (0.29, 0.21),
+    ("medium", "typical"): (0.09, 0.06),
+    ("medium", "sharp"): (0.10, 0.0),
+    ("medium", "loose"): (0.21, 0.05),
+    ("medium", "over_x2"): (0.04, 0.26),
+    ("medium", "over_x10"): (0.02, 0.43),
+}
+_GROUPS = 10  # of runs, for the jackknife
+
+
+@dataclass(frozen=True)
+class Mean:
+    """A mean over runs and its standard error, NaN where it is not defined or not known."""
+
+    value: float
+    error: float
+
+
+@dataclass(frozen=True)
+class Row:
+    """Means over the runs of one size and configuration, by rule where a rule decides.
+
+    coverage_detected, recall_at_reference: pooled over the runs.  told, bound: recall with
+    Bonferroni of who is told the support, and of who knows every other share (`RunScore`).
+    """
+
+    size: str
+    configuration: str
+    runs: int
+    recall: Mapping[str, Mean]
+    false_proportion: Mapping[str, Mean]
+    family_wise: Mapping[str, Mean]
+    coverage: Mean
+    coverage_detected: Mapping[str, Mean]
+    detected: Mapping[str, int]
+    wrong_z_squared: Mean
+    recall_at_reference: Mean
+    told: Mean
+    bound: Mean
+
+
+def summarise(scores: Sequence[RunScore]) -> list[Row]:
+    """One row for each size and configuration, in the order of the tables."""
+    rows = []
+    for size, parts in SIZES.items():
+        for configuration in parts.configurations:
+            wanted = (size, configuration)
+            some = [s for s in scores if (s.cell.size, s.cell.configuration) == wanted]
+            if some:
+                rows.append(_row(size, configuration, some))
+    return rows
+
+
+def _row(size: str, configuration: str, some: Sequence[RunScore]) -> Row:
+    names = [score.cell.distribution for score in some]
+
+    def mean(values: Sequence[float]) -> Mean:
+        return mean_over_runs(values, names)
+
+    def by_rule(field: str) -> dict[str, Mean]:
+        return {r: mean([float(getattr(s.rules[r], field)) for s in some]) for r in RULES}
+
+    return Row(
+        size,
+        configuration,
+        len(some),
+        by_rule("recall"),
+        by_rule("false_proportion"),
+        by_rule("any_false"),
+        mean([score.coverage for score in some]),
+        {rule: _coverage_detected(some, rule) for rule in RULES},
+        {rule: sum(score.rules[rule].detected for score in some) for rule in RULES},
+        mean([score.wrong_z_squared for score in some]),
+        _recall_at_reference(size, configuration, some),
+        mean([score.told for score in some]),
+        mean([score.bound for score in some]),
+    )
+
+
+def mean_over_runs(values: Sequence[float], distributions: Sequence[str]) -> Mean:
+    """Mean, and the error that the draws give it: the distributions are as many in every table.
+
+    NaN as the error where a distribution was run once.
+    """
+    x, names = np.asarray(values), np.asarray(distributions)
+    variance = 0.0
+    for name in sorted(set(distributions)):
+        own = x[names == name]
+        variance += len(own) * own.var(ddof=1) if len(own) > 1 else np.nan
+    return Mean(float(x.mean()), float(np.sqrt(variance)) / len(x))
+
+
+def _coverage_detected(some: Sequence[RunScore], rule: str) -> Mean:
+    """Share of the intervals of all detected that hold the truth; the error of a ratio of sums."""
+    covered = np.array([score.rules[rule].covered for score in some], dtype=float)
+    detected = np.array([score.rules[rule].detected for score in some], dtype=float)
+    if not detected.any():
+        return Mean(float("nan"), float("nan"))
+    share = covered.sum() / detected.sum()
+    squares = ((covered - share * detected) ** 2).sum()
+    return Mean(float(share), float(np.sqrt(squares) / detected.sum()))
+
+
+def _recall_at_reference(size: str, configuration: str, some: Sequence[RunScore]) -> Mean:
+    """`recall_at` the reference's false share, with the error of a jackknife over ten groups."""
+    false_share = REFERENCE.get((size, configuration), (0.0, 0.0))[1]
+    if not false_share:
+        return Mean(float("nan"), float("nan"))
+    groups = min(_GROUPS, len(some))
+    rest = ([s for at, s in enumerate(some) if at % groups != group] for group in range(groups))
+    without = np.array([recall_at(part, false_share) for part in rest if part])
+    error = np.sqrt((groups - 1) * without.var()) if groups > 1 else np.nan
+    return Mean(recall_at(some, false_share), float(error))
+
+
+def recall_at(some: Sequence[RunScore], false_share: float) -> float:
+    """Pooled recall where the pooled ranking is cut at a false share."""
+    p = np.concatenate([score.ranked_p for score in some])
+    true = np.concatenate([score.ranked_true for score in some])[np.argsort(p, kind="stable")]
+    shares = np.cumsum(~true) / np.arange(1, len(true) + 1)
+    allowed = np.flatnonzero(shares <= false_share)
+    return float(true[: allowed[-1] + 1].sum() / true.sum()) if len(allowed) else 0.0

@@ -1,0 +1,119 @@
+"""Windows of a series, asked of a collector that refuses some of them."""
+
+from datetime import date, timedelta
+from types import SimpleNamespace
+
+import pytest
+
+from collector.errors import NotServedError
+from collector.service.days import from_number, number
+from collector.service.disclosure import blocks_of_window
+from collector.store.blocks import BlockRow
+from rappor_cli.main import main
+from rappor_cli.remote import RemoteError
+from rappor_cli.windows import Each, windows_of_collector
+from rappor_core.aggregate import Aggregate
+from rappor_core.params import RapporParams
+
+PARAMS = RapporParams.rappor(
+    num_bits=2, num_hashes=1, num_cohorts=1, prob_f=0, prob_p=0.25, prob_q=0.75
+)
+
+
+def day(of_january: int) -> date:
+    return date(2026, 1, of_january)
+
+
+class Served:
+    """Answers by the collector's own rules, with these blocks (first day, last day)."""
+
+    def __init__(self, *blocks: tuple[int, int]) -> None:
+        ends = [tuple(number(day(one)) for one in block) for block in blocks]
+        self.blocks = [BlockRow(0, 0, first, last, 1_000, True) for first, last in ends]
+        metric = SimpleNamespace(name="page", min_reports=1_000, accept_days=7)
+        self.entry = SimpleNamespace(metric=metric, closed_through=ends[-1][1])
+        self.asked: list[tuple[date, date]] = []
+
+    def fetch(self, collector, metric, *, first, last):
+        self.asked.append((first, last))
+        try:
+            inside = blocks_of_window(self.entry, self.blocks, first, last)
+        except NotServedError as refusal:
+            raise RemoteError(str(refusal), refusal.details) from refusal
+        ends = from_number(inside[0].first_day), from_number(inside[-1].last_day)
+        return Aggregate(metric, PARAMS, (9,), ((1, 2),), first_day=ends[0], last_day=ends[1])
+
+
+@pytest.fixture
+def windows(monkeypatch):
+    def ask(served, first, last, each=Each.DAY):
+        monkeypatch.setattr("rappor_cli.windows.fetch_aggregate", served.fetch)
+        found = windows_of_collector("http://127.0.0.1:1", "page", each, day(first), day(last))
+        return [(one.first_day.day, one.last_day.day) for one in found]
+
+    return ask
+
+
+def test_merged_days_make_a_window_longer_and_missing_ones_none(windows, capsys):
+    served = Served((1, 1), (2, 4), (7, 7))
+    assert windows(served, 1, 7) == [(1, 1), (2, 4), (7, 7)]
+    assert capsys.readouterr().err == ""
+
+
+def test_a_start_in_the_middle_of_merged_days_loses_these_only(windows, capsys):
+    assert windows(Served((1, 3), (4, 4), (5, 5)), 2, 5) == [(4, 4), (5, 5)]
+    assert "left out 2026-01-02 to 2026-01-03: " in capsys.readouterr().err
+
+
+def test_an_end_in_the_middle_of_merged_days_loses_these_only(windows, capsys):
+    assert windows(Served((1, 1), (2, 4)), 1, 3) == [(1, 1)]
+    assert "left out 2026-01-02 to 2026-01-03: " in capsys.readouterr().err
+
+
+def test_weeks_end_on_sundays_or_where_merged_days_do(windows):
+    """2026-01-04 and 11 are Sundays; 11 and 12 were merged."""
+    blocks = [(n, n) for n in (1, 2, 3, 4, 6, 9)] + [(11, 12), (13, 13), (18, 18), (20, 20)]
+    assert windows(Served(*blocks), 1, 20, Each.WEEK) == [(1, 4), (6, 18), (20, 20)]
+
+
+def test_days_that_are_open_are_asked_for_once(windows, capsys):
+    served = Served((1, 1), (2, 2))
+    assert windows(served, 1, 31) == [(1, 1), (2, 2)]
+    assert len(served.asked) == 3
+    assert "left out 2026-01-03 to 2026-01-31: " in capsys.readouterr().err
+
+
+def test_nothing_served_is_one_line_that_says_so(windows):
+    with pytest.raises(RemoteError, match="no window of metric 'page' is served from 2026-01-03"):
+        windows(Served((1, 1)), 3, 5)
+    with pytest.raises(RemoteError, match="no window"):
+        windows(Served((1, 1)), 5, 3)
+
+
+def test_other_failures_are_not_taken_for_days_without_reports(windows):
+    class Gone(Served):
+        def fetch(self, *words, **more):
+            self.asked.append((date.min, date.min))
+            raise RemoteError("the collector answered 401: no valid key")
+
+    gone = Gone((1, 1))
+    with pytest.raises(RemoteError, match="401"):
+        windows(gone, 1, 31)
+    assert len(gone.asked) == 1
+
+
+def test_an_absent_collector_is_one_line(capsys):
+    today = date(2026, 1, 31)
+    words = ["--metric", "page", "--from", str(today - timedelta(days=30)), "--to", str(today)]
+    code = main(["decode", "--collector", "http://127.0.0.1:1", *words, "--each", "day"])
+    assert code == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("rappor decode: no collector answers at http://127.0.0.1:1")
+
+
+def test_what_is_no_collector_is_named(capsys, monkeypatch):
+    monkeypatch.setattr("rappor_cli.remote.ask", lambda *_, **__: b"<html>")
+    words = ["--collector", "http://127.0.0.1:1", "--metric", "page", "--numbers", "1:2"]
+    assert main(["decode", *words]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("rappor decode: what answers at http://127.0.0.1:1 is no aggregate: ")

@@ -1,0 +1,85 @@
+"""Cells as GeoJSON: closed, counter-clockwise, cut where they cross 180 degrees (RFC 7946)."""
+
+import json
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from decoder.density import Density, density
+from decoder.density_files import density_geojson, density_table
+from decoder.density_page import render_page
+from decoder.density_picture import write_picture
+from decoder.geojson import geometry
+from rappor_core.grid import Grid
+from rappor_core.grid_codes import Box
+from rappor_core.metrics_file import parse_metrics
+from simulations.location_fleet import Tally
+
+FIJI = Box(-21, 176, -12, -178)
+
+
+def area(ring: list[list[float]]) -> float:
+    return sum(a[0] * b[1] - b[0] * a[1] for a, b in pairwise(ring)) / 2
+
+
+def rings(shape: dict) -> list[list[list[float]]]:  # type: ignore[type-arg]
+    parts = [shape["coordinates"]] if shape["type"] == "Polygon" else shape["coordinates"]
+    assert all(len(part) == 1 for part in parts)
+    return [part[0] for part in parts]
+
+
+@pytest.mark.parametrize(
+    ("kind", "level", "shape"),
+    [("square", 0, (3, 4)), ("quadkey", 8, ()), ("geohash", 3, ()), ("h3", 3, ())],
+)
+def test_cells_are_on_the_map_whole_and_counter_clockwise(kind, level, shape) -> None:  # type: ignore[no-untyped-def]
+    grid, crossing = Grid(kind, FIJI, (level,), *shape), 0
+    for cell in grid.cells(level):
+        outline = grid.outline(cell)
+        found = rings(geometry(outline))
+        crossing += len(found) == 2
+        assert all(ring[0] == ring[-1] and area(ring) > 0 for ring in found)
+        assert all(-180 <= x <= 180 and -90 <= y <= 90 for ring in found for x, y in ring)
+        closed = [[lon, lat] for lat, lon in (*outline, outline[0])]
+        assert sum(map(area, found)) == pytest.approx(area(closed), rel=1e-4)
+    assert bool(crossing) == (kind in ("square", "h3"))  # the others have an edge there
+
+
+def test_a_cell_far_from_the_antimeridian_is_a_polygon() -> None:
+    shape = geometry([(1, 2), (1, 4), (3, 4), (3, 2)])
+    assert shape == {"type": "Polygon", "coordinates": [[[2, 1], [4, 1], [4, 3], [2, 3], [2, 1]]]}
+
+
+def over_the_antimeridian(kind: str, more: str) -> Density:
+    text = (
+        '[metrics.places]\nkind = "location"\ndescription = "x"\nowner = "x"\n'
+        f'expires = 2099-01-01\ngrid = "{kind}"\nbox = [-21, 176, -12, -178]\n{more}'
+        'mode = "once"\nencoding = "one_hot"\nepsilon = 2.0\n'
+    )
+    tally = Tally(parse_metrics(text).declared[0])
+    tally.reports += 1_000
+    cells = tally.bits.shape[1] - 1
+    tally.bits += [*range(100, 100 + 10 * cells, 10), 300]
+    return density([tally.aggregate()])
+
+
+def test_files_of_a_box_over_the_antimeridian() -> None:
+    one = over_the_antimeridian("square", "rows = 2\ncolumns = 5\nlevels = [0]\n")
+    features = json.loads("".join(density_geojson([one])))["features"]
+    assert {feature["geometry"]["type"] for feature in features} == {"Polygon", "MultiPolygon"}
+    longitudes = density_table([one]).column("longitude").to_pylist()[:-1]
+    assert all(-180 <= longitude <= 180 for longitude in longitudes)
+    assert min(longitudes) < 0 < max(longitudes)
+
+
+def test_a_map_of_it_holds_together_points_and_all(tmp_path: Path) -> None:
+    one = over_the_antimeridian("quadkey", "levels = [6]\n")
+    page = render_page([one], [(-15.0, -179.0), (-15.0, 178.0)])
+    start = page.index('id="data">') + 10
+    data = json.loads(page[start : page.index("</script>", start)])
+    assert data["points"] == [[181.0, -15.0], [178.0, -15.0]]
+    longitudes = [x for ring in data["cells"] for x, _ in ring]
+    assert 168 < min(longitudes) < max(longitudes) < 192
+    write_picture([one], tmp_path / "map.png", [(-15.0, -179.0)])
+    assert (tmp_path / "map.png").stat().st_size > 1_000

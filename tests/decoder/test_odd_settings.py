@@ -1,0 +1,70 @@
+"""Settings at the edge: numbers, or a refusal that names the way out; never NaN, never a crash."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from decoder import Candidates, DecodeOptions, decode
+from decoder.errors import ConvergenceError, DecodeError
+from decoder.report import render_report
+from rappor_core.aggregate import Aggregate
+from rappor_core.params import RapporParams
+from simulations.draws import draw_aggregate
+
+COINS = [(0, 0, 1), (0, 0.25, 0.75), (0.5, 0.75, 0.25), (0, 0.001, 1), (0.9, 0.4, 0.6)]
+SHAPES = list(product((2, 3, 16), (1, 2, 8)))  # k, h
+HELD = [f"held{i}" for i in range(5)]
+REFUSALS = ("to be told apart by", "is not positive definite", "hashes into 2 bits")
+
+
+def decoded(aggregate, listed, options):
+    """The decoding, or the reason why there is none."""
+    try:
+        return decode(aggregate, Candidates.from_strings(listed), options), ""
+    except DecodeError as refusal:
+        return None, str(refusal)
+
+
+@pytest.mark.parametrize("method", ["cavity", "lasso"])
+@pytest.mark.parametrize("coins", COINS)
+def test_tiny_filters_and_odd_coins_give_numbers_or_a_named_refusal(coins, method):
+    f, p, q = coins
+    rng = np.random.default_rng(4)
+    for k, h in SHAPES:
+        m, total = int(rng.choice([1, 4])), int(rng.choice([1, 3, 40, 10**6, 10**9]))
+        params = RapporParams.rappor(
+            num_bits=k, num_hashes=h, num_cohorts=m, prob_f=f, prob_p=p, prob_q=q
+        )
+        shares = rng.dirichlet(np.full(5, 0.5))
+        aggregate, _ = draw_aggregate(HELD, shares, total, params, rng)
+        listed = [*HELD, *(f"wrong{i}" for i in range(rng.integers(0, 60)))][rng.integers(0, 4) :]
+        rule = rng.choice(["bonferroni", "holm", "bh", "fdr", "fdr-eb", "none"])
+        options = DecodeOptions(method=method, correction=str(rule))
+        decoding, refusal = decoded(aggregate, listed, options)
+        if decoding is None:
+            assert any(words in refusal for words in REFUSALS), refusal
+            continue
+        table = decoding.candidates
+        for column in ("estimate", "std_error", "low", "high", "shrunken", "z", "p_adjusted"):
+            assert np.isfinite(getattr(table, column)).all(), (k, h, m, total, column)
+        assert (table.std_error > 0).all()
+        assert (table.low <= table.high).all()
+        assert render_report(decoding)
+
+
+def test_filters_that_are_always_full_are_refused():
+    params = RapporParams.rappor(
+        num_bits=2, num_hashes=64, num_cohorts=1, prob_f=0, prob_p=0.25, prob_q=0.75
+    )
+    with pytest.raises(DecodeError, match="64 hashes into 2 bits set every bit"):
+        decode(Aggregate("x", params, (9,), ((5, 6),)), Candidates.from_strings(["a"]))
+
+
+def test_counts_beyond_what_doubles_can_solve_are_refused():
+    params = RapporParams.rappor(
+        num_bits=16, num_hashes=1, num_cohorts=1, prob_f=0, prob_p=0.25, prob_q=0.75
+    )
+    aggregate, _ = draw_aggregate(HELD, np.full(5, 0.2), 2**52, params, np.random.default_rng(1))
+    with pytest.raises(ConvergenceError, match="the arithmetic of doubles failed"):
+        decode(aggregate, Candidates.from_strings(HELD))

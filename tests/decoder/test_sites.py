@@ -1,0 +1,40 @@
+"""Sites: the Gaussian that turns a cavity into its posterior, also where that is the wider one."""
+
+import numpy as np
+import pytest
+
+from decoder.mixture import SharePrior
+from decoder.sites import CUT_OFF, LEAST_PRECISION, Scores, Sites
+
+PRIOR = SharePrior(np.array([0.9, 0.05, 0.05]), np.array([1.0, 4.0]))
+ERRORS = np.ones(5)
+ESTIMATES = np.array([-1.0, 0.5, 2.0, 2.3, 4.5])  # 2.0 and 2.3: a share that may be 0 or large
+
+
+def updated(least: float = LEAST_PRECISION) -> Sites:
+    scores = Scores(ESTIMATES, ERRORS)
+    return Sites.none(5).updated(scores, PRIOR, 5, full=True, frozen=False, least=least)
+
+
+def test_cavity_and_site_make_the_posterior():
+    sites, posterior = updated(), PRIOR.posterior(ESTIMATES, ERRORS)
+    precision = 1 + 1 / sites.variance
+    held = (sites.mean / sites.variance + ESTIMATES) / precision
+    np.testing.assert_allclose(held, posterior.mean)
+    matched = np.abs(1 / posterior.variance - 1) > CUT_OFF
+    matched &= 1 / posterior.variance - 1 > LEAST_PRECISION
+    assert matched.sum() >= 3
+    np.testing.assert_allclose(1 / precision[matched], posterior.variance[matched])
+
+
+def test_a_share_that_may_be_zero_or_large_has_a_site_that_widens():
+    posterior = PRIOR.posterior(ESTIMATES, ERRORS)
+    np.testing.assert_array_equal(updated().variance < 0, posterior.variance > 1)
+    assert (posterior.variance > 1).any()
+
+
+@pytest.mark.parametrize("least", [LEAST_PRECISION, CUT_OFF])
+def test_precisions_are_bounded_and_never_near_zero(least):
+    precision = 1 / updated(least).variance
+    assert precision.min() >= least - 1e-12
+    assert np.abs(precision).min() >= CUT_OFF - 1e-12

@@ -1,0 +1,97 @@
+"""Standard errors of the calibration's table against formulas, and what is not defined."""
+
+import json
+import math
+from dataclasses import asdict
+
+import numpy as np
+import pytest
+
+from rappor_cli.calibration import HEADINGS, _figure, _markdown, _without_nan
+from simulations.calibration import Cell, RuleScore, RunScore, draw, run_cell
+from simulations.calibration_table import Mean, mean_over_runs, recall_at, summarise
+
+
+def test_differences_between_distributions_are_no_error():
+    rng = np.random.default_rng(4)
+    names = ["uniform"] * 40 + ["exp"] * 40
+    noise = rng.normal(size=80)
+    mean = mean_over_runs(list(np.repeat([0.0, 100.0], 40) + noise), names)
+    assert mean.value == pytest.approx(50 + noise.mean())
+    assert mean.error == pytest.approx(1 / np.sqrt(80), rel=0.2)
+
+
+def test_one_run_of_a_distribution_has_no_error():
+    assert math.isnan(mean_over_runs([1.0, 2.0, 3.0], ["uniform", "exp", "exp"]).error)
+
+
+def _score(run, truth, p, *, covered):
+    order = np.argsort(p)
+    rule = RuleScore(0.5, 0.0, False, 10, covered)
+    rules = dict.fromkeys(("bonferroni", "bh", "fdr", "fdr-eb"), rule)
+    cell = Cell("small", "typical", "uniform", run)
+    return RunScore(cell, rules, 0.95, 1.0, truth[order], p[order], 0.5, 0.6)
+
+
+def test_pooled_figures_and_their_errors():
+    """The error of a ratio, and of a jackknife, against the spread over 300 repetitions."""
+    rng = np.random.default_rng(5)
+    rows = []
+    for _ in range(300):
+        scores = []
+        for run in range(20):
+            truth = np.arange(100) < 40
+            p = np.where(truth, rng.random(100) ** 4, rng.random(100))
+            scores.append(_score(run, truth, p, covered=int(rng.binomial(10, 0.9))))
+        rows += summarise(scores)
+    covered = [row.coverage_detected["bh"] for row in rows]
+    ranked = [row.recall_at_reference for row in rows]
+    for means in (covered, ranked):
+        spread = np.std([mean.value for mean in means])
+        assert np.mean([mean.error for mean in means]) == pytest.approx(spread, rel=0.25)
+    assert np.mean([mean.value for mean in covered]) == pytest.approx(0.9, abs=0.005)
+
+
+def test_a_ranking_is_cut_where_its_false_share_is_reached_last():
+    truth = np.array([True, False, True, True, True, False])
+    score = _score(0, truth, np.linspace(0, 1, 6), covered=1)
+    assert recall_at([score], 0.2) == 1.0
+    assert recall_at([score], 0.1) == 0.25
+
+
+def test_markdown_and_json_of_a_run():
+    scores = [run_cell(Cell("few rows", "nothing true", "exp", seed)) for seed in (1, 2)]
+    rows = summarise(scores)
+    head, rule, line = _markdown(rows)
+    assert head.count("|") == rule.count("|") == line.count("|") == len(HEADINGS) + 1
+    assert line.startswith("| few rows nothing true (2) | - | - / - |")
+    told = json.loads(json.dumps(_without_nan([asdict(row) for row in rows]), allow_nan=False))
+    assert told[0]["recall"]["bh"] == {"value": None, "error": None}
+    assert told[0]["runs"] == 2
+
+
+@pytest.mark.parametrize(
+    ("mean", "shown"),
+    [
+        (Mean(0.1234, 0.0123), ".12 ± .01"),
+        (Mean(0.12345, 0.0021), ".123 ± .002"),
+        (Mean(1.00034, 0.00011), "1.0003 ± .0001"),
+        (Mean(0.0, 0.0), ".000"),
+        (Mean(0.25, math.nan), ".250"),
+        (Mean(math.nan, math.nan), "-"),
+    ],
+)
+def test_figures_have_the_digits_that_their_error_allows(mean, shown):
+    assert _figure(mean) == shown
+
+
+def test_a_list_with_nothing_true_and_one_without_gaps():
+    nothing = draw(Cell("few rows", "nothing true", "exp", 1))
+    assert len(nothing.true_shares) == 150
+    assert not nothing.true_shares.any()
+    full = draw(Cell("paper", "200", "exp", 1))
+    assert full.true_shares.sum() == pytest.approx(1)
+    assert full.observed.positions.shape == (200, 16, 2)
+    tenth = draw(Cell("small", "loose", "exp", 1))
+    assert (tenth.true_shares > 0).sum() == 90
+    assert len(tenth.true_shares) == 110
