@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 from scipy.optimize import minimize
 
+from decoder import field
 from decoder.descent import descend, descend_columns
 from decoder.errors import DecodeError
 from decoder.field import Belief, fit_field, softmax
@@ -14,10 +15,14 @@ from decoder.field_series import fit_windows
 from decoder.hierarchy import LevelEstimate, reconcile
 from decoder.neighbours import cell_laplacian
 from decoder.noise import BitNoise
-from decoder.readings import Reading
+from decoder.places import value_positions
+from decoder.readings import Reading, design_of, read_aggregate
 from decoder.simplex import clip_and_rescale, project_simplex
 from rappor_core.grid import OTHER, Grid
 from rappor_core.grid_codes import Box
+from rappor_core.mechanism import TwoRoundMechanism
+from rappor_core.params import RapporParams
+from simulations.draws import draw_aggregate
 
 vectors = st.lists(st.floats(-2, 2), min_size=1, max_size=12).map(np.array)
 
@@ -161,6 +166,42 @@ def test_weak_data_do_not_turn_into_spikes() -> None:
             < SPIKES
             < np.abs(project_simplex(noisy) - truth).sum() / 2
         )
+
+
+def test_a_map_that_noise_may_have_made_says_so() -> None:
+    """Nothing but noise on an even map gains less than a spike; two hills that show gain more."""
+    truth, rng = np.full(120, 1 / 120), np.random.default_rng(9)
+    error = 0.004
+    one_report = np.sqrt(NOISE.mechanism_variance(np.array([0.01]), 1.0))[0]
+    noisy = truth + rng.normal(0, error, size=120)
+    vague = fit_field([reading(noisy, (one_report / error) ** 2)], chain(120))
+    assert vague.gain is not None
+    assert vague.gain < np.log(120)
+    assert "hardly tell this map" in vague.doubts[0]
+    hills = softmax(3 * np.sin(np.arange(120) / 15))
+    clear = fit_field([reading(hills + noisy - truth, (one_report / error) ** 2)], chain(120))
+    assert clear.gain is not None
+    assert clear.gain > np.log(120)
+    assert not clear.doubts
+    assert not fit_field([reading(noisy, 1e3)], chain(120), Belief("alike", 1.0)).doubts
+
+
+def test_a_smoother_finds_the_crowd_where_the_way_from_a_flat_map_is_lost() -> None:
+    """Two hills on 48 x 48 cells, of 40,000 reports of one of three symbols: one draw, fixed."""
+    grid = Grid("square", Box(0, 0, 1, 1), (0,), 48, 48)
+    cells = [*grid.cells(0), OTHER]
+    at = np.array([[int(part) for part in cell.split("-")[1:]] for cell in cells[:-1]])
+    hills = sum(np.exp(-((at - middle) ** 2).sum(axis=1) / 8) for middle in ((16, 20), (24, 17)))
+    truth, laplacian = np.append(0.98 * hills / hills.sum(), 0.02), cell_laplacian(grid, cells)
+    params = RapporParams(3, 1, 64, TwoRoundMechanism.symbols(3, 1.0, 0.5), "symbol")
+    drawn, _ = draw_aggregate(cells, truth, 40_000, params, np.random.default_rng(2))
+    design = design_of(value_positions(cells, params), params, np.arange(len(cells)))
+    question = field._Question([read_aggregate(drawn, design, 1.0)], np.full(2305, 1 / 2305))
+    prior = field.structure_of("neighbours", laplacian, 2305)
+    lost, found = next(field._walks(question, "neighbours", prior)[0])
+    assert np.abs(found.shares - truth).sum() / 2 < 0.75
+    assert np.abs(lost.shares - truth).sum() / 2 > 0.9
+    assert found.loss < lost.loss - 1
 
 
 def test_a_descent_finds_what_scipy_finds() -> None:
