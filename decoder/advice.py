@@ -173,9 +173,9 @@ def _crowded(facts: Facts) -> str | None:
         return None
     return (
         f"{listed:,} candidates are read from {facts.rows:,} numbers: different lists of values "
-        "explain them about equally well, and intervals of 95 % held the truth 92 to 96 times in "
-        "100 in such simulations, those of values found 88 to 93 times. Shorten the list, or use "
-        "more cohorts, bits or symbols."
+        "explain them about equally well, and intervals of 95 % of values that were found held the "
+        "truth 88 to 93 times in 100 in such simulations. Shorten the list, or use more cohorts, "
+        "bits or symbols."
     )
 
 

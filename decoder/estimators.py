@@ -209,16 +209,16 @@ def _refit_scores(
     observed: Observed, fitted: Refit, selected: NDArray[np.intp], columns: Floats
 ) -> tuple[Scores, Floats]:
     """Selected: the refit. Others: what they would add to it. With the scores of the test, (M,)."""
-    balance = fitted.balance
-    information = np.full(len(observed.positions), balance.solution.expected)
-    information[selected] = balance.solution.information
-    sums = centred_sums(observed.positions, balance.solution.residual, observed.noise.random)
+    solution, random = fitted.balance.solution, observed.noise.random
+    residual = solution.residual
+    information = np.full(len(observed.positions), solution.expected)
+    information[selected] = solution.information
+    sums = centred_sums(observed.positions, residual, random)
     shares = sums / information
     shares[selected] = fitted.shares
-    residual, random = balance.solution.residual, observed.noise.random
     z = sums / np.sqrt(null_variance(residual, random))
     z[selected] = left_out_scores(residual, columns, fitted.directions, fitted.shares, random)
-    return Scores(shares, np.sqrt(balance.excess / information)), np.asarray(z)
+    return Scores(shares, np.sqrt(fitted.balance.excess / information)), np.asarray(z)
 
 
 class _Finished(NamedTuple):
@@ -272,10 +272,8 @@ def _prior_of(
     scores: Scores, active: Flags, null_z: Floats, prior: SharePrior | None = None
 ) -> SharePrior:
     """A prior learnt from finished scores and their null deviates, (M,), or `prior` improved."""
-    may_rebuild = prior is None
-    return refit_prior(
-        prior, scores, active, may_rebuild=may_rebuild, null_z=null_z, steps=_PRIOR_STEPS
-    )
+    new = prior is None
+    return refit_prior(prior, scores, active, may_rebuild=new, null_z=null_z, steps=_PRIOR_STEPS)
 
 
 def _fitted(observed: Observed, shares: Floats) -> Floats:
@@ -287,8 +285,7 @@ def _fitted(observed: Observed, shares: Floats) -> Floats:
 
 def _unfitted(observed: Observed, freedom: float) -> float:
     """Freedom left over, as a part of the m (k - 1) that centred rows have."""
-    cohorts, num_bits = observed.centred.shape
-    return float(freedom / (cohorts * (num_bits - 1)))
+    return float(freedom / (observed.centred.size - len(observed.centred)))
 
 
 def _score_freedom(freedom: float, unfitted: float) -> float:
