@@ -78,13 +78,18 @@ def location(
     write_density_files(maps, output)
     write_picture(maps, output / "density.png")
     (output / "density.html").write_text(render_page(maps), encoding="utf-8")
+    figures = json.dumps({"real": [_plain(r) for r in real], "crowds": list(map(asdict, drawn))})
+    (output / "figures.json").write_text(figures, encoding="utf-8")
     if as_json:
-        print(json.dumps({"real": [_plain(r) for r in real], "crowds": list(map(asdict, drawn))}))
+        print(figures)
         return
     console = Console()
     console.print(_real_table(real, len(some)))
-    console.print(_crowd_table(drawn))
-    console.print(f"maps in {output}: density.html, density.png, density.geojson and more")
+    for size, number in product(people, days):
+        same = [one for one in drawn if (one.people, one.days) == (size, number)]
+        console.print(_crowd_table(same, size, number))
+        console.print(_attack_table(same, number))
+    console.print(f"{output}: figures.json, and the map as density.html, density.png and more")
 
 
 def location_attacks(
@@ -118,47 +123,60 @@ def _plain(result: RealResult) -> dict[str, Any]:
 
 
 def _real_table(results: Sequence[RealResult], riders: int) -> Table:
-    table = Table(title=f"{riders:,} real riders through the SDK, a report a month")
-    for name in (
-        "way",
-        "lifetime",
-        "reports",
-        "TV cells",
-        "TV",
-        "top 10",
-        "cover",
-        "spent",
-        "most",
-    ):
-        table.add_column(name, justify="left" if name == "way" else "right")
+    table = _numbers(
+        f"{riders:,} real riders through the SDK, a report a month, {results[0].lifetime:.2f} nats",
+        ("way", "reports", "TV cells", "TV", "top 10", "cover", "spent", "most"),
+    )
     for r in results:
         table.add_row(
-            r.way, f"{r.lifetime:.2f}", f"{r.reports:,}", f"{r.tv_cells:.3f}", f"{r.tv:.3f}",
+            r.way, f"{r.reports:,}", f"{r.tv_cells:.3f}", f"{r.tv:.3f}",
             f"{r.busiest_found:.0%}", f"{r.coverage:.1%}", f"{r.spent_median:.2f}",
             f"{r.spent_most:.2f}",
         )  # fmt: skip
     return table
 
 
-def _crowd_table(results: Sequence[BudgetResult]) -> Table:
-    table = Table(
-        title="crowds resampled from riders' active days, a report a day",
-        caption="TV: to each day's density, of the cells among those in one (least to most over "
-        "the crowds), and with `other`, of which by capping alone (of the cells), and by noise. "
-        "AUC of a change and share re-linked of 1,500 in a cohort, after 1 / 7 / 30 days. "
-        "Planar Laplace costs its lifetime only to people so near each other.",
+def _crowd_table(results: Sequence[BudgetResult], people: int, days: int) -> Table:
+    table = _numbers(
+        f"{people:,} people resampled from riders' active days, a report a day, {days} days",
+        ("way", "TV cells", "least-most", "TV", "capping", "of cells", "noise"),
     )
-    for name in ("way", "people", "days", "lifetime", "TV cells", "", "TV", "capping", "noise",
-                 "AUC", "re-linked"):  # fmt: skip
-        table.add_column(name, justify="left" if name == "way" else "right")
+    table.caption = (
+        "TV: to each day's density, of the cells among those in one, and with `other`, of which by "
+        "capping alone (of the cells), and by noise. Planar Laplace costs its lifetime only to "
+        "people so near each other."
+    )
     for r in results:
         low, high = r.spread or (r.errors.cells, r.errors.cells)
         radius = "" if r.radius is None else f" at {r.radius / 1000:g} km"
         table.add_row(
-            r.way, f"{r.people:,}", str(r.days), f"{r.lifetime:.2f}{radius}",
-            f"{r.errors.cells:.3f}", f"{low:.3f}-{high:.3f}", f"{r.errors.all:.3f}",
-            f"{r.errors.capping:.3f} ({r.errors.capping_cells:.3f})", f"{r.errors.noise:.3f}",
-            " / ".join(f"{a.change_auc:.2f}" for a in r.attacks or []),
-            " / ".join(f"{a.relinked:.1%}" for a in r.attacks or []),
+            r.way + radius, f"{r.errors.cells:.3f}", f"{low:.3f}-{high:.3f}", f"{r.errors.all:.3f}",
+            f"{r.errors.capping:.3f}", f"{r.errors.capping_cells:.3f}", f"{r.errors.noise:.3f}",
         )  # fmt: skip
+    return table
+
+
+def _attack_table(results: Sequence[BudgetResult], days: int) -> Table:
+    table = _numbers(
+        f"1,500 devices in a cohort, {days} days; after 1 / 7 / 30 days",
+        ("way", "AUC of a change", "re-linked"),
+    )
+    for r in results:
+        if r.attacks:
+            table.add_row(
+                r.way,
+                " / ".join(f"{a.change_auc:.2f}" for a in r.attacks),
+                " / ".join(f"{a.relinked:.1%}" for a in r.attacks),
+            )
+    return table
+
+
+def _numbers(title: str, columns: Sequence[str]) -> Table:
+    """A table whose figures are never cut, however narrow the terminal: names give way."""
+    table = Table(title=title)
+    for name in columns:
+        if name == "way":
+            table.add_column(name, overflow="fold")
+        else:
+            table.add_column(name, justify="right", no_wrap=True)
     return table

@@ -1,4 +1,4 @@
-"""`rappor simulate location` on a few trips: one table of riders, one of crowds, and the maps."""
+"""`rappor simulate location` on a few trips: tables of riders and crowds, and the maps."""
 
 from datetime import datetime, timedelta
 from functools import partial
@@ -36,12 +36,15 @@ def test_every_way_is_judged(
 ) -> None:
     """With few devices under attack, which would take most of the time."""
     monkeypatch.setattr(location, "with_attacks", partial(with_attacks, crowd=20))
-    monkeypatch.setenv("COLUMNS", "200")  # no cell is broken over two lines
+    monkeypatch.setenv("COLUMNS", "80")
     maps = tmp_path / "maps"
     options = ["--people", "100", "--days", "2", "--crowds", "1", "--level", "10", "--seed", "1"]
     command = ["simulate", "location", "--trips", str(trips), "--output", str(maps), *options]
     assert main(command) == 0
     shown = " ".join(capsys.readouterr().out.split())
-    for words in ("60 real riders", "crowds resampled", "planar Laplace", "flat map", "at 60 km"):
+    for words in ("60 real riders", "100 people resampled", "planar", "a flat map", "at 60"):
         assert words in shown
+    assert "…" not in shown  # no figure is cut in a narrow terminal
     assert {path.suffix for path in maps.iterdir()} >= {".html", ".png", ".geojson", ".csv"}
+    figures = json.loads((maps / "figures.json").read_text(encoding="utf-8"))
+    assert {row["people"] for row in figures["crowds"]} == {100}
