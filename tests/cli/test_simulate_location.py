@@ -1,5 +1,6 @@
 """`rappor simulate location` on a few trips: tables of riders and crowds, and the maps."""
 
+import json
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
