@@ -39,7 +39,8 @@ def write_picture(maps: Sequence[Density], path: FilePath, points: Sequence[Poin
     FigureCanvasAgg(figure)
     top = max(float(one.shares[:-1].max()) for one in shown)
     bottom = min(float(one.shares[:-1].min()) for one in shown)
-    norm = LogNorm(vmin=max(top / DEPTH, min(bottom, top / 10)), vmax=top, clip=True)
+    least = max(top / DEPTH, min(bottom, top / 10))
+    norm = LogNorm(vmin=least, vmax=top, clip=True)
     outlines = [[(lon, lat) for lat, lon in ring] for ring in shown[0].places.outlines()]
     axes = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True).ravel()
     for panel, one in zip(axes, shown, strict=False):
@@ -47,8 +48,12 @@ def write_picture(maps: Sequence[Density], path: FilePath, points: Sequence[Poin
     for panel in axes[len(shown) :]:
         panel.set_axis_off()
     bar = figure.colorbar(colours, ax=list(axes), shrink=0.7)
-    bar.set_label(f"share of devices in a cell (hatched, without outline: {NOT_APART})", fontsize=8)
+    bar.set_label(
+        f"share of devices in a cell\n(hatched, without outline:\n{NOT_APART})", fontsize=8
+    )
     bar.ax.yaxis.set_major_formatter(lambda share, _: percent(share))
+    if top <= 10 * least:  # so few powers of ten that the ticks between them have labels
+        bar.ax.yaxis.set_minor_formatter(lambda share, _: percent(share))
     bar.ax.tick_params(labelsize=7, which="both")
     figure.savefig(path, format="png", metadata={"Software": None})
 
