@@ -8,8 +8,6 @@ from sqlalchemy import Connection, insert, select, update
 
 from collector.store.models import frontiers, metrics, series, state
 
-STATE_ROW = 1
-
 
 @dataclass(frozen=True, slots=True)
 class VersionRow:
