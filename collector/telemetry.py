@@ -125,4 +125,6 @@ def _is_alive(pid: int) -> bool:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
+    except PermissionError:  # another user's process has the number now: its file goes later
+        return True
     return True
