@@ -102,15 +102,20 @@ def balance(solve: Solver, random: RandomString, start: float, steps: int) -> Ba
     """
     tau, history = start, []
     for step in range(steps + 1):
-        solution = solve(tau)
-        observed = float(null_variance(solution.residual, random))
-        ratio = max(observed / solution.expected, _TINY)
-        history.append((tau, 1 - 1 / ratio))
-        settled = abs(ratio - 1) < _CLOSE or (tau == 0 and ratio <= 1)
+        found = unexplained(solve(tau), tau, random)
+        history.append((tau, 1 - 1 / found.ratio))
+        settled = abs(found.ratio - 1) < _CLOSE or (tau == 0 and found.ratio <= 1)
         if settled or step == steps:
             break
-        tau = _next_tau(history, solution.residual.size / solution.expected * (ratio - 1))
-    return Balance(solution, tau, ratio)
+        scale = found.solution.residual.size / found.solution.expected
+        tau = _next_tau(history, scale * (found.ratio - 1))
+    return found
+
+
+def unexplained(solution: Solution, missing: float, random: RandomString) -> Balance:
+    """A solution at tau = `missing`, with its ratio of observed to expected score variance."""
+    observed = float(null_variance(solution.residual, random))
+    return Balance(solution, missing, max(observed / solution.expected, _TINY))
 
 
 def left_out_scores(
