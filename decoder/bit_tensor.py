@@ -119,7 +119,7 @@ def pair_sums(positions: Positions, weights: Floats, num_bits: int) -> Floats:
     _run(work, _pair_scatter, num_cohorts, rows, num_hashes, weights, padded)
     blocks = padded.reshape(num_cohorts, width, num_cohorts, width)[:, :num_bits, :, :num_bits]
     sums = blocks.reshape(num_cohorts * num_bits, num_cohorts * num_bits)
-    _mirror(sums)
+    mirror(sums)
     return sums
 
 
@@ -197,8 +197,8 @@ def _pair_scatter(low: int, high: int, rows: Any, hashes: int, weights: Any, pad
 
 
 @compiled
-def _mirror(matrix: Any) -> None:
-    """Copy what is below the diagonal above it, in tiles that stay in the cache."""
+def mirror(matrix: Any) -> None:
+    """Copy what is below the diagonal of a square matrix above it, in tiles that stay cached."""
     for top in range(0, matrix.shape[0], 32):
         for left in range(0, top + 1, 32):
             for a in range(top, min(top + 32, matrix.shape[0])):

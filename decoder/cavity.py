@@ -28,6 +28,8 @@ Floats = NDArray[np.float64]
 
 WORTH_LEAVING_OUT = 1.0  # a z-score below which a site hardly shapes the residual
 REFIT_TOLERANCE = 0.1  # of a z-score
+NEAR_TOLERANCE = 0.05  # of a z-score, for a fit that starts where another ended
+MOST_KEPT = 100_000  # candidates up to which it may
 REFIT_STAGE = "fits without a candidate"
 
 
@@ -59,9 +61,8 @@ class CavityFit:
 class FirstFit:
     """Where the fit of the first of some windows ended: a place for the others to start.
 
-    Of windows with the same candidates and cohorts, and only of fits in which all candidates take
-    part; the others are quick. A fit ends alike wherever it starts, up to what its last rounds
-    may still move.
+    Of windows with the same candidates and cohorts. A fit ends alike wherever it starts, up to
+    what its last rounds may still move. Of a very long list nothing is kept: it would be large.
     """
 
     positions: Positions | None = None
@@ -97,11 +98,11 @@ def _settled(question: Question, progress: Progress, first: FirstFit | None) -> 
     near = first.near(question) if first else None
     if near is not None:
         with suppress(ImproperError):
-            found = settle(question, progress, near=near)
+            found = settle(question, progress, NEAR_TOLERANCE, near)
             if found.converged:
                 return found
     found = settle(question, progress)
-    if first is not None and first.last is None and question.full:
+    if first is not None and first.last is None and len(question.positions) <= MOST_KEPT:
         first.positions, first.last = question.positions, found.last
     return found
 

@@ -256,7 +256,6 @@ def test_a_series_maps_as_its_windows_do_and_takes_them_in_any_order() -> None:
         alone = density(window)
         assert one.first_day == window[0].first_day
         moved = np.abs(one.estimate - alone.estimate) / alone.std_error
-        print("MOVED", moved.max(), (moved**2).mean() ** 0.5)
         assert moved.max() < 0.3
         assert one.std_error == pytest.approx(alone.std_error, rel=0.05)
         truth = hill(one.cells)
