@@ -59,7 +59,7 @@ def decode(
         grouping = Grouping(same_positions(observed.positions, aggregate.params.num_bits))
         if not grouping.first.all():
             observed = replace(observed, positions=observed.positions[grouping.first])
-        fit = _estimator(aggregate.params, candidates, options, progress, first or FirstFit())
+        fit = _estimator(aggregate.params, candidates, options, progress, first)
         observed, estimate = _settled(fit, observed, options)
         p = p_values(estimate.tail.deviate(estimate.z))
         decision = decide(
@@ -145,7 +145,7 @@ def _estimator(
     candidates: Candidates,
     options: DecodeOptions,
     progress: Progress,
-    first: FirstFit,
+    first: FirstFit | None,
 ) -> Estimator:
     """The estimator that fits the encoding, the list and the choice of method."""
     if params.encoding == "boolean":

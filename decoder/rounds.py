@@ -1,7 +1,7 @@
 """The rounds of the cavity fit (`cavity`): sites, one solve with them, the scores that follow.
 
-Expectation propagation (Minka 2001). A round costs what its covariance costs, so where all
-candidates take part most rounds keep that of an earlier one.
+Expectation propagation (Minka 2001). A fit begins with nothing, or where the fit of a similar
+window ended: then most rounds can do with the covariance of an earlier one.
 """
 
 from __future__ import annotations
@@ -115,14 +115,14 @@ def settle(
 ) -> Settled:
     """Rounds until no z-score moves by `tolerance`, from nothing or from the last of another fit.
 
-    Where all candidates take part, many rounds keep the covariance of an earlier one, which is
-    what costs; the last round never does. near: of the same candidates and cohorts.
+    near: of the same candidates and cohorts. From there, where all candidates take part, many
+    rounds keep the covariance of an earlier one, which is what costs; the last never does.
     """
     start, now = (NEAR, near) if near else (2, _first(question))
     lagging, converged = 0, False
     for iteration in range(start, MAX_ITERATIONS + 1):
         progress(STAGE, iteration - 1, MAX_ITERATIONS)
-        last, lag = now, question.full and _may_lag(iteration, lagging)
+        last, lag = now, near and question.full and _may_lag(iteration, lagging)
         now = (_lagging if lag else _next)(question, now, iteration)
         settled = bool(np.abs(now.scores.z - last.scores.z).max(initial=0.0) < tolerance)
         converged = settled and not lag and iteration >= MIN_ITERATIONS
@@ -135,12 +135,9 @@ def settle(
 
 
 def _may_lag(iteration: int, lagging: int) -> bool:
-    """Neither the first rounds with sites nor those with new noise; nor for ever.
-
-    Where the sites of heavy candidates still move much, rounds that lag swing about the solution.
-    """
-    early = iteration == 2 or iteration in REFRESH_NOISE
-    return not early and lagging < MOST_LAGGING and iteration <= LAST_LAGGING
+    """Not with new noise, nor for long: where heavy sites still move, such rounds swing."""
+    new_noise = iteration in REFRESH_NOISE
+    return not new_noise and lagging < MOST_LAGGING and iteration <= LAST_LAGGING
 
 
 def _first(question: Question) -> Round:

@@ -1,4 +1,4 @@
-"""Rounds that keep a covariance, and fits that start where another ended, end where all do."""
+"""Fits that start where another ended, with rounds that keep a covariance, end where all do."""
 
 from dataclasses import replace
 
@@ -18,17 +18,21 @@ COHORTS, BITS, M, ERROR = 40, 5, 300, 0.02
 RANDOM = RandomString(BITS, 1)
 
 
-@pytest.fixture
-def windows():
-    """Four windows of the same 300 candidates, of which 30 are held, some by many."""
-    rng = np.random.default_rng(8)
+def population(seed, count, holding, evenness):
+    """Windows of 300 candidates, of which so many are held; and their shares."""
+    rng = np.random.default_rng(seed)
     positions = mark_repeated(rng.integers(0, BITS, (M, COHORTS, 1), dtype=np.uint8), BITS)
-    held = np.append(rng.dirichlet(np.full(30, 0.4)), np.zeros(M - 30))
+    held = np.append(rng.dirichlet(np.full(holding, evenness)), np.zeros(M - holding))
     truth = scatter_sums(positions, held, BITS)
     noise = np.broadcast_to(ERROR**2 * np.eye(BITS), (COHORTS, BITS, BITS))
-    seen = truth + ERROR * rng.normal(size=(4, COHORTS, BITS)) - RANDOM.mean
+    seen = truth + ERROR * rng.normal(size=(count, COHORTS, BITS)) - RANDOM.mean
+    return [Question(one, positions, RANDOM, lambda _: noise) for one in seen], held
+
+
+@pytest.fixture
+def windows():
     with one_thread():
-        yield [Question(one, positions, RANDOM, lambda _: noise) for one in seen]
+        yield population(8, 4, 200, 2.0)[0]
 
 
 @pytest.fixture
@@ -63,38 +67,39 @@ def test_a_lagging_score_is_free_of_its_own_site(windows):
         assert np.abs(after - before).max() > 1e-3
 
 
-def test_rounds_that_lag_end_where_the_others_do(windows, solves, monkeypatch):
-    """Scores within a third of their errors, most within a tenth, for fewer covariances."""
-    lagging = [settle(window) for window in windows]
-    few = len(solves)
-    monkeypatch.setattr(rounds, "MOST_LAGGING", 0)
-    solves.clear()
-    for quick, window in zip(lagging, windows, strict=True):
-        slow = settle(window)
-        assert quick.converged
-        assert slow.converged
-        moved = np.abs(quick.last.scores.z - slow.last.scores.z)
-        assert moved.max() < 0.33
-        assert np.median(moved) < 0.1
-        assert quick.last.scores.std_errors == pytest.approx(slow.last.scores.std_errors, rel=0.05)
-    assert few < 0.75 * len(solves)
-
-
 def test_windows_that_start_where_the_first_ended_end_where_they_would_alone(windows, solves):
-    """Scores within a third of their errors, for fewer covariances; the first is the same."""
+    """Scores within half of their errors, most within a tenth, for fewer covariances."""
     alone = [fit_cavity(window) for window in windows]
     many = len(solves)
     solves.clear()
     first = FirstFit()
     series = [fit_cavity(window, first=first) for window in windows]
-    assert (series[0].z == alone[0].z).all()
+    assert (series[0].z == alone[0].z).all()  # the first is the same
     for one, other in zip(series, alone, strict=True):
         assert one.converged
         moved = np.abs(one.z - other.z)
-        assert moved.max() < 0.33
+        assert moved.max() < 0.5
         assert np.median(moved) < 0.1
         assert one.scores.std_errors == pytest.approx(other.scores.std_errors, rel=0.05)
-    assert len(solves) < 0.8 * many
+    assert len(solves) < 0.7 * many
+
+
+@pytest.mark.statistical
+def test_windows_of_a_series_are_as_near_the_truth_as_alone():
+    """Coverage within .005, mean squares within 1 % of those alone; some values held by many."""
+    covered, squares = np.zeros(2), np.zeros(2)
+    with one_thread():
+        for seed in range(5):
+            asked, held = population(seed, 7, 30, 0.4)
+            first = FirstFit()
+            for window in asked:
+                for way, fit in enumerate((fit_cavity(window, first=first), fit_cavity(window))):
+                    off = fit.scores.estimates - held
+                    covered[way] += (np.abs(off) < 1.96 * fit.scores.std_errors).mean() / 35
+                    squares[way] += (off**2).mean() / 35
+    assert 0.94 < covered[1] < 0.965
+    assert covered[0] == pytest.approx(covered[1], abs=0.005)
+    assert squares[0] == pytest.approx(squares[1], rel=0.01)
 
 
 def test_a_window_does_not_depend_on_those_between_it_and_the_first(windows):
