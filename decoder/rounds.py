@@ -39,7 +39,7 @@ LEAST_LEFT = 1e-9  # of a share's freedom: below it 1 - s^2 d is rounding
 REFRESH_NOISE = frozenset({3, 6})
 REBUILD_LADDER = frozenset({2, 3, 4, 5, 6})
 MOST_LAGGING = 5  # rounds in a row with the covariance of an earlier one
-LAST_LAGGING = 10  # the last such round
+LAST_LAGGING = 10  # the last such round: where heavy sites still move, they swing
 NEAR = 4  # the round as which a fit begins that starts where a similar one ended
 FREEZE_ACTIVE_AFTER = 14
 FULL_FIT_PER_ROW = 4  # candidates a row up to which all take part in the fit
@@ -119,25 +119,25 @@ def settle(
     rounds keep the covariance of an earlier one, which is what costs; the last never does.
     """
     start, now = (NEAR, near) if near else (2, _first(question))
+    refresh_noise = frozenset({MIN_ITERATIONS}) if near else REFRESH_NOISE
     lagging, converged = 0, False
     for iteration in range(start, MAX_ITERATIONS + 1):
         progress(STAGE, iteration - 1, MAX_ITERATIONS)
-        last, lag = now, near and question.full and _may_lag(iteration, lagging)
-        now = (_lagging if lag else _next)(question, now, iteration)
+        last, refresh = now, iteration in refresh_noise
+        may_lag = near and question.full and iteration <= LAST_LAGGING
+        lag = may_lag and not refresh and lagging < MOST_LAGGING
+        if lag:
+            now = _lagging(question, now, iteration)
+        else:
+            now = _next(question, now, iteration, refresh)
         settled = bool(np.abs(now.scores.z - last.scores.z).max(initial=0.0) < tolerance)
         converged = settled and not lag and iteration >= MIN_ITERATIONS
         if converged:
             break
-        done = settled and iteration + 1 >= MIN_ITERATIONS
-        lagging = (MOST_LAGGING if done else lagging + 1) if lag else 0
+        enough = settled and iteration + 1 >= MIN_ITERATIONS
+        lagging = (MOST_LAGGING if enough else lagging + 1) if lag else 0
     progress(STAGE, iteration, iteration)
     return Settled(now, iteration - start + 2, converged)
-
-
-def _may_lag(iteration: int, lagging: int) -> bool:
-    """Not with new noise, nor for long: where heavy sites still move, such rounds swing."""
-    new_noise = iteration in REFRESH_NOISE
-    return not new_noise and lagging < MOST_LAGGING and iteration <= LAST_LAGGING
 
 
 def _first(question: Question) -> Round:
@@ -151,7 +151,7 @@ def _first(question: Question) -> Round:
     return Round(sites, noise, fitted, cavity, scores, prior)
 
 
-def _next(question: Question, now: Round, iteration: int) -> Round:
+def _next(question: Question, now: Round, iteration: int, refresh_noise: bool) -> Round:
     """New sites from the scores and the prior, and what follows from them.
 
     Sites of negative precision that leave no proper posterior are cut off to positive ones.
@@ -159,7 +159,7 @@ def _next(question: Question, now: Round, iteration: int) -> Round:
     noise = now.noise
     for least in (LEAST_PRECISION, CUT_OFF):
         sites = _updated(question, now, iteration, least)
-        if iteration in REFRESH_NOISE:
+        if refresh_noise:
             noise = question.noise_of(sites.shrunken)
         try:
             fitted = _solve(question, noise, sites, now.fitted.missing)

@@ -122,9 +122,9 @@ def test_sites_that_leave_no_proper_posterior_are_cut_off(question, monkeypatch)
         return solve(*arguments)
 
     monkeypatch.setattr(rounds, "_solve", improper_at_first)
-    found = rounds._next(question, now, 2)
+    found = rounds._next(question, now, 2, False)
     monkeypatch.setattr(rounds, "LEAST_PRECISION", rounds.CUT_OFF)
     monkeypatch.setattr(rounds, "_solve", solve)
-    expected = rounds._next(question, now, 2)
+    expected = rounds._next(question, now, 2, False)
     assert len(tried) == 2
     np.testing.assert_array_equal(found.scores.z, expected.scores.z)
