@@ -28,6 +28,7 @@ Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 
 _CHUNKS_PER_THREAD = 4
 _WORTH_A_THREAD = 1 << 18  # look-ups: below, starting threads takes longer than the sums
+_PAIRS_A_LOOK_UP = 16  # pairs of set bits that cost as much as one: they stay in the cache
 
 
 def compiled(kernel: Kernel) -> Kernel:
@@ -58,6 +59,14 @@ def run_in_chunks(kernel: Callable[..., None], total: int, *arguments: Any) -> N
             job.result()
 
 
+def _run(work: int, kernel: Callable[..., None], total: int, *arguments: Any) -> None:
+    """Call `kernel` over [0, total), on all cores where `work` look-ups are worth it."""
+    if work < _WORTH_A_THREAD:
+        kernel(0, total, *arguments)
+    else:
+        run_in_chunks(kernel, total, *arguments)
+
+
 def position_type(num_bits: int) -> np.dtype[Any]:
     """The smallest integer type that holds 0..k, the sentinel included; unsigned, so that compiled
     sums need not look for indices that count from the end.
@@ -81,10 +90,7 @@ def gather_sums(positions: Positions, values: Floats) -> Floats:
     """X' v: for each candidate the sum of `values` (m, k) over its set bits. Returns (M,)."""
     padded = np.pad(values, ((0, 0), (0, 1)))
     sums = np.empty(len(positions))
-    if positions.size < _WORTH_A_THREAD:
-        _gather(0, len(positions), positions, padded, sums)
-    else:
-        run_in_chunks(_gather, len(positions), positions, padded, sums)
+    _run(positions.size, _gather, len(positions), positions, padded, sums)
     return sums
 
 
@@ -106,11 +112,15 @@ def scatter_sums(positions: Positions, weights: Floats, num_bits: int) -> Floats
 
 def pair_sums(positions: Positions, weights: Floats, num_bits: int) -> Floats:
     """X diag(w) X': (m*k, m*k), symmetric."""
-    num_cohorts, width = positions.shape[1], num_bits + 1
+    num_cohorts, num_hashes = positions.shape[1:]
+    rows, width = _rows(positions, num_bits)
     padded = np.zeros((num_cohorts * width, num_cohorts * width))
-    run_in_chunks(_pair_scatter, num_cohorts, positions, weights, width, padded)
-    lower = _strip(padded, num_cohorts, num_bits)
-    return np.tril(lower) + np.tril(lower, -1).T
+    work = rows.size * rows.shape[1] // (2 * _PAIRS_A_LOOK_UP)
+    _run(work, _pair_scatter, num_cohorts, rows, num_hashes, weights, padded)
+    blocks = padded.reshape(num_cohorts, width, num_cohorts, width)[:, :num_bits, :, :num_bits]
+    sums = blocks.reshape(num_cohorts * num_bits, num_cohorts * num_bits)
+    mirror(sums)
+    return sums
 
 
 def block_pair_sums(positions: Positions, weights: Floats, num_bits: int) -> Floats:
@@ -122,20 +132,27 @@ def block_pair_sums(positions: Positions, weights: Floats, num_bits: int) -> Flo
 
 def quadratic_sums(positions: Positions, matrix: Floats, num_bits: int) -> Floats:
     """x_i' W x_i for each candidate; `matrix` W (m*k, m*k) symmetric. Returns (M,)."""
-    num_cohorts, width = positions.shape[1], num_bits + 1
-    padded = np.zeros((num_cohorts, width, num_cohorts, width))
-    padded[:, :num_bits, :, :num_bits] = matrix.reshape(num_cohorts, num_bits, num_cohorts, -1)
+    num_cohorts = positions.shape[1]
+    rows, width = _rows(positions, num_bits)
+    if width > num_bits:
+        padded = np.zeros((num_cohorts, width, num_cohorts, width))
+        padded[:, :num_bits, :, :num_bits] = matrix.reshape(num_cohorts, num_bits, num_cohorts, -1)
+        matrix = padded.reshape(num_cohorts * width, num_cohorts * width)
     sums = np.empty(len(positions))
-    flat = padded.reshape(num_cohorts * width, num_cohorts * width)
-    run_in_chunks(_quadratic, len(positions), positions, flat, width, sums)
+    work = rows.size * rows.shape[1] // (2 * _PAIRS_A_LOOK_UP)
+    _run(work, _quadratic, len(positions), rows, matrix, sums)
     return sums
 
 
-def _strip(padded: Floats, num_cohorts: int, num_bits: int) -> Floats:
-    """Drop the sentinel's rows and columns of a padded (m*(k+1), m*(k+1)) matrix."""
-    width = num_bits + 1
-    blocks = padded.reshape(num_cohorts, width, num_cohorts, width)[:, :num_bits, :, :num_bits]
-    return blocks.reshape(num_cohorts * num_bits, num_cohorts * num_bits)
+def _rows(positions: Positions, num_bits: int) -> tuple[NDArray[np.uint32], int]:
+    """Each set bit's row in a matrix of all bits, (M, m*h), and the rows that it has a cohort.
+
+    One hash repeats no bit, so that there is no sentinel and no row for it.
+    """
+    num_cohorts, num_hashes = positions.shape[1:]
+    width = num_bits + (num_hashes > 1)
+    first = np.arange(num_cohorts, dtype=np.uint32) * np.uint32(width)
+    return (positions + first[:, None]).reshape(len(positions), -1), width
 
 
 @compiled
@@ -168,32 +185,43 @@ def _block_scatter(positions: Any, weights: Any, padded: Any) -> None:
 
 
 @compiled
-def _pair_scatter(
-    low: int, high: int, positions: Any, weights: Any, width: int, padded: Any
-) -> None:
+def _pair_scatter(low: int, high: int, rows: Any, hashes: int, weights: Any, padded: Any) -> None:
     """Rows of the cohorts [low, high), columns of the cohorts up to the row's own."""
     for j in range(low, high):
-        for i in range(positions.shape[0]):
-            for g in range(positions.shape[2]):
-                row = padded[j * width + positions[i, j, g]]
-                for l in range(j + 1):  # noqa: E741
-                    for e in range(positions.shape[2]):
-                        row[l * width + positions[i, l, e]] += weights[i]
+        for i in range(rows.shape[0]):
+            own, weight = rows[i], weights[i]
+            for g in range(j * hashes, (j + 1) * hashes):
+                row = padded[own[g]]
+                for l in range((j + 1) * hashes):  # noqa: E741
+                    row[own[l]] += weight
 
 
 @compiled
-def _quadratic(low: int, high: int, positions: Any, matrix: Any, width: int, sums: Any) -> None:
-    """Twice the cohort pairs below the diagonal, plus the diagonal blocks."""
+def mirror(matrix: Any) -> None:
+    """Copy what is below the diagonal of a square matrix above it, in tiles that stay cached."""
+    for top in range(0, matrix.shape[0], 32):
+        for left in range(0, top + 1, 32):
+            for a in range(top, min(top + 32, matrix.shape[0])):
+                for b in range(left, min(left + 32, a)):
+                    matrix[b, a] = matrix[a, b]
+
+
+@compiled
+def _quadratic(low: int, high: int, rows: Any, matrix: Any, sums: Any) -> None:
+    """Twice the pairs below the diagonal, plus the diagonal; four sums at once, none waits."""
     for i in range(low, high):
-        total = 0.0
-        for j in range(positions.shape[1]):
-            for g in range(positions.shape[2]):
-                row = matrix[j * width + positions[i, j, g]]
-                below, own = 0.0, 0.0
-                for l in range(j):  # noqa: E741
-                    for e in range(positions.shape[2]):
-                        below += row[l * width + positions[i, l, e]]
-                for e in range(positions.shape[2]):
-                    own += row[j * width + positions[i, j, e]]
-                total += 2.0 * below + own
+        own, total = rows[i], 0.0
+        for j in range(rows.shape[1]):
+            row, l = matrix[own[j]], 0  # noqa: E741
+            a, b, c, d = 0.0, 0.0, 0.0, 0.0
+            while l + 4 <= j:
+                a += row[own[l]]
+                b += row[own[l + 1]]
+                c += row[own[l + 2]]
+                d += row[own[l + 3]]
+                l += 4  # noqa: E741
+            while l < j:
+                a += row[own[l]]
+                l += 1  # noqa: E741
+            total += 2.0 * (a + b + (c + d)) + row[own[j]]
         sums[i] = total

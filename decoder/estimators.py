@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from decoder.bit_tensor import Positions, scatter_sums
-from decoder.cavity import Question, fit_cavity
+from decoder.cavity import FirstFit, fit_cavity
 from decoder.direct import DirectFit, fit_direct
 from decoder.gls import (
     Balance,
@@ -30,6 +30,7 @@ from decoder.noise import CohortNoise
 from decoder.null_scores import NORMAL_TAIL, NullTail, null_tail
 from decoder.progress import Progress, silent
 from decoder.refit import Refit, refit
+from decoder.rounds import Question
 from decoder.selection import LassoFit, fit_lasso, noise_penalty
 from decoder.sites import Scores, refit_prior
 
@@ -112,15 +113,20 @@ class Estimate:
 
 
 def by_cavity(
-    observed: Observed, level: float, progress: Progress = silent, *, full: bool = True
+    observed: Observed,
+    level: float,
+    progress: Progress = silent,
+    *,
+    full: bool = True,
+    first: FirstFit | None = None,
 ) -> Estimate:
     """Leave-one-out scores over a sparse, positive, empirical-Bayes fit (`cavity`).
 
-    full: all candidates may take part in the fit.
+    full: all candidates may take part in the fit.  first: as in `fit_cavity`.
     """
     random = observed.noise.random
     question = Question(observed.centred, observed.positions, random, observed.noise_of, full)
-    fit = fit_cavity(question, progress)
+    fit = fit_cavity(question, progress, first)
     finished = _Finished(fit.scores, fit.z, fit.taking_part, fit.balance, fit.freedom, fit.prior)
     estimate = _estimate(observed, finished, level)
     return replace(estimate, iterations=fit.iterations, converged=fit.converged, full=fit.full)

@@ -21,6 +21,7 @@ from decoder.bit_tensor import (
     Positions,
     dense_columns,
     gather_sums,
+    mirror,
     pair_sums,
     quadratic_sums,
     scatter_sums,
@@ -102,15 +103,20 @@ def balance(solve: Solver, random: RandomString, start: float, steps: int) -> Ba
     """
     tau, history = start, []
     for step in range(steps + 1):
-        solution = solve(tau)
-        observed = float(null_variance(solution.residual, random))
-        ratio = max(observed / solution.expected, _TINY)
-        history.append((tau, 1 - 1 / ratio))
-        settled = abs(ratio - 1) < _CLOSE or (tau == 0 and ratio <= 1)
+        found = unexplained(solve(tau), tau, random)
+        history.append((tau, 1 - 1 / found.ratio))
+        settled = abs(found.ratio - 1) < _CLOSE or (tau == 0 and found.ratio <= 1)
         if settled or step == steps:
             break
-        tau = _next_tau(history, solution.residual.size / solution.expected * (ratio - 1))
-    return Balance(solution, tau, ratio)
+        scale = found.solution.residual.size / found.solution.expected
+        tau = _next_tau(history, scale * (found.ratio - 1))
+    return found
+
+
+def unexplained(solution: Solution, missing: float, random: RandomString) -> Balance:
+    """A solution at tau = `missing`, with its ratio of observed to expected score variance."""
+    observed = float(null_variance(solution.residual, random))
+    return Balance(solution, missing, max(observed / solution.expected, _TINY))
 
 
 def left_out_scores(
@@ -163,9 +169,10 @@ class RowSolver:
         shape = self.target.shape
         covariance = _plus_blocks(self.base, missing * self.random.covariance_matrix, shape)
         inverse = _inverse(covariance)
-        spread = inverse @ self.widening
-        inner = _inverse(np.diag(self.precisions) + self.widening.T @ spread)
-        inverse -= spread @ inner @ spread.T
+        if len(self.precisions):
+            spread = inverse @ self.widening
+            inner = _inverse(np.diag(self.precisions) + self.widening.T @ spread)
+            inverse -= spread @ inner @ spread.T
         residual = (inverse @ self.target.ravel()).reshape(shape)
         expected = self._expected(inverse)
         return Solution(residual, self._information(inverse), expected, inverse.__matmul__)
@@ -272,17 +279,17 @@ def _plus_blocks(matrix: Floats, blocks: Floats, shape: tuple[int, ...]) -> Floa
 
 
 def _inverse(matrix: Floats) -> Floats:
-    """Inverse of a symmetric positive definite matrix, symmetric to the last bit."""
+    """Inverse of a symmetric positive definite `matrix`, which it uses up; symmetric to the bit."""
     if not len(matrix):
         return matrix
-    factor, failed = lapack.dpotrf(matrix, lower=1)
-    lower, failed_inverse = lapack.dpotri(factor, lower=1)
+    factor, failed = lapack.dpotrf(matrix.T, lower=0, clean=0, overwrite_a=1)
+    upper, failed_inverse = lapack.dpotri(factor, lower=0, overwrite_c=1)
     if failed or failed_inverse:
         raise ImproperError(
             f"the {len(matrix)} x {len(matrix)} covariance is not positive definite; "
             "check that the counts, the parameters and the candidates belong together; where many "
             "candidates share few bits and cohorts, method 'cavity' tells what can be told"
         )
-    whole = np.asarray(lower + lower.T, dtype=np.float64)  # above the diagonal there is 0
-    whole[np.diag_indices_from(whole)] /= 2
-    return whole
+    inverse = np.asarray(upper.T, dtype=np.float64)
+    mirror(inverse)
+    return inverse

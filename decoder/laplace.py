@@ -14,6 +14,8 @@ from scipy.linalg import lapack
 from scipy.sparse import diags_array
 from scipy.sparse.linalg import splu
 
+from decoder.bit_tensor import compiled
+
 Floats = NDArray[np.float64]
 
 
@@ -48,6 +50,15 @@ def log_evidence(
     return min(evidence, height - 0.5 * curved.log_determinant(mean, np.zeros_like(mean)))
 
 
+@compiled
+def _fill(information: Any, around: Any, weight: Any, matrix: Any) -> None:
+    """w_a (I_ab - m_a - m_b) w_b on the diagonal and below it."""
+    for a in range(len(around)):
+        for b in range(a + 1):
+            middle = information[a, b] - around[a] - around[b]
+            matrix[a, b] = weight[a] * middle * weight[b]
+
+
 class _Curvature(NamedTuple):
     """X (I - m 1' - 1 m' + c) X + P + diag(d), X = diag(shares), for some m and d, (n,) each."""
 
@@ -67,18 +78,14 @@ class _Curvature(NamedTuple):
         if scale.min() <= 0:
             return np.inf
         root = 1 / np.sqrt(scale)
-        around = means - self.middle / 2
         matrix = np.empty(self.information.shape, dtype=np.float32)
-        np.subtract(self.information, around[:, None], out=matrix, casting="same_kind")
-        matrix -= around.astype(np.float32)
-        weight = (self.shares * root).astype(np.float32)
-        matrix *= weight[:, None]
-        matrix *= weight
+        _fill(self.information, means - self.middle / 2, self.shares * root, matrix)
         prior = (self.prior + diags_array(added)).tocoo()
-        rows, columns = prior.coords
-        np.add.at(matrix, (rows, columns), (prior.data * root[rows] * root[columns]))
-        lower, failed = lapack.spotrf(matrix.T, lower=1, overwrite_a=1)
+        below = prior.row >= prior.col
+        rows, columns = prior.row[below], prior.col[below]
+        matrix[rows, columns] += prior.data[below] * root[rows] * root[columns]
+        upper, failed = lapack.spotrf(matrix.T, lower=0, clean=0, overwrite_a=1)
         if failed:
             return np.inf
-        diagonal = np.diag(lower).astype(np.float64)
+        diagonal = np.diag(upper).astype(np.float64)
         return float(np.log(scale).sum() + 2 * np.log(diagonal).sum())

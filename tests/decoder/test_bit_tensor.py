@@ -6,14 +6,14 @@ import pytest
 from decoder import bit_tensor
 from decoder.design_matrix import design_matrix, same_positions
 
-M, COHORTS, BITS, HASHES = 40, 5, 7, 3
+M, COHORTS, BITS = 40, 11, 7  # more than one tile of 32 rows
 
 
-@pytest.fixture
-def positions():
-    rng = np.random.default_rng(3)
+@pytest.fixture(params=[1, 3])
+def positions(request):
+    rng, hashes = np.random.default_rng(3), request.param
     return bit_tensor.mark_repeated(
-        rng.integers(0, BITS, (M, COHORTS, HASHES), dtype=np.int16), BITS
+        rng.integers(0, BITS, (M, COHORTS, hashes), dtype=np.int16), BITS
     )
 
 

@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from decoder import cavity, gls
+from decoder import gls, rounds
 from decoder.bit_tensor import mark_repeated
-from decoder.cavity import Question, _leave_one_out, fit_cavity
+from decoder.cavity import fit_cavity
 from decoder.errors import ImproperError
 from decoder.gls import Balance
 from decoder.noise import BitNoise, CohortNoise, RandomString
+from decoder.rounds import Question, _cavity, _leave_one_out
 from decoder.sites import Sites
 
 COHORTS, BITS, M = 10, 6, 7
@@ -36,7 +37,8 @@ def test_scores_are_those_of_a_fit_without_the_candidate(question, make):
     target = (y - Z @ mean).reshape(COHORTS, BITS)
     solution = make(noise, target, question.positions, variance, RANDOM)(0.0)
     sites = Sites(mean, variance, np.ones(M, dtype=bool), mean)
-    scores = _leave_one_out(question, Balance(solution, 0.0, 1.0), sites)
+    fitted = Balance(solution, 0.0, 1.0)
+    scores = _leave_one_out(question, fitted, sites, _cavity(fitted, sites))
     for i in range(M):
         others = np.arange(M) != i
         V = 0.01 * np.eye(y.size) + (Z[:, others] * variance[others]) @ Z[:, others].T
@@ -110,8 +112,8 @@ def test_where_rows_are_few_scores_are_those_of_fits_that_never_saw_the_candidat
 
 def test_sites_that_leave_no_proper_posterior_are_cut_off(question, monkeypatch):
     """The round is then the same as with positive sites from the beginning."""
-    now = cavity._first(question)
-    solve, tried = cavity._solve, []
+    now = rounds._first(question)
+    solve, tried = rounds._solve, []
 
     def improper_at_first(*arguments):
         tried.append(arguments)
@@ -119,10 +121,10 @@ def test_sites_that_leave_no_proper_posterior_are_cut_off(question, monkeypatch)
             raise ImproperError("not positive definite")
         return solve(*arguments)
 
-    monkeypatch.setattr(cavity, "_solve", improper_at_first)
-    found = cavity._next(question, now, 2)
-    monkeypatch.setattr(cavity, "LEAST_PRECISION", cavity.CUT_OFF)
-    monkeypatch.setattr(cavity, "_solve", solve)
-    expected = cavity._next(question, now, 2)
+    monkeypatch.setattr(rounds, "_solve", improper_at_first)
+    found = rounds._next(question, now, 2, False)
+    monkeypatch.setattr(rounds, "LEAST_PRECISION", rounds.CUT_OFF)
+    monkeypatch.setattr(rounds, "_solve", solve)
+    expected = rounds._next(question, now, 2, False)
     assert len(tried) == 2
     np.testing.assert_array_equal(found.scores.z, expected.scores.z)

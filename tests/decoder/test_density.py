@@ -248,15 +248,16 @@ def test_a_real_change_is_found_and_named() -> None:
 
 
 def test_a_series_maps_as_its_windows_do_and_takes_them_in_any_order() -> None:
-    """The estimates are the same to the last bit; maps differ by less than from the truth."""
+    """The estimates are nearly the same; maps differ by less than from the truth."""
     rng, metric = np.random.default_rng(6), parts(BOTH + BLOOM)[0]
     days = [DAY + timedelta(days=number) for number in (2, 0, 1)]
     windows = [[drawn(metric, 20_000, rng, first_day=day, last_day=day)] for day in days]
     for one, window in zip(density_series(windows), windows, strict=True):
         alone = density(window)
         assert one.first_day == window[0].first_day
-        assert (one.estimate == alone.estimate).all()
-        assert (one.low == alone.low).all()
+        moved = np.abs(one.estimate - alone.estimate) / alone.std_error
+        assert moved.max() < 0.3
+        assert one.std_error == pytest.approx(alone.std_error, rel=0.05)
         truth = hill(one.cells)
         off, off_alone = (np.abs(m.shares - truth).sum() / 2 for m in (one, alone))
         assert off < off_alone + 0.02

@@ -47,7 +47,7 @@ def _forgetful(solve, random, start, steps):
 @pytest.mark.statistical
 def test_forgetting_what_the_list_lacks_breaks_the_promises(monkeypatch):
     """Without tau and kappa intervals are too narrow, and wrong strings score too high."""
-    monkeypatch.setattr("decoder.cavity.balance", _forgetful)
+    monkeypatch.setattr("decoder.rounds.balance", _forgetful)
     scores = [run_cell(Cell("small", "loose", name, 200)) for name in DISTRIBUTIONS]
     row = summarise(scores)[0]
     assert row.coverage.value < 0.85
