@@ -137,8 +137,13 @@ class LocationRecorder:
     def _load(self, name: str) -> Visits:
         """As saved. Raises UnknownMetricError, ValueRefusedError, StateChangedError."""
         if name not in self._names:
-            if name in self._metrics.metrics:
-                raise ValueRefusedError(f"metric {name!r} is not of kind 'location': use record")
+            declared = self._metrics.metrics.get(name)
+            if declared is not None:
+                raise ValueRefusedError(
+                    f"{name!r} is one slot and level of metric {declared.base_name!r}: record that"
+                    if declared.kind == "location"
+                    else f"metric {name!r} is not of kind 'location': use record"
+                )
             raise UnknownMetricError(name, self._names)
         secret, parts = self._same_secret(), self._metrics.parts(name)
         return Visits(parts, secret, self._send, self._state.note(VISITS + name))

@@ -76,7 +76,12 @@ class Visits:
             raise ValueRefusedError(
                 f"metric {self._metric.base_name!r} takes fixes, not trips: use record_location"
             )
-        first, second = self._place(*origin), self._place(*end)
+        try:
+            first, second = self._place(*origin), self._place(*end)
+        except TypeError:
+            raise ValueRefusedError(
+                "a trip is two points, each a latitude and a longitude: (42.36, -72.54)"
+            ) from None
         closed = self.roll(moment)
         slot = self._asked[moment.hour, is_weekend(moment.day)]
         if slot is not None:
