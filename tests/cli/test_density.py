@@ -210,7 +210,9 @@ def test_refusals_name_the_way_out(files: list[str], capsys: pytest.CaptureFixtu
         ("[]", "give a GeoJSON Polygon"),
         ('{"type": "Point", "coordinates": [1, 2]}', "GeoJSON type 'Point'"),
         ('{"type": "Polygon", "coordinates": [[[50, 50], [51, 50], [51, 51], [50, 50]]]}',
-         "no cell in common"),
+         "the region (latitude 50 to 51, longitude 50 to 51) and the box of the grid, Box(south=0"),
+        ('{"type": "FeatureCollection", "features": []}', "it holds no polygon"),
+        ('{"type": "MultiPolygon", "coordinates": [[]]}', "a polygon has no ring"),
     ],
 )  # fmt: skip
 def test_a_region_that_is_none_is_refused_by_its_file(
