@@ -26,7 +26,7 @@ def visible_text(one: Density) -> str:
     if one.places.listed is not None:
         text += f" Cells that are not shown hold {percent(one.unlisted)} of it."
     if mass < 0.5:
-        text += " For finer detail use a coarser level, more reports, or a larger epsilon_one."
+        text += " To see more of it take a coarser level, more reports, or a larger epsilon."
     return text
 
 
