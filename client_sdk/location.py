@@ -121,11 +121,15 @@ class LocationRecorder:
 
     def _roll_saved(self, name: str, moment: Moment) -> bool:
         """Close what is over of a metric without fixes here: another process may take them."""
-        with self._state.transaction(durable=True):
-            visits = self._load(name)
-            before, closed = visits.to_json(), visits.look(moment)
-            if visits.to_json() != before:
-                self._state.put_note(VISITS + name, visits.to_json())
+        try:
+            with self._state.transaction(durable=True):
+                visits = self._load(name)
+                before, closed = visits.to_json(), visits.look(moment)
+                if visits.to_json() != before:
+                    self._state.put_note(VISITS + name, visits.to_json())
+        except BaseException:
+            self._recorder.forget()  # lines and sources that it entered are undone
+            raise
         return closed
 
     def _of(self, name: str) -> Visits:
@@ -146,7 +150,11 @@ class LocationRecorder:
                 )
             raise UnknownMetricError(name, self._names)
         secret, parts = self._same_secret(), self._metrics.parts(name)
-        return Visits(parts, secret, self._send, self._state.note(VISITS + name))
+        try:
+            return Visits(parts, secret, self._send, self._state.note(VISITS + name))
+        except (ValueError, TypeError, LookupError, AttributeError):
+            self._state.count(f"places_damaged:{name}")
+            return Visits(parts, secret, self._send, None)  # the ledger, too, knows what was sent
 
     def _send(self, name: str, value: str, day: int) -> None:
         """Queue the report of a period; the recorder keeps it to one. Count what it refuses."""

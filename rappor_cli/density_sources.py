@@ -140,7 +140,7 @@ def _asked(
     ends on other days in each: all of it is of the part that was asked for.
     """
     rows = {row["name"]: row for row in listed}  # of versions, the last is current
-    spans = _served(metric, rows)
+    spans = _served(metric, rows, _older(metric, listed, rows))
     earliest, latest = min(s[0] for s in spans.values()), max(s[1] for s in spans.values())
     if (window[0] or earliest) > latest or (window[1] or latest) < earliest:
         raise DecodeError(
@@ -161,8 +161,32 @@ def _asked(
             _tell(f"{name}, {part[0]} to {part[1]}: {error}")
 
 
-def _served(metric: str, rows: Mapping[str, dict[str, Any]]) -> dict[str, tuple[date, date]]:
-    """First and last day served of each sub-metric. Raises DecodeError where there is none."""
+def _older(
+    metric: str, listed: Sequence[dict[str, Any]], rows: Mapping[str, dict[str, Any]]
+) -> str:
+    """How to get at what is served of versions that are not current; "" where there is none."""
+    older = [
+        row
+        for row in listed
+        if row["served"] and row["name"].partition("/")[0] == metric and row != rows[row["name"]]
+    ]
+    if not older:
+        return ""
+    one = older[-1]
+    return (
+        f"older versions of {metric!r} have reports, which mean something else; for a map of them: "
+        f"rappor aggregate {one['name']} --params-id {one['params_id']} -o FILE, then "
+        f"rappor density {metric} --aggregate FILE"
+    )
+
+
+def _served(
+    metric: str, rows: Mapping[str, dict[str, Any]], older: str
+) -> dict[str, tuple[date, date]]:
+    """First and last day served of each sub-metric. Raises DecodeError where there is none.
+
+    older: what to say of older versions.
+    """
     own = {name: row for name, row in rows.items() if name.partition("/")[0] == metric}
     if not own:
         places = {name.partition("/")[0] for name in rows if "/" in name}
@@ -181,7 +205,10 @@ def _served(metric: str, rows: Mapping[str, dict[str, Any]]) -> dict[str, tuple[
             f"no closed day of {metric!r} is served; at most {most:,} reports of a slot and level "
             "were accepted. Days close by themselves after accept_days, or by `rappor close DAY`, "
             "and are held back until they have min_reports together (metrics.toml)"
+            f"{older and '; '}{older}"
         )
+    if older:
+        _tell(f"left out: {older}")
     return spans
 
 

@@ -85,6 +85,9 @@ def _domain(metric: Metric, population: int | None) -> Iterator[Finding]:
     if values > most:
         message = f"about {values:,} {kind}, of which {most:,} at most can be mapped, {coarser}"
         yield Finding("error", metric.base_name, message)
+    elif cells < 2:
+        message = f"one cell at level {grid.finest}, so every place is the same; use a finer level"
+        yield Finding("warning", metric.base_name, message)
     elif population is not None and values > population:
         message = f"about {values:,} {kind} for {population:,} devices, {coarser}"
         yield Finding("warning", metric.base_name, message)

@@ -421,6 +421,29 @@ def test_why_there_is_no_map_and_what_there_is(
     assert all(words in told for words in said), told
 
 
+def test_reports_of_an_older_version_are_told(
+    blocks: Blocks, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They would seem to be lost after `rappor metrics push`."""
+    now = blocks.listed()
+    rows: list[dict[str, object]] = now["metrics"]  # type: ignore[assignment]
+    older = [row | {"params_id": "0ff1ce"} for row in rows if row["name"] == "places/day/0"]
+    for row in rows:
+        row["params_id"] = "ab"
+    monkeypatch.setattr(
+        "rappor_cli.density_sources.ask_json", lambda *_: {"metrics": [*older, *rows]}
+    )
+    asked = ["density", "places", "--collector", "http://127.0.0.1:9", "--method", "simplex"]
+    assert main(asked) == 0
+    way_out = "rappor aggregate places/day/0 --params-id 0ff1ce -o FILE"
+    assert "left out: older versions of 'places'" in (told := capsys.readouterr().err)
+    assert way_out in told
+    for row in rows:
+        row.update(served=None, accepted=0)
+    assert main(asked) == 1
+    assert way_out in capsys.readouterr().err
+
+
 def test_a_table_fits_into_eighty_columns(
     files: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -6,13 +6,18 @@ import time
 from contextlib import closing
 from datetime import date, datetime, timedelta, timezone
 from pathlib import Path
+from threading import RLock
 
 import pytest
 
 from client_sdk import Client
+from client_sdk.custody import StateDirectory, ensure_secret
 from client_sdk.days import EPOCH_ORDINAL
+from client_sdk.inspection import inspect_state
 from client_sdk.local_time import moment_of
 from client_sdk.location import LocationRecorder
+from client_sdk.recorder import Recorder
+from client_sdk.testing import FixedRandomness
 from client_sdk.visits import Visits
 from rappor_core.errors import ValueRefusedError
 from rappor_core.metrics_file import MetricsFile, parse_metrics
@@ -60,6 +65,50 @@ def test_a_fix_that_comes_late_forgets_nothing(mode: str) -> None:
     before = phone.places._visits["density"].to_json()
     assert phone.places.fix("density", 9.5, 9.5, START + timedelta(hours=18)) == "late"
     assert phone.places._visits["density"].to_json() == before
+
+
+def test_a_full_disk_while_another_process_closes_a_period_leaves_nothing_half_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was undone in the state must not live on in memory: numbers of sources are reused."""
+    flag = (
+        '[metrics.on]\nkind = "boolean"\ndescription = "x"\nowner = "x"\nexpires = 2099-01-01\n'
+        "prob_f = 0.5\nprob_p = 0.25\nprob_q = 0.75\n"
+    )
+    file, noon = declared("symbols", flag), START + timedelta(hours=12)
+    with closing(StateDirectory(tmp_path).open(RLock())) as state:
+        ensure_secret(state, FixedRandomness(1))
+        recorder = Recorder(file.metrics, state, randomness=FixedRandomness(2))
+        app, service = (LocationRecorder(file, state, recorder, lambda: 0.0) for _ in range(2))
+        service.fix("density", 1.5, 1.5, noon)
+        service.save()
+        with monkeypatch.context() as disk:
+            disk.setattr(state, "put_note", raises_full)
+            with pytest.raises(sqlite3.OperationalError, match="full"):
+                app.roll(noon + timedelta(days=1))
+        assert recorder.record("on", True, noon.timestamp()) == "queued"
+        assert app.roll(noon + timedelta(days=1))
+        queued = inspect_state(state)["queued"]
+        assert sorted(name.rpartition("/")[0] for name in queued) == [
+            "", "density/day", "density/night"
+        ]  # fmt: skip
+        assert set(queued.values()) == {1}
+        assert state.counters() == {}
+
+
+def raises_full(*_: object) -> None:
+    raise sqlite3.OperationalError("database or disk is full")
+
+
+@pytest.mark.parametrize("saved", ["", "{", "[]", "{}", '{"of": ["day", "x"]}', '{"of": 1}'])
+def test_a_damaged_note_is_counted_and_begun_anew(saved: str) -> None:
+    phone = Phone(declared("memo"), 3)
+    noon = START + timedelta(hours=12)
+    phone.state.put_note("visits:density", saved)
+    assert phone.places.fix("density", 1.5, 1.5, noon) is None
+    assert phone.places.fix("density", 1.5, 1.5, noon + timedelta(days=1)) == "queued"
+    counted = phone.state.counters().get("places_damaged:density", 0)
+    assert counted == (0 if saved == "{}" else 1)
 
 
 @pytest.mark.parametrize("mode", list(MODES))

@@ -235,6 +235,7 @@ def test_check_knows_that_levels_narrow_a_crowd_and_of_days_without_a_slot() -> 
         ({"levels = [11, 13]": "levels = [28]"}, None, "error", "1,000,000 at most can be mapped"),
         ({"levels = [11, 13]": "levels = [13]\npairs = true"}, None, "error", "40,000 at most"),
         ({}, 100, "warning", "cells for 100 devices"),
+        ({"levels = [11, 13]": "levels = [2]"}, None, "warning", "one cell at level 2"),
         ({"-74.3, 40.95, -73.65": "-73.65, 40.95, -74.3"}, None, "warning", "are they swapped?"),
     ],
 )
