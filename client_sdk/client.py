@@ -122,7 +122,7 @@ class Client:
         Any rate will do. Never raises, as `record`.
         """
         return self._guarded(
-            name, lambda session, now: session.places.fix(name, latitude, longitude, at or now)
+            name, lambda session, now: session.places.fix(name, latitude, longitude, at, now)
         )
 
     def record_trip(
@@ -133,7 +133,7 @@ class Client:
         origin, destination: latitude and longitude.
         """
         return self._guarded(
-            name, lambda session, now: session.places.trip(name, origin, destination, at or now)
+            name, lambda session, now: session.places.trip(name, origin, destination, at, now)
         )
 
     def _guarded(self, name: str, act: Callable[[Session, float], str | None]) -> bool:

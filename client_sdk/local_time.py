@@ -26,8 +26,13 @@ class Moment(NamedTuple):
 
 
 def moment_of(at: datetime) -> Moment:
-    """Take apart a datetime with a time zone. Raises ValueRefusedError for one without."""
-    if at.tzinfo is None:
+    """Take apart a datetime with a time zone. Raises ValueRefusedError for anything else."""
+    if not isinstance(at, datetime):
+        raise ValueRefusedError(
+            f"`at` is of type {type(at).__name__!r}; pass a datetime with a time zone, or leave it "
+            "out for now"
+        )
+    if at.utcoffset() is None:
         raise ValueRefusedError(
             "`at` has no time zone, so its slot is not known; pass datetime.now().astimezone()"
         )

@@ -13,14 +13,14 @@ from client_sdk.errors import StateChangedError, UnknownMetricError
 from client_sdk.local_time import Moment, moment_at, moment_of
 from client_sdk.recorder import Recorder
 from client_sdk.state import VISITS, State
-from client_sdk.visits import Visits
+from client_sdk.visits import Refusal, Visits
 from rappor_core.errors import ValueRefusedError
 from rappor_core.metrics_file import MetricsFile
 
 SAVE_SECONDS = 5.0  # at most so much of the time spent somewhere is lost with a killed process
 
 Point = tuple[float, float]  # latitude, longitude
-Taken = Literal["queued", "late", "expired"] | None
+Taken = Literal["queued"] | Refusal | None
 
 
 class LocationRecorder:
@@ -49,31 +49,48 @@ class LocationRecorder:
         self._hour = Moment(0.0, 0, 0, 0.0)
         self._names = tuple(m.base_name for m in metrics.declared if m.kind == "location")
 
-    def fix(self, name: str, latitude: float, longitude: float, at: datetime | float) -> Taken:
+    def fix(
+        self,
+        name: str,
+        latitude: float,
+        longitude: float,
+        at: datetime | None,
+        now: float | None = None,
+    ) -> Taken:
         """Take a fix of a metric; "queued" when it closed a period, which makes reports.
 
-        "late" and "expired": nothing of it is kept.
-        at: a datetime with a time zone, or seconds since 1970.
+        A refusal: nothing of it is kept.
+        at: with a time zone; None: now.  now: what the device's clock shows, seconds since 1970;
+        None: the time of the fix.
         Raises UnknownMetricError, ValueRefusedError, StateChangedError.
         """
-        moment = self._now(at) if isinstance(at, float) else moment_of(at)
+        clock, moment = self._times(at, now)
         with self._lock:
             visits = self._of(name)
-            return visits.refuses(moment) or self._counted(visits.fix(latitude, longitude, moment))
+            refused = visits.refuses(moment, clock)
+            return refused or self._counted(visits.fix(latitude, longitude, moment))
 
-    def trip(self, name: str, origin: Point, destination: Point, at: datetime | float) -> Taken:
+    def trip(
+        self,
+        name: str,
+        origin: Point,
+        destination: Point,
+        at: datetime | None,
+        now: float | None = None,
+    ) -> Taken:
         """Take a trip that ended at a time. Raises as `fix`."""
-        moment = moment_at(at) if isinstance(at, float) else moment_of(at)
+        clock, moment = self._times(at, now)
         with self._lock:
             visits = self._of(name)
-            return visits.refuses(moment) or self._counted(visits.trip(origin, destination, moment))
+            refused = visits.refuses(moment, clock)
+            return refused or self._counted(visits.trip(origin, destination, moment))
 
     def roll(self, at: datetime | float) -> bool:
         """Close the periods that are over; True if any was closed since the last call."""
         moment: Moment = moment_at(at) if isinstance(at, float) else moment_of(at)
         with self._lock:
             saved = [self._roll_saved(n, moment) for n in self._names if n not in self._visits]
-            own = [visits.roll(moment) for visits in self._visits.values()]
+            own = [visits.look(moment) for visits in self._visits.values()]
             if any(own):
                 self._save()
             closed, self._closed = self._closed or any(saved + own), False
@@ -83,6 +100,15 @@ class LocationRecorder:
         """Write what the periods hold so far to the state."""
         with self._lock:
             self._save()
+
+    def _times(self, at: datetime | None, now: float | None) -> tuple[Moment | None, Moment]:
+        """What the clock shows, where one is given, and the moment of a fix."""
+        clock = None if now is None else self._now(now)
+        if at is not None:
+            return clock, moment_of(at)
+        if clock is None:
+            raise ValueRefusedError("neither `at` nor `now`: a fix without a time")
+        return clock, clock
 
     def _now(self, now: float) -> Moment:
         """As `moment_at`, which is asked once an hour."""
@@ -95,11 +121,15 @@ class LocationRecorder:
 
     def _roll_saved(self, name: str, moment: Moment) -> bool:
         """Close what is over of a metric without fixes here: another process may take them."""
-        with self._state.transaction(durable=True):
-            visits = self._load(name)
-            before, closed = visits.to_json(), visits.roll(moment)
-            if visits.to_json() != before:
-                self._state.put_note(VISITS + name, visits.to_json())
+        try:
+            with self._state.transaction(durable=True):
+                visits = self._load(name)
+                before, closed = visits.to_json(), visits.look(moment)
+                if visits.to_json() != before:
+                    self._state.put_note(VISITS + name, visits.to_json())
+        except BaseException:
+            self._recorder.forget()  # lines and sources that it entered are undone
+            raise
         return closed
 
     def _of(self, name: str) -> Visits:
@@ -111,11 +141,20 @@ class LocationRecorder:
     def _load(self, name: str) -> Visits:
         """As saved. Raises UnknownMetricError, ValueRefusedError, StateChangedError."""
         if name not in self._names:
-            if name in self._metrics.metrics:
-                raise ValueRefusedError(f"metric {name!r} is not of kind 'location': use record")
+            declared = self._metrics.metrics.get(name)
+            if declared is not None:
+                raise ValueRefusedError(
+                    f"{name!r} is one slot and level of metric {declared.base_name!r}: record that"
+                    if declared.kind == "location"
+                    else f"metric {name!r} is not of kind 'location': use record"
+                )
             raise UnknownMetricError(name, self._names)
         secret, parts = self._same_secret(), self._metrics.parts(name)
-        return Visits(parts, secret, self._send, self._state.note(VISITS + name))
+        try:
+            return Visits(parts, secret, self._send, self._state.note(VISITS + name))
+        except (ValueError, TypeError, LookupError, AttributeError):
+            self._state.count(f"places_damaged:{name}")
+            return Visits(parts, secret, self._send, None)  # the ledger, too, knows what was sent
 
     def _send(self, name: str, value: str, day: int) -> None:
         """Queue the report of a period; the recorder keeps it to one. Count what it refuses."""

@@ -84,6 +84,10 @@ class Recorder:
         """This device's part in a metric. Raises UnknownMetricError."""
         return (self._ways.get(name) or self._prepare(name)).device
 
+    def forget(self) -> None:
+        """Prepare all metrics anew: a transaction around some of it was undone (a full disk)."""
+        self._ways = {}
+
     def _queue(self, way: Way, bits: int, day: int) -> Outcome:
         """One commit for a value that the ledger knows; the ledger decides on a new one."""
         if day < 0:  # a clock without a battery: the wire begins in 1970, and so do periods

@@ -19,6 +19,9 @@ from rappor_core.grid import OTHER, PAIR_SEPARATOR, Grid
 from rappor_core.metrics import Metric
 
 SHORTEST = 1.0  # seconds that a fix counts at least, so that a lone one is not lost
+MOST_AHEAD = 86_400.0  # seconds that a fix may be ahead of the device's clock
+
+Refusal = Literal["late", "expired", "ahead"]
 
 Send = Callable[[str, str, int], None]  # sub-metric, value, day since 1970-01-01
 
@@ -73,7 +76,12 @@ class Visits:
             raise ValueRefusedError(
                 f"metric {self._metric.base_name!r} takes fixes, not trips: use record_location"
             )
-        first, second = self._place(*origin), self._place(*end)
+        try:
+            first, second = self._place(*origin), self._place(*end)
+        except TypeError:
+            raise ValueRefusedError(
+                "a trip is two points, each a latitude and a longitude: (42.36, -72.54)"
+            ) from None
         closed = self.roll(moment)
         slot = self._asked[moment.hour, is_weekend(moment.day)]
         if slot is not None:
@@ -82,14 +90,40 @@ class Visits:
             self._dwell.add(slot, pair, 1.0)
         return closed
 
-    def refuses(self, moment: Moment) -> Literal["late", "expired"] | None:
-        """Why nothing of a moment is kept: its period was reported, or the metric has expired."""
+    def refuses(self, moment: Moment, clock: Moment | None = None) -> Refusal | None:
+        """Why nothing of a fix is kept, or None where it is.
+
+        `ahead`: further ahead of the device's clock than a day, so that one wrong time cannot end
+        periods that have not begun. `late`: of a period that was reported, or that both the clock
+        and the device have left behind. `expired`: the metric has.
+        clock: what the device's shows, None for one that shows the fix's own time.
+        """
+        if clock is not None and moment.at > clock.at + MOST_AHEAD:
+            return "ahead"
         if moment.day > self._expires:
             return "expired"
-        if moment.day == self._today or self._period is None:
+        if moment.day == self._today:
             return None
-        period = period_number(self._metric.period, moment.day)
-        return "late" if period < self._period and period in self._reported else None
+        unit, begun = self._metric.period, self._period
+        period = period_number(unit, moment.day)
+        if begun is not None and period < begun and period in self._reported:
+            return "late"
+        if clock is None:
+            return None
+        present = period_number(unit, clock.day)
+        return "late" if period < min(present, present if begun is None else begun) else None
+
+    def look(self, clock: Moment) -> bool:
+        """As `roll`, without a fix: fixes may come with another time zone than the clock has.
+
+        An earlier date is then no clock that went back, unless it is before the last fix.
+        """
+        last, before = self._last, self._period
+        behind = before is not None and period_number(self._metric.period, clock.day) < before
+        if behind and last is not None and last[0].at <= clock.at:
+            self._credit(clock)
+            return False
+        return self.roll(clock)
 
     def roll(self, moment: Moment) -> bool:
         """Credit the time since the last fix; close the period where it is over. True if it was.

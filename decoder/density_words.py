@@ -12,8 +12,12 @@ NOT_APART = "not distinguishable from zero"
 
 
 def window_text(one: Density) -> str:
-    """The days of a map, one or two, or nothing."""
-    return " to ".join(dict.fromkeys(str(day) for day in (one.first_day, one.last_day) if day))
+    """The days of a map, or nothing; a report of a week or month is dated by its last day."""
+    days = list(dict.fromkeys(str(day) for day in (one.first_day, one.last_day) if day))
+    period = one.metric.period
+    if period == "day" or not days:
+        return " to ".join(days)
+    return f"{period} to {days[0]}" if len(days) == 1 else f"{period}s that end {' to '.join(days)}"
 
 
 def visible_text(one: Density) -> str:
@@ -26,7 +30,7 @@ def visible_text(one: Density) -> str:
     if one.places.listed is not None:
         text += f" Cells that are not shown hold {percent(one.unlisted)} of it."
     if mass < 0.5:
-        text += " For finer detail use a coarser level, more reports, or a larger epsilon_one."
+        text += " To see more of it take a coarser level, more reports, or a larger epsilon."
     return text
 
 

@@ -18,7 +18,7 @@ from decoder.hashing import bit_positions
 from decoder.neighbours import cell_laplacian
 from decoder.readings import design_of
 from rappor_core.aggregate import Aggregate
-from rappor_core.grid import OTHER, PAIR_SEPARATOR, Grid, join_pair
+from rappor_core.grid import MAX_PAIRS, OTHER, PAIR_SEPARATOR, Grid, join_pair
 from rappor_core.grid_codes import Point
 from rappor_core.hashing import normalise
 from rappor_core.metrics import Metric
@@ -26,8 +26,6 @@ from rappor_core.metrics_location import Location
 from rappor_core.params import RapporParams
 
 Indices = NDArray[np.intp]
-
-MOST_VALUES = 40_000
 
 
 @dataclass(frozen=True)
@@ -152,9 +150,9 @@ def _cells(grid: Grid, level: int, pairs: bool) -> Sequence[str]:
     cells = grid.cells(level)
     if not pairs:
         return cells
-    if len(cells) ** 2 > MOST_VALUES:
+    if len(cells) ** 2 > MAX_PAIRS:
         raise DecodeError(
-            f"{len(cells):,} cells make {len(cells) ** 2:,} pairs; at most {MOST_VALUES:,} can be "
+            f"{len(cells):,} cells make {len(cells) ** 2:,} pairs; at most {MAX_PAIRS:,} can be "
             "listed: declare pairs over a coarser level or a smaller box"
         )
     return [join_pair(origin, destination) for origin in cells for destination in cells]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date, timedelta
 from enum import StrEnum
@@ -70,7 +70,9 @@ def ask_collector(
 
 
 def group_by_slot(aggregates: Iterable[Aggregate], metric: str, slots: Sequence[str]) -> Groups:
-    """Group the levels of each slot and window, those with reports only; earlier windows first.
+    """Group the levels of each slot and window, those with reports only.
+
+    Earlier windows first; in each the slots in the order of their declaration.
 
     slots: those that are wanted, none for all. Raises DecodeError for one without reports, and for
     reports over two grids. A window without reports of the finest level is told and left out.
@@ -96,7 +98,13 @@ def group_by_slot(aggregates: Iterable[Aggregate], metric: str, slots: Sequence[
         for key, found in groups.items()
         if (not slots or key[0] in slots) and _reaches(finest, key, found)
     )
-    return dict(sorted(wanted, key=lambda item: [day or date.min for day in item[0][1]]))
+    return dict(sorted(wanted, key=_place_in_order))
+
+
+def _place_in_order(item: tuple[SlotWindow, list[Aggregate]]) -> tuple[date, date, int]:
+    (slot, (first, last)), found = item
+    declared = [one.name for one in location_of(found[0])[1].slots]
+    return first or date.min, last or date.min, declared.index(slot)
 
 
 def _finest_level(groups: Groups, metric: str) -> int:
@@ -132,17 +140,14 @@ def _asked(
     ends on other days in each: all of it is of the part that was asked for.
     """
     rows = {row["name"]: row for row in listed}  # of versions, the last is current
-    spans = {
-        name: [date.fromisoformat(row["served"][key]) for key in ("first_day", "last_day")]
-        for name, row in rows.items()
-        if row["served"] and name.partition("/")[0] == metric
-    }
-    if not spans:
+    spans = _served(metric, rows, _older(metric, listed, rows))
+    earliest, latest = min(s[0] for s in spans.values()), max(s[1] for s in spans.values())
+    if (window[0] or earliest) > latest or (window[1] or latest) < earliest:
         raise DecodeError(
-            f"no closed day of a location metric {metric!r} is served; see `rappor metrics list`"
+            f"no reports of {metric!r} are served from {window[0] or 'the first day'} to "
+            f"{window[1] or 'the last'}, only from {earliest} to {latest}; choose a window of those"
         )
-    earliest = min(first for first, _ in spans.values())
-    start, end = max(window[0] or earliest, earliest), max(last for _, last in spans.values())
+    start, end = max(window[0] or earliest, earliest), latest
     for name, part in product(spans, list(_parts(start, window[1] or end, split))):
         until = part[1] if window[1] else min(part[1], spans[name][1])
         period = rows[name]["definition"]["period"]
@@ -154,6 +159,57 @@ def _asked(
             if split is SplitName.WHOLE:
                 raise
             _tell(f"{name}, {part[0]} to {part[1]}: {error}")
+
+
+def _older(
+    metric: str, listed: Sequence[dict[str, Any]], rows: Mapping[str, dict[str, Any]]
+) -> str:
+    """How to get at what is served of versions that are not current; "" where there is none."""
+    older = [
+        row
+        for row in listed
+        if row["served"] and row["name"].partition("/")[0] == metric and row != rows[row["name"]]
+    ]
+    if not older:
+        return ""
+    one = older[-1]
+    return (
+        f"older versions of {metric!r} have reports, which mean something else; for a map of them: "
+        f"rappor aggregate {one['name']} --params-id {one['params_id']} -o FILE, then "
+        f"rappor density {metric} --aggregate FILE"
+    )
+
+
+def _served(
+    metric: str, rows: Mapping[str, dict[str, Any]], older: str
+) -> dict[str, tuple[date, date]]:
+    """First and last day served of each sub-metric. Raises DecodeError where there is none.
+
+    older: what to say of older versions.
+    """
+    own = {name: row for name, row in rows.items() if name.partition("/")[0] == metric}
+    if not own:
+        places = {name.partition("/")[0] for name in rows if "/" in name}
+        raise DecodeError(
+            f"no location metric {metric!r} is known here; there are "
+            f"{', '.join(sorted(places)) or 'none'}"
+        )
+    spans = {
+        name: (date.fromisoformat(served["first_day"]), date.fromisoformat(served["last_day"]))
+        for name, row in own.items()
+        if (served := row["served"])
+    }
+    if not spans:
+        most = max(row["accepted"] for row in own.values())
+        raise DecodeError(
+            f"no closed day of {metric!r} is served; at most {most:,} reports of a slot and level "
+            "were accepted. Days close by themselves after accept_days, or by `rappor close DAY`, "
+            "and are held back until they have min_reports together (metrics.toml)"
+            f"{older and '; '}{older}"
+        )
+    if older:
+        _tell(f"left out: {older}")
+    return spans
 
 
 def _parts(first: date, last: date, split: SplitName) -> Iterator[tuple[date, date]]:

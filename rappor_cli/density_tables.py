@@ -12,10 +12,12 @@ from rich.text import Text
 from decoder.advice import percent
 from decoder.change import Change
 from decoder.density import Density
-from decoder.density_words import NOT_APART, visible_text
+from decoder.density_words import NOT_APART, visible_text, window_text
 from rappor_core.grid import OTHER
 
 _SHOWN = 10
+_APART = "≠ 0"  # whether a number can be told from zero
+NO_CHANGE = "not distinguishable from no change"
 
 
 def print_json(maps: Sequence[Density]) -> None:
@@ -36,29 +38,36 @@ def print_maps(maps: Sequence[Density], changes: dict[str, Change], tracked: str
             console.print(Text.assemble(("note ", "yellow"), warning))
     if len(maps) > len(last):
         earlier = len(maps) - len(last)
-        console.print(f"{earlier:,} maps of earlier windows are in the files (-o) and in --json.")
+        console.print(f"Maps of earlier windows, {earlier:,}, are in the files (-o) and in --json.")
     for slot, found in changes.items():
         console.print(_change_table(slot, found))
     console.print(Text(tracked))
 
 
 def _table(one: Density) -> Table:
-    slot = one.location.slot
-    days = "" if one.first_day is None else f", {one.first_day} to {one.last_day}"
-    table = Table(title=Text(f"{slot}{days}: {one.num_reports:,} reports"))
-    for name in ("cell", "centre", "map", "estimate", "interval", ""):
-        table.add_column(name, justify="left" if name in ("cell", "") else "right", overflow="fold")
+    """The largest of a map, in 80 columns."""
+    which = ", ".join(filter(None, (one.location.slot, window_text(one))))
+    title = f"{which}: {one.num_reports:,} reports"
+    columns = ("cell", "centre", "map", "estimate", "interval", _APART)
+    table = _columns(title, columns, f"{NOT_APART} as one of {len(one.cells):,}")
     order = sorted(range(len(one.cells)), key=lambda i: -float(one.shares[i]))
     for i in order[:_SHOWN]:
-        interval = f"{percent(float(one.low[i]))} to {percent(float(one.high[i]))}"
+        low, high = (percent(float(edge[i])) for edge in (one.low, one.high))
         table.add_row(
             one.cells[i],
             _centre_text(one, one.cells[i]),
             percent(float(one.shares[i])),
             percent(float(one.estimate[i])),
-            interval,
-            "" if one.visible[i] else NOT_APART,
+            f"{low.removesuffix(' %')} to {high}",
+            "yes" if one.visible[i] else "no",
         )
+    return table
+
+
+def _columns(title: str, names: Sequence[str], what_no_means: str) -> Table:
+    table = Table(title=Text(title), caption=Text(f"{_APART} no: {what_no_means}"))
+    for name in names:
+        table.add_column(name, justify="left" if name == "cell" else "right", overflow="fold")
     return table
 
 
@@ -70,15 +79,14 @@ def _centre_text(one: Density, cell: str) -> str:
 
 
 def _change_table(slot: str, found: Change) -> Table:
-    table = Table(title=Text(
+    title = (
         f"{slot}: change from the first window to the last, at most {percent(found.movers)} of "
         "devices with new answers"
-    ))  # fmt: skip
-    for name in ("cell", "change", "interval", ""):
-        table.add_column(name, justify="left" if name in ("cell", "") else "right", overflow="fold")
+    )
+    table = _columns(title, ("cell", "change", "interval", _APART), NO_CHANGE)
     order = sorted(range(len(found.cells)), key=lambda i: float(found.p_value[i]))
     for i in order[:_SHOWN]:
         interval = f"{found.low[i]:+.2%} to {found.high[i]:+.2%}"
-        told = "" if found.detected[i] else "not distinguishable from no change"
+        told = "yes" if found.detected[i] else "no"
         table.add_row(found.cells[i], f"{found.difference[i]:+.2%}", interval, told)
     return table

@@ -43,7 +43,7 @@ def check(
         for finding in findings:
             print(f"{finding.level}: {finding.metric or file}: {finding.message}")
         print(
-            f"{len(metrics.metrics)} metrics, {len(findings)} findings; all metrics may cost a "
+            f"{len(metrics.declared)} metrics, {len(findings)} findings; all metrics may cost a "
             f"device up to epsilon {metrics.lifetime_epsilon:.3f} in its life"
         )
     if any(finding.level == "error" for finding in findings):

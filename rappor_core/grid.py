@@ -30,6 +30,7 @@ GridKind = Literal["quadkey", "geohash", "square", "h3"]
 
 PAIR_SEPARATOR = ">"
 MAX_CELLS = 1_000_000
+MAX_PAIRS = 40_000  # trips from cell to cell, of which a map can be made
 
 
 class Grid(Frozen):
@@ -172,6 +173,11 @@ class Grid(Frozen):
         corners = self.outline(name)
         latitude, longitude = (sum(axis) / len(corners) for axis in zip(*corners, strict=True))
         return latitude, longitude - 360 * round(longitude / 360)
+
+    def num_cells(self, level: int) -> int:
+        """How many cells a level has in the box; about as many, where they are too many to list."""
+        about = self.system.count_in_box(self.box, level)
+        return len(self.cells(level)) if about <= MAX_PAIRS else about
 
     def _codes(self, box: Box, level: int) -> Iterable[int]:
         count = self.system.count_in_box(box, level)

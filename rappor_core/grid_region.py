@@ -21,16 +21,31 @@ def region_cells(grid: Grid, level: int, region: Box | Mapping[str, Any]) -> tup
     """
     domain = grid.cells(level)
     if isinstance(region, Box):
-        touched = set(grid.cells_in(region, level))
+        touched, what = set(grid.cells_in(region, level)), f"the region {region}"
         found = tuple(cell for cell in domain if cell in touched)
     else:
         polygons = list(_polygons(region))
+        if not polygons:
+            raise ParameterError("it holds no polygon")
+        what = f"the region {_extent(polygons)}"
         found = tuple(
             cell for cell in domain if any(_touches(grid, cell, rings) for rings in polygons)
         )
     if not found:
-        raise ParameterError("the region and the box of the grid have no cell in common")
+        raise ParameterError(
+            f"{what} and the box of the grid, {grid.box}, have no cell in common (GeoJSON has the "
+            "longitude first)"
+        )
     return found
+
+
+def _extent(polygons: Iterable[list[Ring]]) -> str:
+    """Of outer rings, for a message: from the least to the largest latitude and longitude."""
+    latitudes, longitudes = zip(*(point for rings in polygons for point in rings[0]), strict=True)
+    return (
+        f"(latitude {min(latitudes):g} to {max(latitudes):g}, "
+        f"longitude {min(longitudes):g} to {max(longitudes):g})"
+    )
 
 
 def listed_cells(grid: Grid, level: int, lines: Iterable[str]) -> tuple[str, ...]:
@@ -73,6 +88,8 @@ def _polygons(geometry: Mapping[str, Any]) -> Iterable[list[Ring]]:
     elif kind in ("Polygon", "MultiPolygon"):
         parts = geometry["coordinates"] if kind == "MultiPolygon" else [geometry["coordinates"]]
         for part in parts:
+            if not part:
+                raise ParameterError("a polygon has no ring")
             yield [_ring(ring) for ring in part]
     else:
         raise ParameterError(f"GeoJSON type {kind!r} is not a Polygon, MultiPolygon or Feature")

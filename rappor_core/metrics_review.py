@@ -8,8 +8,11 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Literal
 
+from rappor_core.grid import MAX_CELLS, MAX_PAIRS
 from rappor_core.metrics import Metric
 from rappor_core.metrics_file import MetricsFile
+
+HALF_TURN = 180.0  # degrees
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +46,7 @@ def check_metrics(
                 f"{metric.lifetime_epsilon:.2f}; the bound is the count of reports alone",
             )
         yield from _idle_days(metric)
+        yield from _domain(metric, population)
         if 0 < metric.keep_raw_days <= metric.accept_days:
             yield Finding(
                 "warning",
@@ -67,6 +71,32 @@ def _idle_days(metric: Metric) -> Iterator[Finding]:
                 f"slot '{slot}' has no hours on other days, and a report of every day is due: it "
                 "is `other` then, and costs as much; use period = 'week'",
             )
+
+
+def _domain(metric: Metric, population: int | None) -> Iterator[Finding]:
+    """Find cells that no map could hold, or nobody is in, and a box that may be another one."""
+    if metric.location is None:
+        return
+    grid, pairs = metric.location.grid, metric.location.pairs
+    cells = grid.num_cells(grid.finest)
+    values, most = (cells**2, MAX_PAIRS) if pairs else (cells, MAX_CELLS)
+    kind = "pairs of cells" if pairs else "cells"
+    coarser = f"at level {grid.finest}; use a coarser level or a smaller box"
+    if values > most:
+        message = f"about {values:,} {kind}, of which {most:,} at most can be mapped, {coarser}"
+        yield Finding("error", metric.base_name, message)
+    elif cells < 2:
+        message = f"one cell at level {grid.finest}, so every place is the same; use a finer level"
+        yield Finding("warning", metric.base_name, message)
+    elif population is not None and values > population:
+        message = f"about {values:,} {kind} for {population:,} devices, {coarser}"
+        yield Finding("warning", metric.base_name, message)
+    if grid.box.west > grid.box.east and grid.box.width > HALF_TURN:
+        message = (
+            f"the box runs {grid.box.width:g} degrees to the east, over the antimeridian, from "
+            f"west = {grid.box.west:g} to east = {grid.box.east:g}; are they swapped?"
+        )
+        yield Finding("warning", metric.base_name, message)
 
 
 def _tracking(metric: Metric, population: int) -> Iterator[Finding]:

@@ -150,7 +150,8 @@ def run_fleet(
     costs, answers, sent = [], [], []
     for fixes in people.values():
         device = Device(metrics, randomness)
-        reports = device.live(name, fixes, until.astimezone(UTC))
+        lived = device.live(name, fixes, until.astimezone(UTC))
+        reports = [report for report in lived if report.metric in tallies]  # of this metric
         for report in reports:
             tallies[report.metric].add(report)
         cost, memoised = device.account()

@@ -72,7 +72,9 @@ class Registry:
         """The version asked for, or the latest one. Raises NotFoundError that names what is."""
         versions = self._names.get(name)
         if not versions:
-            raise NotFoundError(f"there is no metric {name!a}; see GET /v1/metrics")
+            parts = ", ".join(one for one in self._names if one.partition("/")[0] == name)
+            there = f"a slot and level of it is: {parts}" if parts else "see GET /v1/metrics"
+            raise NotFoundError(f"there is no metric {name!a}; {there}")
         if params_id is None:
             return versions[-1]
         for entry in versions:

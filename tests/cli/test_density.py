@@ -78,6 +78,19 @@ def test_maps_changes_and_what_can_be_tracked_are_printed_together(
     ]  # fmt: skip
 
 
+def test_slots_come_as_they_are_declared(
+    files: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whatever the order of the files, and by days before that."""
+    named = files[1::2][::-1]
+    assert (
+        main(["density", "places", "--json", *[x for f in named for x in ("--aggregate", f)]]) == 0
+    )
+    rows = json.loads(capsys.readouterr().out)
+    order = list(dict.fromkeys((row["first_day"], row["slot"]) for row in rows))
+    assert order == [(f"2026-11-0{day}", slot) for day in (2, 3) for slot in ("night", "day")]
+
+
 def test_slots_and_regions_are_chosen(
     files: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -210,7 +223,9 @@ def test_refusals_name_the_way_out(files: list[str], capsys: pytest.CaptureFixtu
         ("[]", "give a GeoJSON Polygon"),
         ('{"type": "Point", "coordinates": [1, 2]}', "GeoJSON type 'Point'"),
         ('{"type": "Polygon", "coordinates": [[[50, 50], [51, 50], [51, 51], [50, 50]]]}',
-         "no cell in common"),
+         "the region (latitude 50 to 51, longitude 50 to 51) and the box of the grid, Box(south=0"),
+        ('{"type": "FeatureCollection", "features": []}', "it holds no polygon"),
+        ('{"type": "MultiPolygon", "coordinates": [[]]}', "a polygon has no ring"),
     ],
 )  # fmt: skip
 def test_a_region_that_is_none_is_refused_by_its_file(
@@ -378,3 +393,63 @@ def test_points_that_are_not_on_the_globe_are_refused(
     told = capsys.readouterr().err
     assert str(path) in told
     assert "is not" in told
+
+
+@pytest.mark.parametrize(
+    ("metric", "window", "said"),
+    [
+        ("place", [], ["'place' is known here", "elsewhere, places"]),
+        ("places", ["--from", "2026-12-24"], ["2026-11-02 to 2026-11-22", "2026-12-24"]),
+        ("places", ["--to", "2026-10-01"], ["2026-11-02 to 2026-11-22", "2026-10-01"]),
+        ("elsewhere", [], ["17 reports", "min_reports", "rappor close DAY"]),
+    ],
+)
+def test_why_there_is_no_map_and_what_there_is(
+    metric: str,
+    window: list[str],
+    said: list[str],
+    blocks: Blocks,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    listed = blocks.listed()
+    *_, elsewhere = listed["metrics"]  # type: ignore[misc]
+    elsewhere.update(served=None, accepted=17)
+    monkeypatch.setattr("rappor_cli.density_sources.ask_json", lambda *_: listed)
+    assert main(["density", metric, "--collector", "http://127.0.0.1:9", *window]) == 1
+    told = capsys.readouterr().err
+    assert all(words in told for words in said), told
+
+
+def test_reports_of_an_older_version_are_told(
+    blocks: Blocks, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They would seem to be lost after `rappor metrics push`."""
+    now = blocks.listed()
+    rows: list[dict[str, object]] = now["metrics"]  # type: ignore[assignment]
+    older = [row | {"params_id": "0ff1ce"} for row in rows if row["name"] == "places/day/0"]
+    for row in rows:
+        row["params_id"] = "ab"
+    monkeypatch.setattr(
+        "rappor_cli.density_sources.ask_json", lambda *_: {"metrics": [*older, *rows]}
+    )
+    asked = ["density", "places", "--collector", "http://127.0.0.1:9", "--method", "simplex"]
+    assert main(asked) == 0
+    way_out = "rappor aggregate places/day/0 --params-id 0ff1ce -o FILE"
+    assert "left out: older versions of 'places'" in (told := capsys.readouterr().err)
+    assert way_out in told
+    for row in rows:
+        row.update(served=None, accepted=0)
+    assert main(asked) == 1
+    assert way_out in capsys.readouterr().err
+
+
+def test_a_table_fits_into_eighty_columns(
+    files: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With every cell in one line, to be copied."""
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main(["density", "places", *files[:2], "--method", "simplex"]) == 0
+    rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("│")]
+    assert rows
+    assert all(line.split("│")[1].strip() and line.split("│")[6].strip() for line in rows)

@@ -271,6 +271,16 @@ def test_a_period_goes_on_after_a_restart_and_is_wiped_without_consent(tmp_path:
         assert kept(client) == []  # the sending thread may have begun the period anew
 
 
+@pytest.mark.parametrize("point", [1.5, (1.5,), (1.5, 1.5, 1.5), None])
+def test_a_trip_is_two_points(tmp_path: Path, point: object) -> None:
+    refused = pytest.raises(ValueRefusedError, match=r"two points, each a latitude")
+    with Client.open(
+        declared("memo", "pairs = true\n"), state_dir=tmp_path, collector="http://127.0.0.1:9",
+        consent=True, development=True,
+    ) as client, refused:  # fmt: skip
+        client.record_trip("density", (1.5, 1.5), point)  # type: ignore[arg-type]
+
+
 def test_mistakes_show_in_development(tmp_path: Path) -> None:
     with Client.open(
         declared("memo"), state_dir=tmp_path, collector="http://127.0.0.1:9", consent=True,
@@ -282,6 +292,8 @@ def test_mistakes_show_in_development(tmp_path: Path) -> None:
             client.record("density", "here")
         with pytest.raises(ValueRefusedError, match="use record_location"):
             client.record_trip("density", (1.0, 2.0), (1.0, 2.0))
+        with pytest.raises(ValueRefusedError, match=r"'density/night/0'.*'density': record that"):
+            client.record_location("density/night/0", 1.0, 2.0)
         with pytest.raises(ValueRefusedError, match="finite"):
             client.record_location("density", float("nan"), 2.0)
         with pytest.raises(ValueRefusedError, match="time zone"):

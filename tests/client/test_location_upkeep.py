@@ -4,20 +4,28 @@ import json
 import sqlite3
 import time
 from contextlib import closing
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta, timezone
 from pathlib import Path
+from threading import RLock
 
 import pytest
 
 from client_sdk import Client
+from client_sdk.custody import StateDirectory, ensure_secret
 from client_sdk.days import EPOCH_ORDINAL
+from client_sdk.inspection import inspect_state
 from client_sdk.local_time import moment_of
 from client_sdk.location import LocationRecorder
+from client_sdk.recorder import Recorder
+from client_sdk.testing import FixedRandomness
 from client_sdk.visits import Visits
+from rappor_core.errors import ValueRefusedError
 from rappor_core.metrics_file import MetricsFile, parse_metrics
+from rappor_core.report import Report
 from tests.client.location_support import (
     DECLARED,
     MEMO,
+    MODES,
     START,
     Phone,
     declared,
@@ -57,6 +65,109 @@ def test_a_fix_that_comes_late_forgets_nothing(mode: str) -> None:
     before = phone.places._visits["density"].to_json()
     assert phone.places.fix("density", 9.5, 9.5, START + timedelta(hours=18)) == "late"
     assert phone.places._visits["density"].to_json() == before
+
+
+def test_a_full_disk_while_another_process_closes_a_period_leaves_nothing_half_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was undone in the state must not live on in memory: numbers of sources are reused."""
+    flag = (
+        '[metrics.on]\nkind = "boolean"\ndescription = "x"\nowner = "x"\nexpires = 2099-01-01\n'
+        "prob_f = 0.5\nprob_p = 0.25\nprob_q = 0.75\n"
+    )
+    file, noon = declared("symbols", flag), START + timedelta(hours=12)
+    with closing(StateDirectory(tmp_path).open(RLock())) as state:
+        ensure_secret(state, FixedRandomness(1))
+        recorder = Recorder(file.metrics, state, randomness=FixedRandomness(2))
+        app, service = (LocationRecorder(file, state, recorder, lambda: 0.0) for _ in range(2))
+        service.fix("density", 1.5, 1.5, noon)
+        service.save()
+        with monkeypatch.context() as disk:
+            disk.setattr(state, "put_note", raises_full)
+            with pytest.raises(sqlite3.OperationalError, match="full"):
+                app.roll(noon + timedelta(days=1))
+        assert recorder.record("on", True, noon.timestamp()) == "queued"
+        assert app.roll(noon + timedelta(days=1))
+        queued = inspect_state(state)["queued"]
+        assert sorted(name.rpartition("/")[0] for name in queued) == [
+            "", "density/day", "density/night"
+        ]  # fmt: skip
+        assert set(queued.values()) == {1}
+        assert state.counters() == {}
+
+
+def raises_full(*_: object) -> None:
+    raise sqlite3.OperationalError("database or disk is full")
+
+
+@pytest.mark.parametrize("saved", ["", "{", "[]", "{}", '{"of": ["day", "x"]}', '{"of": 1}'])
+def test_a_damaged_note_is_counted_and_begun_anew(saved: str) -> None:
+    phone = Phone(declared("memo"), 3)
+    noon = START + timedelta(hours=12)
+    phone.state.put_note("visits:density", saved)
+    assert phone.places.fix("density", 1.5, 1.5, noon) is None
+    assert phone.places.fix("density", 1.5, 1.5, noon + timedelta(days=1)) == "queued"
+    counted = phone.state.counters().get("places_damaged:density", 0)
+    assert counted == (0 if saved == "{}" else 1)
+
+
+@pytest.mark.parametrize("mode", list(MODES))
+@pytest.mark.parametrize("days", [1.5, 3, 2_000, -1, -20, -7_168, -20_000])
+def test_one_wrong_time_ends_forgets_and_costs_nothing(mode: str, days: float) -> None:
+    """A wrong century, a week number of GPS that rolled over, a receiver without a lock."""
+
+    def life(*mistaken: datetime) -> tuple[list[Report], list[object]]:
+        phone = Phone(declared(mode), 3)
+        outcomes: list[object] = []
+        for hour in range(6, 24 * 8, 6):
+            at = START + timedelta(hours=hour)
+            for wrong in mistaken:
+                outcomes.append(phone.places.fix("density", 9.5, 9.5, wrong, at.timestamp()))
+            assert phone.places.fix("density", 1.5, 1.5, at, at.timestamp()) in ("queued", None)
+            phone.places.roll(at)
+        phone.collect()
+        return phone.reports, outcomes
+
+    reports, outcomes = life(START + timedelta(days=8 + days if days > 0 else days))
+    assert [(one.metric, one.day) for one in reports] == [
+        (one.metric, one.day) for one in life()[0]
+    ]
+    assert set(outcomes) == {"ahead" if days > 0 else "late"}
+
+
+def test_a_fix_may_come_with_another_zone_than_the_clock_has() -> None:
+    """An app that states UTC, west of Greenwich: the clock's date is behind that of its fixes."""
+    visits, sent = visits_of(declared("memo"))
+    west, evening = timezone(timedelta(hours=-5)), START + timedelta(hours=2)
+    visits.fix(1.5, 1.5, moment_of(evening))
+    before = json.loads(visits.to_json())
+    assert not visits.look(moment_of((evening + timedelta(minutes=10)).astimezone(west)))
+    after = json.loads(visits.to_json())
+    assert after["period"] == before["period"]
+    assert after["dwell"][0][2] == pytest.approx(before["dwell"][0][2] + 600)
+    visits.look(moment_of((evening - timedelta(hours=3)).astimezone(west)))  # it did go back
+    assert json.loads(visits.to_json())["dwell"] == []
+    assert not sent
+
+
+@pytest.mark.parametrize("at", ["2026-11-02T12:00:00Z", 1_793_620_800.0, 0, date(2026, 11, 2)])
+def test_what_is_no_time_is_refused_in_words(tmp_path: Path, at: object) -> None:
+    refused = pytest.raises(ValueRefusedError, match="pass a datetime with a time zone")
+    with Client.open(
+        declared("memo"), state_dir=tmp_path, collector="http://127.0.0.1:9", consent=True,
+        development=True,
+    ) as client, refused:  # fmt: skip
+        client.record_location("density", 1.5, 1.5, at=at)  # type: ignore[arg-type]
+
+
+def test_a_fix_ahead_of_the_clock_is_counted_by_reason(tmp_path: Path) -> None:
+    with Client.open(
+        declared("memo"), state_dir=tmp_path, collector="http://127.0.0.1:9", consent=True,
+        clock=START.timestamp,
+    ) as client:  # fmt: skip
+        assert client.record_location("density", 1.5, 1.5, at=START + timedelta(days=1))
+        assert not client.record_location("density", 1.5, 1.5, at=START + timedelta(days=1.01))
+        assert client.inspect()["counters"]["ahead:density"] == 1
 
 
 def test_a_report_that_cannot_be_queued_is_tried_again() -> None:

@@ -285,6 +285,38 @@ def test_usual_cells(row: dict[str, Any]) -> None:
     assert sent == row["reports"] == plain_usual(row)
 
 
+def test_which_fixes_are_taken() -> None:
+    script = VECTORS["fix_times"]
+    parts, secret = FILE.parts(script["metric"]), bytes.fromhex(script["secret"])
+    visits = Visits(parts, secret, lambda *_: None, None)
+    reported: set[int] = set()
+    begun: int | None = None
+    for row in script["fixes"]:
+        clock, at = (datetime.fromisoformat(row[name]) for name in ("clock", "at"))
+        refused = visits.refuses(moment_of(at), moment_of(clock))
+        if refused is None:
+            visits.fix(40.7128, -74.006, moment_of(at))
+        days = [(time.date() - EPOCH).days for time in (clock, at)]
+        plain = plain_refusal(*days, at - clock, begun, reported)
+        assert (refused or "taken") == row["outcome"] == plain, row
+        if plain == "taken":
+            recent = range(max(days[1] - 8, begun or days[1]), days[1])
+            reported |= set(recent)
+            begun = days[1]
+
+
+def plain_refusal(
+    clock: int, day: int, ahead: timedelta, begun: int | None, reported: set[int]
+) -> str:
+    """For a metric with a period of a day; begun: the day that is being collected."""
+    if ahead > timedelta(days=1):
+        return "ahead"
+    if date.fromordinal(day + EPOCH.toordinal()) > TABLES["filter"]["expires"]:
+        return "expired"
+    left_behind = day < clock and (begun is None or day < begun)
+    return "late" if left_behind or (day in reported and begun and day < begun) else "taken"
+
+
 @pytest.mark.parametrize("row", VECTORS["duties"], ids=lambda row: row["metric"])
 def test_duties(row: dict[str, Any]) -> None:
     name, secret = row["metric"], row["secret"]

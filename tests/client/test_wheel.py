@@ -31,19 +31,21 @@ epsilon_one = 1.0
 max_memoized_values = 5
 """
 USE = """
-import datetime, sys, tempfile
+import datetime, sys, tempfile, time
 from client_sdk import Client, Delivery, load_metrics
 from client_sdk.testing import MemoryCollector
 metrics = load_metrics(sys.argv[1])
 with tempfile.TemporaryDirectory() as folder, MemoryCollector(metrics.metrics) as collector:
-    choices = dict(state_dir=folder, collector=collector.url, consent=True)
+    now = [time.time() - 86_400]
+    choices = dict(state_dir=folder, collector=collector.url, consent=True, clock=lambda: now[0])
     with Client.open(metrics, **choices, delivery=Delivery(mean_delay=0)) as client:
         assert client.record("homepage", "a")
         assert client.record("theme", "dark")
         assert client.record("crashed", False)
-        for days in (1, 0):
-            at = datetime.datetime.now().astimezone() - datetime.timedelta(days=days)
-            client.record_location("home", 40.5, -8.5, at)
+        for days in (0, 1):
+            now[0] += 86_400 * days
+            at = datetime.datetime.fromtimestamp(now[0]).astimezone()
+            assert client.record_location("home", 40.5, -8.5, at)
         assert client.flush(20), client.last_error
     places = {"home/night/10": 1, "home/work/10": 1}
     assert collector.counted() == {"homepage": 1, "theme": 1, "crashed": 1, **places}

@@ -227,3 +227,29 @@ def test_check_knows_that_levels_narrow_a_crowd_and_of_days_without_a_slot() -> 
     )
     assert not any("no hours" in text
                    for text in told(10**6, LEVELS, SLOTS, 'period = "week"\n'))  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("keys", "population", "level", "said"),
+    [
+        ({"levels = [11, 13]": "levels = [28]"}, None, "error", "1,000,000 at most can be mapped"),
+        ({"levels = [11, 13]": "levels = [13]\npairs = true"}, None, "error", "40,000 at most"),
+        ({}, 100, "warning", "cells for 100 devices"),
+        ({"levels = [11, 13]": "levels = [2]"}, None, "warning", "one cell at level 2"),
+        ({"-74.3, 40.95, -73.65": "-73.65, 40.95, -74.3"}, None, "warning", "are they swapped?"),
+    ],
+)
+def test_check_knows_of_cells_that_no_map_can_hold(
+    keys: dict[str, str], population: int | None, level: str, said: str
+) -> None:
+    def found(text: str, devices: int | None) -> list[tuple[str, str]]:
+        file = parse_metrics(text)
+        findings = check_metrics(file, today=date(2026, 1, 1), population=devices)
+        return [(one.level, one.message) for one in findings]
+
+    text = plain = BASE + LEVELS + SYMBOLS
+    for was, now in keys.items():
+        assert was in text
+        text = text.replace(was, now)
+    assert any(kind == level and said in message for kind, message in found(text, population))
+    assert not any("cells" in message or "box" in message for _, message in found(plain, 10**6))

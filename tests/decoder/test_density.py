@@ -17,7 +17,7 @@ from decoder.density import Density, DensityOptions, density, density_series, ma
 from decoder.density_files import write_density_files
 from decoder.density_page import render_page
 from decoder.density_picture import write_picture
-from decoder.density_words import NOT_APART, visible_text
+from decoder.density_words import NOT_APART, visible_text, window_text
 from decoder.errors import DecodeError
 from decoder.places import location_of, places_of
 from decoder.slots import repeats_of
@@ -355,3 +355,22 @@ def test_more_cells_than_symbols_is_told() -> None:
     told = "65 candidates are read from 16 numbers"
     assert any(text.startswith(told) for text in found.warnings)
     assert any(text.startswith("With 16 cohorts") for text in found.warnings)
+
+
+@pytest.mark.parametrize(
+    ("period", "days", "text"),
+    [
+        ("day", (2, 2), "2026-11-02"),
+        ("day", (2, 8), "2026-11-02 to 2026-11-08"),
+        ("week", (8, 8), "week to 2026-11-08"),
+        ("month", (1, 30), "months that end 2026-11-01 to 2026-11-30"),
+    ],
+)
+def test_a_report_of_a_month_is_not_one_of_its_last_day(
+    night: Density, period: str, days: tuple[int, int], text: str
+) -> None:
+    metric = night.metric.replace(period=period)
+    first, last = (date(2026, 11, day) for day in days)
+    told = replace(night, metric=metric, first_day=first, last_day=last)
+    assert window_text(told) == text
+    assert window_text(replace(told, first_day=None, last_day=None)) == ""

@@ -1,15 +1,22 @@
-"""The HTML report in a real browser: it loads nothing, shows its chart, and fits the window."""
+"""HTML in a real browser: the report loads nothing and fits the window; a map says its date."""
 
 import re
 import shutil
 import subprocess
+from dataclasses import replace
+from datetime import date
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from decoder import DecodeOptions, write_outputs
+from decoder.density import DensityOptions, density
+from decoder.density_page import render_page
+from decoder.places import places_of
+from rappor_core.metrics_file import parse_metrics
 from simulations import paper
+from simulations.draws import draw_aggregate
 
 BROWSER = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), ""
@@ -64,3 +71,50 @@ def test_the_report_is_a_page_that_a_browser_shows(tmp_path: Path) -> None:
     browse(tmp_path / "profile", f"--screenshot={picture}", f"file://{report}")
     assert picture.read_bytes().startswith(b"\x89PNG")
     assert picture.stat().st_size > 20_000
+
+
+DECLARED = """
+[metrics.places]
+kind = "location"
+description = "The usual place of a week"
+owner = "maps@example.org"
+expires = 2099-12-31
+grid = "square"
+box = [0, 0, 4, 4]
+rows = 4
+columns = 4
+levels = [0]
+period = "week"
+mode = "memo"
+encoding = "symbol"
+num_symbols = 2
+num_cohorts = 8
+epsilon_infinity = 2.0
+epsilon_one = 1.8
+"""
+
+
+@pytest.mark.slow
+def test_a_map_of_one_window_says_which(tmp_path: Path) -> None:
+    """There is nothing to slide then, but a map without its date is of no use."""
+    if not BROWSER:
+        pytest.skip("no Chromium on this machine (apt-get install chromium)")
+    metric = parse_metrics(DECLARED).metrics["places/day/0"]
+    assert metric.location is not None
+    values, rng = places_of([metric.location]).finest, np.random.default_rng(1)
+    shares = np.full(len(values), 1 / len(values))
+    drawn, _ = draw_aggregate(list(values), shares, 8_000, metric.params, rng, metric.name)
+    days = [date(2026, 11, day) for day in (8, 15)]
+    maps = [
+        density([replace(drawn, definition=metric.to_dict(), params_id=metric.params_id,
+                         first_day=day, last_day=day)], DensityOptions("simplex"))
+        for day in days
+    ]  # fmt: skip
+    for number, hidden in ((1, True), (2, False)):
+        page = tmp_path / f"{number}.html"
+        page.write_text(render_page(maps[:number], [], []), encoding="utf-8")
+        shown = browse(tmp_path / f"profile{number}", "--dump-dom", f"file://{page}")
+        assert f'<output id="window">week to {days[number - 1]}</output>' in shown
+        slider = re.search(r'<input id="time"[^>]*>', shown)
+        assert slider
+        assert ("hidden" in slider[0]) is hidden

@@ -223,6 +223,23 @@ FIXES = [
     ),
 ]
 
+FIX_TIMES = [  # what the device's clock shows, and the time that a fix came with
+    ("2026-11-09T12:00:00-05:00", "2026-11-08T23:59:59-05:00"),
+    ("2026-11-09T12:00:00-05:00", "2026-11-09T00:00:00-05:00"),
+    ("2026-11-09T12:00:00-05:00", "1970-01-01T00:00:00+00:00"),
+    ("2026-11-09T12:00:00-05:00", "2031-11-09T12:00:00-05:00"),
+    ("2026-11-09T12:00:00-05:00", "2026-11-10T12:00:01-05:00"),
+    ("2026-11-09T12:00:00-05:00", "2026-11-10T17:00:00+00:00"),
+    ("2026-11-10T12:00:00-05:00", "2026-11-09T23:59:59-05:00"),
+    ("2026-11-08T12:00:00-05:00", "2026-11-08T12:00:00-05:00"),
+    ("2026-11-08T12:00:00-05:00", "2026-11-07T12:00:00-05:00"),
+    ("2026-11-12T12:00:00-05:00", "2026-11-08T13:00:00-05:00"),
+    ("2026-11-12T12:00:00-05:00", "2026-11-11T12:00:00-05:00"),
+    ("2026-11-12T12:00:00-05:00", "2026-11-08T13:00:00-05:00"),
+    ("2028-01-01T12:00:00-05:00", "2027-12-31T12:00:00-05:00"),
+    ("2028-01-01T12:00:00-05:00", "2028-01-01T12:00:00-05:00"),
+]
+
 WINDOW_SCRIPT = [
     ("window/early/0", "2026-11-01"),
     ("window/early/0", "2026-11-01"),
@@ -365,6 +382,18 @@ def usual() -> list[dict[str, Any]]:
     return rows
 
 
+def fix_times() -> dict[str, Any]:
+    visits = Visits(parse_metrics(METRICS).parts("filter"), SECRETS[0], lambda *_: None, None)
+    rows = []
+    for clock, at in FIX_TIMES:
+        shown, moment = (moment_of(datetime.fromisoformat(text)) for text in (clock, at))
+        refused = visits.refuses(moment, shown)
+        if refused is None:
+            visits.fix(40.7128, -74.006, moment)
+        rows.append({"clock": clock, "at": at, "outcome": refused or "taken"})
+    return {"metric": "filter", "secret": SECRETS[0].hex(), "fixes": rows}
+
+
 def duties() -> list[dict[str, Any]]:
     file = parse_metrics(METRICS)
     rows = []
@@ -466,6 +495,7 @@ def main() -> None:
         "bad_metrics": bad_metrics(),
         "times": times(),
         "usual": usual(),
+        "fix_times": fix_times(),
         "duties": duties(),
         "symbol_coins": symbol_coins(),
         "responses": responses(),
