@@ -144,15 +144,16 @@ def quadratic_sums(positions: Positions, matrix: Floats, num_bits: int) -> Float
     return sums
 
 
-def _rows(positions: Positions, num_bits: int) -> tuple[NDArray[np.uint32], int]:
+def _rows(positions: Positions, num_bits: int) -> tuple[Positions, int]:
     """Each set bit's row in a matrix of all bits, (M, m*h), and the rows that it has a cohort.
 
-    One hash repeats no bit, so that there is no sentinel and no row for it.
+    One hash repeats no bit, so that there is no sentinel and no row for it. 32 bits are enough: a
+    matrix of more rows than they count would fill memory.
     """
     num_cohorts, num_hashes = positions.shape[1:]
     width = num_bits + (num_hashes > 1)
     first = np.arange(num_cohorts, dtype=np.uint32) * np.uint32(width)
-    return (positions + first[:, None]).reshape(len(positions), -1), width
+    return (positions + first[:, None]).reshape(len(positions), num_cohorts * num_hashes), width
 
 
 @compiled

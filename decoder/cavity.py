@@ -30,6 +30,7 @@ Floats = NDArray[np.float64]
 WORTH_LEAVING_OUT = 1.0  # a z-score below which a site hardly shapes the residual
 REFIT_TOLERANCE = 0.1  # of a z-score
 NEAR_TOLERANCE = 0.05  # of a z-score, for a fit that starts where another ended
+MOSTLY_OVER = 0.6  # of the rows' freedom, left by a fit where others may start
 MOST_ROWS = 4096  # up to which it may: an end takes some tens of megabytes
 REFIT_STAGE = "fits without a candidate"
 
@@ -62,7 +63,9 @@ class CavityFit:
 class Ends:
     """Where the last fits that were begun anew ended: places for those of like windows to start.
 
-    Two, since a window may be fitted twice (`pipeline`), and weekends may be unlike other days.
+    Two: weekends may be unlike other days, and `pipeline` may fit a window twice. Not where much of
+    the rows is fitted: summits are then several, and a fit begun anew finds better ones. All that
+    is held of an end are the covariance of its rows and some arrays of their size.
     """
 
     kept: deque[tuple[Positions, Round]] = field(default_factory=lambda: deque(maxlen=2))
@@ -76,16 +79,16 @@ class Ends:
         return next(filter(None, (arrived(question, end) for end in same)), None)
 
     def keep(self, question: Question, found: Settled) -> None:
-        """Remember a fit that was begun anew."""
-        if found.converged and _worth_a_start(question):
+        """Remember a fit that was begun anew, if others may start from it."""
+        over = _freedom(question, found.last) / question.freedom
+        if found.converged and over > MOSTLY_OVER and _worth_a_start(question):
             self.kept.append((question.positions, found.last))
 
 
 def _worth_a_start(question: Question) -> bool:
-    """Where all candidates take part, since others are quick, and rows are neither few nor many.
+    """Where all candidates take part, since other fits are quick, and rows are not too many.
 
-    With few rows, fits without a candidate are what costs, and several summits are about as high:
-    where the fits started, they might all stay on one.
+    Nor few: then the fits without a candidate in turn are what costs.
     """
     return question.full and not question.few_rows and question.centred.size <= MOST_ROWS
 

@@ -116,7 +116,7 @@ def settle(
     tolerance: float = TOLERANCE,
     near: Round | None = None,
 ) -> Settled:
-    """Rounds until no z-score moves by `tolerance`, from nothing or from near the end.
+    """Rounds until no z-score moves by `tolerance`, from nothing or from near where they end.
 
     near: from `arrived`; then most rounds keep the covariance of an earlier one, which is what
     costs; the last never does.

@@ -64,6 +64,22 @@ def test_quadratic_sums_are_the_diagonal_of_the_sandwich(positions, matrix):
     )
 
 
+@pytest.mark.parametrize("hashes", [1, 2])
+def test_sums_over_no_candidate_are_zero(hashes):
+    nobody = np.empty((0, 3, hashes), dtype=np.uint8)
+    assert not bit_tensor.pair_sums(nobody, np.empty(0), BITS).any()
+    assert bit_tensor.quadratic_sums(nobody, np.eye(3 * BITS), BITS).shape == (0,)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.int64])
+def test_positions_may_be_of_any_type_and_lie_apart(positions, dtype):
+    """The cohorts that have reports are picked from a tensor of all."""
+    apart = np.repeat(positions, 2, axis=1).astype(dtype)[:, ::2]
+    weights, square = np.random.default_rng(5).random(M), np.eye(COHORTS * BITS)
+    for sums, last in ((bit_tensor.pair_sums, weights), (bit_tensor.quadratic_sums, square)):
+        assert (sums(apart, last, BITS) == sums(positions, last, BITS)).all()
+
+
 def test_positions_take_the_bytes_that_the_sentinel_needs():
     widths = {255: np.uint8, 256: np.uint16, 2**16 - 1: np.uint16, 2**16: np.uint32}
     assert {k: bit_tensor.position_type(k).type for k in widths} == widths

@@ -28,18 +28,18 @@ def seen(positions, held, rng, error=ERROR):
     return Question(shares - RANDOM.mean, positions, RANDOM, lambda _: noise)
 
 
-def population(seed, count, holding, evenness):
+def population(seed, count, holding, evenness, error=ERROR):
     """Windows of 300 candidates, of which so many are held; and their shares."""
     rng = np.random.default_rng(seed)
     positions = listed(rng)
     held = np.append(rng.dirichlet(np.full(holding, evenness)), np.zeros(M - holding))
-    return [seen(positions, held, rng) for _ in range(count)], held
+    return [seen(positions, held, rng, error) for _ in range(count)], held
 
 
 @pytest.fixture
 def windows():
     with one_thread():
-        yield population(8, 4, 200, 2.0)[0]
+        yield population(8, 4, 200, 2.0, 2 * ERROR)[0]
 
 
 @pytest.fixture
@@ -205,7 +205,7 @@ def test_two_ends_are_kept_of_fits_begun_anew(windows):
     assert len(ends.kept) == 2
 
 
-@pytest.mark.parametrize("rows", ["few", "of the probable alone"])
+@pytest.mark.parametrize("rows", ["few", "used up", "of the probable alone"])
 def test_where_a_start_would_not_pay_none_is_kept(windows, rows):
     whole, ends = windows[0], Ends()
     if rows == "few":
@@ -215,6 +215,8 @@ def test_where_a_start_would_not_pay_none_is_kept(windows, rows):
             positions=whole.positions[:200, :20],
             noise_of=lambda shares: whole.noise_of(shares)[:20],
         )
+    elif rows == "used up":
+        question = population(8, 1, 200, 2.0, ERROR / 2)[0][0]
     else:
         question = replace(whole, positions=whole.positions.repeat(3, axis=0), may_be_full=False)
     fit_cavity(question, ends=ends)
