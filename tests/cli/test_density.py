@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from decoder.places import places_of
+from rappor_cli.density import MAP_FILES
 from rappor_cli.main import main
 from rappor_cli.remote import RemoteError
 from rappor_core.aggregate import Aggregate
@@ -440,3 +441,26 @@ def test_a_table_fits_into_eighty_columns(
     rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("│")]
     assert rows
     assert all(line.split("│")[1].strip() and line.split("│")[6].strip() for line in rows)
+
+
+def test_trips_come_out_as_tables_and_leave_no_map_of_another_metric_beside_them(
+    files: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, name = tmp_path / "out", "trips/day/0"
+    assert main(["density", "places", *files[:2], "--method", "simplex", "-o", str(out)]) == 0
+    assert f"density.parquet, {', '.join(MAP_FILES)}" in capsys.readouterr().out
+    text = DECLARED.replace("metrics.places", "metrics.trips")
+    slots = next(line for line in text.splitlines() if line.startswith("slots"))
+    metric = parse_metrics(text.replace(slots, "pairs = true")).metrics[name]
+    assert metric.location is not None
+    values = list(places_of([metric.location]).finest)
+    shares = np.full(len(values), 1 / len(values))
+    drawn, _ = draw_aggregate(values, shares, 8_000, metric.params, np.random.default_rng(1), name)
+    trips = tmp_path / "trips.json"
+    trips.write_text(
+        replace(drawn, definition=metric.to_dict(), params_id=metric.params_id).to_json()
+    )
+    asked = ["density", "trips", "--aggregate", str(trips), "--method", "simplex", "-o", str(out)]
+    assert main(asked) == 0
+    assert capsys.readouterr().out.strip().endswith("density.csv, density.parquet")
+    assert sorted(path.name for path in out.iterdir()) == ["density.csv", "density.parquet"]
