@@ -293,7 +293,7 @@ class Blocks:
         start, end = ((day - DAY).days for day in (first, last))
         inside = [(a, b) for a, b in self.served[name] if start <= a and b <= end]
         if end > self.served[name][-1][1] or not inside:
-            raise RemoteError("not served")
+            raise RemoteError("not served", {"reason": "no_reports"})
         metric = self.metrics[name]
         assert metric.location is not None
         values = list(places_of([metric.location]).finest)
@@ -407,6 +407,24 @@ def test_why_there_is_no_map_and_what_there_is(
     assert main(["density", metric, "--collector", "http://127.0.0.1:9", *window]) == 1
     told = capsys.readouterr().err
     assert all(words in told for words in said), told
+
+
+def test_a_collector_that_refuses_or_is_gone_makes_no_map_of_what_came_before(
+    blocks: Blocks, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Only a window that is not served may be left out."""
+    asked: list[str] = []
+
+    def dies(*about: object, **window: date) -> Aggregate:
+        asked.append(str(about[1]))
+        if len(asked) > 3:
+            raise RemoteError("no collector answers at http://127.0.0.1:9: gone")
+        return blocks.fetch(*about, **window)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("rappor_cli.density_sources.fetch_aggregate", dies)
+    assert main(["density", "places", "--collector", "http://127.0.0.1:9", "--by", "week"]) == 1
+    assert "gone" in capsys.readouterr().err
+    assert len(asked) == 4
 
 
 def test_reports_of_an_older_version_are_told(
