@@ -10,8 +10,9 @@ quantities are its by-product. Derivation: docs/decoding.md.
 
 from __future__ import annotations
 
+from collections import deque
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +22,7 @@ from decoder.errors import ImproperError
 from decoder.gls import Balance, centred_columns, left_out_scores, null_variance
 from decoder.mixture import SharePrior
 from decoder.progress import Progress, silent
-from decoder.rounds import Question, Round, Settled, left, settle, solver_of
+from decoder.rounds import Question, Round, Settled, arrived, left, settle, solver_of
 from decoder.sites import Scores
 
 Floats = NDArray[np.float64]
@@ -29,7 +30,7 @@ Floats = NDArray[np.float64]
 WORTH_LEAVING_OUT = 1.0  # a z-score below which a site hardly shapes the residual
 REFIT_TOLERANCE = 0.1  # of a z-score
 NEAR_TOLERANCE = 0.05  # of a z-score, for a fit that starts where another ended
-MOST_KEPT = 100_000  # candidates up to which it may
+MOST_ROWS = 4096  # up to which it may: an end takes some tens of megabytes
 REFIT_STAGE = "fits without a candidate"
 
 
@@ -57,32 +58,46 @@ class CavityFit:
     full: bool
 
 
-@dataclass
-class FirstFit:
-    """Where the fit of the first of some windows ended: a place for the others to start.
+@dataclass(frozen=True)
+class Ends:
+    """Where the last fits that were begun anew ended: places for those of like windows to start.
 
-    Of windows with the same candidates and cohorts. A fit ends alike wherever it starts, up to
-    what its last rounds may still move. Of a very long list nothing is kept: it would be large.
+    Two, since a window may be fitted twice (`pipeline`), and weekends may be unlike other days.
     """
 
-    positions: Positions | None = None
-    last: Round | None = None
+    kept: deque[tuple[Positions, Round]] = field(default_factory=lambda: deque(maxlen=2))
 
     def near(self, question: Question) -> Round | None:
         """A round to start from, or None."""
-        if self.positions is None:
+        if not _worth_a_start(question):
             return None
-        return self.last if np.array_equal(self.positions, question.positions) else None
+        same = (end for positions, end in self.kept
+                if np.array_equal(positions, question.positions))  # fmt: skip
+        return next(filter(None, (arrived(question, end) for end in same)), None)
+
+    def keep(self, question: Question, found: Settled) -> None:
+        """Remember a fit that was begun anew."""
+        if found.converged and _worth_a_start(question):
+            self.kept.append((question.positions, found.last))
+
+
+def _worth_a_start(question: Question) -> bool:
+    """Where all candidates take part, since others are quick, and rows are neither few nor many.
+
+    With few rows, fits without a candidate are what costs, and several summits are about as high:
+    where the fits started, they might all stay on one.
+    """
+    return question.full and not question.few_rows and question.centred.size <= MOST_ROWS
 
 
 def fit_cavity(
-    question: Question, progress: Progress = silent, first: FirstFit | None = None
+    question: Question, progress: Progress = silent, ends: Ends | None = None
 ) -> CavityFit:
     """Score all candidates. Deterministic: no random numbers, fixed orders of summation.
 
-    first: of a series of windows; told where the first of them ended, where the others start.
+    ends: of a series of windows; where like windows before ended, this one starts.
     """
-    now, iteration, converged = _settled(question, progress, first)
+    now, iteration, converged = _settled(question, progress, ends)
     freedom = _freedom(question, now)
     scores, z = now.scores, _left_out(question, now)
     if question.few_rows:
@@ -93,17 +108,17 @@ def fit_cavity(
     )
 
 
-def _settled(question: Question, progress: Progress, first: FirstFit | None) -> Settled:
-    """The rounds from where the first fit ended or, where that leads nowhere, from nothing."""
-    near = first.near(question) if first else None
+def _settled(question: Question, progress: Progress, ends: Ends | None) -> Settled:
+    """The rounds from where a like fit ended or, where that leads nowhere, from nothing."""
+    near = ends.near(question) if ends else None
     if near is not None:
         with suppress(ImproperError):
             found = settle(question, progress, NEAR_TOLERANCE, near)
             if found.converged:
                 return found
     found = settle(question, progress)
-    if first is not None and first.last is None and len(question.positions) <= MOST_KEPT:
-        first.positions, first.last = question.positions, found.last
+    if ends is not None:
+        ends.keep(question, found)
     return found
 
 

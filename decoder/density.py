@@ -16,7 +16,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from decoder.cavity import FirstFit
+from decoder.cavity import Ends
 from decoder.errors import DecodeError
 from decoder.field import Belief, Field, fit_field
 from decoder.field_series import fit_windows
@@ -136,17 +136,17 @@ def density_series(
 
     What a field believes about its cells is read off all windows together, and the search for
     each map starts from theirs: quicker than window by window, and steadier. The estimates are
-    those of each window alone, up to a part of their standard errors (`decode`, `first`).
+    those of each window alone, up to a part of their standard errors (`decode`, `ends`).
     """
     options = options or DensityOptions()
     ordered = [in_order(aggregates) for aggregates in windows]
     places = places or slot_places(ordered[0])
     with one_thread():
         fields = _fields(ordered, places, options)
-    first = [FirstFit() for _ in ordered[0]]
+    ends = [Ends() for _ in ordered[0]]
     for index, aggregates in enumerate(ordered):
         with one_thread():
-            decodings = _decode_levels(aggregates, places, options, first)
+            decodings = _decode_levels(aggregates, places, options, ends)
             if fields:
                 shares, field = fields[index]
             else:
@@ -174,11 +174,11 @@ def _decode_levels(
     aggregates: Sequence[Aggregate],
     places: Places,
     options: DensityOptions,
-    first: Sequence[FirstFit],
+    ends: Sequence[Ends],
 ) -> list[Decoding]:
     """The decoder's regression: of every level for a hierarchy, otherwise of the finest.
 
-    first: of each level, where the fit of the first window ended.
+    ends: of each level, where fits of windows before ended.
     """
     found = []
     for index, aggregate in enumerate(aggregates):
@@ -192,7 +192,7 @@ def _decode_levels(
             repeats=repeats_of(aggregate, options.repeats),
             full_fit=rows * len(candidates) ** 2 <= MOST_WORK,
         )
-        found.append(decode(aggregate, candidates, choices, first=first[index]))
+        found.append(decode(aggregate, candidates, choices, ends=ends[index]))
     return found
 
 

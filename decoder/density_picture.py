@@ -52,10 +52,16 @@ def write_picture(maps: Sequence[Density], path: FilePath, points: Sequence[Poin
         f"share of devices in a cell\n(hatched, without outline:\n{NOT_APART})", fontsize=8
     )
     bar.ax.yaxis.set_major_formatter(lambda share, _: percent(share))
-    if top <= 10 * least:  # so few powers of ten that the ticks between them have labels
-        bar.ax.yaxis.set_minor_formatter(lambda share, _: percent(share))
+    labelled = range(1, 10) if top <= 10 * least else (2, 5)
+    bar.ax.yaxis.set_minor_formatter(
+        lambda share, _: percent(share) if _leading_digit(share) in labelled else ""
+    )
     bar.ax.tick_params(labelsize=7, which="both")
     figure.savefig(path, format="png", metadata={"Software": None})
+
+
+def _leading_digit(share: float) -> int:
+    return int(f"{share:e}"[0])
 
 
 def _draw(

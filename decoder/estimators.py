@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from decoder.bit_tensor import Positions, scatter_sums
-from decoder.cavity import FirstFit, fit_cavity
+from decoder.cavity import Ends, fit_cavity
 from decoder.direct import DirectFit, fit_direct
 from decoder.gls import (
     Balance,
@@ -118,15 +118,15 @@ def by_cavity(
     progress: Progress = silent,
     *,
     full: bool = True,
-    first: FirstFit | None = None,
+    ends: Ends | None = None,
 ) -> Estimate:
     """Leave-one-out scores over a sparse, positive, empirical-Bayes fit (`cavity`).
 
-    full: all candidates may take part in the fit.  first: as in `fit_cavity`.
+    full: all candidates may take part in the fit.  ends: as in `fit_cavity`.
     """
     random = observed.noise.random
     question = Question(observed.centred, observed.positions, random, observed.noise_of, full)
-    fit = fit_cavity(question, progress, first)
+    fit = fit_cavity(question, progress, ends)
     finished = _Finished(fit.scores, fit.z, fit.taking_part, fit.balance, fit.freedom, fit.prior)
     estimate = _estimate(observed, finished, level)
     return replace(estimate, iterations=fit.iterations, converged=fit.converged, full=fit.full)

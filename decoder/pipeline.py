@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from decoder.assemble import Answer, Grouping, assemble
 from decoder.bit_tensor import Positions
 from decoder.candidates import Candidates, in_bit_order
-from decoder.cavity import FirstFit
+from decoder.cavity import Ends
 from decoder.debias import debias
 from decoder.design_matrix import same_positions
 from decoder.errors import ConvergenceError, DecodeError
@@ -38,13 +38,13 @@ def decode(
     candidates: Candidates,
     options: DecodeOptions | None = None,
     progress: Progress = silent,
-    first: FirstFit | None = None,
+    ends: Ends | None = None,
 ) -> Decoding:
     """Estimate the share of each candidate among the reports, and say which are really there.
 
-    progress: told of each stage as it moves.  first: one for many windows of the same candidates:
-    the fits of all but the first start where that one ended, which is quicker, and moves a score
-    by less than a third of its standard error.
+    progress: told of each stage as it moves.  ends: one for many windows of the same candidates:
+    each fit starts where that of a like window before it ended, if there is one, which is quicker,
+    and moves most scores by less than a tenth of their standard errors.
 
     Deterministic: the same input gives the same output to the last bit, whatever the number of
     threads. Raises DecodeError where the counts cannot answer (no reports, shapes that do not
@@ -59,7 +59,7 @@ def decode(
         grouping = Grouping(same_positions(observed.positions, aggregate.params.num_bits))
         if not grouping.first.all():
             observed = replace(observed, positions=observed.positions[grouping.first])
-        fit = _estimator(aggregate.params, candidates, options, progress, first)
+        fit = _estimator(aggregate.params, candidates, options, progress, ends)
         observed, estimate = _settled(fit, observed, options)
         p = p_values(estimate.tail.deviate(estimate.z))
         decision = decide(
@@ -145,7 +145,7 @@ def _estimator(
     candidates: Candidates,
     options: DecodeOptions,
     progress: Progress,
-    first: FirstFit | None,
+    ends: Ends | None,
 ) -> Estimator:
     """The estimator that fits the encoding, the list and the choice of method."""
     if params.encoding == "boolean":
@@ -160,5 +160,5 @@ def _estimator(
     if options.method == "lasso":
         return partial(by_lasso, level=options.level, alpha=options.alpha, progress=progress)
     return partial(
-        by_cavity, level=options.level, progress=progress, full=options.full_fit, first=first
+        by_cavity, level=options.level, progress=progress, full=options.full_fit, ends=ends
     )

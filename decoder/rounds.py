@@ -1,13 +1,13 @@
 """The rounds of the cavity fit (`cavity`): sites, one solve with them, the scores that follow.
 
-Expectation propagation (Minka 2001). A fit begins with nothing, or where the fit of a similar
-window ended: then most rounds can do with the covariance of an earlier one.
+Expectation propagation (Minka 2001). A fit begins with nothing, or where the fit of a like window
+ended: then most rounds can do with the covariance of an earlier one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -40,7 +40,10 @@ REFRESH_NOISE = frozenset({3, 6})
 REBUILD_LADDER = frozenset({2, 3, 4, 5, 6})
 MOST_LAGGING = 5  # rounds in a row with the covariance of an earlier one
 LAST_LAGGING = 10  # the last such round: where heavy sites still move, they swing
-NEAR = 4  # the round as which a fit begins that starts where a similar one ended
+MOST_UNLIKE = 2.0  # factor between two windows of which one starts where the other ended
+ARRIVAL_STEPS = 80  # of expectation maximisation there: the scores are nearly those of the end
+MOST_SURE = 10.0  # precision of a site there, relative to its cavity's
+NEAR = 4  # the round that comes next
 FREEZE_ACTIVE_AFTER = 14
 FULL_FIT_PER_ROW = 4  # candidates a row up to which all take part in the fit
 FULL_FIT_ROWS = 1536  # rows up to which a fit in the space of the rows is quick
@@ -113,10 +116,10 @@ def settle(
     tolerance: float = TOLERANCE,
     near: Round | None = None,
 ) -> Settled:
-    """Rounds until no z-score moves by `tolerance`, from nothing or from the last of another fit.
+    """Rounds until no z-score moves by `tolerance`, from nothing or from near the end.
 
-    near: of the same candidates and cohorts. From there, where all candidates take part, many
-    rounds keep the covariance of an earlier one, which is what costs; the last never does.
+    near: from `arrived`; then most rounds keep the covariance of an earlier one, which is what
+    costs; the last never does.
     """
     start, now = (NEAR, near) if near else (2, _first(question))
     refresh_noise = frozenset({MIN_ITERATIONS}) if near else REFRESH_NOISE
@@ -124,8 +127,7 @@ def settle(
     for iteration in range(start, MAX_ITERATIONS + 1):
         progress(STAGE, iteration - 1, MAX_ITERATIONS)
         last, refresh = now, iteration in refresh_noise
-        may_lag = near and question.full and iteration <= LAST_LAGGING
-        lag = may_lag and not refresh and lagging < MOST_LAGGING
+        lag = bool(near) and iteration <= LAST_LAGGING and not refresh and lagging < MOST_LAGGING
         if lag:
             now = _lagging(question, now, iteration)
         else:
@@ -149,6 +151,28 @@ def _first(question: Question) -> Round:
     scores = _leave_one_out(question, fitted, sites, cavity)
     prior = refit_prior(None, scores, sites.active, may_rebuild=True)
     return Round(sites, noise, fitted, cavity, scores, prior)
+
+
+def arrived(question: Question, end: Round) -> Round | None:
+    """The first round of a fit that starts where another ended; None if that is too far away.
+
+    end: of the same candidates and cohorts, all of which took part. What differs by a factor may
+    be neither the noise that is expected nor what its sites leave of the data, weighed as there.
+    The prior is learnt anew, since one that saw few shares believes in few, and no site is much
+    surer than its cavity: damped against one that is certain of a 0, the next would stay at it.
+    """
+    noise = question.noise_of(end.sites.shrunken)
+    louder = np.trace(noise, axis1=1, axis2=2) / np.trace(end.noise, axis1=1, axis2=2)
+    fitted = _weighed(question, end.sites, end.fitted)
+    factors = np.array([np.median(louder), fitted.ratio / end.fitted.ratio])
+    if (np.maximum(factors, 1 / factors) > MOST_UNLIKE).any():
+        return None
+    scores = _leave_one_out(question, fitted, end.sites, end.cavity)
+    prior = refit_prior(None, scores, end.sites.active, may_rebuild=True, steps=ARRIVAL_STEPS)
+    variance, least = end.sites.variance, scores.std_errors**2 / MOST_SURE
+    loosened = np.where(variance < 0, variance, np.maximum(variance, least))
+    sites = replace(end.sites, variance=loosened)
+    return Round(sites, noise, fitted, end.cavity, scores, prior)
 
 
 def _next(question: Question, now: Round, iteration: int, refresh_noise: bool) -> Round:
@@ -180,13 +204,17 @@ def _lagging(question: Question, now: Round, iteration: int) -> Round:
     good a step, for a product instead of an inverse.
     """
     sites = _updated(question, now, iteration, LEAST_PRECISION)
-    solution, random = now.fitted.solution, question.random
-    target = _target(question, sites)
-    residual = solution.weigh(target.reshape(-1, 1)).reshape(target.shape)
-    fitted = unexplained(solution._replace(residual=residual), now.fitted.missing, random)
+    fitted = _weighed(question, sites, now.fitted)
     scores = _leave_one_out(question, fitted, sites, now.cavity)
     prior = _updated_prior(now, scores, sites, iteration)
     return Round(sites, now.noise, fitted, now.cavity, scores, prior)
+
+
+def _weighed(question: Question, sites: Sites, fitted: Balance) -> Balance:
+    """What the sites leave of the data, weighed by the covariance of another round."""
+    target, solution = _target(question, sites), fitted.solution
+    residual = solution.weigh(target.reshape(-1, 1)).reshape(target.shape)
+    return unexplained(solution._replace(residual=residual), fitted.missing, question.random)
 
 
 def _updated(question: Question, now: Round, iteration: int, least: float) -> Sites:

@@ -70,7 +70,9 @@ def ask_collector(
 
 
 def group_by_slot(aggregates: Iterable[Aggregate], metric: str, slots: Sequence[str]) -> Groups:
-    """Group the levels of each slot and window, those with reports only; earlier windows first.
+    """Group the levels of each slot and window, those with reports only.
+
+    Earlier windows first; in each the slots in the order of their declaration.
 
     slots: those that are wanted, none for all. Raises DecodeError for one without reports, and for
     reports over two grids. A window without reports of the finest level is told and left out.
@@ -96,7 +98,13 @@ def group_by_slot(aggregates: Iterable[Aggregate], metric: str, slots: Sequence[
         for key, found in groups.items()
         if (not slots or key[0] in slots) and _reaches(finest, key, found)
     )
-    return dict(sorted(wanted, key=lambda item: [day or date.min for day in item[0][1]]))
+    return dict(sorted(wanted, key=_place_in_order))
+
+
+def _place_in_order(item: tuple[SlotWindow, list[Aggregate]]) -> tuple[date, date, int]:
+    (slot, (first, last)), found = item
+    declared = [one.name for one in location_of(found[0])[1].slots]
+    return first or date.min, last or date.min, declared.index(slot)
 
 
 def _finest_level(groups: Groups, metric: str) -> int:

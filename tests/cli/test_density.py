@@ -79,6 +79,19 @@ def test_maps_changes_and_what_can_be_tracked_are_printed_together(
     ]  # fmt: skip
 
 
+def test_slots_come_as_they_are_declared(
+    files: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whatever the order of the files, and by days before that."""
+    named = files[1::2][::-1]
+    assert (
+        main(["density", "places", "--json", *[x for f in named for x in ("--aggregate", f)]]) == 0
+    )
+    rows = json.loads(capsys.readouterr().out)
+    order = list(dict.fromkeys((row["first_day"], row["slot"]) for row in rows))
+    assert order == [(f"2026-11-0{day}", slot) for day in (2, 3) for slot in ("night", "day")]
+
+
 def test_slots_and_regions_are_chosen(
     files: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
