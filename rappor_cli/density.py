@@ -32,6 +32,8 @@ from rappor_core.aggregate import Aggregate
 from rappor_core.grid_codes import Point
 from simulations.trackability import trackability_text
 
+MAP_FILES = ("density.geojson", "density.png", "density.html")  # not of pairs
+
 
 class MapMethodName(StrEnum):
     """How a map is made of the estimates."""
@@ -96,7 +98,8 @@ def density(
         return
     print_maps(maps, slot_changes(maps, groups), tracked)
     if output:
-        print(f"files in {output}: density.csv, density.parquet, density.html and more")
+        more = "" if maps[0].places.pairs else f", {', '.join(MAP_FILES)}"
+        print(f"files in {output}: density.csv, density.parquet{more}")
 
 
 def make_maps(groups: Groups, options: DensityOptions) -> list[Density]:
@@ -153,7 +156,9 @@ def _write(
     from decoder.density_picture import write_picture
 
     write_density_files(maps, folder, every_window=every_window)
-    if maps[0].places.pairs:
+    if maps[0].places.pairs:  # those of another metric would seem to go with the tables
+        for name in MAP_FILES:
+            (folder / name).unlink(missing_ok=True)
         return
     with replacing(folder / "density.png") as part:
         write_picture(maps, part, points)

@@ -156,9 +156,15 @@ def _asked(
         try:
             yield replace(fetch(name, part[0], until), first_day=part[0], last_day=part[1])
         except RapporError as error:
-            if split is SplitName.WHOLE:
+            if split is SplitName.WHOLE or not _not_served(error):
                 raise
             _tell(f"{name}, {part[0]} to {part[1]}: {error}")
+
+
+def _not_served(error: RapporError) -> bool:
+    """Whether a collector has nothing for this window alone; a wrong key, or none, spoils all."""
+    details = getattr(error, "problem", None) or getattr(error, "details", None) or {}
+    return "reason" in details
 
 
 def _older(

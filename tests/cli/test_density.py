@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from decoder.places import places_of
+from rappor_cli.density import MAP_FILES
 from rappor_cli.main import main
 from rappor_cli.remote import RemoteError
 from rappor_core.aggregate import Aggregate
@@ -305,7 +306,7 @@ class Blocks:
         start, end = ((day - DAY).days for day in (first, last))
         inside = [(a, b) for a, b in self.served[name] if start <= a and b <= end]
         if end > self.served[name][-1][1] or not inside:
-            raise RemoteError("not served")
+            raise RemoteError("not served", {"reason": "no_reports"})
         metric = self.metrics[name]
         assert metric.location is not None
         values = list(places_of([metric.location]).finest)
@@ -421,6 +422,24 @@ def test_why_there_is_no_map_and_what_there_is(
     assert all(words in told for words in said), told
 
 
+def test_a_collector_that_refuses_or_is_gone_makes_no_map_of_what_came_before(
+    blocks: Blocks, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Only a window that is not served may be left out."""
+    asked: list[str] = []
+
+    def dies(*about: object, **window: date) -> Aggregate:
+        asked.append(str(about[1]))
+        if len(asked) > 3:
+            raise RemoteError("no collector answers at http://127.0.0.1:9: gone")
+        return blocks.fetch(*about, **window)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("rappor_cli.density_sources.fetch_aggregate", dies)
+    assert main(["density", "places", "--collector", "http://127.0.0.1:9", "--by", "week"]) == 1
+    assert "gone" in capsys.readouterr().err
+    assert len(asked) == 4
+
+
 def test_reports_of_an_older_version_are_told(
     blocks: Blocks, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -453,3 +472,26 @@ def test_a_table_fits_into_eighty_columns(
     rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("│")]
     assert rows
     assert all(line.split("│")[1].strip() and line.split("│")[6].strip() for line in rows)
+
+
+def test_trips_come_out_as_tables_and_leave_no_map_of_another_metric_beside_them(
+    files: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, name = tmp_path / "out", "trips/day/0"
+    assert main(["density", "places", *files[:2], "--method", "simplex", "-o", str(out)]) == 0
+    assert f"density.parquet, {', '.join(MAP_FILES)}" in capsys.readouterr().out
+    text = DECLARED.replace("metrics.places", "metrics.trips")
+    slots = next(line for line in text.splitlines() if line.startswith("slots"))
+    metric = parse_metrics(text.replace(slots, "pairs = true")).metrics[name]
+    assert metric.location is not None
+    values = list(places_of([metric.location]).finest)
+    shares = np.full(len(values), 1 / len(values))
+    drawn, _ = draw_aggregate(values, shares, 8_000, metric.params, np.random.default_rng(1), name)
+    trips = tmp_path / "trips.json"
+    trips.write_text(
+        replace(drawn, definition=metric.to_dict(), params_id=metric.params_id).to_json()
+    )
+    asked = ["density", "trips", "--aggregate", str(trips), "--method", "simplex", "-o", str(out)]
+    assert main(asked) == 0
+    assert capsys.readouterr().out.strip().endswith("density.csv, density.parquet")
+    assert sorted(path.name for path in out.iterdir()) == ["density.csv", "density.parquet"]
