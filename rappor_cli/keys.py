@@ -28,7 +28,7 @@ def create(
         body = json.dumps({"scope": scope.value, "label": label}).encode()
         text = ask_json(collector, "/v1/keys", method="POST", body=body)["key"]
     else:
-        with opened(str(database)) as service:
+        with opened(str(database), may_be_new=True) as service:
             text = service.create_key(scope, label, COMMAND_LINE).text
     print(text)
 

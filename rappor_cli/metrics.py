@@ -109,7 +109,7 @@ def push(
             content_type="application/toml",
         )
     else:
-        with opened(str(database)) as service:
+        with opened(str(database), may_be_new=True) as service:
             pushed = service.push_metrics(metrics.metrics.values(), COMMAND_LINE, weaken=weaken)
             done = asdict(pushed)
     print(f"added: {_names(done['added'])}; changed: {_names(done['changed'])}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -25,14 +26,25 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 @contextmanager
-def opened(database: str) -> Iterator[Collector]:
-    """The collector of a database, for one command."""
+def opened(database: str, *, may_be_new: bool = False) -> Iterator[Collector]:
+    """The collector of a database, for one command.
+
+    Only one that may be new is made: a mistyped path would answer that it holds nothing.
+    """
     # Loaded here: it takes most of a second, which commands that read files do not need.
+    from collector.errors import SettingsError
     from collector.service.collector import Collector
-    from collector.store.engine import Database, make_engine
+    from collector.store.engine import Database, make_engine, parse_url
     from collector.store.schema import prepare
 
-    store = Database(make_engine(database))
+    url = parse_url(database)
+    engine = make_engine(database)
+    if url.get_backend_name() == "sqlite" and not (may_be_new or Path(str(url.database)).exists()):
+        raise SettingsError(
+            f"database {url.database!r}: there is no such file; check the path, or make it with "
+            "rappor migrate"
+        )
+    store = Database(engine)
     try:
         prepare(store)
         yield Collector(store)

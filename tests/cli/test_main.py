@@ -67,3 +67,17 @@ def test_the_module_runs_as_the_command() -> None:
         check=True,
     )
     assert "usage: rappor COMMAND" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "command", ["metrics list", "keys list", "aggregate word", "density places", "close"]
+)
+def test_a_mistyped_database_is_not_made(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    missing = tmp_path / "rapor.sqlite"
+    assert cli.main([*command.split(), "--database", f"sqlite:///{missing}"]) == 1
+    told = " ".join(capsys.readouterr().err.split())
+    assert "rapor.sqlite" in told
+    assert "rappor migrate" in told
+    assert not missing.exists()
