@@ -70,7 +70,7 @@ def test_the_module_runs_as_the_command() -> None:
 
 
 @pytest.mark.parametrize(
-    "command", ["metrics list", "keys list", "aggregate word", "density places", "close"]
+    "command", ["metrics list", "keys list", "aggregate word", "density places", "close 2026-11-01"]
 )
 def test_a_mistyped_database_is_not_made(
     command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
