@@ -28,6 +28,7 @@ Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 
 _CHUNKS_PER_THREAD = 4
 _WORTH_A_THREAD = 1 << 18  # look-ups: below, starting threads takes longer than the sums
+_TILE = 8  # rows of a matrix of any size that stay in the cache together
 _PAIRS_A_LOOK_UP = 16  # pairs of set bits that cost as much as one: they stay in the cache
 
 
@@ -200,10 +201,10 @@ def _pair_scatter(low: int, high: int, rows: Any, hashes: int, weights: Any, pad
 @compiled
 def mirror(matrix: Any) -> None:
     """Copy what is below the diagonal of a square matrix above it, in tiles that stay cached."""
-    for top in range(0, matrix.shape[0], 32):
-        for left in range(0, top + 1, 32):
-            for a in range(top, min(top + 32, matrix.shape[0])):
-                for b in range(left, min(left + 32, a)):
+    for top in range(0, matrix.shape[0], _TILE):
+        for left in range(0, top + 1, _TILE):
+            for a in range(top, min(top + _TILE, matrix.shape[0])):
+                for b in range(left, min(left + _TILE, a)):
                     matrix[b, a] = matrix[a, b]
 
 

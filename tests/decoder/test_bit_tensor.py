@@ -6,7 +6,7 @@ import pytest
 from decoder import bit_tensor
 from decoder.design_matrix import design_matrix, same_positions
 
-M, COHORTS, BITS = 40, 11, 7  # more than one tile of 32 rows
+M, COHORTS, BITS = 40, 11, 7  # more than one tile of rows
 
 
 @pytest.fixture(params=[1, 3])
