@@ -3,14 +3,21 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 PYTEST_ARGS ?=
+# The versions that CI installs; CONSTRAINTS= (empty) takes the newest of every dependency.
+CONSTRAINTS ?= constraints.txt
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check $(if $(CONSTRAINTS),-c $(CONSTRAINTS))
 
-.PHONY: help demo test lint bench client-wheel clean
+.PHONY: help demo test test-long lint bench docs client-wheel release versions constraints clean
 help:
 	@echo "make demo   the whole life of a report on this machine, ending with a table and an HTML report"
 	@echo "make test   lint, types, import rules, unit, statistical and end-to-end tests"
 	@echo "make lint   lint, types and import rules only"
+	@echo "make test-long  the tests marked slow and long, which make test leaves out"
 	@echo "make bench  speed and memory, as ratios against named alternatives"
+	@echo "make docs   the documentation as a site in site/, with the API reference; works offline"
 	@echo "make client-wheel  the device's part alone, as a wheel in dist/"
+	@echo "make release  sdist, wheels, their check and an SBOM in dist/"
+	@echo "make versions  the test suite on every supported Python that is installed"
 	@echo "make clean  remove the virtual environment and what the tools leave behind"
 
 $(VENV)/.python:
@@ -20,11 +27,11 @@ $(VENV)/.python:
 	@touch $@
 
 $(VENV)/.all: $(VENV)/.python pyproject.toml
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[all]'
+	$(INSTALL) -e '.[all]'
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.all pyproject.toml
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[all,dev]'
+	$(INSTALL) -e '.[all,dev]'
 	@touch $@
 
 demo: $(VENV)/.all
@@ -37,13 +44,47 @@ lint: $(VENV)/.dev
 	$(BIN)/lint-imports
 
 test: lint
-	$(BIN)/pytest -n 2 --dist loadfile $(PYTEST_ARGS)
+	$(BIN)/pytest -n 2 --dist loadfile -m "not long" $(PYTEST_ARGS)
+
+test-long: $(VENV)/.dev
+	$(BIN)/pytest -n 2 --dist loadfile -m long $(PYTEST_ARGS)
 
 bench: $(VENV)/.dev
 	$(BIN)/rappor bench
 
+$(VENV)/.docs: $(VENV)/.all pyproject.toml
+	$(INSTALL) -e '.[docs]'
+	@touch $@
+
+docs: $(VENV)/.docs
+	$(BIN)/mkdocs build --strict --quiet
+	@echo "open site/index.html"
+
 client-wheel: $(VENV)/.python
 	$(BIN)/python -m pip wheel --quiet --no-deps -w dist packaging/client
 
+$(VENV)/.release: $(VENV)/.all pyproject.toml
+	$(INSTALL) -e '.[release]'
+	@touch $@
+
+release: $(VENV)/.release
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist . > /dev/null
+	$(BIN)/python -m pip wheel --quiet --no-deps -w dist packaging/client
+	$(BIN)/twine check --strict dist/*.whl dist/*.tar.gz
+	$(BIN)/python -m pip freeze --exclude-editable > dist/requirements.txt
+	$(BIN)/cyclonedx-py requirements --pyproject pyproject.toml --output-reproducible -o dist/sbom.cdx.json dist/requirements.txt
+	cd dist && sha256sum *.whl *.tar.gz sbom.cdx.json > SHA256SUMS
+	@ls -l dist
+
+versions: $(VENV)/.release
+	$(BIN)/nox -s tests
+
+constraints:
+	$(PYTHON) -m venv build/constraints
+	build/constraints/bin/python -m pip install --quiet '.[all,dev,docs,release]'
+	( head -n 2 constraints.txt; build/constraints/bin/python -m pip freeze | grep -v '@ file' ) > build/constraints.txt
+	mv build/constraints.txt constraints.txt
+
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache build dist
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .nox build dist site
