@@ -72,8 +72,10 @@ release: $(VENV)/.release
 	$(BIN)/python -m build --outdir dist . > /dev/null
 	$(BIN)/python -m pip wheel --quiet --no-deps -w dist packaging/client
 	$(BIN)/twine check --strict dist/*.whl dist/*.tar.gz
-	$(BIN)/python -m pip freeze --exclude-editable > dist/requirements.txt
-	$(BIN)/cyclonedx-py requirements --pyproject pyproject.toml --output-reproducible -o dist/sbom.cdx.json dist/requirements.txt
+	$(PYTHON) -m venv --clear build/installed
+	build/installed/bin/python -m pip install --quiet $(if $(CONSTRAINTS),-c $(CONSTRAINTS)) "$$(ls dist/rappor_telemetry-*.whl)[all]"
+	build/installed/bin/rappor --version
+	$(BIN)/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible -o dist/sbom.cdx.json build/installed
 	cd dist && sha256sum *.whl *.tar.gz sbom.cdx.json > SHA256SUMS
 	@ls -l dist
 
