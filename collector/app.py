@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, cast
 
@@ -15,14 +15,15 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from collector.body import BodyBounds, Buffers
+from collector import unsent
+from collector.body import BodyBounds
+from collector.buffers import Buffers
 from collector.errors import RequestError, StorageError
-from collector.limits import RateLimit
 from collector.logs import Log, make_log, redirect_libraries
 from collector.openapi import API_VERSION, document
 from collector.problems import Refuser, problem
 from collector.routes import admin, aggregates, health
-from collector.routes.parts import Limits, Parts
+from collector.routes.parts import Parts, make_limits
 from collector.routes.reports import ReportsEndpoint
 from collector.service.acceptance import Judge
 from collector.service.closing import Closed
@@ -39,6 +40,7 @@ from rappor_core.errors import RapporError
 from rappor_core.metrics_file import load_metrics
 
 REPORTS_PATH = "/v1/reports"
+State = Mapping[str, Any]
 
 
 class App(FastAPI):
@@ -104,10 +106,8 @@ def _make_parts(settings: Settings, clock: Clock, log: Log) -> Parts:
         body_bounds=BodyBounds(
             settings.max_body_bytes, settings.max_inflated_bytes, settings.body_seconds
         ),
-        limits=Limits(
-            by_address=RateLimit(settings.max_requests_per_address),
-            by_key=RateLimit(settings.max_requests_per_key),
-        ),
+        unsent=unsent.Unsent(settings.max_unsent_bytes, settings.answer_seconds),
+        limits=make_limits(settings),
     )
 
 
@@ -144,14 +144,14 @@ def _do_chores(parts: Parts) -> Closed | None:
     return closed
 
 
-def _lifespan(parts: Parts, log: Log) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
+def _lifespan(parts: Parts, log: Log) -> Callable[[FastAPI], AbstractAsyncContextManager[State]]:
     @asynccontextmanager
-    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(_app: FastAPI) -> AsyncIterator[State]:
         await run_in_threadpool(_start, parts)
         chores = asyncio.create_task(_keep_house(parts, log))
         log.info("started", database=parts.collector.database.engine.dialect.name)
         try:
-            yield
+            yield {unsent.KEY: parts.unsent}
         finally:
             chores.cancel()
             await run_in_threadpool(parts.intake.stop)

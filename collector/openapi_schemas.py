@@ -49,7 +49,7 @@ def schemas() -> Schema:
     version = {"const": WIRE_VERSION, "type": "integer"}
     accepted = _object({"status": {"const": "accepted"}})
     refused = _object(
-        {"status": {"const": "refused"}, "reason": {"enum": list(Reason)}, "detail": TEXT}
+        {"status": {"const": "refused"}, "reason": {"enum": list(Reason)}}, {"detail": TEXT}
     )
     return {
         "Batch": _object({"version": version, "batch_id": HEX, "reports": reports}),

@@ -46,13 +46,17 @@ class Settings(BaseSettings):
     body_seconds: float = Field(default=10.0, gt=0)  # for a whole body to arrive
     max_buffered_bytes: int = Field(default=64 << 20, ge=1 << 20)  # of bodies that are arriving
     max_queued_bytes: int = Field(default=64 << 20, ge=1 << 20)  # of batches that wait for a commit
+    max_unsent_bytes: int = Field(default=64 << 20, ge=1 << 20)  # of answers that nobody reads
+    answer_seconds: float = Field(default=20.0, gt=0)  # for an answer to be read
     max_group_reports: int = Field(default=50_000, ge=1)  # in one commit
     max_requests_per_key: float | None = Field(default=None, gt=0)  # a second; None = no limit
     max_requests_per_address: float | None = Field(default=None, gt=0)
+    max_reports_per_key: float | None = Field(default=None, gt=0)
+    max_reports_per_address: float | None = Field(default=None, gt=0)
     retry_after_seconds: int = Field(default=5, ge=1)
 
     clock_skew_seconds: int = Field(default=600, ge=0, le=86_400)
-    refuse_implausible: bool = False
+    refuse_implausible: bool = True
     database_seconds: float = Field(default=5.0, gt=0)  # to wait for a lock or a connection
     housekeeping_seconds: float = Field(default=60.0, gt=0)
     drain_seconds: int = Field(default=20, ge=1)

@@ -61,6 +61,12 @@ class Telemetry:
             registry=registry,
             multiprocess_mode="livesum",
         )
+        self.unsent = Gauge(
+            "rappor_unsent_bytes",
+            "Bytes of answers that were written and not read yet",
+            registry=registry,
+            multiprocess_mode="livesum",
+        )
         self.open_days = Gauge(
             "rappor_open_days",
             "Days that take reports, of the most patient metric",

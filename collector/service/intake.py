@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 
-from collector.errors import CollectorError, OverloadedError, StorageError
+from collector.errors import CollectorError, OverloadedError, StorageError, drop_traces
 from collector.service.writing import Outcome, Receipt, Submission
 
 Answer = Receipt | CollectorError
@@ -137,6 +137,7 @@ class Intake:
         try:
             answers: Sequence[Answer] = self._write([waiting.submission for waiting in group])
         except CollectorError as error:
+            drop_traces(error)  # its frames hold every body of the group
             answers = [error] * len(group)
         except Exception as error:  # a defect of ours must not leave requests waiting for ever
             self._on_crash(error)
