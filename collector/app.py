@@ -111,8 +111,10 @@ def _make_parts(settings: Settings, clock: Clock, log: Log) -> Parts:
     )
 
 
-def prepare_database(settings: Settings, clock: Clock = utc_now) -> None:
+def prepare_database(settings: Settings, clock: Clock = utc_now) -> tuple[str, ...]:
     """Bring an empty database up, check any other, and declare the metrics of the file.
+
+    Returns the metrics of the file that were retired, and stay so.
 
     Raises SchemaError, StorageError, MetricsFileError or MetricChangeError.
     """
@@ -122,7 +124,9 @@ def prepare_database(settings: Settings, clock: Clock = utc_now) -> None:
         prepare(database)
         if metrics is not None:
             collector = Collector(database, clock=clock)
-            collector.push_metrics(metrics.metrics.values(), COMMAND_LINE)
+            push = collector.push_metrics(metrics.metrics.values(), COMMAND_LINE)
+            return push.still_retired
+        return ()
     finally:
         database.close()
 

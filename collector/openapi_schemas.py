@@ -12,6 +12,7 @@ Schema = dict[str, Any]
 
 HEX = {"type": "string", "pattern": "^[0-9a-f]{32}$"}
 DAY = {"type": "string", "format": "date"}
+FLAG = {"enum": ["true", "false"]}
 COUNT = {"type": "integer", "minimum": 0}
 TEXT = {"type": "string"}
 
@@ -108,7 +109,9 @@ def _admin_schemas() -> Schema:
     key = {"key_id": TEXT, "scope": {"enum": list(Scope)}, "label": TEXT}
     listed = key | {"created": DAY, "revoked": {"oneOf": [DAY, {"type": "null"}]}}
     return {
-        "Push": _object({"added": names, "changed": names, "weakened": names}),
+        "Push": _object(
+            {"added": names, "changed": names, "weakened": names, "still_retired": names}
+        ),
         "Closed": _object({"closed_through": DAY, "metrics": names, "days_with_reports": COUNT}),
         "Keys": _object({"keys": _list(_object(listed))}),
         "NewKey": _object(key | {"key": TEXT}),

@@ -28,20 +28,31 @@ MAX_COUNTERS = 1 << 24  # num_bits * num_cohorts of one series: 64 MB of counter
 
 @dataclass(frozen=True, slots=True)
 class Push:
-    """What a push did, by name of metric; weakened: `name: what` for each change asked for."""
+    """What a push did, by name of metric; weakened: `name: what` for each change asked for.
+
+    still_retired: what was retired, and stays so as `revive` was not given.
+    """
 
     added: tuple[str, ...]
     changed: tuple[str, ...]
     weakened: tuple[str, ...]
+    still_retired: tuple[str, ...] = ()
 
 
 def push_metrics(
-    connection: Connection, metrics: Iterable[Metric], today: int, *, weaken: bool = False
+    connection: Connection,
+    metrics: Iterable[Metric],
+    today: int,
+    *,
+    weaken: bool = False,
+    revive: bool = False,
 ) -> Push:
     """Declare metrics, or new versions of them. Needs the database alone.
 
     A metric that is there already as it is stays as it is; a version pushed again becomes the
-    current one. Raises MetricChangeError for a change that weakens privacy without `weaken`.
+    current one. A retired version, and any of a metric of which all are retired, is left as it is
+    unless `revive` is given. Raises MetricChangeError for a change that weakens privacy without
+    `weaken`.
     """
     known: dict[str, list[VersionRow]] = {}
     for row in load_versions(connection):
@@ -49,8 +60,12 @@ def push_metrics(
     added: list[str] = []
     changed: list[str] = []
     weakened: list[str] = []
+    still_retired: list[str] = []
     for metric in metrics:
         versions = known.get(metric.name, [])
+        if not revive and _is_retired(metric, versions):
+            still_retired.append(metric.name)
+            continue
         row = _version(metric, versions)
         if versions and versions[-1] == row:
             continue
@@ -66,7 +81,7 @@ def push_metrics(
         )
     if added or changed:
         touch_state(connection)
-    return Push(tuple(added), tuple(changed), tuple(weakened))
+    return Push(tuple(added), tuple(changed), tuple(weakened), tuple(still_retired))
 
 
 def retire_metric(connection: Connection, name: str, params_id: str | None = None) -> list[str]:
@@ -88,6 +103,12 @@ def retire_metric(connection: Connection, name: str, params_id: str | None = Non
         save_version(connection, replace(row, retired=True))
     touch_state(connection)
     return [row.params_id for row in rows]
+
+
+def _is_retired(metric: Metric, versions: list[VersionRow]) -> bool:
+    """Whether this version, or every version of the name, was retired."""
+    same = [row.retired for row in versions if row.params_id == metric.params_id]
+    return any(same) or (bool(versions) and all(row.retired for row in versions))
 
 
 def _version(metric: Metric, versions: list[VersionRow]) -> VersionRow:

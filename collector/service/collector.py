@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from collector.errors import CollectorError
-from collector.service import access, aggregates, changes, closing, export
+from collector.service import access, aggregates, changes, closing, export, preview
 from collector.service.access import KeyRing, NewKey, Scope
 from collector.service.days import Clock, from_number, number, today, utc_now
 from collector.service.registry import Registry, load_registry
@@ -54,6 +54,11 @@ class Collector:
             closed = closing.close_day(connection, number(day), self.today, metric)
             self._note(connection, actor, "close", day=day.isoformat(), metrics=closed.metrics)
         return closed
+
+    def would_close(self, day: date, metric: str | None = None) -> closing.Closed:
+        """What `close_day` would do now. Nothing is changed."""
+        with self.database.read() as connection:
+            return preview.would_close(connection, number(day), self.today, metric)
 
     def discard_unserved(self, actor: str) -> int:
         """After a restore: delete every day that is not served yet; return how many reports."""
@@ -120,11 +125,18 @@ class Collector:
             return aggregates.list_metrics(connection, from_number(self.today))
 
     def push_metrics(
-        self, metrics: Iterable[Metric], actor: str, *, weaken: bool = False
+        self,
+        metrics: Iterable[Metric],
+        actor: str,
+        *,
+        weaken: bool = False,
+        revive: bool = False,
     ) -> changes.Push:
-        """Declare metrics, or new versions of them."""
+        """Declare metrics, or new versions of them; what is retired only with `revive`."""
         with self.database.change() as connection:
-            push = changes.push_metrics(connection, metrics, self.today, weaken=weaken)
+            push = changes.push_metrics(
+                connection, metrics, self.today, weaken=weaken, revive=revive
+            )
             if push.added or push.changed:
                 self._note(
                     connection,

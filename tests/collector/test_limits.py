@@ -129,7 +129,7 @@ def _weights(params: RapporParams, bits_set: int) -> list[float]:
 def test_an_honest_report_is_refused_once_in_a_thousand_million_at_most(
     num_bits: int, probabilities: tuple[float, float, float]
 ) -> None:
-    """Exactly, also where weights are far from normal; and the range of a wide filter is 8 sigma."""
+    """Exactly, also where weights are far from normal; of a wide filter the range is 8 sigma."""
     f, p, q = probabilities
     params = RapporParams.rappor(
         num_bits=num_bits, num_hashes=2, num_cohorts=4, prob_f=f, prob_p=p, prob_q=q
