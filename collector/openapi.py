@@ -128,7 +128,7 @@ def _admin_paths() -> Schema:
         "/v1/days/{day}/close": {
             "post": _operation(
                 "closeDay",
-                "Close a day and all before it, for good; with dry_run only say what that would be.",
+                "Close a day and all before it, for good; with dry_run only say what closes.",
                 admin,
                 answer=ref("Closed"),
                 problems=(401, 403, 404, 422, 429, 503),

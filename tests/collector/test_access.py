@@ -133,7 +133,12 @@ def _wait_until(holds) -> None:  # type: ignore[no-untyped-def]
 
 def test_metrics_are_pushed_and_retired_over_http(server: Server) -> None:
     answer = server.http.post("/v1/metrics", content=TOML)
-    assert answer.json() == {"added": ["theme"], "changed": [], "weakened": []}
+    assert answer.json() == {
+        "added": ["theme"],
+        "changed": [],
+        "weakened": [],
+        "still_retired": [],
+    }
     listed = {m["name"]: m for m in server.http.get("/v1/metrics").json()["metrics"]}
     assert listed["theme"]["state"] == "current"
     assert server.http.post("/v1/metrics/theme/retire").status_code == 200
