@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from time import monotonic
 from typing import Any, cast
 
 from fastapi import FastAPI, Request
@@ -29,6 +30,7 @@ from collector.service.acceptance import Judge
 from collector.service.closing import Closed
 from collector.service.collector import COMMAND_LINE, Collector
 from collector.service.days import Clock, utc_now
+from collector.service.growth import find_growth
 from collector.service.intake import Bounds, Intake
 from collector.service.keeper import KeyKeeper
 from collector.service.writing import ReportWriter
@@ -39,6 +41,7 @@ from collector.telemetry import Telemetry, forget_process
 from rappor_core.errors import RapporError
 from rappor_core.metrics_file import load_metrics
 
+_GROWTH_SECONDS = 600.0  # between looks at the numbers of all days
 REPORTS_PATH = "/v1/reports"
 State = Mapping[str, Any]
 
@@ -167,16 +170,35 @@ def _lifespan(parts: Parts, log: Log) -> Callable[[FastAPI], AbstractAsyncContex
 
 
 async def _keep_house(parts: Parts, log: Log) -> None:
-    """Close the days whose time is over, now and then."""
+    """Close the days whose time is over, and look for days that grow strangely, now and then."""
+    told: set[tuple[str, str, str]] = set()
+    next_look = 0.0
     while True:
         await asyncio.sleep(parts.settings.housekeeping_seconds)
         try:
             closed = await run_in_threadpool(_do_chores, parts)
+            if monotonic() >= next_look:
+                next_look = monotonic() + _GROWTH_SECONDS
+                await run_in_threadpool(_tell_of_growth, parts, log, told)
         except StorageError as error:
             log.warning("housekeeping_failed", reason=str(error))
             continue
         if closed is not None:
             log.info("days_closed", metrics=len(closed.metrics), days_with_reports=closed.folded)
+
+
+def _tell_of_growth(parts: Parts, log: Log, told: set[tuple[str, str, str]]) -> None:
+    """Log each day with far more reports than usual once, and count those that there are."""
+    with parts.collector.database.read() as connection:
+        found = find_growth(connection, parts.collector.registry())
+    parts.telemetry.days_growing.set(len(found))
+    for one in found:
+        key = (one.metric, one.params_id, one.day)
+        if key not in told:
+            told.add(key)
+            log.notice(
+                "reports_grow", metric=one.metric, day=one.day, reports=one.reports, usual=one.usual
+            )
 
 
 def _add_routes(app: FastAPI) -> None:

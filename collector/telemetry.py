@@ -73,6 +73,12 @@ class Telemetry:
             registry=registry,
             multiprocess_mode="livemax",
         )
+        self.days_growing = Gauge(
+            "rappor_days_growing",
+            "Open days of a series with far more reports than the days before",
+            registry=registry,
+            multiprocess_mode="livemax",
+        )
         self.metrics_current = Gauge(
             "rappor_metrics_current",
             "Versions of metrics that are not retired",
