@@ -19,10 +19,10 @@ HELD = (1 << 20) - 4096
 HONEST_POSTS = 60
 
 
-def _stuck(collector: Target, source: str) -> Socket:
-    """A connection that has sent nearly all of a body of 1 MiB, and sends no more."""
+def _stuck(collector: Target, source: str, held: int = HELD) -> Socket:
+    """A connection that has sent `held` bytes of a body of 1 MiB, and sends no more."""
     one = collector.connect(source)
-    one.sendall(request(b" " * (1 << 20))[: HELD + 128])
+    one.sendall(request(b" " * (1 << 20))[: held + 128])
     return one
 
 
@@ -47,6 +47,7 @@ def test_stuck_uploads_shut_nobody_out(sqlite_url: str, honest: str) -> None:
     with target(sqlite_url, [METRIC]) as collector:
         before = collector.rss
         stuck = [_stuck(collector, "127.0.0.1") for _ in range(STUCK)]
+        stuck += [_stuck(collector, "127.0.0.1", 16_000) for _ in range(STUCK)]  # the last gaps
         time.sleep(0.5)
         held = collector.rss
         statuses = []
