@@ -18,7 +18,7 @@ from itertools import combinations
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import event
 
@@ -52,11 +52,18 @@ class World:
     accepted: set[int] = field(default_factory=set)
     answers: dict[int, list[frozenset[int]]] = field(default_factory=dict)
 
-    def send(self, version: int, day: date, count: int, most_cohorts: int = 1 << 16) -> None:
-        """Send to the first few cohorts, by turns, from a random one on."""
+    def send(
+        self,
+        version: int,
+        day: date,
+        count: int,
+        most_cohorts: int = 1 << 16,
+        first_cohort: int | None = None,
+    ) -> None:
+        """Send to the first few cohorts, by turns, from a random one on unless it is given."""
         metric = self.metrics[version]
         used = min(metric.params.num_cohorts, most_cohorts)
-        start = self.bench.sender.rng.randrange(used)
+        start = self.bench.sender.rng.randrange(used) if first_cohort is None else first_cohort
         numbers = range(self.sent, min(self.sent + count, MAX_REPORTS))
         reports = [
             self.bench.sender.report(
@@ -140,7 +147,7 @@ versions = st.sampled_from(range(len(FLOORED)))
 cohorts = st.integers(1, 4)
 operations = st.one_of(
     st.tuples(st.just("send"), versions, days, st.integers(1, 30), cohorts),
-    st.tuples(st.just("send"), versions, days, st.just(1), cohorts),
+    st.tuples(st.just("thin"), versions, days, st.integers(7, 14), st.integers(1, 3)),
     st.tuples(st.just("push"), versions, st.integers(COHORT_FLOOR, MIN_REPORTS)),
     st.tuples(st.just("retire"), versions),
     st.tuples(st.just("close"), days),
@@ -151,7 +158,9 @@ operations = st.one_of(
 
 
 @settings(max_examples=15, deadline=None)
-@given(st.lists(operations, min_size=4, max_size=25))
+@example([("thin", 0, TODAY, 12, 1), ("close", TODAY), ("ask_all",), ("send", 0, TODAY, 9, 4)])
+@example([("thin", 1, TODAY, 12, 3), ("retire", 1), ("push", 1, 5), ("pass", 5), ("ask_all",)])
+@given(st.lists(operations, min_size=4, max_size=20))
 def test_two_answers_never_differ_by_a_few_reports(script: list[tuple]) -> None:  # type: ignore[type-arg]
     with new_world(FLOORED, COHORT_FLOOR) as world:
         for name, *arguments in script:
@@ -160,6 +169,10 @@ def test_two_answers_never_differ_by_a_few_reports(script: list[tuple]) -> None:
             elif name == "close":
                 if arguments[0] <= world.bench.clock.now.date():
                     world.bench.collector.close_day(arguments[0], "test")
+            elif name == "thin":  # one cohort of many, and another of few
+                version, stated, many, few = arguments
+                world.send(version, stated, many, most_cohorts=1)
+                world.send(version, stated, few, first_cohort=1)
             elif name == "push":
                 world.push(*arguments)
             elif name == "retire":
