@@ -2,7 +2,7 @@
 
 Days close in order: closing a day closes every earlier day of the same metric with it. That is one
 short transaction, which reports wait for. From then on nobody adds to those days, so their
-counters are folded after it, a day of a series at a time, beside the reports of other days: into
+counters are folded after it, a few series at a time, beside the reports of other days: into
 the series' unsealed block, which is sealed, and served from then on, when it holds `min_reports`,
 and `cohort_floor` in each cohort that is not empty. Nothing unseals, splits or reorders blocks.
 """
@@ -24,7 +24,8 @@ from collector.store.engine import Database
 from collector.store.raw import delete_raw
 from collector.store.registry import advance_frontiers, touch_state
 
-_LONGEST_PAUSE = 0.05  # seconds between two days that are folded, for who writes reports
+FOLD_SECONDS = 0.05  # of folding in one transaction, and to the end of the day begun
+_LONGEST_PAUSE = 0.05  # seconds between two of them, for who writes reports
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,19 +72,23 @@ def anything_due(registry: Registry, today: int) -> bool:
 def fold_closed(database: Database) -> int:
     """Fold every closed day that is not folded yet; return how many there were.
 
-    Also what another process closed, and did not live to fold. Each day of a series is one
-    transaction, with a pause as long behind it in which reports are written.
+    Also what another process closed, and did not live to fold. In short transactions, each with
+    a pause behind it in which reports are written.
     """
     with database.read() as connection:
         first = first_days(connection)
         if not first:
             return 0
         registry = load_registry(connection)
+    entries = (registry.by_id[series_id] for series_id in first)
+    waiting = [entry for entry in entries if first[entry.series_id] <= entry.closed_through]
     folded = 0
-    for series_id in first:
-        entry = registry.by_id[series_id]
-        if first[series_id] <= entry.closed_through:
-            folded += _fold_series(database, entry)
+    while waiting:
+        started = perf_counter()
+        with database.fold() as connection:
+            folded += _fold_some(connection, waiting)
+        if waiting:
+            sleep(min(perf_counter() - started, _LONGEST_PAUSE))
     return folded
 
 
@@ -139,16 +144,21 @@ def _close(
     return tuple(changed)
 
 
-def _fold_series(database: Database, entry: Entry) -> int:
-    """Fold the closed days of one series, in their order."""
-    floors = Floors(entry.metric.min_reports, entry.metric.cohort_floor)
-    folded = 0
-    while True:
-        started = perf_counter()
-        with database.fold() as connection:
-            day = first_day(connection, entry.series_id)
-            if day is None or day > entry.closed_through:
-                return folded
-            fold_day(connection, entry.series_id, day, floors)
+def _fold_some(connection: Connection, waiting: list[Entry]) -> int:
+    """Fold closed days, in order within a series, until the time is over; return how many.
+
+    waiting: loses the series that have no more of them.
+    """
+    started, folded = perf_counter(), 0
+    while waiting:
+        entry = waiting[-1]
+        day = first_day(connection, entry.series_id)
+        if day is None or day > entry.closed_through:
+            waiting.pop()
+            continue
+        floors = Floors(entry.metric.min_reports, entry.metric.cohort_floor)
+        fold_day(connection, entry.series_id, day, floors)
         folded += 1
-        sleep(min(perf_counter() - started, _LONGEST_PAUSE))
+        if perf_counter() - started >= FOLD_SECONDS:
+            break
+    return folded

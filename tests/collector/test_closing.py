@@ -36,7 +36,7 @@ def test_reports_are_counted_while_a_day_is_folded(new_postgresql: Callable[[], 
     other.database.close()
 
 
-def test_each_day_of_a_series_is_folded_in_a_transaction_of_its_own(
+def test_days_are_folded_in_many_transactions(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between two of them reports are counted, also on SQLite; none is held up for all of them."""
@@ -53,6 +53,7 @@ def test_each_day_of_a_series_is_folded_in_a_transaction_of_its_own(
         assert isinstance(receipt, Receipt)
         assert receipt.accepted == 1
 
+    monkeypatch.setattr(closing, "FOLD_SECONDS", 0)
     monkeypatch.setattr(closing, "sleep", send_meanwhile)
     bench.clock.pass_days(1)
     closed = bench.collector.close_day(TODAY, "test")
@@ -80,6 +81,7 @@ def test_a_closing_that_broke_off_is_taken_up_by_the_next_look(
         raise StorageError("killed")
 
     with monkeypatch.context() as patched:
+        patched.setattr(closing, "FOLD_SECONDS", 0)
         patched.setattr(closing, "sleep", die)
         with pytest.raises(StorageError, match="killed"):
             bench.collector.close_day(TODAY, "test")
