@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 from time import monotonic
 from typing import Any, cast
 
@@ -33,10 +34,12 @@ from collector.service.days import Clock, utc_now
 from collector.service.growth import find_growth
 from collector.service.intake import Bounds, Intake
 from collector.service.keeper import KeyKeeper
+from collector.service.readiness import Readiness
 from collector.service.writing import ReportWriter
 from collector.settings import Settings
 from collector.store.engine import Database, make_engine
-from collector.store.schema import prepare
+from collector.store.probe import try_to_read, try_to_write
+from collector.store.schema import check_connections, prepare
 from collector.telemetry import Telemetry, forget_process
 from rappor_core.errors import RapporError
 from rappor_core.metrics_file import load_metrics
@@ -88,10 +91,10 @@ def create_app(settings: Settings, *, clock: Clock = utc_now) -> App:
 
 
 def _make_parts(settings: Settings, clock: Clock, log: Log) -> Parts:
-    engine = make_engine(settings.database, timeout=settings.database_seconds)
-    collector = Collector(Database(engine), clock=clock)
+    collector = Collector(_database(settings, settings.database_connections), clock=clock)
+    writing = _database(settings, 1)
     judge = Judge(refuse_implausible=settings.refuse_implausible)
-    writer = ReportWriter(collector.database, judge, clock, settings.clock_skew)
+    writer = ReportWriter(writing, judge, clock, settings.clock_skew)
     telemetry = Telemetry()
     intake = Intake(
         writer.write,
@@ -111,7 +114,20 @@ def _make_parts(settings: Settings, clock: Clock, log: Log) -> Parts:
         ),
         unsent=unsent.Unsent(settings.max_unsent_bytes, settings.answer_seconds),
         limits=make_limits(settings),
+        writing=writing,
+        readiness=Readiness(
+            partial(try_to_read, collector.database),
+            partial(try_to_write, collector.database),
+            lambda: intake.is_failing,
+        ),
     )
+
+
+def _database(settings: Settings, connections: int) -> Database:
+    engine = make_engine(
+        settings.database, pool_size=connections, timeout=settings.database_seconds
+    )
+    return Database(engine)
 
 
 def prepare_database(settings: Settings, clock: Clock = utc_now) -> tuple[str, ...]:
@@ -119,11 +135,12 @@ def prepare_database(settings: Settings, clock: Clock = utc_now) -> tuple[str, .
 
     Returns the metrics of the file that were retired, and stay so.
 
-    Raises SchemaError, StorageError, MetricsFileError or MetricChangeError.
+    Raises SettingsError, SchemaError, StorageError, MetricsFileError or MetricChangeError.
     """
     metrics = None if settings.metrics is None else load_metrics(settings.metrics)
-    database = Database(make_engine(settings.database, timeout=settings.database_seconds))
+    database = _database(settings, 1)
     try:
+        check_connections(database, settings.workers * (1 + settings.database_connections))
         prepare(database)
         if metrics is not None:
             collector = Collector(database, clock=clock)
@@ -142,12 +159,13 @@ def _start(parts: Parts) -> None:
 
 
 def _do_chores(parts: Parts) -> Closed | None:
-    """Close and delete what is out of time, and show how many days are open."""
+    """Close and delete what is out of time, and show how many days are open and waiting."""
     closed = parts.collector.close_due(daily=True)
     registry, today = parts.collector.registry(), parts.collector.today
     open_days = [today - entry.closed_through for entry in registry if not entry.retired]
     parts.telemetry.open_days.set(max(open_days, default=0))
     parts.telemetry.metrics_current.set(len(open_days))
+    parts.telemetry.waiting_days.set(parts.collector.waiting_days())
     return closed
 
 
@@ -163,6 +181,7 @@ def _lifespan(parts: Parts, log: Log) -> Callable[[FastAPI], AbstractAsyncContex
             chores.cancel()
             await run_in_threadpool(parts.intake.stop)
             parts.collector.database.close()
+            parts.writing.close()
             forget_process()
             log.info("stopped")
 

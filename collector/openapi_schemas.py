@@ -74,6 +74,9 @@ def schemas() -> Schema:
 
 def _reading_schemas() -> Schema:
     span = _object({"first_day": DAY, "last_day": DAY})
+    waiting = _object(
+        {"first_day": DAY, "last_day": DAY, "reports": COUNT, "smallest_cohort": COUNT}
+    )
     metric = _object(
         {
             "name": TEXT,
@@ -82,6 +85,7 @@ def _reading_schemas() -> Schema:
             "accepted": COUNT,
             "closed_through": DAY,
             "served": {"oneOf": [span, {"type": "null"}]},
+            "waiting": {"oneOf": [waiting, {"type": "null"}]},
             "definition": {"type": "object"},
         }
     )

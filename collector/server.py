@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import gc
+import multiprocessing
 import os
+import signal
 import socket
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
+from multiprocessing import connection
 from time import monotonic, sleep
 
 import uvicorn
@@ -81,8 +84,25 @@ def _serve_many(settings: Settings, listener: socket.socket) -> None:
 
 def app_of_worker() -> App:
     """The app of one of several workers, from the environment."""
+    _end_with_supervisor()
     forget_dead_workers()  # this one may stand in for one that was killed
     return _lasting(create_app(load_settings()))
+
+
+def _end_with_supervisor() -> None:
+    """End this worker as a signal would, once the process that started it is gone.
+
+    Without it, workers of a supervisor that was killed would hold the port for ever.
+    """
+    supervisor = multiprocessing.parent_process()
+    if supervisor is None:
+        return
+
+    def end() -> None:
+        connection.wait([supervisor.sentinel])
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=end, name="supervisor-watch", daemon=True).start()
 
 
 def _lasting(app: App) -> App:

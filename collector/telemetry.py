@@ -79,6 +79,12 @@ class Telemetry:
             registry=registry,
             multiprocess_mode="livemax",
         )
+        self.waiting_days = Gauge(
+            "rappor_waiting_days",
+            "Closed days that too few reports keep from being served, of the longest wait",
+            registry=registry,
+            multiprocess_mode="livemax",
+        )
         self.metrics_current = Gauge(
             "rappor_metrics_current",
             "Versions of metrics that are not retired",

@@ -14,10 +14,9 @@ async def get_health() -> Response:
     return JSONResponse({"status": "ok"})
 
 
-def get_ready(request: Request) -> Response:
-    """The database answers, and at the schema of this code; else 503 (raises StorageError)."""
-    parts = parts_of(request)
-    parts.collector.registry()
+async def get_ready(request: Request) -> Response:
+    """Reports can be written; else 503 (raises StorageError). Found out once a second at most."""
+    await parts_of(request).readiness.check()
     return JSONResponse({"status": "ready"})
 
 

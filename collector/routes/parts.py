@@ -18,7 +18,9 @@ from collector.service.access import Scope
 from collector.service.collector import Collector
 from collector.service.intake import Intake
 from collector.service.keeper import KeyKeeper
+from collector.service.readiness import Readiness
 from collector.settings import Settings
+from collector.store.engine import Database
 from collector.telemetry import Telemetry
 from collector.unsent import Unsent
 from rappor_core.report import MAX_METRIC_BYTES
@@ -61,6 +63,8 @@ class Parts:
     body_bounds: BodyBounds
     unsent: Unsent
     limits: Limits
+    writing: Database  # of the intake alone, so that nobody who reads keeps reports waiting
+    readiness: Readiness
 
 
 def parts_of(request: Request) -> Parts:

@@ -15,7 +15,7 @@ from collector.store.batches import prolong_batches
 from collector.store.registry import (
     VersionRow,
     add_series,
-    advance_frontier,
+    advance_frontiers,
     load_frontiers,
     load_versions,
     save_version,
@@ -129,7 +129,7 @@ def _save(connection: Connection, metric: Metric, row: VersionRow, today: int) -
     root = declared_name(metric.name)
     add_series(connection, metric.name, metric.params_id, root)
     if root not in load_frontiers(connection):
-        advance_frontier(connection, root, today - metric.accept_days - 1)
+        advance_frontiers(connection, {root: today - metric.accept_days - 1})
 
 
 def _prolong(connection: Connection, metric: Metric, versions: list[VersionRow]) -> None:
@@ -161,6 +161,8 @@ def _weakenings(metric: Metric, versions: list[VersionRow]) -> Iterator[str]:
             yield f"{name} grows from {before:g} to {after:g}"
     if metric.min_reports < old.min_reports:
         yield f"min_reports falls from {old.min_reports} to {metric.min_reports}"
+    if metric.cohort_floor < old.cohort_floor:
+        yield f"min_reports_per_cohort falls from {old.cohort_floor} to {metric.cohort_floor}"
 
 
 def _cap(metric: Metric) -> float:

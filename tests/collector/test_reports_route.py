@@ -137,6 +137,7 @@ num_cohorts = 2
 epsilon_infinity = 2.0
 epsilon_one = 1.0
 min_reports = 5
+min_reports_per_cohort = 1
 """
 
 
