@@ -14,7 +14,7 @@ import time
 
 from client_sdk.errors import StateError, StateVersionError
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 APPLICATION_ID = 0x52415050  # "RAPP"
 PAGE_BYTES = 1024  # small pages: a commit writes each page that it changed
 CHECKPOINT_PAGES = 16_384  # the worker checkpoints far earlier; this is for apps that never send
@@ -62,6 +62,12 @@ MIGRATIONS = (
         ON CONFLICT DO UPDATE SET reports = reports + excluded.reports;
     DELETE FROM periods WHERE period = -1 AND instr(metric, '/') > 0
     """,
+    # runs of periods that take no more reports: their counts are no longer kept (`periods`)
+    """
+    CREATE TABLE used_up (
+        metric TEXT, first INTEGER, last INTEGER NOT NULL, PRIMARY KEY (metric, first)
+    ) WITHOUT ROWID
+    """,
 )
 
 
@@ -74,7 +80,10 @@ RECORDING = """
         0 AS source, x'' AS digest, 0 AS day, x'' AS bits;
     CREATE TEMP TRIGGER record INSTEAD OF INSERT ON recording BEGIN
         INSERT INTO periods SELECT NEW.name, NEW.period, NEW.step
-            WHERE NEW.step > 0 AND NEW.step <= NEW.most
+            WHERE NEW.step > 0 AND NEW.step <= NEW.most AND NOT EXISTS (
+                SELECT 1 FROM used_up WHERE metric = NEW.name
+                AND first <= NEW.period AND last >= NEW.period
+            )
             ON CONFLICT DO UPDATE SET reports = reports + NEW.step
             WHERE reports + NEW.step <= NEW.most;
         SELECT RAISE(ABORT, 'full') WHERE NEW.step > 0 AND changes() = 0;

@@ -86,11 +86,16 @@ class SendLoop:
         return 0.0
 
     def _delay_left(self) -> float:
-        """Seconds until what waits may be sent; drawn once, and kept over restarts."""
+        """Seconds until what waits may be sent; drawn once, and kept over restarts.
+
+        Of n batches, each after a delay of its own with this mean, the first leaves after one with
+        an nth of it, and may be any of them: geometric delays have no memory.
+        """
         mean = self._delivery.mean_delay
         if mean == 0:
             return 0.0
         if self._due is None:
+            mean /= self._outbox.waiting()
             self._due = time.monotonic() + self._delay(mean)
         return self._due - time.monotonic()
 

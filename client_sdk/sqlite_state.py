@@ -15,18 +15,22 @@ from typing import Any
 
 from client_sdk.errors import StateError
 from client_sdk.identity import secret_check
+from client_sdk.periods import change_unit, use_up
 from client_sdk.schema import connect
-from client_sdk.state import LIFE, Draft, Entry, Identity, Limits, Line, Source, Stored
+from client_sdk.state import Draft, Entry, Identity, Limits, Line, Source, Stored
 from client_sdk.witness import Seen, Witness
 
 RECORD = "INSERT INTO recording VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"  # see `schema.RECORDING`
-NEAR = "SELECT 1 FROM periods WHERE metric = ? AND reports > 0 AND period BETWEEN ? AND ? LIMIT 1"
+NEAR = """
+    SELECT 1 FROM periods
+        WHERE metric = :name AND reports > 0 AND period BETWEEN :first AND :last
+    UNION SELECT 1 FROM used_up WHERE metric = :name AND first <= :last AND last >= :first LIMIT 1
+"""
 ENTRIES = """
     SELECT line, digest, params, cost,
            reports + (SELECT count(*) FROM queue WHERE queue.entry = entries.id)
     FROM entries WHERE line = ? ORDER BY id
 """
-KEPT_PERIODS = 64  # of each metric: far more than can still be reported on
 ADVANCE, MOST_ADVANCE = 50, 10  # reports counted at once: one in 50 of a limit, 10 at most
 
 
@@ -87,7 +91,8 @@ class SqliteState:
             return self._add(draft, limits)
         first, last = limits.period - limits.apart, limits.period + limits.apart
         with self.transaction(durable=True) as database:  # a window's one report: without a
-            near = database.execute(NEAR, (limits.name, max(first, 0), last)).fetchone()
+            where = {"name": limits.name, "first": max(first, 0), "last": last}
+            near = database.execute(NEAR, where).fetchone()
             if near is not None:  # permanent response its count is what the guarantee hangs on
                 return "full"
             stored = self._add(draft, limits)
@@ -162,16 +167,26 @@ class SqliteState:
             database.execute(
                 "INSERT OR IGNORE INTO sources (metric, params_id, cohort) VALUES (?, ?, ?)", source
             )
-            _forget_periods(database, source.metric)
             query = "SELECT id FROM sources WHERE metric = ? AND params_id = ? AND cohort = ?"
             (number,) = database.execute(query, source).fetchone()
         return int(number)
 
-    def last_period(self, metric: str) -> int | None:
+    def last_period(self, metric: str, latest: int) -> int | None:
         """See `State`."""
-        query = "SELECT max(period) FROM periods WHERE metric = ? AND period <> ?"
-        ((period,),) = self.rows(query, (metric, LIFE))
+        query = "SELECT max(period) FROM periods WHERE metric = ? AND period BETWEEN 0 AND ?"
+        ((period,),) = self.rows(query, (metric, latest))
         return None if period is None else int(period)
+
+    def count_by(self, name: str, unit: str, present: int | None = None) -> None:
+        """See `State`. Writes where the unit is another, or periods are many."""
+        with self.transaction() as database:
+            known = self.get(f"unit:{name}")
+            if known != unit:
+                if known is not None:
+                    change_unit(database, name, known, unit)
+                self.put(f"unit:{name}", unit)
+            if present is not None:
+                use_up(database, name, present)
 
     def line(self, name: str) -> Line | None:
         """See `State`."""
@@ -283,12 +298,3 @@ class SqliteState:
     def _undo(self) -> None:
         if self._open is not None and self._open.in_transaction:
             self._open.execute("ROLLBACK")
-
-
-def _forget_periods(database: sqlite3.Connection, metric: str) -> None:
-    """Bound the counts of past periods; the latest stay, and the one for life."""
-    database.execute(
-        "DELETE FROM periods WHERE metric = ? AND period >= 0 AND period NOT IN "
-        "(SELECT period FROM periods WHERE metric = ? ORDER BY period DESC LIMIT ?)",
-        (metric, metric, KEPT_PERIODS),
-    )
