@@ -28,7 +28,7 @@ LONGEST_DELAY = 10  # times the mean
 
 
 class SendLoop:
-    """Decides and sends. Used by one thread, except for `abort`."""
+    """Decides and sends. Used by one thread."""
 
     def __init__(
         self,
@@ -65,14 +65,12 @@ class SendLoop:
             wait = max(wait, self._delay_left())
         return wait if wait > 0 else self._send(hurried=hurried)
 
-    def abort(self) -> None:
-        """Break off an exchange; for other threads."""
-        self._sender.abort()
-
     def _send(self, *, hurried: bool) -> float:
         try:
             done = self._sender.round(only_one=self._delivery.isolate_metrics and not hurried)
         except TransportError as error:
+            if error.reason == "cancelled":
+                return BUSY_PAUSE  # the state may be gone: nothing more is done with it
             self.last_error = str(error)
             self._pauses.failed(error)
             today = int(self._clock() // SECONDS_A_DAY)

@@ -10,7 +10,7 @@ from client_sdk.transport import Transport
 
 
 class Sender:
-    """Sends what waits in an outbox. Used by one thread, except for `abort`.
+    """Sends what waits in an outbox. Used by one thread; the transport is what others may end.
 
     lock: at most one process sends at a time.  isolate: a connection for each batch.
     """
@@ -23,7 +23,6 @@ class Sender:
         self._transport = transport
         self._lock = lock
         self._isolate = isolate
-        self._stopping = False
 
     def round(self, *, only_one: bool = False) -> bool:
         """Send all that waits, or one batch. False where another process is at it.
@@ -35,8 +34,6 @@ class Sender:
         try:
             self._outbox.compose()
             for batch in self._outbox.batches():
-                if self._stopping:
-                    break
                 self._send(batch)
                 if only_one:
                     break
@@ -44,11 +41,6 @@ class Sender:
             self._transport.close()
             self._lock.release()
         return True
-
-    def abort(self) -> None:
-        """End a round from another thread, in the middle of the exchange that it waits for."""
-        self._stopping = True
-        self._transport.abort()
 
     def _send(self, batch: StoredBatch) -> None:
         try:

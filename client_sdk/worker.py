@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from client_sdk import forks
+from client_sdk.cancellation import Cancellation
 from client_sdk.custody import StateDirectory
 from client_sdk.delivery import Delivery
 from client_sdk.file_lock import FileLock
@@ -19,6 +20,7 @@ from client_sdk.sqlite_state import SqliteState
 
 if TYPE_CHECKING:
     from client_sdk.send_loop import SendLoop
+    from client_sdk.transport import Transport
 
 CHORE_PAUSE = 600.0  # seconds between two looks at whether a period is over
 TROUBLE_PAUSE = 5.0  # seconds until the next try when the state cannot be used (a full disk)
@@ -52,6 +54,8 @@ class Worker:
         self._state: SqliteState = directory.connect(lock)
         self._file_lock = FileLock(directory.sender_lock_path)
         self._loop: SendLoop | None = None
+        self._transport: Transport | None = None
+        self._cancellation = Cancellation()
         self._changed = threading.Condition()
         self._wanted = self._seen = self._done = 0  # tickets of flush: given out, seen, settled
         self._stopping = False
@@ -94,12 +98,14 @@ class Worker:
         return drained
 
     def stop(self, timeout: float) -> None:
-        """End the thread, breaking off what it waits for; wait for that at most `timeout`."""
+        """End the thread, breaking off what it waits for; wait for that at most `timeout`.
+
+        Once this returns not one byte leaves, whatever the thread was doing.
+        """
         with self._changed:
             self._stopping = True
             self._changed.notify_all()
-        if self._loop is not None:
-            self._loop.abort()
+        self._cancellation.cancel()
         self._thread.join(timeout)
 
     def suspend(self) -> None:
@@ -107,8 +113,10 @@ class Worker:
         self._state.suspend()
 
     def abandon(self) -> None:
-        """After a fork, in the child: the thread is the parent's, and so is the sender's lock."""
+        """After a fork, in the child: the thread is the parent's, and so is all that it holds."""
         self._file_lock.release()
+        if self._transport is not None:
+            self._transport.close()
 
     def _run(self) -> None:
         try:
@@ -149,15 +157,17 @@ class Worker:
             from client_sdk.transport import Transport
 
         delivery = self._delivery
-        transport = Transport(
+        self._transport = Transport(
             self._collector,
             self._key,
             timeout=delivery.timeout,
             proxy=delivery.proxy,
             tls=delivery.tls,
+            plain_key=True,  # `Client.open` has decided on it
+            cancellation=self._cancellation,
         )
         return SendLoop(
-            self._state, transport, self._file_lock, delivery, self._randomness, self._clock
+            self._state, self._transport, self._file_lock, delivery, self._randomness, self._clock
         )
 
     def _sleep(self, wait: float | None) -> None:

@@ -8,6 +8,7 @@ from datetime import date
 import pytest
 
 from client_sdk.address import split_url
+from client_sdk.answers import PROBLEM_TYPE, PROBLEM_URN
 from client_sdk.encoder import Encoder
 from client_sdk.errors import TransportError
 from client_sdk.testing import FixedRandomness, MemoryCollector
@@ -113,7 +114,9 @@ def test_each_status_says_whether_to_try_again(
     retry: bool,
     wait: float | None,
 ) -> None:
-    collector.answer = lambda _: (status, headers, b'{"title": "no"}')
+    document = {"type": f"{PROBLEM_URN}x", "status": status, "detail": "no"}
+    fields = {"Content-Type": PROBLEM_TYPE, **headers}
+    collector.answer = lambda _: (status, fields, json.dumps(document).encode())
     with Transport(collector.url) as transport, pytest.raises(TransportError) as failed:
         transport.send(batch)
     assert (failed.value.reason, failed.value.retry) == (f"http_{status}", retry)
