@@ -17,6 +17,7 @@ from client_sdk.file_lock import FileLock
 from client_sdk.outbox import Outbox
 from client_sdk.randomness import Randomness
 from client_sdk.sender import Sender
+from client_sdk.splitting import split
 from client_sdk.sqlite_state import SqliteState
 from client_sdk.transport import Transport
 
@@ -45,7 +46,13 @@ class SendLoop:
         self._randomness = randomness
         self._clock = clock
         self._outbox = Outbox(state, delivery, randomness)
-        self._sender = Sender(self._outbox, transport, lock, isolate=delivery.isolate_metrics)
+        self._sender = Sender(
+            self._outbox,
+            transport,
+            lock,
+            lambda batch: split(state, batch, delivery, randomness),
+            isolate=delivery.isolate_metrics,
+        )
         self._pauses = Pauses(delivery, randomness)
         self._due: float | None = None
         self.last_error = ""

@@ -2,26 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from client_sdk.batches import content_type
 from client_sdk.errors import TransportError
 from client_sdk.file_lock import FileLock
 from client_sdk.outbox import Outbox, StoredBatch
 from client_sdk.transport import Transport
 
+TOO_LARGE = "http_413"
+
 
 class Sender:
     """Sends what waits in an outbox. Used by one thread; the transport is what others may end.
 
     lock: at most one process sends at a time.  isolate: a connection for each batch.
+    split: puts two batches in the place of one that is too large; False where it cannot.
     """
 
     def __init__(
-        self, outbox: Outbox, transport: Transport, lock: FileLock, *, isolate: bool
+        self,
+        outbox: Outbox,
+        transport: Transport,
+        lock: FileLock,
+        split: Callable[[StoredBatch], bool],
+        *,
+        isolate: bool,
     ) -> None:
         """Nothing is connected yet."""
         self._outbox = outbox
         self._transport = transport
         self._lock = lock
+        self._split = split
         self._isolate = isolate
 
     def round(self, *, only_one: bool = False) -> bool:
@@ -54,7 +66,8 @@ class Sender:
         except TransportError as error:
             if error.retry:
                 raise
-            self._outbox.discard(batch, error.reason)
+            if not (error.reason == TOO_LARGE and self._split(batch)):
+                self._outbox.discard(batch, error.reason)
             return
         finally:
             if self._isolate:

@@ -163,16 +163,6 @@ def test_refusals_are_counted_by_reason(open_client: Any, collector: MemoryColle
     assert counters["accepted:homepage"] == 1
 
 
-def test_a_batch_that_will_never_be_taken_is_dropped_and_counted(
-    open_client: Any, collector: MemoryCollector
-) -> None:
-    collector.answer = lambda _: (400, {}, b"{}")
-    client = open_client()
-    client.record("homepage", "a")
-    assert client.flush(20)
-    assert client.inspect()["counters"]["dropped:http_400"] == 1
-
-
 def test_a_read_only_place_keeps_the_client_quiet(open_client: Any, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     client = open_client(state_dir=tmp_path / "file" / "state")
