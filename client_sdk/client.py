@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 from client_sdk import forks
 from client_sdk.address import check_key, split_url
 from client_sdk.custody import StateDirectory
+from client_sdk.damage import trouble
 from client_sdk.delivery import Delivery
-from client_sdk.errors import StateChangedError, StateError
+from client_sdk.errors import StateBusyError, StateChangedError, StateError
 from client_sdk.lifecycle import Lifecycle, Status
 from client_sdk.privacy_level import PrivacyLevel
 from client_sdk.randomness import Randomness, system_randomness
@@ -148,10 +149,11 @@ class Client:
             life.reopen()
             return self._not_recorded("not_recorded:state_changed")
         except Exception as error:
-            trouble = isinstance(error, StateError | sqlite3.Error | OSError)  # nobody's mistake
-            if self._setup.development and not trouble:
+            if isinstance(error, StateError | sqlite3.Error | OSError):  # nobody's mistake
+                return self._trouble(session, error)
+            if self._setup.development:
                 raise
-            return self._not_recorded(f"{'trouble' if trouble else 'mistake'}:{_name(error)}")
+            return self._not_recorded(f"mistake:{_name(error)}")
         if outcome is None:
             return True
         if outcome not in ("queued", "queued_fallback"):
@@ -207,6 +209,7 @@ class Client:
         """What is queued, what was sent and what can be inferred, in plain values for JSON.
 
         `inspection.render` makes text of it, as `python -m client_sdk inspect STATE_DIR` does.
+        Where the state cannot be read there is `trouble`, a sentence, in place of what it holds.
         """
         from client_sdk.inspection import inspect_state  # rarely needed: keeps the import light
 
@@ -214,8 +217,16 @@ class Client:
         session = self._life.session or self._life.revive(at_once=True)
         if session is not None:
             self._life.save_counts(session)
-            account = inspect_state(session.state, self._setup.metrics.budget)
-        return {"status": self.status.to_fields(), "last_error": self.last_error, **account}
+            try:
+                account = inspect_state(session.state, self._setup.metrics.budget)
+            except StateError as error:
+                self._life.fail(session, error)
+                account = {"trouble": str(error)}
+        counters = account.get("counters", {})
+        for reason, number in self._life.counted.items():  # what could not be written yet
+            counters[reason] = counters.get(reason, 0) + number
+        told = {"status": self.status.to_fields(), "last_error": self.last_error}
+        return {**told, **account, "counters": counters}
 
     def __enter__(self) -> Client:
         """Use it in a `with` block."""
@@ -233,6 +244,14 @@ class Client:
         if self._since_housekeeping >= HOUSEKEEPING:
             self._since_housekeeping = 0
             worker.keep_house()
+
+    def _trouble(self, session: Session, error: Exception) -> bool:
+        """Count it; where the state is damaged, stop using it."""
+        found = trouble(session.state.path, error)
+        if isinstance(found, StateBusyError):
+            return self._not_recorded("not_recorded:busy")
+        self._life.fail(session, found)
+        return self._not_recorded(f"trouble:{_name(error)}")
 
     def _not_recorded(self, reason: str) -> bool:
         self._life.count(reason)

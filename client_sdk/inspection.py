@@ -6,14 +6,18 @@ import json
 import math
 from typing import Any
 
+from client_sdk.damage import reading
 from client_sdk.ledger import Promise, committed, spent
 from client_sdk.sqlite_state import SqliteState
 from client_sdk.state import Line
 
 
 def inspect_state(state: SqliteState, budget: float | None = None) -> dict[str, Any]:
-    """The whole account in plain values, for JSON. budget: nats, of the metrics file if known."""
-    with state.transaction():
+    """The whole account in plain values, for JSON. budget: nats, of the metrics file if known.
+
+    No writer is waited for. Raises StateError for a state that is damaged, or locked as a whole.
+    """
+    with reading(state.path), state.snapshot():
         lines = [_line(state, line) for line in state.lines()]
         counters = state.counters()
         return {

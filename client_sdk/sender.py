@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from client_sdk.batches import content_type
+from client_sdk.batches import content_type, read_body
 from client_sdk.errors import TransportError
 from client_sdk.file_lock import FileLock
 from client_sdk.outbox import Outbox, StoredBatch
 from client_sdk.transport import Transport
+from rappor_core.errors import WireFormatError
 
 TOO_LARGE = "http_413"
 
@@ -55,6 +56,9 @@ class Sender:
         return True
 
     def _send(self, batch: StoredBatch) -> None:
+        if not _is_whole(batch):  # the answer to it could never fit
+            self._outbox.discard(batch, "damaged")
+            return
         try:
             answer = self._transport.post(
                 batch.body,
@@ -73,3 +77,12 @@ class Sender:
             if self._isolate:
                 self._transport.close()
         self._outbox.settle(batch, answer)
+
+
+def _is_whole(batch: StoredBatch) -> bool:
+    """Whether a stored body is the batch that its row says."""
+    try:
+        stored = read_body(batch.body, json=batch.json)
+    except WireFormatError:
+        return False
+    return (stored.batch_id, stored.num_reports) == (batch.batch_id, batch.reports)

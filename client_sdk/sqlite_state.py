@@ -3,19 +3,25 @@
 Every write is one transaction that takes SQLite's write lock first (BEGIN IMMEDIATE), so that two
 processes on one file see each other's counts. Threads of one process wait for each other on a lock
 of their own, which is fair, instead of SQLite's, which sleeps.
+
+No wait is longer than `PATIENCE`, because an app's own thread may be the one that waits. Who finds
+the state locked for so long raises StateBusyError; until a short rest is over, so does everybody
+else, at once (a circuit breaker).
 """
 
 from __future__ import annotations
 
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator, Set
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from client_sdk.errors import StateError
+from client_sdk.damage import BUSY, check_contents, reading
+from client_sdk.errors import StateBusyError, StateError
 from client_sdk.identity import secret_check
-from client_sdk.schema import connect
+from client_sdk.schema import BUSY_SECONDS, connect, wait_for
 from client_sdk.state import LIFE, Draft, Entry, Identity, Limits, Line, Source, Stored
 from client_sdk.witness import Seen, Witness
 
@@ -27,6 +33,8 @@ ENTRIES = """
     FROM entries WHERE line = ? ORDER BY id
 """
 KEPT_PERIODS = 64  # of each metric: far more than can still be reported on
+PATIENCE = 0.05  # seconds for which a call waits for other threads, and for other processes
+FIRST_REST, LONGEST_REST = 0.1, 1.0  # seconds of not trying, after a wait that was in vain
 ADVANCE, MOST_ADVANCE = 50, 10  # reports counted at once: one in 50 of a limit, 10 at most
 
 
@@ -35,17 +43,31 @@ class SqliteState:
 
     lock: shared by all connections of one process to this file.
     witness: told of each change of the generation.
+    lock_patience: seconds of waiting for other threads; None: PATIENCE.
     """
 
-    def __init__(self, path: str, lock: threading.RLock, witness: Witness) -> None:
-        """Open or create the file. Raises StateError."""
+    def __init__(
+        self,
+        path: str,
+        lock: threading.RLock,
+        witness: Witness,
+        lock_patience: float | None = None,
+    ) -> None:
+        """Open or create the file; a new one is waited for longer. Raises StateError."""
         self.path = path
         self.lock = lock
         self._witness = witness
         self._checkpointing = threading.Lock()
         self._closed = False
         self._advance: dict[tuple[str, int], int] = {}
-        self._open: sqlite3.Connection | None = connect(path)
+        self._lock_patience = PATIENCE if lock_patience is None else lock_patience
+        self._rest_until = 0.0  # time.monotonic(); 0 while all is well
+        self._rests = 0
+        with reading(path):
+            self._open: sqlite3.Connection | None = connect(
+                path, PATIENCE if witness.exists() else BUSY_SECONDS
+            )
+            wait_for(self._open, PATIENCE)
 
     @property
     def database(self) -> sqlite3.Connection:
@@ -53,8 +75,24 @@ class SqliteState:
         if self._open is None:
             if self._closed:
                 raise StateError("the client is closed", "closed")
-            self._open = connect(self.path)
+            with reading(self.path):
+                self._open = connect(self.path, PATIENCE)
         return self._open
+
+    def check(self) -> None:
+        """Read all of it once. Raises StateError for what is damaged."""
+        with self._mine(reads=True):
+            check_contents(self.database, self.path)
+
+    @contextmanager
+    def patient(self) -> Iterator[None]:
+        """Wait longer for other processes: at a first start, which waits for the disk anyway."""
+        with self._mine(reads=True):
+            wait_for(self.database, BUSY_SECONDS)
+            try:
+                yield
+            finally:
+                wait_for(self.database, PATIENCE)
 
     def suspend(self) -> None:
         """Close the connection until it is needed again: SQLite's must not be carried over a fork.
@@ -69,7 +107,7 @@ class SqliteState:
     def close(self) -> None:
         """Close the connection for good; give back what was counted in advance."""
         with self.lock:
-            if self._advance and self._open is not None:
+            if self._advance and self._open is not None and not self._rest_until:
                 self._give_back(self._open)
             self._closed = True
             self.suspend()
@@ -102,7 +140,8 @@ class SqliteState:
         is killed loses what it had in advance: less than a fiftieth of the limit, 9 at most.
         """
         key = limits.name, limits.period
-        with self.lock:
+        self._take()
+        try:
             left = self._advance.get(key, 0)
             step = 0 if left else max(1, min(limits.most // ADVANCE, MOST_ADVANCE))
             stored = self._record(draft, limits, step)
@@ -111,6 +150,9 @@ class SqliteState:
                 stored = self._record(draft, limits, step)
             if stored == "queued":
                 self._advance[key] = left + step - 1
+                self._rest_until = 0.0
+        finally:
+            self.lock.release()
         return stored
 
     def _record(self, draft: Draft, limits: Limits, step: int) -> Stored:
@@ -123,12 +165,50 @@ class SqliteState:
             if str(refusal) == "not_memoised":
                 return "not_memoised"
             raise
+        except sqlite3.OperationalError as error:
+            raise self._seen(error) from error
         return "queued"
+
+    @contextmanager
+    def _mine(self, *, reads: bool = False) -> Iterator[None]:
+        """Around statements of this connection. reads: only reads, which no writer hinders."""
+        self._take(reads=reads)
+        try:
+            yield
+        except sqlite3.OperationalError as error:
+            raise self._seen(error) from error
+        finally:
+            self.lock.release()
+
+    def _take(self, *, reads: bool = False) -> None:
+        """Take `lock`, or raise StateBusyError after a wait, or at once in a rest."""
+        if self._resting(reads) or not self.lock.acquire(timeout=self._lock_patience):
+            raise self._busy()
+        if self._resting(reads):  # another thread has waited meanwhile, in vain
+            self.lock.release()
+            raise self._busy()
+
+    def _resting(self, reads: bool) -> bool:
+        if not self._rest_until or reads or time.monotonic() >= self._rest_until:
+            return False
+        return self._open is None or not self._open.in_transaction
+
+    def _busy(self) -> StateBusyError:
+        """Begin a rest, unless it is one; each without a success between is twice as long."""
+        now = time.monotonic()
+        if now >= self._rest_until:
+            self._rests = self._rests + 1 if self._rest_until else 0
+            self._rest_until = now + min(FIRST_REST * 2.0**self._rests, LONGEST_REST)
+        return StateBusyError(f"{self.path} is locked by another process or thread")
+
+    def _seen(self, error: sqlite3.OperationalError) -> Exception:
+        busy = getattr(error, "sqlite_errorcode", 0) & 0xFF in BUSY
+        return self._busy() if busy else error
 
     @contextmanager
     def transaction(self, *, durable: bool = False) -> Iterator[sqlite3.Connection]:
         """See `State`. Within another one of the same thread, a part of it."""
-        with self.lock:
+        with self._mine():
             database = self.database
             if database.in_transaction:
                 yield database
@@ -138,6 +218,7 @@ class SqliteState:
                 database.execute("BEGIN IMMEDIATE")
                 yield database
                 database.execute("COMMIT")
+                self._rest_until = 0.0
             except BaseException:
                 self._undo()
                 raise
@@ -146,9 +227,22 @@ class SqliteState:
             if durable:
                 self._tell_witness()
 
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Around reads that must fit each other; no writer is waited for."""
+        with self._mine(reads=True):
+            if self.database.in_transaction:
+                yield
+                return
+            self.database.execute("BEGIN")
+            try:
+                yield
+            finally:
+                self._undo()
+
     def rows(self, query: str, values: tuple[object, ...] = ()) -> list[tuple[Any, ...]]:
         """All rows of a query."""
-        with self.lock:
+        with self._mine(reads=True):
             return self.database.execute(query, values).fetchall()
 
     def identity(self) -> Identity:
@@ -255,14 +349,17 @@ class SqliteState:
             if self._open is not None:
                 self._open.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
-    def scrub(self) -> None:
+    def scrub(self) -> bool:
         """Empty the write-ahead log, which holds old pages; deleted rows are overwritten anyway.
 
-        Not where another connection is at work: then what is left goes the next time.
+        False where another connection is at work, or reads an earlier state: then what was deleted
+        is still in the files, and goes the next time.
         """
         with self._checkpointing:  # as above
-            if self._open is not None:
-                self._open.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            if self._open is None:
+                return False
+            ((busy, _, _),) = self._open.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            return not busy
 
     def next_generation(self, above: int = 0) -> None:
         """Say that what the guarantee hangs on has changed; never less than `above` + 1."""

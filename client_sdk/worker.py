@@ -14,6 +14,7 @@ from client_sdk import forks
 from client_sdk.cancellation import Cancellation
 from client_sdk.custody import StateDirectory
 from client_sdk.delivery import Delivery
+from client_sdk.errors import StateBusyError, StateError
 from client_sdk.file_lock import FileLock
 from client_sdk.randomness import Randomness
 from client_sdk.sqlite_state import SqliteState
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from client_sdk.transport import Transport
 
 CHORE_PAUSE = 600.0  # seconds between two looks at whether a period is over
+BUSY_PAUSE = 0.25  # the same, while another process holds the state
+LOCK_PATIENCE = 1.0  # seconds for which the thread waits for threads of the app
 TROUBLE_PAUSE = 5.0  # seconds until the next try when the state cannot be used (a full disk)
 
 
@@ -51,7 +54,8 @@ class Worker:
         self._delivery = delivery
         self._randomness = randomness
         self._clock = clock
-        self._state: SqliteState = directory.connect(lock)
+        self._directory = directory
+        self._state: SqliteState = directory.connect(lock, LOCK_PATIENCE)
         self._file_lock = FileLock(directory.sender_lock_path)
         self._loop: SendLoop | None = None
         self._transport: Transport | None = None
@@ -97,15 +101,19 @@ class Worker:
             self._done = max(self._done, ticket)  # nobody waits for it any more
         return drained
 
-    def stop(self, timeout: float) -> None:
-        """End the thread, breaking off what it waits for; wait for that at most `timeout`.
+    def cancel(self) -> None:
+        """Once this returns not one byte leaves, whatever the thread is doing; do not wait for it.
 
-        Once this returns not one byte leaves, whatever the thread was doing.
+        It ends by itself.
         """
         with self._changed:
             self._stopping = True
             self._changed.notify_all()
         self._cancellation.cancel()
+
+    def stop(self, timeout: float) -> None:
+        """As `cancel`, and wait for the end of the thread, at most `timeout` seconds."""
+        self.cancel()
         self._thread.join(timeout)
 
     def suspend(self) -> None:
@@ -133,6 +141,9 @@ class Worker:
         try:
             wait = self._step(hurried=hurried)
             self._trouble = ""
+        except StateBusyError as error:
+            self._trouble = str(error)
+            return BUSY_PAUSE
         except Exception as error:  # shown in `last_error`; the thread must outlive it
             self._trouble = f"{type(error).__name__}: {error}"
             return TROUBLE_PAUSE
@@ -143,6 +154,8 @@ class Worker:
         return wait
 
     def _step(self, *, hurried: bool) -> float | None:
+        if self._directory.is_withdrawn:
+            raise StateError("consent was withdrawn; the state is about to be wiped", "no_consent")
         if self._chore is not None and self._chore():
             self._state.scrub()
         if self._loop is None:
