@@ -14,17 +14,16 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from client_sdk import forks
-from client_sdk.address import check_key, split_url
+from client_sdk.address import check_key, check_key_is_hidden, split_url
 from client_sdk.custody import StateDirectory
 from client_sdk.damage import trouble
 from client_sdk.delivery import Delivery
 from client_sdk.errors import StateBusyError, StateChangedError, StateError
-from client_sdk.lifecycle import Lifecycle, Status
+from client_sdk.lifecycle import ACTIVE, KEY_REFUSED, SENTENCES, Lifecycle, Status
 from client_sdk.privacy_level import PrivacyLevel
 from client_sdk.randomness import Randomness, system_randomness
 from client_sdk.session import Session, Setup, do_not_track
-from client_sdk.worker import Worker
-from rappor_core.errors import ParameterError
+from rappor_core.errors import ParameterError, shown
 from rappor_core.metrics_file import MetricsFile, load_metrics
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 
     from client_sdk.location import Point
 
-HOUSEKEEPING = 1_000  # records between two looks at the bounds of the queue
+HOUSEKEEPING = 100  # records between two looks at the bounds of the queue
 
 
 class Client:
@@ -68,7 +67,8 @@ class Client:
         metrics: the app's `metrics.toml`, read or not.  collector: its address.  key: its key.
         consent: what the person answered; there is no default.  privacy_level: the person's
         choice, `standard`, `strict` or a `PrivacyLevel`.  development: programming errors in
-        `record` raise.  clock: seconds since 1970, UTC.
+        `record` raise, and a key may travel over plain http (otherwise to loopback addresses
+        alone).  clock: seconds since 1970, UTC.
 
         Raises MetricsFileError and ParameterError for mistakes of the app. Trouble with the state
         does not raise: the client stays quiet, and `status` says why.
@@ -77,6 +77,12 @@ class Client:
             raise ParameterError(f"consent = {consent!r}: say True or False, as the person did")
         split_url(collector)
         check_key(key)
+        if not development:
+            check_key_is_hidden(key, collector)
+        if not isinstance(delivery, Delivery | None):
+            raise ParameterError(f"delivery = {shown(delivery)} is not a Delivery")
+        if not isinstance(state_dir, str | os.PathLike):
+            raise ParameterError(f"state_dir = {shown(state_dir)} is not the path of a directory")
         setup = Setup(
             metrics if isinstance(metrics, MetricsFile) else load_metrics(metrics),
             StateDirectory(state_dir),
@@ -95,8 +101,11 @@ class Client:
 
     @property
     def status(self) -> Status:
-        """Whether anything is recorded, and if not, why."""
-        return self._life.status
+        """Whether values are recorded and reports are sent, and if not, why."""
+        status, session = self._life.status, self._life.session
+        if status.condition == ACTIVE and session is not None and session.worker.key_is_refused:
+            return Status(KEY_REFUSED, SENTENCES[KEY_REFUSED])
+        return status
 
     @property
     def last_error(self) -> str:
@@ -158,7 +167,7 @@ class Client:
             return True
         if outcome not in ("queued", "queued_fallback"):
             return self._not_recorded(f"{outcome}:{name}")
-        self._tell(session.worker)
+        self._tell(session)
         return True
 
     def flush(self, timeout: float) -> bool:
@@ -236,14 +245,16 @@ class Client:
         """Close it."""
         self.close()
 
-    def _tell(self, worker: Worker) -> None:
+    def _tell(self, session: Session) -> None:
         """Wake the sending thread when it has nothing to do, and now and then for housekeeping."""
+        worker = session.worker
         if worker.idle:
             worker.notify()
         self._since_housekeeping += 1
         if self._since_housekeeping >= HOUSEKEEPING:
             self._since_housekeeping = 0
             worker.keep_house()
+            session.state.shorten_log()
 
     def _trouble(self, session: Session, error: Exception) -> bool:
         """Count it; where the state is damaged, stop using it."""

@@ -23,8 +23,10 @@ BUSY_SECONDS = 1.0  # the same, where another process held it
 REVIVAL = {"state_unavailable": REVIVAL_SECONDS, "state_busy": BUSY_SECONDS}
 
 ACTIVE = "active"
+KEY_REFUSED = "key_refused"
 SENTENCES = {
     ACTIVE: "Values are recorded and reports are sent.",
+    KEY_REFUSED: "Values are recorded and wait: the collector refuses the app's key.",
     "no_consent": "The person has not consented: nothing is recorded, kept or sent.",
     "do_not_track": f"{DO_NOT_TRACK} is set: nothing is recorded or sent.",
     "closed": "The client is closed.",

@@ -23,7 +23,7 @@ from client_sdk.transport import Transport
 
 BUSY_PAUSE = 0.1  # seconds to the next try while another process is sending and somebody waits
 BUSY_PAUSE_UNHURRIED = 5.0
-LATE_DELAY = 5.0  # mean seconds for what became due while the app was closed
+KEY_REFUSED = frozenset({"http_401", "http_403"})
 FLUSH_PAUSE = 2.0  # longest jitter in seconds while somebody waits
 LONGEST_DELAY = 10  # times the mean
 
@@ -56,6 +56,7 @@ class SendLoop:
         self._pauses = Pauses(delivery, randomness)
         self._due: float | None = None
         self.last_error = ""
+        self.key_is_refused = False
 
     def step(self, *, hurried: bool) -> float | None:
         """Do what is due. Seconds until the next step, or None when nothing waits.
@@ -79,6 +80,7 @@ class SendLoop:
             if error.reason == "cancelled":
                 return BUSY_PAUSE  # the state may be gone: nothing more is done with it
             self.last_error = str(error)
+            self.key_is_refused = error.reason in KEY_REFUSED
             self._pauses.failed(error)
             today = int(self._clock() // SECONDS_A_DAY)
             self._outbox.drop_older_than(today - self._delivery.max_age_days)
@@ -86,6 +88,7 @@ class SendLoop:
         if not done:
             return BUSY_PAUSE if hurried else BUSY_PAUSE_UNHURRIED
         self.last_error = ""
+        self.key_is_refused = False
         self._pauses.succeeded()
         self._reschedule()
         return 0.0
@@ -100,10 +103,9 @@ class SendLoop:
         return self._due - time.monotonic()
 
     def _delay(self, mean: float) -> float:
+        """Anew where it ran out while the app was closed: sending must not follow a start."""
         now, stored = self._clock(), self._state.get("send_at")
-        if stored is not None and stored <= now:
-            return geometric_delay(min(mean, LATE_DELAY), self._randomness)
-        if stored is None or stored - now > LONGEST_DELAY * mean:  # the clock was put back
+        if stored is None or not 0 < stored - now <= LONGEST_DELAY * mean:  # or the clock was set
             delay = geometric_delay(mean, self._randomness)
             self._state.put("send_at", now + delay)
             return delay

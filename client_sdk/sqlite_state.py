@@ -11,6 +11,7 @@ else, at once (a circuit breaker).
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
 import time
@@ -34,6 +35,7 @@ ENTRIES = """
 """
 KEPT_PERIODS = 64  # of each metric: far more than can still be reported on
 PATIENCE = 0.05  # seconds for which a call waits for other threads, and for other processes
+LOG_BYTES = 640_000  # of the write-ahead log, past which recording waits for a checkpoint
 FIRST_REST, LONGEST_REST = 0.1, 1.0  # seconds of not trying, after a wait that was in vain
 ADVANCE, MOST_ADVANCE = 50, 10  # reports counted at once: one in 50 of a limit, 10 at most
 
@@ -343,11 +345,31 @@ class SqliteState:
         query = "SELECT EXISTS (SELECT 1 FROM queue) OR EXISTS (SELECT 1 FROM batches)"
         return bool(self.rows(query)[0][0])
 
-    def checkpoint(self) -> None:
-        """Move the write-ahead log into the file; recording goes on meanwhile."""
+    def checkpoint(self) -> bool:
+        """Move the write-ahead log into the file; recording goes on meanwhile.
+
+        True where another connection is at it.
+        """
         with self._checkpointing:  # not `lock`: it may wait for the disk
-            if self._open is not None:
-                self._open.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+            if self._open is None:
+                return False
+            ((busy, _, _),) = self._open.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+            return bool(busy)
+
+    def shorten_log(self) -> None:
+        """Where the write-ahead log grows faster than the sending thread checkpoints: do it here.
+
+        Waits for that thread's checkpoint, and for the disk; for PATIENCE at most, and one sync.
+        """
+        try:
+            if os.path.getsize(f"{self.path}-wal") < LOG_BYTES:
+                return
+        except OSError:
+            return  # no log yet
+        deadline = time.monotonic() + PATIENCE
+        with suppress(sqlite3.Error):  # a full disk: what was recorded is recorded
+            while self.checkpoint() and time.monotonic() < deadline:
+                time.sleep(0.002)
 
     def scrub(self) -> bool:
         """Empty the write-ahead log, which holds old pages; deleted rows are overwritten anyway.

@@ -73,6 +73,11 @@ class Worker:
         """Why the last try failed, or "" after one that did not."""
         return self._trouble or (self._loop.last_error if self._loop is not None else "")
 
+    @property
+    def key_is_refused(self) -> bool:
+        """Whether the last try ended with 401 or 403: nothing is delivered with this key."""
+        return self._loop is not None and self._loop.key_is_refused
+
     def start(self) -> None:
         """Begin; what an earlier run left is sent without waiting for a record."""
         self._thread.start()
