@@ -14,17 +14,17 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from client_sdk import forks
-from client_sdk.address import check_key, split_url
+from client_sdk.address import check_key, check_key_is_hidden, split_url
 from client_sdk.budget import agree_budget, check_budget
 from client_sdk.custody import StateDirectory
+from client_sdk.damage import trouble
 from client_sdk.delivery import Delivery
-from client_sdk.errors import StateChangedError, StateError
-from client_sdk.lifecycle import Lifecycle, Status
+from client_sdk.errors import StateBusyError, StateChangedError, StateError
+from client_sdk.lifecycle import ACTIVE, KEY_REFUSED, SENTENCES, Lifecycle, Status
 from client_sdk.privacy_level import PrivacyLevel
 from client_sdk.randomness import Randomness, system_randomness
 from client_sdk.session import Session, Setup, do_not_track
-from client_sdk.worker import Worker
-from rappor_core.errors import ParameterError, RapporError
+from rappor_core.errors import ParameterError, RapporError, shown
 from rappor_core.metrics_file import MetricsFile, load_metrics
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from client_sdk.location import Point
     from rappor_core.metrics import Metric
 
-HOUSEKEEPING = 1_000  # records between two looks at the bounds of the queue
+HOUSEKEEPING = 100  # records between two looks at the bounds of the queue
 
 
 class Client:
@@ -70,7 +70,8 @@ class Client:
         metrics: the app's `metrics.toml`, read or not.  collector: its address.  key: its key.
         consent: what the person answered; there is no default.  privacy_level: the person's
         choice, `standard`, `strict` or a `PrivacyLevel`.  development: programming errors in
-        `record` raise, and other reasons not to record are logged.  clock: seconds since 1970, UTC.
+        `record` raise, other reasons not to record are logged, and a key may travel over plain
+        http (otherwise to loopback addresses alone).  clock: seconds since 1970, UTC.
 
         Raises MetricsFileError and ParameterError for mistakes of the app. Trouble with the state
         does not raise: the client stays quiet, and `status` says why.
@@ -79,6 +80,12 @@ class Client:
             raise ParameterError(f"consent = {consent!r}: say True or False, as the person did")
         split_url(collector)
         check_key(key)
+        if not development:
+            check_key_is_hidden(key, collector)
+        if not isinstance(delivery, Delivery | None):
+            raise ParameterError(f"delivery = {shown(delivery)} is not a Delivery")
+        if not isinstance(state_dir, str | os.PathLike):
+            raise ParameterError(f"state_dir = {shown(state_dir)} is not the path of a directory")
         setup = Setup(
             metrics if isinstance(metrics, MetricsFile) else load_metrics(metrics),
             StateDirectory(state_dir),
@@ -97,8 +104,11 @@ class Client:
 
     @property
     def status(self) -> Status:
-        """Whether anything is recorded, and if not, why."""
-        return self._life.status
+        """Whether values are recorded and reports are sent, and if not, why."""
+        status, session = self._life.status, self._life.session
+        if status.condition == ACTIVE and session is not None and session.worker.key_is_refused:
+            return Status(KEY_REFUSED, SENTENCES[KEY_REFUSED])
+        return status
 
     @property
     def last_error(self) -> str:
@@ -163,17 +173,17 @@ class Client:
             life.reopen()
             return self._not_recorded("not_recorded:state_changed")
         except Exception as error:
-            trouble = isinstance(error, StateError | sqlite3.Error | OSError)  # nobody's mistake
-            if self._setup.development and not trouble:
+            if isinstance(error, StateError | sqlite3.Error | OSError):  # nobody's mistake
+                return self._trouble(session, error)
+            if self._setup.development:
                 raise
-            reason = f"{'trouble' if trouble else 'mistake'}:{_name(error)}"
-            return self._not_recorded(reason, _detail(error))
+            return self._not_recorded(f"mistake:{_name(error)}", _detail(error))
         if outcome is None:
             return True
         if outcome not in ("queued", "queued_fallback"):
             why = session.recorder.why_closed(name) if outcome == "closed" else ""
             return self._not_recorded(f"{outcome}:{name}", shown=f"{outcome}:{name}:{why}")
-        self._tell(session.worker)
+        self._tell(session)
         return True
 
     def flush(self, timeout: float) -> bool:
@@ -217,7 +227,7 @@ class Client:
                 agree_budget(session.state, agreed)
                 session.recorder.forget()  # what was closed may be open now
             except (StateError, sqlite3.Error, OSError) as error:
-                self._not_recorded(f"trouble:{_name(error)}", _detail(error))
+                self._trouble(session, error)
 
     def _decide(self, consent: bool) -> None:
         if not consent:
@@ -244,6 +254,7 @@ class Client:
 
         `inspection.render` makes text of it, as `python -m client_sdk inspect STATE_DIR` does.
         debug: with what a developer asks: why values were not recorded, which periods are full.
+        Where the state cannot be read there is `trouble`, a sentence, in place of what it holds.
         """
         from client_sdk.inspection import inspect_state  # rarely needed: keeps the import light
 
@@ -251,9 +262,16 @@ class Client:
         session = self._life.session or self._life.revive(at_once=True)
         if session is not None:
             self._life.save_counts(session)
-            account = inspect_state(session.state, session.recorder.budget, debug=debug)
+            try:
+                account = inspect_state(session.state, session.recorder.budget, debug=debug)
+            except StateError as error:
+                self._life.fail(session, error)
+                account = {"trouble": str(error)}
+        counters = account.get("counters", {})
+        for reason, number in self._life.counted.items():  # what could not be written yet
+            counters[reason] = counters.get(reason, 0) + number
         told = {"status": self.status.to_fields(), "last_error": self.last_error}
-        return {**told, "last_refusal": self.last_refusal, **account}
+        return {**told, "last_refusal": self.last_refusal, **account, "counters": counters}
 
     def __enter__(self) -> Client:
         """Use it in a `with` block."""
@@ -263,14 +281,24 @@ class Client:
         """Close it."""
         self.close()
 
-    def _tell(self, worker: Worker) -> None:
+    def _tell(self, session: Session) -> None:
         """Wake the sending thread when it has nothing to do, and now and then for housekeeping."""
+        worker = session.worker
         if worker.idle:
             worker.notify()
         self._since_housekeeping += 1
         if self._since_housekeeping >= HOUSEKEEPING:
             self._since_housekeeping = 0
             worker.keep_house()
+            session.state.shorten_log()
+
+    def _trouble(self, session: Session, error: Exception) -> bool:
+        """Count it; where the state is damaged, stop using it."""
+        found = trouble(session.state.path, error)
+        if isinstance(found, StateBusyError):
+            return self._not_recorded("not_recorded:busy")
+        self._life.fail(session, found)
+        return self._not_recorded(f"trouble:{_name(error)}", _detail(error))
 
     def _by_name(self) -> dict[str, Metric]:
         """Location metrics by their declared names."""

@@ -7,6 +7,7 @@ import math
 from typing import Any
 
 from client_sdk.budget import pinned_budget
+from client_sdk.damage import reading
 from client_sdk.days import date_of, last_day
 from client_sdk.ledger import Promise, committed, spent
 from client_sdk.refusals import sentence
@@ -19,12 +20,14 @@ REASONS = {"full", "expired", "closed", "late", "ahead", "not_recorded", "troubl
 def inspect_state(
     state: SqliteState, budget: float | None = None, *, debug: bool = False
 ) -> dict[str, Any]:
-    """The whole account in plain values, for JSON.
+    """The whole account in plain values, for JSON. No writer is waited for.
 
     budget: nats that hold now, where a running client knows; None: what the state has pinned.
     debug: with the reasons why values were not recorded, and the counts by period.
+
+    Raises StateError for a state that is damaged, or locked as a whole.
     """
-    with state.transaction():
+    with reading(state.path), state.snapshot():
         if budget is None:
             budget = pinned_budget(state)
         lines = [_line(state, line) for line in state.lines()]
