@@ -3,6 +3,7 @@
 import json
 import math
 import random
+import re
 from collections import Counter
 from datetime import date
 from pathlib import Path
@@ -336,7 +337,27 @@ def test_check_warns_where_a_device_could_be_tracked() -> None:
     assert any("tell devices apart" in message for message in crowded)
     few = messages("budget = 20\n" + STRING, population=5_000)
     assert any("narrows the crowd" in message for message in few)
+    assert any("links 0.6% of devices" in message for message in few)  # 32 / 5,000
+    assert any("use 4 cohorts or fewer" in message for message in few)
     assert messages("budget = 20\n" + BOOLEAN, population=1_000_000) == []
+
+
+@pytest.mark.parametrize(("population", "cohorts"), [(150, 1), (5_000, 4), (40_000, 32)])
+def test_the_cohorts_that_check_advises_pass_it(population: int, cohorts: int) -> None:
+    """A small population has one crowd, and one cohort tells nothing: no warning is left."""
+    text = "budget = 20\n" + edit(STRING, "num_cohorts = 32", f"num_cohorts = {cohorts}")
+    assert not any("crowd" in message for message in messages(text, population=population))
+    advice = f"use {cohorts} cohort"
+    twice = edit(STRING, "num_cohorts = 32", f"num_cohorts = {2 * cohorts}")
+    assert any(advice in message for message in messages(twice, population=population))
+
+
+def test_the_bits_that_check_advises_pass_it() -> None:
+    (message,) = messages("budget = 20\n" + STRING, population=10_000_000)
+    found = re.search(r"use num_bits = (\d+) or less", message)
+    assert found
+    few = edit(STRING, "num_bits = 128", f"num_bits = {found[1]}")
+    assert messages("budget = 20\n" + few, population=10_000_000) == []
 
 
 def test_the_file_adds_up_what_a_device_may_spend(golden: MetricsFile) -> None:
