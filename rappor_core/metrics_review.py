@@ -9,10 +9,11 @@ from datetime import date
 from typing import Literal
 
 from rappor_core.grid import MAX_CELLS, MAX_PAIRS
-from rappor_core.metrics import Metric
+from rappor_core.metrics import DEFAULT_MIN_REPORTS_PER_COHORT, Metric
 from rappor_core.metrics_file import MetricsFile
 
 HALF_TURN = 180.0  # degrees
+MOST_DAYS_TO_WAIT = 7  # for the reports of a block, before `check` says so
 CROWD = 1_000  # devices that should share what is public of each
 
 
@@ -56,8 +57,44 @@ def check_metrics(
                 f"day closes by itself (accept_days = {metric.accept_days}), so none could be "
                 f"exported; keep them for {metric.accept_days + 1} days or more, or for 0",
             )
+        yield from _cohort_floor(metric, population)
         if population is not None:
             yield from _tracking(metric, population)
+
+
+def reports_to_serve(metric: Metric) -> int:
+    """About how many reports a block needs until each cohort holds `cohort_floor`.
+
+    The least of m Poisson counts of mean x is near x - sqrt(2 x ln m); x is solved for.
+    """
+    spread = math.sqrt(2 * math.log(metric.params.num_cohorts))
+    mean = (spread / 2 + math.sqrt(spread**2 / 4 + metric.cohort_floor)) ** 2
+    return max(metric.min_reports, math.ceil(metric.params.num_cohorts * mean))
+
+
+def _cohort_floor(metric: Metric, population: int | None) -> Iterator[Finding]:
+    """Warn of cohorts of few reports, and of days that would wait long for their cohorts."""
+    floor = metric.cohort_floor
+    if floor < DEFAULT_MIN_REPORTS_PER_COHORT:
+        message = (
+            f"an aggregate may hold a cohort of {floor} reports, in which little but the device's "
+            f"own noise hides one; use min_reports_per_cohort = {DEFAULT_MIN_REPORTS_PER_COHORT}"
+        )
+        yield Finding("warning", metric.base_name, message)
+    if population is None:
+        return
+    levels = 1 if metric.location is None else len(metric.location.grid.levels)
+    days = {"day": 1, "week": 7, "month": 28}[metric.period]
+    a_day = population * metric.max_reports_per_period / (levels * days)
+    needed = reports_to_serve(metric)
+    if needed > MOST_DAYS_TO_WAIT * a_day:
+        message = (
+            f"about {needed:,} reports are needed until each of {metric.params.num_cohorts} "
+            f"cohorts holds min_reports_per_cohort = {floor}, and {population:,} devices send "
+            f"{a_day:,.0f} a day at most: days are served {needed / a_day:,.0f} at a time; use "
+            "fewer cohorts"
+        )
+        yield Finding("warning", metric.base_name, message)
 
 
 def _idle_days(metric: Metric) -> Iterator[Finding]:
