@@ -12,6 +12,8 @@ from rappor_core.strict_json import parse_strict_json
 
 MAX_REASON_CHARS = 64
 TRANSIENT = frozenset({408, 425, 429})  # and every 5xx
+PROBLEM_TYPE = "application/problem+json"
+PROBLEM_URN = "urn:rappor-telemetry:problem:"
 FINAL = frozenset({400, 409, 413, 415, 422})  # the same bytes will never be taken
 
 
@@ -60,17 +62,24 @@ def read_answer(body: bytes, batch_id: str, num_reports: int) -> Answer:
     return Answer(results, fields.get("duplicate") is True)
 
 
-def failure(status: int, body: bytes, retry_after: str | None) -> TransportError:
+def failure(
+    status: int, body: bytes, retry_after: str | None, content_type: str | None = None
+) -> TransportError:
     """The error for a status other than 200.
 
-    Overload and time-outs are tried again; a body that will never be taken is not. All else (a
-    wrong key, a wrong address, a redirection) may be mended by the operator: tried again, slowly.
+    Overload and time-outs are tried again. A body that the collector will never take is not; but
+    only its own word counts, a problem document: an intermediary (a proxy, a captive portal, a web
+    server in front) knows nothing of the batch. All else (a wrong key, a wrong address, a
+    redirection) may be mended by the operator: tried again, slowly.
     """
-    retry = status not in FINAL
-    message = f"the collector answered {status}: {_detail(body)}"
-    reason = f"http_{status}"
+    problem = _problem(status, body, content_type)
+    retry = not (status in FINAL and problem is not None)
+    said = ascii(body[:80]) if problem is None else ascii(problem.get("detail"))[:200]
+    who = "the collector" if problem is not None else "the collector, or something before it,"
     wait = _seconds(retry_after) if status in TRANSIENT or status >= 500 else None
-    return TransportError(message, reason=reason, retry=retry, retry_after=wait)
+    return TransportError(
+        f"{who} answered {status}: {said}", reason=f"http_{status}", retry=retry, retry_after=wait
+    )
 
 
 def _result(fields: Any) -> Result:
@@ -82,13 +91,16 @@ def _result(fields: Any) -> Result:
     return Result("refused", fields["reason"][:MAX_REASON_CHARS])
 
 
-def _detail(body: bytes) -> str:
-    """The detail of a problem document (RFC 9457), or the start of whatever it is."""
+def _problem(status: int, body: bytes, content_type: str | None) -> dict[str, Any] | None:
+    """The fields of a problem document (RFC 9457) of the collector, or None."""
+    if (content_type or "").partition(";")[0].strip().lower() != PROBLEM_TYPE:
+        return None
     try:
         fields = parse_strict_json(body)
-        return ascii(fields.get("detail") or fields.get("title"))[:200]
-    except (WireFormatError, AttributeError):
-        return ascii(body[:80])
+        ours = str(fields["type"]).startswith(PROBLEM_URN) and fields["status"] == status
+    except (WireFormatError, KeyError, TypeError):
+        return None
+    return fields if ours else None
 
 
 def _seconds(retry_after: str | None) -> float | None:

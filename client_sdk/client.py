@@ -14,24 +14,26 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from client_sdk import forks
-from client_sdk.address import check_key, split_url
+from client_sdk.address import check_key, check_key_is_hidden, split_url
+from client_sdk.budget import agree_budget, check_budget
 from client_sdk.custody import StateDirectory
+from client_sdk.damage import trouble
 from client_sdk.delivery import Delivery
-from client_sdk.errors import StateChangedError, StateError
-from client_sdk.lifecycle import Lifecycle, Status
+from client_sdk.errors import StateBusyError, StateChangedError, StateError
+from client_sdk.lifecycle import ACTIVE, KEY_REFUSED, SENTENCES, Lifecycle, Status
 from client_sdk.privacy_level import PrivacyLevel
 from client_sdk.randomness import Randomness, system_randomness
 from client_sdk.session import Session, Setup, do_not_track
-from client_sdk.worker import Worker
-from rappor_core.errors import ParameterError
+from rappor_core.errors import ParameterError, RapporError, shown
 from rappor_core.metrics_file import MetricsFile, load_metrics
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from client_sdk.location import Point
+    from rappor_core.metrics import Metric
 
-HOUSEKEEPING = 1_000  # records between two looks at the bounds of the queue
+HOUSEKEEPING = 100  # records between two looks at the bounds of the queue
 
 
 class Client:
@@ -46,6 +48,7 @@ class Client:
         self._setup = setup
         self._life = Lifecycle(setup)
         self._since_housekeeping = 0
+        self._refused = "", ""  # reason, detail
 
     @classmethod
     def open(
@@ -67,7 +70,8 @@ class Client:
         metrics: the app's `metrics.toml`, read or not.  collector: its address.  key: its key.
         consent: what the person answered; there is no default.  privacy_level: the person's
         choice, `standard`, `strict` or a `PrivacyLevel`.  development: programming errors in
-        `record` raise.  clock: seconds since 1970, UTC.
+        `record` raise, other reasons not to record are logged, and a key may travel over plain
+        http (otherwise to loopback addresses alone).  clock: seconds since 1970, UTC.
 
         Raises MetricsFileError and ParameterError for mistakes of the app. Trouble with the state
         does not raise: the client stays quiet, and `status` says why.
@@ -76,6 +80,12 @@ class Client:
             raise ParameterError(f"consent = {consent!r}: say True or False, as the person did")
         split_url(collector)
         check_key(key)
+        if not development:
+            check_key_is_hidden(key, collector)
+        if not isinstance(delivery, Delivery | None):
+            raise ParameterError(f"delivery = {shown(delivery)} is not a Delivery")
+        if not isinstance(state_dir, str | os.PathLike):
+            raise ParameterError(f"state_dir = {shown(state_dir)} is not the path of a directory")
         setup = Setup(
             metrics if isinstance(metrics, MetricsFile) else load_metrics(metrics),
             StateDirectory(state_dir),
@@ -94,8 +104,11 @@ class Client:
 
     @property
     def status(self) -> Status:
-        """Whether anything is recorded, and if not, why."""
-        return self._life.status
+        """Whether values are recorded and reports are sent, and if not, why."""
+        status, session = self._life.status, self._life.session
+        if status.condition == ACTIVE and session is not None and session.worker.key_is_refused:
+            return Status(KEY_REFUSED, SENTENCES[KEY_REFUSED])
+        return status
 
     @property
     def last_error(self) -> str:
@@ -103,12 +116,24 @@ class Client:
         session = self._life.session
         return session.worker.last_error if session is not None else ""
 
+    @property
+    def last_refusal(self) -> str:
+        """Why the last `record` that returned False did, in a sentence; "" if none has yet.
+
+        No value is in it. Of all threads: the latest.
+        """
+        from client_sdk.refusals import sentence  # rarely needed: keeps the import light
+
+        reason, detail = self._refused
+        known = {**self._setup.metrics.metrics, **self._by_name()}
+        return sentence(reason, known, self._setup.level, detail) if reason else ""
+
     def record(self, name: str, value: object) -> bool:
         """Record a value of a metric. True when a report was queued, durably.
 
-        Never raises and never waits for the network; False when nothing was queued, which
-        `inspect` counts by reason. In development mode an unknown metric and a value that the
-        metric cannot encode raise UnknownMetricError and ValueRefusedError.
+        Never raises and never waits for the network; False when nothing was queued: `last_refusal`
+        says why, and `inspect` counts it by reason. In development mode an unknown metric and a
+        value that the metric cannot encode raise UnknownMetricError and ValueRefusedError.
         """
         return self._guarded(name, lambda session, now: session.recorder.record(name, value, now))
 
@@ -148,15 +173,17 @@ class Client:
             life.reopen()
             return self._not_recorded("not_recorded:state_changed")
         except Exception as error:
-            trouble = isinstance(error, StateError | sqlite3.Error | OSError)  # nobody's mistake
-            if self._setup.development and not trouble:
+            if isinstance(error, StateError | sqlite3.Error | OSError):  # nobody's mistake
+                return self._trouble(session, error)
+            if self._setup.development:
                 raise
-            return self._not_recorded(f"{'trouble' if trouble else 'mistake'}:{_name(error)}")
+            return self._not_recorded(f"mistake:{_name(error)}", _detail(error))
         if outcome is None:
             return True
         if outcome not in ("queued", "queued_fallback"):
-            return self._not_recorded(f"{outcome}:{name}")
-        self._tell(session.worker)
+            why = session.recorder.why_closed(name) if outcome == "closed" else ""
+            return self._not_recorded(f"{outcome}:{name}", shown=f"{outcome}:{name}:{why}")
+        self._tell(session)
         return True
 
     def flush(self, timeout: float) -> bool:
@@ -178,12 +205,31 @@ class Client:
         self._life.shut("closed")
         forks.forget(self._life)
 
-    def set_consent(self, consent: bool) -> None:
+    def set_consent(self, consent: bool, *, budget: float | None = None) -> None:
         """What the person decided now. Withdrawn: queue, values and secret are wiped at once.
 
-        Only numbers stay (values memoised, epsilon spent), so that consenting again does not start
-        from zero. `DO_NOT_TRACK=1` in the environment wins over consent, and wipes nothing.
+        Only numbers stay (values memoised, epsilon spent, the budget), so that consenting again
+        does not start from zero. `DO_NOT_TRACK=1` in the environment wins over consent, and wipes
+        nothing.
+
+        budget: nats that the person was told of and agreed to now, up to what the metrics file
+        declares. It takes the place of the budget that this device began with, which holds
+        otherwise, whatever later files declare. Raises ParameterError for another number, or
+        without consent.
         """
+        agreed = None if budget is None else check_budget(budget, self._setup.metrics.budget)
+        if agreed is not None and not consent:
+            raise ParameterError(f"budget = {agreed:g} needs consent")
+        self._decide(consent)
+        session = self._life.session
+        if agreed is not None and session is not None:
+            try:
+                agree_budget(session.state, agreed)
+                session.recorder.forget()  # what was closed may be open now
+            except (StateError, sqlite3.Error, OSError) as error:
+                self._trouble(session, error)
+
+    def _decide(self, consent: bool) -> None:
         if not consent:
             self._life.shut("no_consent")
             self._life.wipe()
@@ -203,10 +249,12 @@ class Client:
             raise StateError(f"reset() needs consent. {self.status.sentence}")
         self._life.reset()
 
-    def inspect(self) -> dict[str, Any]:
+    def inspect(self, *, debug: bool = False) -> dict[str, Any]:
         """What is queued, what was sent and what can be inferred, in plain values for JSON.
 
         `inspection.render` makes text of it, as `python -m client_sdk inspect STATE_DIR` does.
+        debug: with what a developer asks: why values were not recorded, which periods are full.
+        Where the state cannot be read there is `trouble`, a sentence, in place of what it holds.
         """
         from client_sdk.inspection import inspect_state  # rarely needed: keeps the import light
 
@@ -214,8 +262,16 @@ class Client:
         session = self._life.session or self._life.revive(at_once=True)
         if session is not None:
             self._life.save_counts(session)
-            account = inspect_state(session.state, self._setup.metrics.budget)
-        return {"status": self.status.to_fields(), "last_error": self.last_error, **account}
+            try:
+                account = inspect_state(session.state, session.recorder.budget, debug=debug)
+            except StateError as error:
+                self._life.fail(session, error)
+                account = {"trouble": str(error)}
+        counters = account.get("counters", {})
+        for reason, number in self._life.counted.items():  # what could not be written yet
+            counters[reason] = counters.get(reason, 0) + number
+        told = {"status": self.status.to_fields(), "last_error": self.last_error}
+        return {**told, "last_refusal": self.last_refusal, **account, "counters": counters}
 
     def __enter__(self) -> Client:
         """Use it in a `with` block."""
@@ -225,19 +281,44 @@ class Client:
         """Close it."""
         self.close()
 
-    def _tell(self, worker: Worker) -> None:
+    def _tell(self, session: Session) -> None:
         """Wake the sending thread when it has nothing to do, and now and then for housekeeping."""
+        worker = session.worker
         if worker.idle:
             worker.notify()
         self._since_housekeeping += 1
         if self._since_housekeeping >= HOUSEKEEPING:
             self._since_housekeeping = 0
             worker.keep_house()
+            session.state.shorten_log()
 
-    def _not_recorded(self, reason: str) -> bool:
+    def _trouble(self, session: Session, error: Exception) -> bool:
+        """Count it; where the state is damaged, stop using it."""
+        found = trouble(session.state.path, error)
+        if isinstance(found, StateBusyError):
+            return self._not_recorded("not_recorded:busy")
+        self._life.fail(session, found)
+        return self._not_recorded(f"trouble:{_name(error)}", _detail(error))
+
+    def _by_name(self) -> dict[str, Metric]:
+        """Location metrics by their declared names."""
+        return {metric.base_name: metric for metric in self._setup.metrics.declared}
+
+    def _not_recorded(self, reason: str, detail: str = "", shown: str = "") -> bool:
+        """Count a reason, and keep it for `last_refusal`. shown: the reason with more to it."""
         self._life.count(reason)
+        before, self._refused = self._refused, (shown or reason, detail)
+        if self._setup.development and before != self._refused:
+            from logging import getLogger  # only where a developer looks
+
+            getLogger("client_sdk").warning("not recorded: %s", self.last_refusal)
         return False
 
 
 def _name(error: Exception) -> str:
     return type(error).__name__
+
+
+def _detail(error: Exception) -> str:
+    """What an error says, if it is one of ours, which never hold a value."""
+    return f"{_name(error)}: {error}" if isinstance(error, RapporError) else _name(error)

@@ -14,17 +14,18 @@ import sqlite3
 import threading
 from contextlib import suppress
 
-from client_sdk.errors import StateError
+from client_sdk.damage import damaged, reading
+from client_sdk.errors import StateBusyError, StateError
 from client_sdk.identity import new_secret, secret_check
 from client_sdk.ledger import committed, spent
 from client_sdk.randomness import Randomness
-from client_sdk.schema import check_integrity
 from client_sdk.sqlite_state import SqliteState
 from client_sdk.witness import Witness
 
 STATE_FILE = "state.sqlite"
 WITNESS_FILE = "witness.json"
 SENDER_LOCK_FILE = "sender.lock"
+WITHDRAWAL_FILE = "withdrawal"  # empty; there while a withdrawal has begun and is not done
 UNKNOWN = "unknown"  # the ledger of a tombstone whose state could not be read
 
 
@@ -37,12 +38,13 @@ class StateDirectory:
         self.state_path = os.path.join(self.path, STATE_FILE)
         self.sender_lock_path = os.path.join(self.path, SENDER_LOCK_FILE)
         self._witness_path = os.path.join(self.path, WITNESS_FILE)
+        self._withdrawal_path = os.path.join(self.path, WITHDRAWAL_FILE)
 
     def open(self, lock: threading.RLock) -> SqliteState:
         """The state, made if this is the first time, and trusted. Raises StateError."""
         self._prepare()
-        seen = Witness(self._witness_path).read()  # before the state: it is written after it
-        if seen is not None and not os.path.exists(self.state_path):
+        seen = Witness(self._witness_path).exists()  # before the state: it is written after it
+        if seen and not os.path.exists(self.state_path):
             raise StateError(
                 f"{self.state_path} is missing, though it was there before; restore it, or call "
                 "reset(), which draws a new secret and spends the privacy budget again",
@@ -50,16 +52,22 @@ class StateDirectory:
             )
         state = self.connect(lock)
         try:
-            check_integrity(state.database, self.state_path)
-            self._check(state)
+            state.check()
+            with reading(self.state_path):
+                self._check(state)
         except BaseException:
             state.close()
             raise
         return state
 
-    def connect(self, lock: threading.RLock) -> SqliteState:
-        """A further connection to a state that is known to be right."""
-        return SqliteState(self.state_path, lock, Witness(self._witness_path))
+    def connect(self, lock: threading.RLock, lock_patience: float | None = None) -> SqliteState:
+        """A further connection to a state that is known to be right. Raises StateError."""
+        return SqliteState(self.state_path, lock, Witness(self._witness_path), lock_patience)
+
+    @property
+    def is_withdrawn(self) -> bool:
+        """Whether consent was withdrawn and the state is not wiped yet: nothing may be sent."""
+        return os.path.exists(self._withdrawal_path)
 
     def exists(self) -> bool:
         """Whether there is anything of an earlier run."""
@@ -90,33 +98,48 @@ class StateDirectory:
         """Forget all but numbers, at once: the person does not consent. Nothing is made.
 
         A state that cannot be read is deleted whole; then only `reset` starts anew. Raises
-        StateError where it can be neither, such as for want of permission.
+        StateError where it can be neither, such as while another process holds it; the withdrawal
+        is remembered in a file of its own, and ends with a later call.
         """
-        if not os.path.exists(self.state_path):
-            return
+        if os.path.exists(self.state_path):
+            with suppress(OSError):  # a full disk: then only this process remembers
+                os.close(os.open(self._withdrawal_path, os.O_WRONLY | os.O_CREAT, 0o600))
+            try:
+                self._wipe(lock)
+            except StateError as error:
+                if error.condition not in ("state_corrupt", "state_newer"):
+                    raise
+                with reading(self.state_path):
+                    self._delete()
+        with suppress(FileNotFoundError):
+            os.unlink(self._withdrawal_path)
+
+    def _wipe(self, lock: threading.RLock) -> None:
         try:
             state = self.open(lock)
         except StateError as error:
-            if error.condition in ("state_corrupt", "state_newer"):
-                self._delete()
-                return
             if error.condition != "state_rolled_back":
                 raise
             state = self.connect(lock)
         try:
-            wipe(state)
+            with reading(self.state_path):
+                wipe(state)
         finally:
             state.close()
 
     def _prepare(self) -> None:
         try:
             os.makedirs(self.path, mode=0o700, exist_ok=True)
-            if os.stat(self.path).st_mode & 0o077:
-                os.chmod(self.path, 0o700)
-        except OSError as error:
+            mode = os.stat(self.path).st_mode & 0o7777
+        except (OSError, ValueError) as error:
             raise StateError(
                 f"{self.path} cannot be used: {error}; it is tried again every minute"
             ) from error
+        if os.name != "nt" and mode & 0o002:  # never changed: it is others' too
+            raise StateError(
+                f"{self.path} can be written to by anybody (mode {mode:o}): name a directory of "
+                "the client's own in it, which is made if it is missing"
+            )
 
     def _check(self, state: SqliteState) -> None:
         """Compare the state with itself and with the witness. Raises StateError."""
@@ -126,10 +149,7 @@ class StateDirectory:
             check = b"" if secret is None else secret_check(secret)
             stored_check = state.get("secret_check") or b""
         if check != stored_check:
-            raise StateError(
-                f"{self.state_path}: the secret does not fit its check; call reset() to start anew",
-                "state_corrupt",
-            )
+            raise damaged(self.state_path, "the secret does not fit its check")
         if seen is None:
             return
         if generation < seen.generation or (
@@ -159,16 +179,29 @@ class StateDirectory:
 
 def ensure_secret(state: SqliteState, randomness: Randomness) -> None:
     """Make the secret if there is none: at the first start, or on consent after a withdrawal."""
-    with state.transaction(durable=True):
+    if state.identity().secret is not None:
+        return  # a later start waits for nobody
+    with state.patient(), state.transaction(durable=True):
         if state.identity().secret is None:
             state.set_secret(new_secret(randomness))
 
 
 def wipe(state: SqliteState) -> None:
-    """Delete the queue, the values and the secret; keep the numbers spent in the ledger's lines."""
+    """Delete the queue, the values and the secret; keep the numbers spent in the ledger's lines.
+
+    Raises StateBusyError while another connection keeps what was deleted in the files.
+    """
+    if state.identity().secret is not None:
+        _forget_all(state)
+    if not state.scrub():
+        raise StateBusyError(
+            f"{state.path}: another process still reads the state as it was before, which keeps "
+            "the secret in the files"
+        )
+
+
+def _forget_all(state: SqliteState) -> None:
     with state.transaction(durable=True) as database:
-        if state.identity().secret is None:
-            return
         for line in state.lines():
             entries = state.entries(line.name)
             state.put_line(
@@ -181,7 +214,6 @@ def wipe(state: SqliteState) -> None:
             )
         _forget_values(database)
         state.set_secret(None)
-    state.scrub()
 
 
 def ledger_text(state: SqliteState) -> str:

@@ -18,8 +18,9 @@ class Delivery(Frozen):
     mean_delay: seconds from the first waiting report to sending, on average; geometric, so that the
         time of sending does not tell the time of use. 0 sends at once.
     batch_reports: most reports in a batch, 1 to 10,000.
-    isolate_metrics: one metric in a batch, over a connection and after a delay of its own, so that
-        what arrives together does not link the metrics of a device.
+    isolate_metrics: one metric in a batch, over a connection and after a delay of its own: the
+        cohorts of several metrics, side by side, would be a fingerprint of the device. False saves
+        connections, where nobody sees single batches.
     pad_to: bodies are padded to a multiple of so many bytes, so that their size does not tell the
         number of reports; 0 leaves them as they are.
     json: send JSON instead of the binary form.
@@ -35,7 +36,7 @@ class Delivery(Frozen):
 
     mean_delay: float = 600.0
     batch_reports: int = 100
-    isolate_metrics: bool = False
+    isolate_metrics: bool = True
     pad_to: int = 256
     json: bool = False
     timeout: float = 10.0

@@ -10,10 +10,12 @@ from typing import TypeVar
 from client_sdk.identity import DIGEST_BYTES, cohort_of, derive
 from client_sdk.randomness import Randomness
 from client_sdk.responses import InstantaneousRound, PermanentRound
+from rappor_core.errors import ValueRefusedError
 from rappor_core.metrics import Metric
 
 MAX_REMEMBERED = 256  # values of which derivations are kept in memory, for speed alone
 MAX_REMEMBERED_CHARS = 256
+MAX_VALUE_CHARS = 2_048  # the time of Unicode's normal form grows with the square of the length
 
 _Key = TypeVar("_Key")
 _Derived = TypeVar("_Derived")
@@ -62,12 +64,20 @@ class MetricDevice:
     def value_bits(self, value: object) -> int:
         """B of a value, k bits. Raises ValueRefusedError. Private."""
         if type(value) is not str or len(value) > MAX_REMEMBERED_CHARS:
+            self._check_length(value)
             return self.metric.value_bits(value, self.cohort)
         bits = self._bits_of.get(value)
         if bits is None:
             bits = self.metric.value_bits(value, self.cohort)
             _remember(self._bits_of, value, bits)
         return bits
+
+    def _check_length(self, value: object) -> None:
+        if isinstance(value, str) and len(value) > MAX_VALUE_CHARS:
+            raise ValueRefusedError(
+                f"metric {self.metric.name!r} takes strings of {MAX_VALUE_CHARS:,} characters at "
+                "most; record a part of the value, or a digest of it"
+            )
 
     def report_bits(self, bloom_bits: int) -> bytes:
         """S as on the wire: both rounds over B, the second one fresh at each call."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from heapq import nlargest
-from typing import Any
 
 MOST_PLACES = 512  # of one slot and period; past it the half with less time is forgotten
 
@@ -53,39 +52,3 @@ class Dwell:
             for slot, places in self._slots.items()
             for place, amount in places.items()
         ]
-
-
-class Periods:
-    """A set of period numbers, kept as runs: what has been reported, for life, in little room."""
-
-    MOST_RUNS = 256
-
-    __slots__ = ("_runs",)
-
-    def __init__(self, runs: Iterable[Iterable[int]] = ()) -> None:
-        """runs: as `runs` gave them."""
-        self._runs: list[list[int]] = [list(run) for run in runs]
-
-    def __contains__(self, period: int) -> bool:
-        """Whether a period was added, or lies in a gap that was closed to save room."""
-        return any(first <= period <= last for first, last in self._runs)
-
-    def add(self, period: int) -> None:
-        """Add a period. Past 256 runs the narrowest gap is closed: rather silent than twice."""
-        if period in self:
-            return
-        runs = sorted([*self._runs, [period, period]])
-        merged = [runs[0]]
-        for first, last in runs[1:]:
-            if first <= merged[-1][1] + 1:
-                merged[-1][1] = max(merged[-1][1], last)
-            else:
-                merged.append([first, last])
-        if len(merged) > self.MOST_RUNS:
-            at = min(range(len(merged) - 1), key=lambda i: merged[i + 1][0] - merged[i][1])
-            merged[at : at + 2] = [[merged[at][0], merged[at + 1][1]]]
-        self._runs = merged
-
-    def runs(self) -> list[Any]:
-        """List the runs, for the state."""
-        return self._runs

@@ -5,6 +5,7 @@ RapporError
     |-- UnknownMetricError    a name that metrics.toml does not declare
     |-- StateError            the state on disk cannot be used: the device stays quiet
     |   |-- StateVersionError it was written by a newer version
+    |   |-- StateBusyError    somebody else holds it just now
     |   `-- StateChangedError another process replaced or wiped the secret meanwhile
     `-- TransportError        a batch was not delivered; says whether to try again, and when
 
@@ -49,6 +50,14 @@ class StateError(ClientError):
 
 class StateVersionError(StateError):
     """The state was written by a newer version of this SDK."""
+
+
+class StateBusyError(StateError):
+    """Another process or thread holds the state just now."""
+
+    def __init__(self, message: str) -> None:
+        """Its condition is `state_busy`."""
+        super().__init__(message, "state_busy")
 
 
 class StateChangedError(StateError):

@@ -6,14 +6,30 @@ import json
 import math
 from typing import Any
 
+from client_sdk.budget import pinned_budget
+from client_sdk.damage import reading
+from client_sdk.days import date_of, last_day
 from client_sdk.ledger import Promise, committed, spent
+from client_sdk.refusals import sentence
 from client_sdk.sqlite_state import SqliteState
 from client_sdk.state import Line
 
+REASONS = {"full", "expired", "closed", "late", "ahead", "not_recorded", "trouble", "mistake"}
 
-def inspect_state(state: SqliteState, budget: float | None = None) -> dict[str, Any]:
-    """The whole account in plain values, for JSON. budget: nats, of the metrics file if known."""
-    with state.transaction():
+
+def inspect_state(
+    state: SqliteState, budget: float | None = None, *, debug: bool = False
+) -> dict[str, Any]:
+    """The whole account in plain values, for JSON. No writer is waited for.
+
+    budget: nats that hold now, where a running client knows; None: what the state has pinned.
+    debug: with the reasons why values were not recorded, and the counts by period.
+
+    Raises StateError for a state that is damaged, or locked as a whole.
+    """
+    with reading(state.path), state.snapshot():
+        if budget is None:
+            budget = pinned_budget(state)
         lines = [_line(state, line) for line in state.lines()]
         counters = state.counters()
         return {
@@ -27,6 +43,7 @@ def inspect_state(state: SqliteState, budget: float | None = None) -> dict[str, 
                 {"day": day, "reason": reason, "ledger": _ledger(ledger)}
                 for day, reason, ledger in state.rows("SELECT day, reason, ledger FROM tombstones")
             ],
+            **({"debug": _debug(state, counters)} if debug else {}),
         }
 
 
@@ -50,7 +67,48 @@ def render(account: dict[str, Any]) -> str:
             f"An earlier secret ended on day {tombstone['day']} since 1970-01-01 "
             f"({tombstone['reason']}); what it spent comes on top: {tombstone['ledger']}"
         )
+    if "debug" in account:
+        lines += ["", *_debug_lines(account["debug"])]
     return "\n".join(lines)
+
+
+def _debug(state: SqliteState, counters: dict[str, int]) -> dict[str, Any]:
+    """What a developer asks when `record` returns False."""
+    units = dict(state.rows("SELECT substr(name, 6), value FROM meta WHERE name LIKE 'unit:%'"))
+    query = "SELECT metric, period, reports FROM periods WHERE period >= 0 ORDER BY 1, 2 DESC"
+    return {
+        "not_recorded": [
+            {"reason": reason, "times": number, "sentence": sentence(reason, {})}
+            for reason, number in sorted(counters.items())
+            if reason.partition(":")[0] in REASONS
+        ],
+        "periods": [
+            {
+                "counted_by": name,
+                "unit": units.get(name),
+                "period": period,
+                "last_day": None if name not in units else _last_day(units[name], period),
+                "reports": reports,
+            }
+            for name, period, reports in state.rows(query)
+        ],
+    }
+
+
+def _debug_lines(debug: dict[str, Any]) -> list[str]:
+    lines = ["Not recorded:"]
+    lines += [
+        f"  {r['reason']}: {r['times']} times; {r['sentence']}" for r in debug["not_recorded"]
+    ]
+    lines += ["", "Reports counted, by period (some of a large limit are counted in advance):"]
+    for row in debug["periods"]:
+        ends = row["last_day"] or "day unknown"
+        lines.append(f"  {row['counted_by']}: {row['reports']} in the {row['unit']} up to {ends}")
+    return lines
+
+
+def _last_day(unit: str, period: int) -> str:
+    return date_of(last_day(unit, period)).isoformat()
 
 
 def _line(state: SqliteState, line: Line) -> dict[str, Any]:
@@ -77,11 +135,15 @@ def _line(state: SqliteState, line: Line) -> dict[str, Any]:
 
 def _device(lines: list[dict[str, Any]], budget: float | None) -> dict[str, Any]:
     so_far, ever = _total(lines, "epsilon_spent"), _total(lines, "epsilon_committed")
-    bound = "no bound over all metrics is declared" if budget is None else f"of {budget:g} allowed"
+    bound = "whether a bound over all metrics is declared is not known: no client has opened it yet"
+    if budget is not None:
+        bound = f"of {budget:g} allowed"
+        if math.isinf(budget):
+            bound = "no bound over all metrics is declared"
     return {
         "epsilon_spent": _number(so_far),
         "epsilon_committed": _number(ever),
-        "budget": budget,
+        "budget": None if budget is None else _number(budget),
         "sentence": f"This device, all metrics together: {_odds(so_far)} ({bound}.)",
     }
 

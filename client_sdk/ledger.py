@@ -14,7 +14,10 @@ import math
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
+from client_sdk.budget import pin_budget, pinned_budget
 from client_sdk.days import PERIOD_DAYS
+from client_sdk.errors import StateError
+from client_sdk.periods import MOST_TOUCHED
 from client_sdk.privacy_level import PrivacyLevel
 from client_sdk.state import Entry, Line, State
 from rappor_core.frozen import Frozen
@@ -28,7 +31,12 @@ ROUNDING = 1 + 1e-9  # epsilons are computed in doubles; an equal one must not l
 
 
 class Promise(Frozen):
-    """What a metric promised when this device first used it; epsilons in nats."""
+    """What a metric promised when this device first used it; epsilons in nats.
+
+    period, reports_per_period: of `max_reports_per_period`, for each name that reports are counted
+        by. "" and infinite where a time between two reports is declared instead (mode `window`),
+        and in promises of versions that did not keep it.
+    """
 
     epsilon_infinity: float
     epsilon_one: float
@@ -36,6 +44,8 @@ class Promise(Frozen):
     max_memoized_values: float
     max_reports: float
     reports_per_day: float
+    period: str = ""
+    reports_per_period: float = math.inf
 
     @classmethod
     def of(cls, metric: Metric) -> Promise:
@@ -47,12 +57,18 @@ class Promise(Frozen):
             metric.max_permanent_responses,
             math.inf if metric.max_reports is None else metric.max_reports,
             _reports_in_a_period(metric) / PERIOD_DAYS[metric.period],
+            *_limit_by_period(metric),
         )
 
     def weaker_than(self, first: Promise) -> list[str]:
         """Names of what this one promises less of than `first`."""
-        then = first.to_fields()
-        return [name for name, now in self.to_fields().items() if now > then[name] * ROUNDING]
+        then, now = first.to_fields(), self.to_fields()
+        weaker = [name for name in _BOUNDS if now[name] > then[name] * ROUNDING]
+        if first.period and self.period:
+            times = MOST_TOUCHED[first.period, self.period]
+            if times * self.reports_per_period > first.reports_per_period * ROUNDING:
+                weaker.append("reports_per_period")
+        return weaker
 
     def to_json(self) -> str:
         """For the state."""
@@ -60,8 +76,21 @@ class Promise(Frozen):
 
     @classmethod
     def from_json(cls, text: str) -> Promise:
-        """The inverse of `to_json`."""
-        return cls(**json.loads(text))
+        """The inverse of `to_json`. Raises StateError for a damaged text."""
+        try:
+            return cls(**json.loads(text))
+        except (ValueError, TypeError) as error:
+            raise StateError(f"the ledger is damaged: {error}", "state_corrupt") from error
+
+
+_BOUNDS = (
+    "epsilon_infinity",
+    "epsilon_one",
+    "lifetime_epsilon",
+    "max_memoized_values",
+    "max_reports",
+    "reports_per_day",
+)
 
 
 class Decision(NamedTuple):
@@ -72,13 +101,24 @@ class Decision(NamedTuple):
 
 
 class Ledger:
-    """Enforces the caps of one device. budget: nats over all metrics, or None."""
+    """Enforces the caps of one device. budget: nats over all metrics as declared now, or None.
+
+    What holds is the least of it, of the budget that the device began with, and of the person's.
+    """
 
     def __init__(self, state: State, budget: float | None, level: PrivacyLevel) -> None:
-        """The person's level tightens the app's bounds."""
+        """The person's level tightens the app's bounds. Raises StateError."""
+        pin_budget(state, budget)
         self._state = state
-        self._budget = min(math.inf if budget is None else budget, level.max_epsilon)
+        self._declared = math.inf if budget is None else budget
         self._level = level
+
+    @property
+    def budget(self) -> float:
+        """Nats over all metrics and for life: what holds at this moment."""
+        pinned = pinned_budget(self._state)
+        bounds = self._declared, self._level.max_epsilon
+        return min(*bounds, math.inf if pinned is None else pinned)
 
     def agree(self, metric: Metric, line_name: str) -> str:
         """Enter the promise of a metric, or compare it with the first one.
@@ -92,7 +132,11 @@ class Ledger:
             if line is None:
                 self._state.put_line(Line(line_name, promise.to_json()))
                 return ""
-        weaker = promise.weaker_than(Promise.from_json(line.agreed))
+            first = Promise.from_json(line.agreed)
+            weaker = promise.weaker_than(first)
+            if promise.period and not first.period and not weaker:  # kept by an earlier version
+                limit = {"period": promise.period, "reports_per_period": promise.reports_per_period}
+                self._state.put_line(line._replace(agreed=first.replace(**limit).to_json()))
         return f"weaker_than_agreed:{weaker[0]}" if weaker else ""
 
     def admit(self, device: MetricDevice, bits: int) -> Decision:
@@ -139,7 +183,7 @@ class Ledger:
             if other.name != name
         )
         extra = [Entry(name, b"", "", cost)] * number
-        return others + committed(line, entries + extra) <= self._budget * ROUNDING
+        return others + committed(line, entries + extra) <= self.budget * ROUNDING
 
 
 def _reports_in_a_period(metric: Metric) -> float:
@@ -148,6 +192,13 @@ def _reports_in_a_period(metric: Metric) -> float:
         return metric.max_reports_per_period
     slots, window = len(metric.location.slots), metric.location.window
     return slots if metric.location.mode == "memo" else 1 / max(window, 1)
+
+
+def _limit_by_period(metric: Metric) -> tuple[str, float]:
+    """The unit and number of reports that each counted name may have in it."""
+    if metric.location is not None and metric.location.mode == "window":
+        return "", math.inf  # bounded by the time between two reports: `reports_per_day`
+    return metric.period, metric.max_reports_per_period
 
 
 def committed(line: Line, entries: Iterable[Entry]) -> float:

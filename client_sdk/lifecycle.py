@@ -12,15 +12,21 @@ import time
 from client_sdk.days import SECONDS_A_DAY
 from client_sdk.errors import StateError
 from client_sdk.session import DO_NOT_TRACK, Session, Setup
+from client_sdk.withdrawal import Withdrawal
 from rappor_core.frozen import Frozen
 
 CLOSE_SECONDS = 0.1  # longest that closing waits for the sending thread
 MAX_REASONS = 1_000  # counters kept in memory
 REVIVAL_SECONDS = 60.0  # between two tries of `record` to open a state that could not be used
+BUSY_SECONDS = 1.0  # the same, where another process held it
+
+REVIVAL = {"state_unavailable": REVIVAL_SECONDS, "state_busy": BUSY_SECONDS}
 
 ACTIVE = "active"
+KEY_REFUSED = "key_refused"
 SENTENCES = {
     ACTIVE: "Values are recorded and reports are sent.",
+    KEY_REFUSED: "Values are recorded and wait: the collector refuses the app's key.",
     "no_consent": "The person has not consented: nothing is recorded, kept or sent.",
     "do_not_track": f"{DO_NOT_TRACK} is set: nothing is recorded or sent.",
     "closed": "The client is closed.",
@@ -48,18 +54,34 @@ class Lifecycle:
         self._lock = threading.RLock()
         self._revive_at: float | None = None  # time.monotonic(), where there is hope
         self._counted: dict[str, int] = {}
+        self._withdrawal = Withdrawal(setup.directory, self._wiped)
 
     def begin(self, *, may_create: bool) -> None:
         """Open a session, or say in `status` why there is none. may_create: a secret, too."""
+        self._withdrawal.end()
         with self._lock:
             try:
                 self.session = Session(self.setup, self._lock, may_create=may_create)
                 self.status = Status(ACTIVE, SENTENCES[ACTIVE])
                 self._revive_at = None
             except StateError as error:
-                self.status = Status(error.condition, str(error))
-                hope = error.condition == "state_unavailable"
-                self._revive_at = time.monotonic() + REVIVAL_SECONDS if hope else None
+                self._trouble(error)
+
+    def fail(self, session: Session, error: StateError) -> None:
+        """Close a session whose state turned out to be damaged, and say so in `status`."""
+        if error.condition != "state_corrupt":
+            return
+        with self._lock:
+            if self.session is not session:
+                return
+            self.session = None
+            self._trouble(error)
+        session.close(CLOSE_SECONDS)
+
+    def _trouble(self, error: StateError) -> None:
+        self.status = Status(error.condition, str(error))
+        pause = REVIVAL.get(error.condition)
+        self._revive_at = None if pause is None else time.monotonic() + pause
 
     def shut(self, condition: str) -> None:
         """Close the session, if there is one; `condition` is of SENTENCES."""
@@ -68,6 +90,7 @@ class Lifecycle:
             self._revive_at = None
             self.status = Status(condition, SENTENCES[condition])
         if session is not None:
+            session.worker.cancel()  # before anything that may wait: nothing leaves from now on
             self.save_counts(session)
             session.close(CLOSE_SECONDS)
 
@@ -87,19 +110,25 @@ class Lifecycle:
             return None
         with self._lock:
             if self.session is None and self._revive_at is not None:
-                self.begin(may_create=not self.setup.directory.exists())
+                self.begin(may_create=False)
             return self.session
 
     def wipe(self) -> None:
         """Forget all but numbers.
 
-        Trouble is shown, not raised: the next `open` without consent tries again.
+        Trouble is shown, not raised: a thread tries again until it could, and so does the next
+        `open`, with consent or without.
         """
-        try:
-            self.setup.directory.wipe(self._lock)
-        except (StateError, sqlite3.Error, OSError) as error:
-            sentence = f"Consent is withdrawn, but the state could not be wiped yet: {error}"
+        trouble = self._withdrawal.begin()
+        if trouble is not None:
+            sentence = f"Consent is withdrawn, but the state could not be wiped yet: {trouble}"
             self.status = Status("no_consent", sentence)
+            if not self._withdrawal.pending:  # done in this very moment
+                self._wiped()
+
+    def _wiped(self) -> None:
+        if self.status.condition == "no_consent":
+            self.status = Status("no_consent", SENTENCES["no_consent"])
 
     def reset(self) -> None:
         """Start anew with a new secret. Raises StateError."""
@@ -116,11 +145,25 @@ class Lifecycle:
     def save_counts(self, session: Session) -> None:
         """Move the counts from memory into the state."""
         counted, self._counted = self._counted, {}
+        if not counted:
+            return
         try:
-            for reason, number in counted.items():
-                session.state.count(reason, number)
-        except (StateError, sqlite3.Error, OSError):
-            self._counted = counted  # a full disk must not keep an app from closing
+            with session.state.transaction():
+                for reason, number in counted.items():
+                    session.state.count(reason, number)
+        except (
+            StateError,
+            sqlite3.Error,
+            OSError,
+        ):  # a full disk must not keep an app from closing
+            for reason, number in self._counted.items():
+                counted[reason] = counted.get(reason, 0) + number
+            self._counted = counted
+
+    @property
+    def counted(self) -> dict[str, int]:
+        """What was counted and is not in the state yet, by reason."""
+        return dict(self._counted)
 
     def before_fork(self) -> None:
         """See `forks`."""
@@ -135,6 +178,7 @@ class Lifecycle:
     def after_fork_in_child(self) -> None:
         """See `forks`: a new lock at once, a new session when it is first needed."""
         self._lock = threading.RLock()
+        self._withdrawal = Withdrawal(self.setup.directory, self._wiped)
         if self.session is not None:
             self.session.worker.abandon()
             self.session = None

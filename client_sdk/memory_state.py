@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from client_sdk.days import date_of
+from client_sdk.periods import carried
 from client_sdk.state import LIFE, Draft, Entry, Identity, Limits, Line, Source, Stored
 from rappor_core.report import Report
 
@@ -22,6 +24,7 @@ class MemoryState:
         "_entries",
         "_identity",
         "_lines",
+        "_meta",
         "_notes",
         "_periods",
         "_queue",
@@ -32,6 +35,7 @@ class MemoryState:
         """Start with an empty ledger and an empty queue."""
         self._identity = Identity(secret, 1)
         self._lines: dict[str, Line] = {}
+        self._meta: dict[str, object] = {}
         self._entries: dict[bytes, Entry] = {}
         self._periods: dict[tuple[str, int], int] = {}
         self._sources: dict[Source, int] = {}
@@ -83,10 +87,31 @@ class MemoryState:
         self._queue.append(draft)
         return "queued"
 
-    def last_period(self, metric: str) -> int | None:
+    def last_period(self, metric: str, latest: int) -> int | None:
         """See `State`."""
-        periods = (period for name, period in self._periods if name == metric and period != LIFE)
+        periods = (p for name, p in self._periods if name == metric and LIFE < p <= latest)
         return max(periods, default=None)
+
+    def count_by(self, name: str, unit: str, present: int | None = None) -> None:  # noqa: ARG002
+        """See `State`; all periods stay counted on."""
+        key = f"unit:{name}"
+        known = self._meta.setdefault(key, unit)
+        if known == unit:
+            return
+        counts = {p: n for (of, p), n in self._periods.items() if of == name and p != LIFE}
+        for period in counts:
+            del self._periods[name, period]
+        for period, number in carried(counts, str(known), unit).items():
+            self._periods[name, period] = number
+        self._meta[key] = unit
+
+    def get(self, name: str) -> Any:
+        """See `State`."""
+        return self._meta.get(name)
+
+    def put(self, name: str, value: object) -> None:
+        """See `State`."""
+        self._meta[name] = value
 
     def line(self, name: str) -> Line | None:
         """See `State`."""

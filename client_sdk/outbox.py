@@ -50,12 +50,22 @@ class Outbox:
             self._compose_one(numbers)
 
     def batches(self) -> Iterator[StoredBatch]:
-        """Stored batches, oldest first; each is read when its turn comes."""
-        query = "SELECT id, batch_id, reports, json, body FROM batches WHERE id > ? ORDER BY id"
-        last = -1
-        while rows := self._state.rows(f"{query} LIMIT 1", (last,)):
-            last, batch_id, reports, json, body = rows[0]
-            yield StoredBatch(last, batch_id.hex(), reports, bool(json), body)
+        """Stored batches in random order; each is read when its turn comes."""
+        numbers = [number for (number,) in self._state.rows("SELECT id FROM batches ORDER BY id")]
+        query = "SELECT id, batch_id, reports, json, body FROM batches WHERE id = ?"
+        for chosen in shuffled(numbers, self._randomness):
+            for number, batch_id, reports, json, body in self._state.rows(query, (chosen,)):
+                yield StoredBatch(number, batch_id.hex(), reports, bool(json), body)
+
+    def waiting(self) -> int:
+        """How many batches wait for a random time of their own: 1 where they leave together."""
+        if not self._delivery.isolate_metrics:
+            return 1
+        query = (
+            "SELECT (SELECT count(*) FROM batches) + count(DISTINCT metric) "
+            "FROM queue JOIN sources ON sources.id = source"
+        )
+        return max(1, int(self._state.rows(query)[0][0]))
 
     def settle(self, batch: StoredBatch, answer: Answer) -> None:
         """Forget a batch that was answered; count what became of each report, by metric."""

@@ -18,6 +18,8 @@ from client_sdk.randomness import Randomness, system_randomness
 from client_sdk.state import Draft, Limits, Source, State, Stored
 from rappor_core.metrics import Metric
 
+EVER = (1 << 62) - 1  # a period that no clock reaches
+
 Outcome = Literal["queued", "queued_fallback", "full", "expired", "closed"]
 
 
@@ -55,12 +57,13 @@ class Recorder:
         Raises UnknownMetricError, ValueRefusedError, and StateChangedError when another process
         has replaced or wiped the secret. `full`: the metric's period or life has all its reports.
         """
-        way = self._ways.get(name) or self._prepare(name)
-        return self._queue(way, way.device.value_bits(value), int(now // SECONDS_A_DAY))
+        day = int(now // SECONDS_A_DAY)
+        way = self._ways.get(name) or self._prepare(name, day)
+        return self._queue(way, way.device.value_bits(value), day)
 
     def record_bits(self, name: str, bloom_bits: int, day: int) -> Outcome:
         """As `record`, for a value that was encoded elsewhere; day: since 1970-01-01, UTC."""
-        return self._queue(self._ways.get(name) or self._prepare(name), bloom_bits, day)
+        return self._queue(self._ways.get(name) or self._prepare(name, day), bloom_bits, day)
 
     def fill_periods(self, now: float) -> int:
         """Send `no_data` for each period that is over, took nothing, and still takes reports.
@@ -70,11 +73,16 @@ class Recorder:
         today = int(now // SECONDS_A_DAY)
         filled = 0
         for name, metric in self._metrics.items():
-            last = None if metric.no_data is None else self._state.last_period(name)
+            if metric.no_data is None or self._state.last_period(name, EVER) is None:
+                continue
+            if name not in self._ways:
+                self._prepare(name, today)
+            present = period_number(metric.period, max(0, today))
+            last = self._state.last_period(name, present)
             if last is None:
                 continue
             first = max(last + 1, period_number(metric.period, max(0, today - metric.accept_days)))
-            for period in range(first, period_number(metric.period, today)):
+            for period in range(first, present):
                 bits = self.device(name).value_bits(metric.no_data)
                 outcome = self.record_bits(name, bits, last_day(metric.period, period))
                 filled += outcome in ("queued", "queued_fallback")
@@ -83,6 +91,16 @@ class Recorder:
     def device(self, name: str) -> MetricDevice:
         """This device's part in a metric. Raises UnknownMetricError."""
         return (self._ways.get(name) or self._prepare(name)).device
+
+    @property
+    def budget(self) -> float:
+        """Nats over all metrics and for life, as it holds now; infinite for no bound."""
+        return self._ledger.budget
+
+    def why_closed(self, name: str) -> str:
+        """Why nothing of a metric is recorded any more, in one word; "" where that is not so."""
+        way = self._ways.get(name)
+        return "" if way is None else way.closed
 
     def forget(self) -> None:
         """Prepare all metrics anew: a transaction around some of it was undone (a full disk)."""
@@ -129,8 +147,8 @@ class Recorder:
             way.fallback = decision.bits
         return decision.bits
 
-    def _prepare(self, name: str) -> Way:
-        """First use of a metric in this process."""
+    def _prepare(self, name: str, day: int | None = None) -> Way:
+        """First use of a metric in this process. day: since 1970-01-01, where it is known."""
         metric = self._metrics.get(name)
         if metric is None:
             raise UnknownMetricError(name, self._metrics)
@@ -139,6 +157,10 @@ class Recorder:
         source = self._state.source(Source(name, device.params_id, device.cohort))
         per_period = int(min(metric.max_reports_per_period, self._level.max_reports_per_period))
         way = Way(device, source, per_period, reason)
+        if not reason:  # nothing is carried over to what is refused
+            counted_by, unit = way.counted_by
+            present = None if day is None else period_number(unit, max(0, day))
+            self._state.count_by(counted_by, unit, present)
         if reason:
             self._state.count(f"closed:{name}:{reason}")
         self._ways[name] = way
@@ -191,11 +213,19 @@ class Way:
             self._latest = latest = day, self._limits(day)
         return latest[1]
 
+    @property
+    def counted_by(self) -> tuple[str, str]:
+        """The name and the unit of time by which reports are limited."""
+        metric = self.device.metric
+        if metric.location is not None and metric.location.mode == "window":
+            return self.device.line, "day"  # periods may be redeclared
+        return metric.name, metric.period
+
     def _limits(self, day: int) -> Limits:
         metric, line = self.device.metric, self.device.line
-        name, period = metric.name, period_number(metric.period, day)
+        name, unit = self.counted_by
         apart, place = 0, metric.location
-        if place is not None and place.mode == "window":  # in days: periods may be redeclared
-            name, period = line, day
+        if place is not None and place.mode == "window":
             apart = int((place.window - 0.5) * MEAN_DAYS[metric.period])
+        period = period_number(unit, day)
         return Limits(name, period, self._per_period, line, metric.max_reports, apart)

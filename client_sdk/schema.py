@@ -12,13 +12,14 @@ import sqlite3
 import threading
 import time
 
-from client_sdk.errors import StateError, StateVersionError
+from client_sdk.errors import StateVersionError
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 APPLICATION_ID = 0x52415050  # "RAPP"
 PAGE_BYTES = 1024  # small pages: a commit writes each page that it changed
-CHECKPOINT_PAGES = 16_384  # the worker checkpoints far earlier; this is for apps that never send
-BUSY_SECONDS = 1.0  # longest wait for another process, which commits in microseconds if it runs
+CHECKPOINT_PAGES = 700  # of the write-ahead log; the worker checkpoints earlier, if it keeps up
+WAL_BYTES = 1 << 19  # to which a longer write-ahead log is cut when it is written from its start
+BUSY_SECONDS = 1.0  # longest wait for another process where a file is made or brought up to date
 
 # Each step takes a file one version further; the last is SCHEMA_VERSION.
 MIGRATIONS = (
@@ -62,6 +63,12 @@ MIGRATIONS = (
         ON CONFLICT DO UPDATE SET reports = reports + excluded.reports;
     DELETE FROM periods WHERE period = -1 AND instr(metric, '/') > 0
     """,
+    # runs of periods that take no more reports: their counts are no longer kept (`periods`)
+    """
+    CREATE TABLE used_up (
+        metric TEXT, first INTEGER, last INTEGER NOT NULL, PRIMARY KEY (metric, first)
+    ) WITHOUT ROWID
+    """,
 )
 
 
@@ -74,7 +81,10 @@ RECORDING = """
         0 AS source, x'' AS digest, 0 AS day, x'' AS bits;
     CREATE TEMP TRIGGER record INSTEAD OF INSERT ON recording BEGIN
         INSERT INTO periods SELECT NEW.name, NEW.period, NEW.step
-            WHERE NEW.step > 0 AND NEW.step <= NEW.most
+            WHERE NEW.step > 0 AND NEW.step <= NEW.most AND NOT EXISTS (
+                SELECT 1 FROM used_up WHERE metric = NEW.name
+                AND first <= NEW.period AND last >= NEW.period
+            )
             ON CONFLICT DO UPDATE SET reports = reports + NEW.step
             WHERE reports + NEW.step <= NEW.most;
         SELECT RAISE(ABORT, 'full') WHERE NEW.step > 0 AND changes() = 0;
@@ -88,36 +98,34 @@ RECORDING = """
 """
 
 
-def connect(path: str) -> sqlite3.Connection:
+def connect(path: str, patience: float = BUSY_SECONDS) -> sqlite3.Connection:
     """Open a state file, new or old, brought to this version.
 
-    Raises StateVersionError for a newer one, and StateError for one that cannot be used.
+    patience: seconds for which each later statement waits for another process; a file that is not
+    of this version yet is waited for up to BUSY_SECONDS.
+    Raises StateVersionError for a newer one, and what sqlite3 and the system raise.
     """
-    try:
-        _create_private(path)
-        database = _open(path)
-    except (sqlite3.Error, OSError) as error:
-        raise _unusable(path, error) from error
+    _create_private(path)
+    database = _open(path, patience)
     try:
         _upgrade(database, path)
         database.executescript(RECORDING)
-    except sqlite3.Error as error:
-        database.close()
-        raise _unusable(path, error) from error
-    except StateError:
+        wait_for(database, patience)
+    except BaseException:
         database.close()
         raise
     return database
 
 
-def check_integrity(database: sqlite3.Connection, path: str) -> None:
-    """Read every page once. Raises StateError for a damaged file."""
-    try:
-        found = database.execute("PRAGMA quick_check(1)").fetchone()[0]
-    except sqlite3.DatabaseError as error:
-        raise _unusable(path, error) from error
-    if found != "ok":
-        raise _damaged(path, found)
+def wait_for(database: sqlite3.Connection, seconds: float) -> None:
+    """How long each statement waits for another process from now on."""
+    database.execute(f"PRAGMA busy_timeout = {round(seconds * 1000)}").fetchall()
+
+
+def run_script(database: sqlite3.Connection, script: str) -> None:
+    """Run statements one by one, within the caller's transaction."""
+    for statement in script.split(";"):
+        database.execute(statement)
 
 
 def version_of(database: sqlite3.Connection) -> int:
@@ -156,25 +164,26 @@ def _link(draft: str, path: str) -> None:
         os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
 
 
-def _open(path: str) -> sqlite3.Connection:
+def _open(path: str, patience: float) -> sqlite3.Connection:
     database = sqlite3.connect(
-        path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
+        path, timeout=patience, isolation_level=None, check_same_thread=False
     )
     try:
         database.execute(f"PRAGMA page_size = {PAGE_BYTES}")
         database.execute("PRAGMA synchronous = NORMAL")
-        _enter_wal(database)
+        _enter_wal(database, patience)
         database.execute("PRAGMA secure_delete = ON")
         database.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}").fetchall()
+        database.execute(f"PRAGMA journal_size_limit = {WAL_BYTES}").fetchall()
     except sqlite3.Error:
         database.close()
         raise
     return database
 
 
-def _enter_wal(database: sqlite3.Connection) -> None:
+def _enter_wal(database: sqlite3.Connection, patience: float) -> None:
     """SQLite does not wait for this change of mode when others are opening the same new file."""
-    deadline = time.monotonic() + BUSY_SECONDS
+    deadline = time.monotonic() + patience
     while True:
         try:
             database.execute("PRAGMA journal_mode = WAL").fetchall()
@@ -189,9 +198,12 @@ def _upgrade(database: sqlite3.Connection, path: str) -> None:
     version = version_of(database)
     if version == SCHEMA_VERSION:
         return
+    wait_for(database, BUSY_SECONDS)
     database.execute("BEGIN IMMEDIATE")  # if power is lost after it, it is done again
     try:
         version = version_of(database)  # another process may have been first
+        if version < 0:
+            raise sqlite3.DatabaseError(f"schema version {version}")
         if version > SCHEMA_VERSION:
             raise StateVersionError(
                 f"{path} has schema version {version}; this SDK knows up to {SCHEMA_VERSION}: "
@@ -199,26 +211,11 @@ def _upgrade(database: sqlite3.Connection, path: str) -> None:
                 "state_newer",
             )
         for script in MIGRATIONS[version:]:
-            for statement in script.split(";"):
-                database.execute(statement)
+            run_script(database, script)
         database.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         database.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
         database.execute("COMMIT")
     except BaseException:
-        database.execute("ROLLBACK")
+        if database.in_transaction:
+            database.execute("ROLLBACK")
         raise
-
-
-def _unusable(path: str, error: Exception) -> StateError:
-    """Whether the file itself is bad, or the place where it lies."""
-    if isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError):
-        return _damaged(path, str(error))
-    return StateError(f"{path} cannot be used: {error}; it is tried again every minute")
-
-
-def _damaged(path: str, found: str) -> StateError:
-    return StateError(
-        f"{path} is damaged ({found}); call reset() to start anew, with a new secret, which spends "
-        "the privacy budget again",
-        "state_corrupt",
-    )

@@ -17,18 +17,19 @@ from client_sdk.file_lock import FileLock
 from client_sdk.outbox import Outbox
 from client_sdk.randomness import Randomness
 from client_sdk.sender import Sender
+from client_sdk.splitting import split
 from client_sdk.sqlite_state import SqliteState
 from client_sdk.transport import Transport
 
 BUSY_PAUSE = 0.1  # seconds to the next try while another process is sending and somebody waits
 BUSY_PAUSE_UNHURRIED = 5.0
-LATE_DELAY = 5.0  # mean seconds for what became due while the app was closed
+KEY_REFUSED = frozenset({"http_401", "http_403"})
 FLUSH_PAUSE = 2.0  # longest jitter in seconds while somebody waits
 LONGEST_DELAY = 10  # times the mean
 
 
 class SendLoop:
-    """Decides and sends. Used by one thread, except for `abort`."""
+    """Decides and sends. Used by one thread."""
 
     def __init__(
         self,
@@ -45,10 +46,17 @@ class SendLoop:
         self._randomness = randomness
         self._clock = clock
         self._outbox = Outbox(state, delivery, randomness)
-        self._sender = Sender(self._outbox, transport, lock, isolate=delivery.isolate_metrics)
+        self._sender = Sender(
+            self._outbox,
+            transport,
+            lock,
+            lambda batch: split(state, batch, delivery, randomness),
+            isolate=delivery.isolate_metrics,
+        )
         self._pauses = Pauses(delivery, randomness)
         self._due: float | None = None
         self.last_error = ""
+        self.key_is_refused = False
 
     def step(self, *, hurried: bool) -> float | None:
         """Do what is due. Seconds until the next step, or None when nothing waits.
@@ -65,15 +73,14 @@ class SendLoop:
             wait = max(wait, self._delay_left())
         return wait if wait > 0 else self._send(hurried=hurried)
 
-    def abort(self) -> None:
-        """Break off an exchange; for other threads."""
-        self._sender.abort()
-
     def _send(self, *, hurried: bool) -> float:
         try:
             done = self._sender.round(only_one=self._delivery.isolate_metrics and not hurried)
         except TransportError as error:
+            if error.reason == "cancelled":
+                return BUSY_PAUSE  # the state may be gone: nothing more is done with it
             self.last_error = str(error)
+            self.key_is_refused = error.reason in KEY_REFUSED
             self._pauses.failed(error)
             today = int(self._clock() // SECONDS_A_DAY)
             self._outbox.drop_older_than(today - self._delivery.max_age_days)
@@ -81,24 +88,29 @@ class SendLoop:
         if not done:
             return BUSY_PAUSE if hurried else BUSY_PAUSE_UNHURRIED
         self.last_error = ""
+        self.key_is_refused = False
         self._pauses.succeeded()
         self._reschedule()
         return 0.0
 
     def _delay_left(self) -> float:
-        """Seconds until what waits may be sent; drawn once, and kept over restarts."""
+        """Seconds until what waits may be sent; drawn once, and kept over restarts.
+
+        Of n batches, each after a delay of its own with this mean, the first leaves after one with
+        an nth of it, and may be any of them: geometric delays have no memory.
+        """
         mean = self._delivery.mean_delay
         if mean == 0:
             return 0.0
         if self._due is None:
+            mean /= self._outbox.waiting()
             self._due = time.monotonic() + self._delay(mean)
         return self._due - time.monotonic()
 
     def _delay(self, mean: float) -> float:
+        """Anew where it ran out while the app was closed: sending must not follow a start."""
         now, stored = self._clock(), self._state.get("send_at")
-        if stored is not None and stored <= now:
-            return geometric_delay(min(mean, LATE_DELAY), self._randomness)
-        if stored is None or stored - now > LONGEST_DELAY * mean:  # the clock was put back
+        if stored is None or not 0 < stored - now <= LONGEST_DELAY * mean:  # or the clock was set
             delay = geometric_delay(mean, self._randomness)
             self._state.put("send_at", now + delay)
             return delay

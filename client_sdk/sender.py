@@ -2,28 +2,40 @@
 
 from __future__ import annotations
 
-from client_sdk.batches import content_type
+from collections.abc import Callable
+
+from client_sdk.batches import content_type, read_body
 from client_sdk.errors import TransportError
 from client_sdk.file_lock import FileLock
 from client_sdk.outbox import Outbox, StoredBatch
 from client_sdk.transport import Transport
+from rappor_core.errors import WireFormatError
+
+TOO_LARGE = "http_413"
 
 
 class Sender:
-    """Sends what waits in an outbox. Used by one thread, except for `abort`.
+    """Sends what waits in an outbox. Used by one thread; the transport is what others may end.
 
     lock: at most one process sends at a time.  isolate: a connection for each batch.
+    split: puts two batches in the place of one that is too large; False where it cannot.
     """
 
     def __init__(
-        self, outbox: Outbox, transport: Transport, lock: FileLock, *, isolate: bool
+        self,
+        outbox: Outbox,
+        transport: Transport,
+        lock: FileLock,
+        split: Callable[[StoredBatch], bool],
+        *,
+        isolate: bool,
     ) -> None:
         """Nothing is connected yet."""
         self._outbox = outbox
         self._transport = transport
         self._lock = lock
+        self._split = split
         self._isolate = isolate
-        self._stopping = False
 
     def round(self, *, only_one: bool = False) -> bool:
         """Send all that waits, or one batch. False where another process is at it.
@@ -35,8 +47,6 @@ class Sender:
         try:
             self._outbox.compose()
             for batch in self._outbox.batches():
-                if self._stopping:
-                    break
                 self._send(batch)
                 if only_one:
                     break
@@ -45,12 +55,10 @@ class Sender:
             self._lock.release()
         return True
 
-    def abort(self) -> None:
-        """End a round from another thread, in the middle of the exchange that it waits for."""
-        self._stopping = True
-        self._transport.abort()
-
     def _send(self, batch: StoredBatch) -> None:
+        if not _is_whole(batch):  # the answer to it could never fit
+            self._outbox.discard(batch, "damaged")
+            return
         try:
             answer = self._transport.post(
                 batch.body,
@@ -62,9 +70,19 @@ class Sender:
         except TransportError as error:
             if error.retry:
                 raise
-            self._outbox.discard(batch, error.reason)
+            if not (error.reason == TOO_LARGE and self._split(batch)):
+                self._outbox.discard(batch, error.reason)
             return
         finally:
             if self._isolate:
                 self._transport.close()
         self._outbox.settle(batch, answer)
+
+
+def _is_whole(batch: StoredBatch) -> bool:
+    """Whether a stored body is the batch that its row says."""
+    try:
+        stored = read_body(batch.body, json=batch.json)
+    except WireFormatError:
+        return False
+    return (stored.batch_id, stored.num_reports) == (batch.batch_id, batch.reports)

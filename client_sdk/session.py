@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from client_sdk import forks
 from client_sdk.custody import StateDirectory, ensure_secret
+from client_sdk.damage import trouble
 from client_sdk.delivery import Delivery
 from client_sdk.errors import ClientError, StateError
 from client_sdk.privacy_level import PrivacyLevel
@@ -56,17 +57,20 @@ class Session:
         """
         self._places: LocationRecorder | None = None
         self._places_lock = threading.Lock()
-        with _trouble_is_a_state_error():
-            self.state = setup.directory.open(lock)
+        if setup.directory.is_withdrawn:
+            setup.directory.wipe(lock)  # begun in an earlier run, or while the state was locked
+        self.state = setup.directory.open(lock)
         try:
-            with _trouble_is_a_state_error():
-                self._prepare(setup, lock, may_create=may_create)
+            self._prepare(setup, lock, may_create=may_create)
+        except (sqlite3.Error, OSError) as error:
+            self.state.close()
+            raise trouble(self.state.path, error) from error
         except BaseException:
             self.state.close()
             raise
 
     def _prepare(self, setup: Setup, lock: threading.RLock, *, may_create: bool) -> None:
-        if may_create:
+        if may_create or self.state.identity().generation == 0:  # 0: none was ever made
             ensure_secret(self.state, setup.randomness)
         if self.state.identity().secret is None:
             raise StateError("consent was withdrawn in another process", "no_consent")
@@ -118,7 +122,11 @@ class Session:
             return self._places
 
     def close(self, timeout: float) -> None:
-        """Stop sending, waiting at most `timeout` seconds for it; close the state."""
+        """Stop sending at once, waiting at most `timeout` seconds for the thread; close the state.
+
+        Once this returns nothing leaves any more.
+        """
+        self.worker.cancel()
         with suppress(ClientError, sqlite3.Error, OSError):  # a full disk must not keep it open
             if self._places is not None:
                 self._places.save()
@@ -129,14 +137,6 @@ class Session:
         """Before a fork: close all connections until they are needed again."""
         self.state.suspend()
         self.worker.suspend()
-
-
-@contextmanager
-def _trouble_is_a_state_error() -> Iterator[None]:
-    try:
-        yield
-    except (sqlite3.Error, OSError) as error:
-        raise StateError(f"the state cannot be used: {type(error).__name__}: {error}") from error
 
 
 def do_not_track() -> bool:

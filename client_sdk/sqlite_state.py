@@ -9,70 +9,56 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Iterator, Set
-from contextlib import contextmanager, suppress
+from collections.abc import Set
+from contextlib import suppress
 from typing import Any
 
-from client_sdk.errors import StateError
 from client_sdk.identity import secret_check
-from client_sdk.schema import connect
-from client_sdk.state import LIFE, Draft, Entry, Identity, Limits, Line, Source, Stored
+from client_sdk.periods import change_unit, use_up
+from client_sdk.state import Draft, Entry, Identity, Limits, Line, Source, Stored
+from client_sdk.state_file import StateFile
 from client_sdk.witness import Seen, Witness
 
 RECORD = "INSERT INTO recording VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"  # see `schema.RECORDING`
-NEAR = "SELECT 1 FROM periods WHERE metric = ? AND reports > 0 AND period BETWEEN ? AND ? LIMIT 1"
+NEAR = """
+    SELECT 1 FROM periods
+        WHERE metric = :name AND reports > 0 AND period BETWEEN :first AND :last
+    UNION SELECT 1 FROM used_up WHERE metric = :name AND first <= :last AND last >= :first LIMIT 1
+"""
 ENTRIES = """
     SELECT line, digest, params, cost,
            reports + (SELECT count(*) FROM queue WHERE queue.entry = entries.id)
     FROM entries WHERE line = ? ORDER BY id
 """
-KEPT_PERIODS = 64  # of each metric: far more than can still be reported on
 ADVANCE, MOST_ADVANCE = 50, 10  # reports counted at once: one in 50 of a limit, 10 at most
 
 
-class SqliteState:
+class SqliteState(StateFile):
     """One connection to a state file; implements `state.State`.
 
     lock: shared by all connections of one process to this file.
     witness: told of each change of the generation.
+    lock_patience: seconds of waiting for other threads; None: PATIENCE.
     """
 
-    def __init__(self, path: str, lock: threading.RLock, witness: Witness) -> None:
-        """Open or create the file. Raises StateError."""
-        self.path = path
-        self.lock = lock
+    def __init__(
+        self,
+        path: str,
+        lock: threading.RLock,
+        witness: Witness,
+        lock_patience: float | None = None,
+    ) -> None:
+        """Open or create the file; a new one is waited for longer. Raises StateError."""
+        super().__init__(path, lock, lock_patience, is_new=not witness.exists())
         self._witness = witness
-        self._checkpointing = threading.Lock()
-        self._closed = False
         self._advance: dict[tuple[str, int], int] = {}
-        self._open: sqlite3.Connection | None = connect(path)
-
-    @property
-    def database(self) -> sqlite3.Connection:
-        """The connection; made anew after `suspend`. Take `lock` first."""
-        if self._open is None:
-            if self._closed:
-                raise StateError("the client is closed", "closed")
-            self._open = connect(self.path)
-        return self._open
-
-    def suspend(self) -> None:
-        """Close the connection until it is needed again: SQLite's must not be carried over a fork.
-
-        What was committed stays.
-        """
-        with self.lock, self._checkpointing:
-            database, self._open = self._open, None
-            if database is not None:
-                database.close()
 
     def close(self) -> None:
         """Close the connection for good; give back what was counted in advance."""
         with self.lock:
-            if self._advance and self._open is not None:
+            if self._advance and self._open is not None and not self._rest_until:
                 self._give_back(self._open)
-            self._closed = True
-            self.suspend()
+            super().close()
 
     def _give_back(self, database: sqlite3.Connection) -> None:
         with suppress(sqlite3.Error):  # a full disk: then the counts stay, on the strict side
@@ -87,7 +73,8 @@ class SqliteState:
             return self._add(draft, limits)
         first, last = limits.period - limits.apart, limits.period + limits.apart
         with self.transaction(durable=True) as database:  # a window's one report: without a
-            near = database.execute(NEAR, (limits.name, max(first, 0), last)).fetchone()
+            where = {"name": limits.name, "first": max(first, 0), "last": last}
+            near = database.execute(NEAR, where).fetchone()
             if near is not None:  # permanent response its count is what the guarantee hangs on
                 return "full"
             stored = self._add(draft, limits)
@@ -102,7 +89,8 @@ class SqliteState:
         is killed loses what it had in advance: less than a fiftieth of the limit, 9 at most.
         """
         key = limits.name, limits.period
-        with self.lock:
+        self._take()
+        try:
             left = self._advance.get(key, 0)
             step = 0 if left else max(1, min(limits.most // ADVANCE, MOST_ADVANCE))
             stored = self._record(draft, limits, step)
@@ -111,6 +99,9 @@ class SqliteState:
                 stored = self._record(draft, limits, step)
             if stored == "queued":
                 self._advance[key] = left + step - 1
+                self._rest_until = 0.0
+        finally:
+            self.lock.release()
         return stored
 
     def _record(self, draft: Draft, limits: Limits, step: int) -> Stored:
@@ -123,33 +114,9 @@ class SqliteState:
             if str(refusal) == "not_memoised":
                 return "not_memoised"
             raise
+        except sqlite3.OperationalError as error:
+            raise self._seen(error) from error
         return "queued"
-
-    @contextmanager
-    def transaction(self, *, durable: bool = False) -> Iterator[sqlite3.Connection]:
-        """See `State`. Within another one of the same thread, a part of it."""
-        with self.lock:
-            database = self.database
-            if database.in_transaction:
-                yield database
-                return
-            database.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
-            try:
-                database.execute("BEGIN IMMEDIATE")
-                yield database
-                database.execute("COMMIT")
-            except BaseException:
-                self._undo()
-                raise
-            finally:
-                database.execute("PRAGMA synchronous = NORMAL")
-            if durable:
-                self._tell_witness()
-
-    def rows(self, query: str, values: tuple[object, ...] = ()) -> list[tuple[Any, ...]]:
-        """All rows of a query."""
-        with self.lock:
-            return self.database.execute(query, values).fetchall()
 
     def identity(self) -> Identity:
         """See `State`."""
@@ -162,16 +129,26 @@ class SqliteState:
             database.execute(
                 "INSERT OR IGNORE INTO sources (metric, params_id, cohort) VALUES (?, ?, ?)", source
             )
-            _forget_periods(database, source.metric)
             query = "SELECT id FROM sources WHERE metric = ? AND params_id = ? AND cohort = ?"
             (number,) = database.execute(query, source).fetchone()
         return int(number)
 
-    def last_period(self, metric: str) -> int | None:
+    def last_period(self, metric: str, latest: int) -> int | None:
         """See `State`."""
-        query = "SELECT max(period) FROM periods WHERE metric = ? AND period <> ?"
-        ((period,),) = self.rows(query, (metric, LIFE))
+        query = "SELECT max(period) FROM periods WHERE metric = ? AND period BETWEEN 0 AND ?"
+        ((period,),) = self.rows(query, (metric, latest))
         return None if period is None else int(period)
+
+    def count_by(self, name: str, unit: str, present: int | None = None) -> None:
+        """See `State`. Writes where the unit is another, or periods are many."""
+        with self.transaction() as database:
+            known = self.get(f"unit:{name}")
+            if known != unit:
+                if known is not None:
+                    change_unit(database, name, known, unit)
+                self.put(f"unit:{name}", unit)
+            if present is not None:
+                use_up(database, name, present)
 
     def line(self, name: str) -> Line | None:
         """See `State`."""
@@ -249,21 +226,6 @@ class SqliteState:
         query = "SELECT EXISTS (SELECT 1 FROM queue) OR EXISTS (SELECT 1 FROM batches)"
         return bool(self.rows(query)[0][0])
 
-    def checkpoint(self) -> None:
-        """Move the write-ahead log into the file; recording goes on meanwhile."""
-        with self._checkpointing:  # not `lock`: it may wait for the disk
-            if self._open is not None:
-                self._open.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
-
-    def scrub(self) -> None:
-        """Empty the write-ahead log, which holds old pages; deleted rows are overwritten anyway.
-
-        Not where another connection is at work: then what is left goes the next time.
-        """
-        with self._checkpointing:  # as above
-            if self._open is not None:
-                self._open.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-
     def next_generation(self, above: int = 0) -> None:
         """Say that what the guarantee hangs on has changed; never less than `above` + 1."""
         self.put("generation", max(self.identity().generation, above) + 1)
@@ -275,20 +237,7 @@ class SqliteState:
             self.put("secret_check", None if secret is None else secret_check(secret))
             self.next_generation(above)
 
-    def _tell_witness(self) -> None:
+    def _committed(self) -> None:
         secret, generation = self.identity()
         check = "" if secret is None else secret_check(secret).hex()
         self._witness.note(Seen(generation, check))
-
-    def _undo(self) -> None:
-        if self._open is not None and self._open.in_transaction:
-            self._open.execute("ROLLBACK")
-
-
-def _forget_periods(database: sqlite3.Connection, metric: str) -> None:
-    """Bound the counts of past periods; the latest stay, and the one for life."""
-    database.execute(
-        "DELETE FROM periods WHERE metric = ? AND period >= 0 AND period NOT IN "
-        "(SELECT period FROM periods WHERE metric = ? ORDER BY period DESC LIMIT ?)",
-        (metric, metric, KEPT_PERIODS),
-    )

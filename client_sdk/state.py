@@ -8,7 +8,7 @@ reports, whose bits have been through both rounds.
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
-from typing import Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 LIFE = -1  # the period that never ends, for a limit on reports for life
 VISITS = "visits:"  # name of a note: then the declared name of a metric of places
@@ -121,8 +121,15 @@ class State(Protocol):
         `full` when a limit is reached; `not_memoised` when the ledger does not hold the digest.
         """
 
-    def last_period(self, metric: str) -> int | None:
-        """The highest number of a period in which a report of `metric` was counted, or None."""
+    def last_period(self, metric: str, latest: int) -> int | None:
+        """The last period up to `latest` in which a report of `metric` was counted, or None."""
+
+    def count_by(self, name: str, unit: str, present: int | None = None) -> None:
+        """Count what goes by `name` in periods of this unit; carry over what another counted.
+
+        present: number of the period that it is now, where it is known: far from it, periods that
+        have reports may be marked as used up instead of being counted on.
+        """
 
     def line(self, name: str) -> Line | None:
         """A line of the ledger, or None."""
@@ -138,6 +145,12 @@ class State(Protocol):
 
     def add_entry(self, entry: Entry) -> None:
         """Memoise one more response; the generation grows."""
+
+    def get(self, name: str) -> Any:
+        """A number or text of the device as a whole, or None. It outlives the secret."""
+
+    def put(self, name: str, value: object) -> None:
+        """Set it, or (None) remove it."""
 
     def note(self, name: str) -> str | None:
         """A text kept under a name, or None. Private; wiped with the values."""

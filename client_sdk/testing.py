@@ -14,6 +14,7 @@ from hashlib import sha256, shake_256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from client_sdk.answers import PROBLEM_TYPE, PROBLEM_URN
 from client_sdk.batches import GZIP
 from client_sdk.transport import REPORTS_PATH
 from rappor_core.errors import WireFormatError
@@ -158,7 +159,9 @@ class _Handler(BaseHTTPRequestHandler):
         self._reply(status, document)
 
     def _reply(self, status: int, document: dict[str, Any]) -> None:
-        kind = "application/json" if status == 200 else "application/problem+json"
+        if status != 200:
+            document = {"type": f"{PROBLEM_URN}test", "status": status, **document}
+        kind = "application/json" if status == 200 else PROBLEM_TYPE
         self._write(status, {"Content-Type": kind}, json.dumps(document).encode())
 
     def _write(self, status: int, headers: dict[str, str], body: bytes) -> None:

@@ -1,8 +1,8 @@
 """Batches over HTTP: one POST, one answer. No queue, no retry, no state: those are the sender's.
 
 What identifies is left out: no cookie, no user agent beyond the protocol's version, no redirection
-followed. `http.client` is imported when a connection is first made, so that an app that only
-records does not pay for it.
+followed. Modules of the network are imported when a connection is first made, so that an app that
+only records does not pay for them.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ import zlib
 from typing import TYPE_CHECKING
 
 from client_sdk import forks
-from client_sdk.address import check_key, split_url
+from client_sdk.address import address_of, check_key, check_key_is_hidden, split_url
 from client_sdk.answers import Answer, failure, read_answer
 from client_sdk.batches import GZIP, content_type
+from client_sdk.cancellation import Cancellation, CancelledError
 from client_sdk.errors import TransportError
 from rappor_core.report import WIRE_VERSION, Batch
 from rappor_core.report_binary import encode_binary
@@ -22,12 +23,13 @@ from rappor_core.report_json import encode_json
 
 if TYPE_CHECKING:
     import ssl
-    from http.client import HTTPConnection, HTTPResponse
+    from email.message import Message as Headers
+
+    from client_sdk.connection import Connection, Dialer
 
 REPORTS_PATH = "/v1/reports"
 USER_AGENT = f"rappor/{WIRE_VERSION}"
 DEFAULT_TIMEOUT = 10.0
-MAX_ANSWER_BYTES = 8 << 20
 
 
 class Transport:
@@ -37,8 +39,12 @@ class Transport:
     key: sent as a bearer token.  timeout: seconds for one exchange, as a whole.
     proxy: `http://host:port` of an HTTP proxy (CONNECT for https).  tls: an `ssl.SSLContext`.
 
+    plain_key: a key may travel over plain http, such as to an emulator's host; without it, to
+    loopback addresses alone.
+    cancellation: of whoever may end the sending.
+
     One thread at a time; `abort` alone may be called from another.
-    Raises ParameterError for an address that is not one.
+    Raises ParameterError for an address that is not one, and for a key that others could read.
     """
 
     def __init__(
@@ -49,6 +55,8 @@ class Transport:
         timeout: float = DEFAULT_TIMEOUT,
         proxy: str | None = None,
         tls: ssl.SSLContext | None = None,
+        plain_key: bool = False,
+        cancellation: Cancellation | None = None,
     ) -> None:
         """Check the addresses; connect only when the first batch is sent."""
         self._scheme, self._host, prefix = split_url(url)
@@ -56,11 +64,15 @@ class Transport:
         self._proxy = None if proxy is None else split_url(proxy)[1]
         self._headers = {"User-Agent": USER_AGENT}
         check_key(key)
+        if not plain_key:
+            check_key_is_hidden(key, url)
         if key is not None:
             self._headers["Authorization"] = f"Bearer {key}"
         self._timeout = timeout
         self._tls = tls
-        self._connection: HTTPConnection | None = None
+        self._cancellation = cancellation or Cancellation()
+        self._dialer: Dialer | None = None
+        self._connection: Connection | None = None
 
     def send(self, batch: Batch, *, binary: bool = True, compress: bool = True) -> Answer:
         """Encode a batch, send it once, and return the collector's results.
@@ -89,9 +101,9 @@ class Transport:
         headers = {**self._headers, "Content-Type": content_type}
         if encoding is not None:
             headers["Content-Encoding"] = encoding
-        status, retry_after, answer = self._exchange(body, headers)
+        status, fields, answer = self._exchange(body, headers)
         if status != 200:
-            raise failure(status, answer, retry_after)
+            raise failure(status, answer, fields.get("Retry-After"), fields.get("Content-Type"))
         return read_answer(answer, batch_id, num_reports)
 
     def close(self) -> None:
@@ -101,14 +113,12 @@ class Transport:
             connection.close()
 
     def abort(self) -> None:
-        """Break off an exchange that another thread is waiting for."""
-        connection = self._connection
-        sock = connection.sock if connection is not None else None
-        if sock is not None:
-            try:
-                sock.shutdown(2)  # both directions: wakes a blocked read
-            except OSError:
-                return  # already closed: nothing waits on it any more
+        """End all sending for good, from any thread: once it returns, not one byte leaves.
+
+        What waits for a name, a connection, a handshake or an answer is broken off, and what the
+        system has not sent yet is thrown away.
+        """
+        self._cancellation.cancel()
 
     def __enter__(self) -> Transport:
         """Nothing to do: connections are made when needed."""
@@ -118,59 +128,76 @@ class Transport:
         """Close the connection."""
         self.close()
 
-    def _exchange(self, body: bytes, headers: dict[str, str]) -> tuple[int, str | None, bytes]:
+    def _exchange(self, body: bytes, headers: dict[str, str]) -> tuple[int, Headers, bytes]:
         """One POST; a connection that the server closed while idle is replaced once."""
         reused = self._connection is not None
+        deadline = time.monotonic() + self._timeout
         try:
-            return self._try(body, headers)
-        except TransportError as error:
-            if not (reused and error.reason == "disconnected"):
-                raise
-        return self._try(body, headers)
+            with self._cancellation.exchange():
+                try:
+                    return self._try(body, headers, deadline)
+                except TransportError as error:
+                    if not (reused and error.reason == "disconnected"):
+                        raise
+                return self._try(body, headers, deadline)
+        except CancelledError:
+            raise TransportError("sending was ended", reason="cancelled", retry=True) from None
 
-    def _try(self, body: bytes, headers: dict[str, str]) -> tuple[int, str | None, bytes]:
+    def _try(
+        self, body: bytes, headers: dict[str, str], deadline: float
+    ) -> tuple[int, Headers, bytes]:
         with forks.loading():
             from http.client import HTTPException
 
-        deadline = time.monotonic() + self._timeout
         try:
-            connection = self._connection or self._connect()
-            connection.request("POST", self._target(), body, headers)
-            response = connection.getresponse()
-            answer = _read(response, deadline)
-            if response.will_close:
-                self.close()
-            return response.status, response.getheader("Retry-After"), answer
-        except TimeoutError:
+            connection = self._connection or self._connect(deadline)
+            connection.begin(deadline)
+            connection.send(_head(self._target(), self._host, headers, len(body)) + body)
+            response = connection.answer("POST")
+            answer = response.read()
+        except (OSError, HTTPException, ValueError) as error:
             self.close()
-            raise TransportError(
-                f"no answer from {self._host} within {self._timeout:g} s",
-                reason="timeout",
-                retry=True,
-            ) from None
-        except (OSError, HTTPException) as error:
+            raise self._trouble(error) from error
+        except BaseException:  # cancelled
             self.close()
-            gone = isinstance(error, ConnectionError)  # RemoteDisconnected among them
-            raise TransportError(
-                f"no exchange with {self._host}: {type(error).__name__}: {error}",
-                reason="disconnected" if gone else "no_connection",
-                retry=True,
-            ) from error
+            raise
+        if response.will_close:
+            self.close()
+        return response.status, response.headers, answer
 
-    def _connect(self) -> HTTPConnection:
-        from http.client import HTTPConnection, HTTPSConnection
+    def _trouble(self, error: Exception) -> TransportError:
+        if isinstance(error, TimeoutError):
+            message = f"no answer from {self._host} within {self._timeout:g} s"
+            return TransportError(message, reason="timeout", retry=True)
+        gone = isinstance(error, ConnectionError)  # RemoteDisconnected among them
+        return TransportError(
+            f"no exchange with {self._host}: {type(error).__name__}: {error}",
+            reason="disconnected" if gone else "no_connection",
+            retry=True,
+        )
 
-        host = self._proxy or self._host
-        connection: HTTPConnection
+    def _connect(self, deadline: float) -> Connection:
+        target = address_of(self._scheme, self._host)
+        if self._dialer is None:
+            with forks.loading():
+                from client_sdk.connection import Dialer
+
+            via = target if self._proxy is None else address_of("http", self._proxy)
+            self._dialer = Dialer(via.host, via.port, self._cancellation)
+        connection = self._connection = self._dialer.dial(deadline)
         if self._scheme == "https":
-            connection = HTTPSConnection(host, timeout=self._timeout, context=self._tls)
             if self._proxy is not None:
-                connection.set_tunnel(self._host)
-        else:
-            connection = HTTPConnection(host, timeout=self._timeout)
-        self._connection = connection
-        connection.connect()
+                _ask_for_tunnel(connection, f"{_bracketed(target.host)}:{target.port}")
+            connection.start_tls(self._tls_context(), target.host)
         return connection
+
+    def _tls_context(self) -> ssl.SSLContext:
+        if self._tls is None:
+            from ssl import create_default_context
+
+            self._tls = create_default_context()
+            self._tls.set_alpn_protocols(["http/1.1"])
+        return self._tls
 
     def _target(self) -> str:
         if self._proxy is not None and self._scheme == "http":
@@ -178,16 +205,19 @@ class Transport:
         return self._path
 
 
-def _read(response: HTTPResponse, deadline: float) -> bytes:
-    """The body, bounded in size and in time as a whole (a socket's time-out is for each read)."""
-    parts: list[bytes] = []
-    size = 0
-    while part := response.read1(65536):
-        parts.append(part)
-        size += len(part)
-        if size > MAX_ANSWER_BYTES:
-            raise OSError(f"the answer is longer than {MAX_ANSWER_BYTES} bytes")
-        if time.monotonic() > deadline:
-            raise TimeoutError
-    response.close()  # read to its end: the connection is free for the next batch
-    return b"".join(parts)
+def _head(target: str, host: str, headers: dict[str, str], num_bytes: int) -> bytes:
+    """The head of a POST: what is in it is all that is sent besides the body."""
+    fixed = {"Host": host, "Accept-Encoding": "identity", "Content-Length": str(num_bytes)}
+    fields = "".join(f"{name}: {text}\r\n" for name, text in {**fixed, **headers}.items())
+    return f"POST {target} HTTP/1.1\r\n{fields}\r\n".encode("ascii")
+
+
+def _ask_for_tunnel(connection: Connection, host: str) -> None:
+    connection.send(f"CONNECT {host} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode("ascii"))
+    status = connection.answer("CONNECT").status
+    if status != 200:
+        raise OSError(f"the proxy answered {status} to CONNECT")
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host

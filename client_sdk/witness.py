@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import threading
+from contextlib import suppress
 from typing import NamedTuple
 
 WITNESS_VERSION = 1
@@ -31,6 +32,10 @@ class Witness:
         self._path = path
         self._last: Seen | None = None
 
+    def exists(self) -> bool:
+        """Whether there is a file, legible or not: then there was a state once."""
+        return os.path.exists(self._path)
+
     def read(self) -> Seen | None:
         """What was seen last; None where there is no witness, or nothing legible in it."""
         try:
@@ -39,7 +44,7 @@ class Witness:
             if fields["version"] != WITNESS_VERSION:
                 return None
             self._last = Seen(int(fields["generation"]), str(fields["check"]))
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
             return None
         return self._last
 
@@ -51,9 +56,14 @@ class Witness:
         draft = f"{self._path}.{os.getpid()}.{threading.get_ident()}"
         handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         try:
-            os.write(handle, text.encode())
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-        os.replace(draft, self._path)
+            try:
+                os.write(handle, text.encode())
+                os.fsync(handle)
+            finally:
+                os.close(handle)
+            os.replace(draft, self._path)
+        except OSError:
+            with suppress(OSError):
+                os.unlink(draft)
+            raise
         self._last = seen

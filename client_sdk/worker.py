@@ -11,16 +11,21 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from client_sdk import forks
+from client_sdk.cancellation import Cancellation
 from client_sdk.custody import StateDirectory
 from client_sdk.delivery import Delivery
+from client_sdk.errors import StateBusyError, StateError
 from client_sdk.file_lock import FileLock
 from client_sdk.randomness import Randomness
 from client_sdk.sqlite_state import SqliteState
 
 if TYPE_CHECKING:
     from client_sdk.send_loop import SendLoop
+    from client_sdk.transport import Transport
 
 CHORE_PAUSE = 600.0  # seconds between two looks at whether a period is over
+BUSY_PAUSE = 0.25  # the same, while another process holds the state
+LOCK_PATIENCE = 1.0  # seconds for which the thread waits for threads of the app
 TROUBLE_PAUSE = 5.0  # seconds until the next try when the state cannot be used (a full disk)
 
 
@@ -49,9 +54,12 @@ class Worker:
         self._delivery = delivery
         self._randomness = randomness
         self._clock = clock
-        self._state: SqliteState = directory.connect(lock)
+        self._directory = directory
+        self._state: SqliteState = directory.connect(lock, LOCK_PATIENCE)
         self._file_lock = FileLock(directory.sender_lock_path)
         self._loop: SendLoop | None = None
+        self._transport: Transport | None = None
+        self._cancellation = Cancellation()
         self._changed = threading.Condition()
         self._wanted = self._seen = self._done = 0  # tickets of flush: given out, seen, settled
         self._stopping = False
@@ -64,6 +72,11 @@ class Worker:
     def last_error(self) -> str:
         """Why the last try failed, or "" after one that did not."""
         return self._trouble or (self._loop.last_error if self._loop is not None else "")
+
+    @property
+    def key_is_refused(self) -> bool:
+        """Whether the last try ended with 401 or 403: nothing is delivered with this key."""
+        return self._loop is not None and self._loop.key_is_refused
 
     def start(self) -> None:
         """Begin; what an earlier run left is sent without waiting for a record."""
@@ -93,13 +106,19 @@ class Worker:
             self._done = max(self._done, ticket)  # nobody waits for it any more
         return drained
 
-    def stop(self, timeout: float) -> None:
-        """End the thread, breaking off what it waits for; wait for that at most `timeout`."""
+    def cancel(self) -> None:
+        """Once this returns not one byte leaves, whatever the thread is doing; do not wait for it.
+
+        It ends by itself.
+        """
         with self._changed:
             self._stopping = True
             self._changed.notify_all()
-        if self._loop is not None:
-            self._loop.abort()
+        self._cancellation.cancel()
+
+    def stop(self, timeout: float) -> None:
+        """As `cancel`, and wait for the end of the thread, at most `timeout` seconds."""
+        self.cancel()
         self._thread.join(timeout)
 
     def suspend(self) -> None:
@@ -107,8 +126,10 @@ class Worker:
         self._state.suspend()
 
     def abandon(self) -> None:
-        """After a fork, in the child: the thread is the parent's, and so is the sender's lock."""
+        """After a fork, in the child: the thread is the parent's, and so is all that it holds."""
         self._file_lock.release()
+        if self._transport is not None:
+            self._transport.close()
 
     def _run(self) -> None:
         try:
@@ -125,6 +146,9 @@ class Worker:
         try:
             wait = self._step(hurried=hurried)
             self._trouble = ""
+        except StateBusyError as error:
+            self._trouble = str(error)
+            return BUSY_PAUSE
         except Exception as error:  # shown in `last_error`; the thread must outlive it
             self._trouble = f"{type(error).__name__}: {error}"
             return TROUBLE_PAUSE
@@ -135,6 +159,8 @@ class Worker:
         return wait
 
     def _step(self, *, hurried: bool) -> float | None:
+        if self._directory.is_withdrawn:
+            raise StateError("consent was withdrawn; the state is about to be wiped", "no_consent")
         if self._chore is not None and self._chore():
             self._state.scrub()
         if self._loop is None:
@@ -149,15 +175,17 @@ class Worker:
             from client_sdk.transport import Transport
 
         delivery = self._delivery
-        transport = Transport(
+        self._transport = Transport(
             self._collector,
             self._key,
             timeout=delivery.timeout,
             proxy=delivery.proxy,
             tls=delivery.tls,
+            plain_key=True,  # `Client.open` has decided on it
+            cancellation=self._cancellation,
         )
         return SendLoop(
-            self._state, transport, self._file_lock, delivery, self._randomness, self._clock
+            self._state, self._transport, self._file_lock, delivery, self._randomness, self._clock
         )
 
     def _sleep(self, wait: float | None) -> None:

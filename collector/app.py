@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
+from time import monotonic
 from typing import Any, cast
 
 from fastapi import FastAPI, Request
@@ -15,30 +17,36 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from collector.body import BodyBounds, Buffers
+from collector import unsent
+from collector.body import BodyBounds
+from collector.buffers import Buffers
 from collector.errors import RequestError, StorageError
-from collector.limits import RateLimit
 from collector.logs import Log, make_log, redirect_libraries
 from collector.openapi import API_VERSION, document
 from collector.problems import Refuser, problem
 from collector.routes import admin, aggregates, health
-from collector.routes.parts import Limits, Parts
+from collector.routes.parts import Parts, make_limits
 from collector.routes.reports import ReportsEndpoint
 from collector.service.acceptance import Judge
 from collector.service.closing import Closed
 from collector.service.collector import COMMAND_LINE, Collector
 from collector.service.days import Clock, utc_now
+from collector.service.growth import find_growth
 from collector.service.intake import Bounds, Intake
 from collector.service.keeper import KeyKeeper
+from collector.service.readiness import Readiness
 from collector.service.writing import ReportWriter
 from collector.settings import Settings
 from collector.store.engine import Database, make_engine
-from collector.store.schema import prepare
+from collector.store.probe import try_to_read, try_to_write
+from collector.store.schema import check_connections, prepare
 from collector.telemetry import Telemetry, forget_process
 from rappor_core.errors import RapporError
 from rappor_core.metrics_file import load_metrics
 
+_GROWTH_SECONDS = 600.0  # between looks at the numbers of all days
 REPORTS_PATH = "/v1/reports"
+State = Mapping[str, Any]
 
 
 class App(FastAPI):
@@ -83,10 +91,10 @@ def create_app(settings: Settings, *, clock: Clock = utc_now) -> App:
 
 
 def _make_parts(settings: Settings, clock: Clock, log: Log) -> Parts:
-    engine = make_engine(settings.database, timeout=settings.database_seconds)
-    collector = Collector(Database(engine), clock=clock)
+    collector = Collector(_database(settings, settings.database_connections), clock=clock)
+    writing = _database(settings, 1)
     judge = Judge(refuse_implausible=settings.refuse_implausible)
-    writer = ReportWriter(collector.database, judge, clock, settings.clock_skew)
+    writer = ReportWriter(writing, judge, clock, settings.clock_skew)
     telemetry = Telemetry()
     intake = Intake(
         writer.write,
@@ -104,25 +112,41 @@ def _make_parts(settings: Settings, clock: Clock, log: Log) -> Parts:
         body_bounds=BodyBounds(
             settings.max_body_bytes, settings.max_inflated_bytes, settings.body_seconds
         ),
-        limits=Limits(
-            by_address=RateLimit(settings.max_requests_per_address),
-            by_key=RateLimit(settings.max_requests_per_key),
+        unsent=unsent.Unsent(settings.max_unsent_bytes, settings.answer_seconds),
+        limits=make_limits(settings),
+        writing=writing,
+        readiness=Readiness(
+            partial(try_to_read, collector.database),
+            partial(try_to_write, collector.database),
+            lambda: intake.is_failing,
         ),
     )
 
 
-def prepare_database(settings: Settings, clock: Clock = utc_now) -> None:
+def _database(settings: Settings, connections: int) -> Database:
+    engine = make_engine(
+        settings.database, pool_size=connections, timeout=settings.database_seconds
+    )
+    return Database(engine)
+
+
+def prepare_database(settings: Settings, clock: Clock = utc_now) -> tuple[str, ...]:
     """Bring an empty database up, check any other, and declare the metrics of the file.
 
-    Raises SchemaError, StorageError, MetricsFileError or MetricChangeError.
+    Returns the metrics of the file that were retired, and stay so.
+
+    Raises SettingsError, SchemaError, StorageError, MetricsFileError or MetricChangeError.
     """
     metrics = None if settings.metrics is None else load_metrics(settings.metrics)
-    database = Database(make_engine(settings.database, timeout=settings.database_seconds))
+    database = _database(settings, 1)
     try:
+        check_connections(database, settings.workers * (1 + settings.database_connections))
         prepare(database)
         if metrics is not None:
             collector = Collector(database, clock=clock)
-            collector.push_metrics(metrics.metrics.values(), COMMAND_LINE)
+            push = collector.push_metrics(metrics.metrics.values(), COMMAND_LINE)
+            return push.still_retired
+        return ()
     finally:
         database.close()
 
@@ -135,27 +159,29 @@ def _start(parts: Parts) -> None:
 
 
 def _do_chores(parts: Parts) -> Closed | None:
-    """Close and delete what is out of time, and show how many days are open."""
+    """Close and delete what is out of time, and show how many days are open and waiting."""
     closed = parts.collector.close_due(daily=True)
     registry, today = parts.collector.registry(), parts.collector.today
     open_days = [today - entry.closed_through for entry in registry if not entry.retired]
     parts.telemetry.open_days.set(max(open_days, default=0))
     parts.telemetry.metrics_current.set(len(open_days))
+    parts.telemetry.waiting_days.set(parts.collector.waiting_days())
     return closed
 
 
-def _lifespan(parts: Parts, log: Log) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
+def _lifespan(parts: Parts, log: Log) -> Callable[[FastAPI], AbstractAsyncContextManager[State]]:
     @asynccontextmanager
-    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(_app: FastAPI) -> AsyncIterator[State]:
         await run_in_threadpool(_start, parts)
         chores = asyncio.create_task(_keep_house(parts, log))
         log.info("started", database=parts.collector.database.engine.dialect.name)
         try:
-            yield
+            yield {unsent.KEY: parts.unsent}
         finally:
             chores.cancel()
             await run_in_threadpool(parts.intake.stop)
             parts.collector.database.close()
+            parts.writing.close()
             forget_process()
             log.info("stopped")
 
@@ -163,16 +189,35 @@ def _lifespan(parts: Parts, log: Log) -> Callable[[FastAPI], AbstractAsyncContex
 
 
 async def _keep_house(parts: Parts, log: Log) -> None:
-    """Close the days whose time is over, now and then."""
+    """Close the days whose time is over, and look for days that grow strangely, now and then."""
+    told: set[tuple[str, str, str]] = set()
+    next_look = 0.0
     while True:
         await asyncio.sleep(parts.settings.housekeeping_seconds)
         try:
             closed = await run_in_threadpool(_do_chores, parts)
+            if monotonic() >= next_look:
+                next_look = monotonic() + _GROWTH_SECONDS
+                await run_in_threadpool(_tell_of_growth, parts, log, told)
         except StorageError as error:
             log.warning("housekeeping_failed", reason=str(error))
             continue
         if closed is not None:
             log.info("days_closed", metrics=len(closed.metrics), days_with_reports=closed.folded)
+
+
+def _tell_of_growth(parts: Parts, log: Log, told: set[tuple[str, str, str]]) -> None:
+    """Log each day with far more reports than usual once, and count those that there are."""
+    with parts.collector.database.read() as connection:
+        found = find_growth(connection, parts.collector.registry())
+    parts.telemetry.days_growing.set(len(found))
+    for one in found:
+        key = (one.metric, one.params_id, one.day)
+        if key not in told:
+            told.add(key)
+            log.notice(
+                "reports_grow", metric=one.metric, day=one.day, reports=one.reports, usual=one.usual
+            )
 
 
 def _add_routes(app: FastAPI) -> None:

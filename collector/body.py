@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from starlette.types import Receive, Scope
 
+from collector.buffers import Arriving, Buffers
 from collector.errors import (
     BodyTimeoutError,
     BodyTooLargeError,
@@ -17,40 +18,11 @@ from collector.errors import (
     RequestError,
     UnsupportedMediaError,
 )
+from collector.limits import network_of
 from collector.protocol import BODY_ARRIVED
 from rappor_core.report import BINARY_CONTENT_TYPE, JSON_CONTENT_TYPE
 
 _GZIP = 31  # zlib's wbits for a gzip header and trailer
-
-
-class Buffers:
-    """Bytes of all bodies that are arriving, or are inflated and not yet read, bounded together.
-
-    Bytes and not requests are counted, so that many slow senders hold nobody else up.
-    """
-
-    def __init__(self, max_bytes: int) -> None:
-        self._max_bytes = max_bytes
-        self._held = 0
-
-    def take(self, size: int) -> None:
-        """Hold `size` more bytes. Raises OverloadedError over the bound."""
-        if self._held + size > self._max_bytes:
-            raise OverloadedError("too many bodies are arriving at once; send again later")
-        self._held += size
-
-    def give(self, size: int) -> None:
-        """Hold them no longer."""
-        self._held -= size
-
-    @contextmanager
-    def holding(self, size: int) -> Iterator[None]:
-        """Hold `size` bytes for a while."""
-        self.take(size)
-        try:
-            yield
-        finally:
-            self.give(size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +39,10 @@ async def read_body(scope: Scope, receive: Receive, buffers: Buffers, bounds: Bo
     headers = dict(scope["headers"])
     is_gzip = _is_gzip(headers.get(b"content-encoding"))
     _check_length(headers.get(b"content-length"), bounds.max_bytes)
-    seconds = None if BODY_ARRIVED in scope.get("extensions", ()) else bounds.seconds
-    body = await _receive(receive, buffers, bounds.max_bytes, seconds)
+    if BODY_ARRIVED in scope.get("extensions", ()):  # nothing to wait for, nothing to hold
+        body = await _receive_all(receive, bounds.max_bytes, lambda _: None)
+    else:
+        body = await _receive(receive, sender_of(scope), buffers, bounds)
     return inflate(body, bounds.max_inflated) if is_gzip else body
 
 
@@ -114,33 +88,39 @@ def _check_length(stated: bytes | None, max_bytes: int) -> None:
         raise BodyTooLargeError(f"the body has {stated[:20].decode()} bytes; {max_bytes} are taken")
 
 
-async def _receive(
-    receive: Receive, buffers: Buffers, max_bytes: int, seconds: float | None
-) -> bytes:
-    if seconds is None:
-        return await _receive_all(receive, buffers, max_bytes)
+def sender_of(scope: Scope) -> str:
+    """The address that a request came from (of IPv6, its /64); "" where there is none."""
+    return network_of(scope["client"][0]) if scope.get("client") else ""
+
+
+async def _receive(receive: Receive, sender: str, buffers: Buffers, bounds: BodyBounds) -> bytes:
+    """A body that arrives in pieces: in time, and unless others need its place more."""
+    arriving: Arriving | None = None
     try:
-        async with asyncio.timeout(seconds):
-            return await _receive_all(receive, buffers, max_bytes)
+        async with asyncio.timeout(bounds.seconds) as deadline:
+            with buffers.arriving(sender, deadline) as arriving:
+                take = partial(buffers.take, arriving)
+                return await _receive_all(receive, bounds.max_bytes, take)
     except TimeoutError:
-        raise BodyTimeoutError(f"the body did not arrive within {seconds:g} seconds") from None
+        if arriving is not None and arriving.evicted:
+            raise OverloadedError("the body arrived too slowly; send again later") from None
+        raise BodyTimeoutError(
+            f"the body did not arrive within {bounds.seconds:g} seconds"
+        ) from None
 
 
-async def _receive_all(receive: Receive, buffers: Buffers, max_bytes: int) -> bytes:
+async def _receive_all(receive: Receive, max_bytes: int, take: Callable[[int], None]) -> bytes:
     chunks: list[bytes] = []
     size = 0
     more = True
-    try:
-        while more:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                raise RequestError("the body ended early")
-            chunk, more = message.get("body", b""), message.get("more_body", False)
-            buffers.take(len(chunk))
-            size += len(chunk)
-            if size > max_bytes:
-                raise BodyTooLargeError(f"the body has more than {max_bytes} bytes")
-            chunks.append(chunk)
-    finally:
-        buffers.give(size)
+    while more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise RequestError("the body ended early")
+        chunk, more = message.get("body", b""), message.get("more_body", False)
+        size += len(chunk)
+        if size > max_bytes:
+            raise BodyTooLargeError(f"the body has more than {max_bytes} bytes")
+        take(len(chunk))
+        chunks.append(chunk)
     return b"".join(chunks)

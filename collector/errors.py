@@ -98,3 +98,19 @@ class NotServedError(CollectorError):
 
 class MetricChangeError(CollectorError):
     """A change of a metric that weakens privacy, and was not asked for as such."""
+
+
+def drop_traces(error: BaseException) -> None:
+    """Take the tracebacks off an error that is answered, and off those behind it.
+
+    The frames of a traceback hold the body of the request, and one that awaited a thread's error
+    holds the error, too: a cycle, which would keep both until a full garbage collection.
+    """
+    seen: set[int] = set()
+    behind: list[BaseException | None] = [error]
+    while behind:
+        one = behind.pop()
+        if one is not None and id(one) not in seen:
+            seen.add(id(one))
+            behind += [one.__cause__, one.__context__]
+            one.__traceback__ = None

@@ -37,6 +37,10 @@ class Log:
         self._last[event] = now
         self._logger.warning(event, **fields, more_before=self._left_out.pop(event, 0))
 
+    def notice(self, event: str, **fields: str | int | float) -> None:
+        """A warning that comes seldom: each one is a line."""
+        self._logger.warning(event, **fields)
+
     def crash(self, error: BaseException) -> None:
         """A defect: its kind and where it was raised; its message could hold a request's data."""
         frames = traceback.extract_tb(error.__traceback__)

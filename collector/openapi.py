@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 
-from collector.openapi_schemas import DAY, HEX, TEXT, Schema, ref, schemas
+from collector.openapi_schemas import DAY, FLAG, HEX, TEXT, Schema, ref, schemas
 from collector.problems import PROBLEM_JSON
 from collector.routes.aggregates import JSON_LINES
 from collector.service.access import Scope
@@ -74,7 +74,7 @@ def _reading_paths() -> Schema:
                 [Scope.ADMIN],
                 answer=ref("Push"),
                 problems=(401, 403, 408, 409, 413, 415, 422, 429, 503),
-                parameters=[_parameter("weaken", "query", {"enum": ["true", "false"]})],
+                parameters=[_parameter(name, "query", FLAG) for name in ("weaken", "revive")],
                 body={"application/toml": {"schema": {"type": "string"}}},
             ),
         },
@@ -128,11 +128,11 @@ def _admin_paths() -> Schema:
         "/v1/days/{day}/close": {
             "post": _operation(
                 "closeDay",
-                "Close a day and all before it, for good.",
+                "Close a day and all before it, for good; with dry_run only say what closes.",
                 admin,
                 answer=ref("Closed"),
                 problems=(401, 403, 404, 422, 429, 503),
-                parameters=[day, metric],
+                parameters=[day, metric, _parameter("dry_run", "query", FLAG)],
             )
         },
         "/v1/keys": {

@@ -12,6 +12,7 @@ Schema = dict[str, Any]
 
 HEX = {"type": "string", "pattern": "^[0-9a-f]{32}$"}
 DAY = {"type": "string", "format": "date"}
+FLAG = {"enum": ["true", "false"]}
 COUNT = {"type": "integer", "minimum": 0}
 TEXT = {"type": "string"}
 
@@ -49,7 +50,7 @@ def schemas() -> Schema:
     version = {"const": WIRE_VERSION, "type": "integer"}
     accepted = _object({"status": {"const": "accepted"}})
     refused = _object(
-        {"status": {"const": "refused"}, "reason": {"enum": list(Reason)}, "detail": TEXT}
+        {"status": {"const": "refused"}, "reason": {"enum": list(Reason)}}, {"detail": TEXT}
     )
     return {
         "Batch": _object({"version": version, "batch_id": HEX, "reports": reports}),
@@ -73,6 +74,9 @@ def schemas() -> Schema:
 
 def _reading_schemas() -> Schema:
     span = _object({"first_day": DAY, "last_day": DAY})
+    waiting = _object(
+        {"first_day": DAY, "last_day": DAY, "reports": COUNT, "smallest_cohort": COUNT}
+    )
     metric = _object(
         {
             "name": TEXT,
@@ -81,6 +85,7 @@ def _reading_schemas() -> Schema:
             "accepted": COUNT,
             "closed_through": DAY,
             "served": {"oneOf": [span, {"type": "null"}]},
+            "waiting": {"oneOf": [waiting, {"type": "null"}]},
             "definition": {"type": "object"},
         }
     )
@@ -108,7 +113,9 @@ def _admin_schemas() -> Schema:
     key = {"key_id": TEXT, "scope": {"enum": list(Scope)}, "label": TEXT}
     listed = key | {"created": DAY, "revoked": {"oneOf": [DAY, {"type": "null"}]}}
     return {
-        "Push": _object({"added": names, "changed": names, "weakened": names}),
+        "Push": _object(
+            {"added": names, "changed": names, "weakened": names, "still_retired": names}
+        ),
         "Closed": _object({"closed_through": DAY, "metrics": names, "days_with_reports": COUNT}),
         "Keys": _object({"keys": _list(_object(listed))}),
         "NewKey": _object(key | {"key": TEXT}),

@@ -53,7 +53,16 @@ class Refuser:
         self._retry_after = retry_after
 
     def answer(self, error: Exception) -> Response:
-        """A problem document. 503, 429 and 408 say when to come back, with jitter."""
+        """A problem document. 503, 429 and 408 say when to come back, with jitter.
+
+        The error has no traceback afterwards: see `drop_traces`.
+        """
+        try:
+            return self._answer(error)
+        finally:
+            errors.drop_traces(error)
+
+    def _answer(self, error: Exception) -> Response:
         status, slug = next(
             ((status, slug) for kind, status, slug in STATUS if isinstance(error, kind)),
             (500, "internal"),

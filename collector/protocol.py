@@ -1,8 +1,9 @@
-"""uvicorn's HTTP protocol with two bounds it lacks: the size of a head, and the time to send it.
+"""uvicorn's HTTP protocol with the bounds it lacks: on heads, and on answers that nobody reads.
 
-Without them one connection could send headers, or trailers behind a body in chunks, for ever
-(httptools keeps what it is given), and idle connections could be held open by the thousand. An
-answer leaves in one piece, and a body that came with its head is marked as such.
+Without the first, one connection could send headers, or trailers behind a body in chunks, for ever
+(httptools keeps what it is given), and idle connections could be held open by the thousand.
+Without the second, connections that never read would keep their answers in memory. An answer
+leaves in one piece, and a body that came with its head is marked as such.
 """
 
 from __future__ import annotations
@@ -13,8 +14,12 @@ from typing import Any, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from collector.unsent import KEY, Unsent
+
 MAX_HEAD_BYTES = 32 << 10
 HEAD_SECONDS = 10.0
+SEND_BUFFER_BYTES = 128 << 10  # in the kernel, which doubles it; else it grows to megabytes
+UNREAD_SECONDS = 60  # until the kernel gives up what it holds for a reader that takes nothing
 
 _REFUSAL = "HTTP/1.1 431 Request Header Fields Too Large", "content-length: 0", "connection: close"
 _TOO_LARGE = "\r\n".join((*_REFUSAL, "", "")).encode("ascii")
@@ -59,25 +64,49 @@ class OnePiece:
         return getattr(self._transport, name)
 
 
+def _set_options(connection: socket.socket | None) -> None:
+    """Answers leave at once (no 40 ms for a delayed ACK); the kernel holds few bytes of them."""
+    if connection is None:
+        return
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
+    if connection.family == getattr(socket, "AF_UNIX", None):
+        return
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 1000 * UNREAD_SECONDS)
+
+
 class BoundedHttpProtocol(HttpToolsProtocol):
-    """Closes a connection whose request line and headers are too large, or too slow."""
+    """Closes a connection whose head is too large or too slow, or whose answer is not read."""
 
     _in_head = True
     _head_bytes = 0
     _head_timer: asyncio.TimerHandle | None = None
+    _unsent: Unsent
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Start to wait for a head; answers leave at once (no 40 ms for a delayed ACK)."""
+        """Start to wait for a head, and ask to be told of every byte that cannot be sent."""
         super().connection_made(cast(asyncio.Transport, OnePiece(transport, self.loop)))
-        listener = transport.get_extra_info("socket")
-        if listener is not None and listener.family != getattr(socket, "AF_UNIX", None):
-            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        _set_options(transport.get_extra_info("socket"))
+        transport.set_write_buffer_limits(high=0)
+        self._unsent = self.app_state.get(KEY) or Unsent()
         self._start_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Wait no longer."""
         self._stop_timer()
+        self._unsent.end(self.transport)
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """Bytes of an answer could not be sent at once."""
+        super().pause_writing()
+        self._unsent.begin(self.transport)
+
+    def resume_writing(self) -> None:
+        """All of them are sent."""
+        self._unsent.end(self.transport)
+        super().resume_writing()
 
     def on_message_begin(self) -> None:
         """The first byte of a request."""

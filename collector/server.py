@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import gc
+import multiprocessing
 import os
+import signal
 import socket
 import tempfile
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from multiprocessing import connection
 from time import monotonic, sleep
 
 import uvicorn
@@ -30,16 +34,42 @@ def serve(settings: Settings) -> None:
 
     Raises CollectorError when it does not start; the log says why.
     """
-    prepare_database(settings)  # what is wrong is said before a port is taken
+    log = make_log(settings.log_level)
+    retired = prepare_database(settings)  # what is wrong is said before a port is taken
+    if retired:
+        way_out = "rappor metrics push FILE --revive collects them again"
+        log.warning("metrics_stay_retired", metrics=", ".join(retired), way_out=way_out)
     with _listening(settings) as listener:
-        make_log(settings.log_level).info("listening", **_address(listener))
+        announce = partial(log.info, "listening", **_address(listener))
         if settings.workers > 1:
+            _announce_when_answered(listener, announce)
             _serve_many(settings, listener)
             return
-        server = _Server(_config(_lasting(create_app(settings)), settings))
+        server = _Server(_config(_lasting(create_app(settings)), settings), announce)
         server.run(sockets=[listener])
     if not server.started:
         raise CollectorError("the collector did not start; the reason is in the log above")
+
+
+def _announce_when_answered(listener: socket.socket, announce: Callable[[], None]) -> None:
+    """Call `announce`, on a thread, when a worker answers at the address of the listener."""
+
+    def wait() -> None:
+        while not _answers(listener):
+            sleep(0.05)
+        announce()
+
+    threading.Thread(target=wait, name="announce", daemon=True).start()
+
+
+def _answers(listener: socket.socket) -> bool:
+    """Whether something that listens there answers to a request for /healthz."""
+    with socket.socket(listener.family, socket.SOCK_STREAM) as probe, suppress(OSError):
+        probe.settimeout(2)
+        probe.connect(listener.getsockname())
+        probe.sendall(b"GET /healthz HTTP/1.1\r\nHost: collector\r\nConnection: close\r\n\r\n")
+        return probe.recv(16).startswith(b"HTTP/1.1 200")
+    return False
 
 
 def _serve_many(settings: Settings, listener: socket.socket) -> None:
@@ -54,8 +84,25 @@ def _serve_many(settings: Settings, listener: socket.socket) -> None:
 
 def app_of_worker() -> App:
     """The app of one of several workers, from the environment."""
+    _end_with_supervisor()
     forget_dead_workers()  # this one may stand in for one that was killed
     return _lasting(create_app(load_settings()))
+
+
+def _end_with_supervisor() -> None:
+    """End this worker as a signal would, once the process that started it is gone.
+
+    Without it, workers of a supervisor that was killed would hold the port for ever.
+    """
+    supervisor = multiprocessing.parent_process()
+    if supervisor is None:
+        return
+
+    def end() -> None:
+        connection.wait([supervisor.sentinel])
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=end, name="supervisor-watch", daemon=True).start()
 
 
 def _lasting(app: App) -> App:
@@ -69,7 +116,19 @@ def _lasting(app: App) -> App:
 
 
 class _Server(uvicorn.Server):
-    """uvicorn's server; a signal that ended in a clean shutdown is not raised again."""
+    """uvicorn's server; a signal that ended in a clean shutdown is not raised again.
+
+    on_start: called when connections are taken.
+    """
+
+    def __init__(self, config: uvicorn.Config, on_start: Callable[[], None] = lambda: None) -> None:
+        super().__init__(config)
+        self._on_start = on_start
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            self._on_start()
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -128,7 +187,8 @@ def _listening(settings: Settings) -> Iterator[socket.socket]:
     try:
         listener = _bound(settings) if fd is None else socket.socket(fileno=os.dup(fd))
     except OSError as error:
-        raise SettingsError(f"cannot listen on {where}: {error}") from error
+        reason = error.strerror or error
+        raise SettingsError(f"cannot listen on {where}: {reason}") from error
     with listener:
         _refuse_open(listener, settings)
         yield listener

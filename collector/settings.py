@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import ipaddress
 import os
 import tomllib
@@ -18,15 +19,23 @@ from pydantic_settings import (
 )
 
 from collector.errors import SettingsError
+from collector.logs import LEVELS
 from collector.store.engine import parse_url
+from collector.validation import first_problem
 
+PREFIX = "RAPPOR_"
+# Read by the command line, and by this project's own long tests.
+_OTHER_VARIABLES = {
+    f"{PREFIX}{name}" for name in ("SETTINGS", "KEY", "KILLS", "FUZZ", "SOAK_MINUTES")
+}
+_OTHER_PREFIXES = (f"{PREFIX}DECODER_", f"{PREFIX}TEST_")  # of other programs on this machine
 _PLACEHOLDERS = {"changeme", "change-me", "password", "secret", "postgres", "rappor", "example"}
 
 
 class Settings(BaseSettings):
     """Everything that an operator can choose. `load_settings` turns what is wrong into one line."""
 
-    model_config = SettingsConfigDict(env_prefix="RAPPOR_", extra="forbid", frozen=True)
+    model_config = SettingsConfigDict(env_prefix=PREFIX, extra="forbid", frozen=True)
 
     database: str = "sqlite:///rappor.sqlite"
     metrics: Path | None = None  # a metrics.toml to declare at start
@@ -46,13 +55,18 @@ class Settings(BaseSettings):
     body_seconds: float = Field(default=10.0, gt=0)  # for a whole body to arrive
     max_buffered_bytes: int = Field(default=64 << 20, ge=1 << 20)  # of bodies that are arriving
     max_queued_bytes: int = Field(default=64 << 20, ge=1 << 20)  # of batches that wait for a commit
+    max_unsent_bytes: int = Field(default=64 << 20, ge=1 << 20)  # of answers that nobody reads
+    answer_seconds: float = Field(default=20.0, gt=0)  # for an answer to be read
     max_group_reports: int = Field(default=50_000, ge=1)  # in one commit
     max_requests_per_key: float | None = Field(default=None, gt=0)  # a second; None = no limit
     max_requests_per_address: float | None = Field(default=None, gt=0)
+    max_reports_per_key: float | None = Field(default=None, gt=0)
+    max_reports_per_address: float | None = Field(default=None, gt=0)
     retry_after_seconds: int = Field(default=5, ge=1)
 
     clock_skew_seconds: int = Field(default=600, ge=0, le=86_400)
-    refuse_implausible: bool = False
+    refuse_implausible: bool = True
+    database_connections: int = Field(default=2, ge=1)  # a worker's, beside the one that writes
     database_seconds: float = Field(default=5.0, gt=0)  # to wait for a lock or a connection
     housekeeping_seconds: float = Field(default=60.0, gt=0)
     drain_seconds: int = Field(default=20, ge=1)
@@ -107,15 +121,25 @@ def load_settings(**chosen: Any) -> Settings:
     file = os.environ.get("RAPPOR_SETTINGS")
     if file and not Path(file).is_file():
         raise SettingsError(f"RAPPOR_SETTINGS = {file!r}: there is no such file")
+    _refuse_unknown_variables()
     try:
         return Settings(**chosen)
     except tomllib.TOMLDecodeError as error:
         raise SettingsError(f"{file}: not TOML: {error}") from error
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        name = ".".join(map(str, first["loc"]))
-        message = str(first["msg"]).removeprefix("Value error, ")
+        name, message = first_problem(error, {"log_level": ", ".join(LEVELS)})
         raise SettingsError(f"setting {name}: {message}" if name else message) from None
+
+
+def _refuse_unknown_variables() -> None:
+    """A variable that starts as ours and is no setting is a mistake. Raises SettingsError."""
+    known = {PREFIX + name.upper() for name in Settings.model_fields} | _OTHER_VARIABLES
+    for name in sorted(os.environ):
+        ours = name.upper()
+        if ours.startswith(PREFIX) and ours not in known and not ours.startswith(_OTHER_PREFIXES):
+            near = difflib.get_close_matches(ours, known, 1)
+            hint = f"; did you mean {near[0]}?" if near else "; rappor serve --help names them"
+            raise SettingsError(f"environment variable {name}: there is no such setting{hint}")
 
 
 def is_loopback(host: str) -> bool:

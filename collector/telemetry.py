@@ -61,9 +61,27 @@ class Telemetry:
             registry=registry,
             multiprocess_mode="livesum",
         )
+        self.unsent = Gauge(
+            "rappor_unsent_bytes",
+            "Bytes of answers that were written and not read yet",
+            registry=registry,
+            multiprocess_mode="livesum",
+        )
         self.open_days = Gauge(
             "rappor_open_days",
             "Days that take reports, of the most patient metric",
+            registry=registry,
+            multiprocess_mode="livemax",
+        )
+        self.days_growing = Gauge(
+            "rappor_days_growing",
+            "Open days of a series with far more reports than the days before",
+            registry=registry,
+            multiprocess_mode="livemax",
+        )
+        self.waiting_days = Gauge(
+            "rappor_waiting_days",
+            "Closed days that too few reports keep from being served, of the longest wait",
             registry=registry,
             multiprocess_mode="livemax",
         )

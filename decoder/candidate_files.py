@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from decoder.errors import CandidatesError
+from rappor_core.errors import shown
 
 _BOM = b"\xef\xbb\xbf"
 _UTF16_BOMS = (b"\xff\xfe", b"\xfe\xff")
@@ -47,6 +48,8 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
         if file.peek(2)[:2] == _GZIP:
             with gzip.open(file, "rb") as unzipped:
                 yield _not_utf16(cast(io.BufferedReader, unzipped))
+        elif path.name.lower().endswith(".gz"):
+            raise CandidatesError("this is not gzip, although its name ends in .gz; rename it")
         else:
             yield _not_utf16(file)
 
@@ -74,6 +77,26 @@ def _csv_column(path: Path, column: str | None) -> Iterator[str]:
                 yield row[index] if index < len(row) else ""
         except csv.Error as error:
             raise CandidatesError(f"line {rows.line_num}: {error}; check the quotes") from error
+
+
+def column_taken(path: Path, column: str | None) -> str | None:
+    """Which of several columns of a CSV file `read_values` takes unasked, in words.
+
+    None where one was named, where there is only one, and for anything that cannot be read twice.
+    """
+    if column is not None or not path.is_file():
+        return None
+    if not path.name.lower().removesuffix(".gz").endswith(".csv"):
+        return None
+    with _opened(path) as raw:
+        text = io.TextIOWrapper(raw, encoding="utf-8-sig", errors="surrogateescape", newline="")
+        first = next(csv.reader(text), [])
+    if len(first) < 2:
+        return None
+    return (
+        f"{path} has {len(first)} columns; the first is taken, from its first line on "
+        f"({shown(first[0])}); name another with --column"
+    )
 
 
 def _column_index(header: list[str], column: str) -> int:

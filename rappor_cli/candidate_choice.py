@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from decoder import Candidates, metric_candidates
+from decoder.candidate_files import column_taken
 from decoder.google_files import read_map
 from decoder.map_cache import cached_positions
 from rappor_cli.days import read_day
@@ -41,6 +42,7 @@ def given_candidates(
         return read_map(map_file, source.params)
     if path:
         listed = Candidates.from_file(path, column)
+        _say(column_taken(path, column))
     elif numbers:
         listed = Candidates.numbers(*_whole_numbers(numbers))
     elif dates:
@@ -55,9 +57,14 @@ def _with_cache(candidates: Candidates, params: RapporParams, folder: Path) -> C
     """The candidates with their bits from the cache; what is odd about it is said on stderr."""
     with stage_bars() as progress:
         known, note = cached_positions(candidates, params, folder, progress)
+    _say(note)
+    return known
+
+
+def _say(note: str | None) -> None:
+    """A note on stderr, if there is one."""
     if note:
         Console(stderr=True).print(Text.assemble(("note ", "yellow"), plain(note)), soft_wrap=True)
-    return known
 
 
 def _whole_numbers(text: str) -> list[int]:

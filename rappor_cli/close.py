@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from datetime import date
 from typing import Annotated, Any
 
@@ -17,31 +18,66 @@ from rappor_cli.store import CollectorOption, DatabaseOption, JsonOption, need_o
 def close(
     day: Annotated[str, typer.Argument(help="YYYY-MM-DD, UTC; today or earlier.")],
     metric: Annotated[str | None, typer.Option(help="Only the days of this metric.")] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be closed, and close nothing.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask; for scripts.")] = False,
     collector: CollectorOption = None,
     database: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Close DAY and every day before it: no more reports, and they can be served. For good."""
     need_one(collector, database)
-    closed = _close(read_day(day), metric, collector, database)
-    if as_json:
-        print(json.dumps(closed))
-        return
-    print(
-        f"closed through {closed['closed_through']}: {len(closed['metrics'])} metrics, "
-        f"{closed['days_with_reports']} days with reports"
+    parsed = read_day(day)
+    if dry_run or not yes:
+        would = _close(parsed, metric, collector, database, dry_run=True)
+        if dry_run:
+            _show(would, as_json, "would close through")
+            return
+        _confirm(would)
+    done = _close(parsed, metric, collector, database, dry_run=False)
+    _show(done, as_json, "closed through")
+
+
+def _confirm(would: dict[str, Any]) -> None:
+    """Ask, on a terminal. Elsewhere nobody can answer: wrong usage (exit 2) without --yes."""
+    if not sys.stdin.isatty():
+        raise typer.BadParameter(
+            "closing days cannot be undone; give --yes to close them, --dry-run to see which"
+        )
+    question = (
+        f"{_summary(would)} will be closed through {would['closed_through']}, for good. Close?"
+    )
+    if not typer.confirm(question, err=True):
+        raise typer.Exit(1)
+
+
+def _show(closed: dict[str, Any], as_json: bool, what: str) -> None:
+    text = f"{what} {closed['closed_through']}: {_summary(closed)}"
+    print(json.dumps(closed) if as_json else text)
+
+
+def _summary(closed: dict[str, Any]) -> str:
+    names = ", ".join(closed["metrics"][:5]) + (", ..." if len(closed["metrics"]) > 5 else "")
+    listed = f" ({names})" if names else ""
+    return (
+        f"{len(closed['metrics'])} metrics{listed}, {closed['days_with_reports']} days with reports"
     )
 
 
 def _close(
-    day: date, metric: str | None, collector: str | None, database: str | None
+    day: date, metric: str | None, collector: str | None, database: str | None, *, dry_run: bool
 ) -> dict[str, Any]:
     if collector is not None:
         path = f"/v1/days/{day.isoformat()}/close"
-        answer: dict[str, Any] = ask_json(collector, path, method="POST", query={"metric": metric})
+        query = {"metric": metric, "dry_run": "true" if dry_run else None}
+        answer: dict[str, Any] = ask_json(collector, path, method="POST", query=query)
         return answer
     with opened(str(database)) as service:
-        closed = service.close_day(day, COMMAND_LINE, metric)
+        if dry_run:
+            closed = service.would_close(day, metric)
+        else:
+            closed = service.close_day(day, COMMAND_LINE, metric)
     return {
         "closed_through": day.isoformat(),
         "metrics": list(closed.metrics),

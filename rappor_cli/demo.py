@@ -21,6 +21,7 @@ from collector.settings import load_settings
 from decoder import Candidates, DecodeOptions, Decoding, decode, write_outputs
 from decoder.advice import percent
 from decoder.candidates import metric_candidates
+from decoder.report import p_text
 from rappor_cli.progress import progress_bar
 from rappor_cli.remote import ask, fetch_aggregate
 from rappor_cli.text import plain
@@ -180,7 +181,7 @@ def _table(item: Shown) -> Table:
             cells += ["", "", "", "no"]
         else:
             interval = f"{100 * row.low:.2f} to {100 * row.high:.2f}"
-            cells += [f"{100 * row.share:.2f}", interval, f"{row.p_adjusted:.2g}"]
+            cells += [f"{100 * row.share:.2f}", interval, p_text(row.p_adjusted)]
             cells += ["yes" if value in truth else "yes, wrongly"]
         table.add_row(*map(plain, cells))
     return table

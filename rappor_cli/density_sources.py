@@ -210,7 +210,8 @@ def _served(
         raise DecodeError(
             f"no closed day of {metric!r} is served; at most {most:,} reports of a slot and level "
             "were accepted. Days close by themselves after accept_days, or by `rappor close DAY`, "
-            "and are held back until they have min_reports together (metrics.toml)"
+            "and are held back until they have min_reports together, and "
+            "min_reports_per_cohort in each cohort (metrics.toml)"
             f"{older and '; '}{older}"
         )
     if older:

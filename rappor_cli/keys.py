@@ -11,6 +11,7 @@ from collector.service.access import Scope, shown
 from collector.service.collector import COMMAND_LINE
 from rappor_cli.remote import ask_json
 from rappor_cli.store import CollectorOption, DatabaseOption, JsonOption, need_one, opened
+from rappor_cli.text_columns import print_columns
 
 app = typer.Typer(help="Create, list and revoke keys.", no_args_is_help=True)
 
@@ -47,9 +48,11 @@ def list_(
     if as_json:
         print(json.dumps(keys))
         return
-    for key in keys:
-        state = f"revoked {key['revoked']}" if key["revoked"] else "holds"
-        print(f"{key['key_id']}  {key['scope']:<9}  {key['created']}  {state}  {key['label']}")
+    rows = [
+        [key["key_id"], key["scope"], key["created"], key["revoked"] or "no", key["label"]]
+        for key in keys
+    ]
+    print_columns(["key id", "scope", "created", "revoked", "label"], rows)
 
 
 @app.command()

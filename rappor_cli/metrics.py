@@ -15,6 +15,7 @@ import typer
 from collector.service.collector import COMMAND_LINE
 from rappor_cli.remote import ask_json
 from rappor_cli.store import CollectorOption, DatabaseOption, JsonOption, need_one, opened
+from rappor_cli.text_columns import print_columns
 from rappor_core.metrics_file import MetricsFile, load_metrics
 from rappor_core.metrics_review import Finding, check_metrics
 
@@ -78,13 +79,14 @@ def list_(
     if as_json:
         print(json.dumps(metrics))
         return
+    rows = []
     for metric in metrics:
         served = metric["served"]
-        window = f"served {served['first_day']} to {served['last_day']}" if served else "not served"
-        print(
-            f"{metric['name']}  {metric['params_id']}  {metric['state']}  "
-            f"{metric['accepted']} accepted  {window}"
+        window = f"{served['first_day']} to {served['last_day']}" if served else "none yet"
+        rows.append(
+            [metric["name"], metric["params_id"], metric["state"], str(metric["accepted"]), window]
         )
+    print_columns(["metric", "params_id", "state", "accepted", "days served"], rows)
 
 
 @app.command()
@@ -92,6 +94,9 @@ def push(
     file: FileArgument,
     weaken: Annotated[
         bool, typer.Option("--weaken", help="Allow changes that weaken privacy; audited.")
+    ] = False,
+    revive: Annotated[
+        bool, typer.Option("--revive", help="Collect again what was retired.")
     ] = False,
     collector: CollectorOption = None,
     database: DatabaseOption = None,
@@ -104,17 +109,21 @@ def push(
             collector,
             "/v1/metrics",
             method="POST",
-            query={"weaken": "true" if weaken else None},
+            query={"weaken": "true" if weaken else None, "revive": "true" if revive else None},
             body=file.read_bytes(),
             content_type="application/toml",
         )
     else:
         with opened(str(database), may_be_new=True) as service:
-            pushed = service.push_metrics(metrics.metrics.values(), COMMAND_LINE, weaken=weaken)
+            pushed = service.push_metrics(
+                metrics.metrics.values(), COMMAND_LINE, weaken=weaken, revive=revive
+            )
             done = asdict(pushed)
     print(f"added: {_names(done['added'])}; changed: {_names(done['changed'])}")
     for what in done["weakened"]:
         print(f"weakened: {what}")
+    if done["still_retired"]:
+        print(f"still retired: {_names(done['still_retired'])}; --revive collects them again")
 
 
 @app.command()

@@ -15,6 +15,7 @@ from rich.table import Table
 from decoder.options import DecodeOptions
 from rappor_cli.calibration import decoder_calibration
 from rappor_cli.decode import CorrectionName, MethodName
+from rappor_cli.linkage import batch_linkage
 from rappor_cli.location import location, location_attacks
 from simulations import paper
 from simulations.figures import draw_experiments
@@ -30,6 +31,7 @@ app = typer.Typer(
 app.command("decoder-calibration")(decoder_calibration)
 app.command("location")(location)
 app.command("location-attacks")(location_attacks)
+app.command("batch-linkage")(batch_linkage)
 
 Seed = Annotated[
     int | None, typer.Option(min=0, help="Repeat a run exactly; otherwise the draws are fresh.")

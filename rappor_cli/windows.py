@@ -15,7 +15,7 @@ from rappor_core.aggregate import Aggregate
 from rappor_core.errors import AggregateError
 
 _DAY = timedelta(days=1)
-_NOT_YET = ("day_open", "too_few_reports", "no_closed_days")
+_NOT_YET = ("day_open", "too_few_reports", "too_few_in_a_cohort", "no_closed_days")
 
 
 class Each(StrEnum):

@@ -21,8 +21,10 @@ if TYPE_CHECKING:
     from rappor_core.metrics_location import Location
 
 DEFAULT_MIN_REPORTS = 1_000
+DEFAULT_MIN_REPORTS_PER_COHORT = 100  # or min_reports, if that is less
 DEFAULT_ACCEPT_DAYS = 7
 MEANING_VERSION = 1
+_OPTIONAL = {"no_data", "min_reports_per_cohort"}  # keys that a definition may lack
 
 
 class Metric(Frozen):
@@ -37,6 +39,8 @@ class Metric(Frozen):
     max_memoized_values: distinct values for life.  max_reports: reports for life, None = no cap.
     period, max_reports_per_period: at most so many reports in each period.
     min_reports: a day with fewer is merged with the next before it is served.
+    min_reports_per_cohort: likewise a day with fewer in a cohort that is not empty; None: 100, or
+        `min_reports` if that is less (see `cohort_floor`).
     accept_days: how long a day takes reports.  keep_raw_days: 0 = raw reports are never kept.
 
     Raises MetricsFileError that names the metric, the key and the value.
@@ -59,6 +63,7 @@ class Metric(Frozen):
     keep_raw_days: int = 0
     location: Location | None = None
     no_data: str | None = None
+    min_reports_per_cohort: int | None = None
 
     def __post_init__(self) -> None:
         """Bring categories into the one form of strings; check each key alone, then together."""
@@ -89,6 +94,13 @@ class Metric(Frozen):
         """Nats: the bound for all reports that a device ever sends about this metric."""
         by_reports = math.inf if self.max_reports is None else self.max_reports * self.epsilon_one
         return min(self.max_permanent_responses * self.params.epsilon_infinity, by_reports)
+
+    @property
+    def cohort_floor(self) -> int:
+        """Reports that each cohort of what is served holds, unless it holds none."""
+        if self.min_reports_per_cohort is None:
+            return min(DEFAULT_MIN_REPORTS_PER_COHORT, self.min_reports)
+        return self.min_reports_per_cohort
 
     @property
     def epsilon_one(self) -> float:
@@ -159,8 +171,9 @@ class Metric(Frozen):
             del definition["location"]
         else:
             definition["location"] = self.location.to_dict()
-        if self.no_data is None:
-            del definition["no_data"]
+        for key in _OPTIONAL:
+            if definition[key] is None:
+                del definition[key]
         return definition
 
     @classmethod
@@ -169,8 +182,7 @@ class Metric(Frozen):
         expected = set(cls.field_names)
         if definition.get("kind") != "location":
             expected.remove("location")
-        if "no_data" not in definition:
-            expected.remove("no_data")
+        expected -= _OPTIONAL - definition.keys()
         if definition.keys() != expected:
             wrong = sorted(map(ascii, definition.keys() ^ expected))
             raise MetricsFileError(f"a definition lacks or has unknown keys: {', '.join(wrong)}")

@@ -44,6 +44,7 @@ def check_definition(metric: Metric) -> None:
     _check_name(metric)
     _check_choices(metric)
     _check_numbers(metric)
+    _check_cohort_floor(metric)
     _check_categories(metric)
     _check_location(metric)
     _check_no_data(metric)
@@ -94,6 +95,15 @@ def _check_numbers(metric: Metric) -> None:
         type(metric.max_reports) is not int or not 1 <= metric.max_reports <= MAX_REPORTS_FOR_LIFE
     ):
         _refuse(metric, "max_reports", f"is not a whole number from 1 to {MAX_REPORTS_FOR_LIFE:,}")
+
+
+def _check_cohort_floor(metric: Metric) -> None:
+    floor = metric.min_reports_per_cohort
+    if floor is None:
+        return
+    if type(floor) is not int or not 1 <= floor <= metric.min_reports:
+        why = f"is not a whole number from 1 to min_reports = {metric.min_reports:,}"
+        _refuse(metric, "min_reports_per_cohort", why)
 
 
 def _check_categories(metric: Metric) -> None:

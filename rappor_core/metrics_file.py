@@ -36,6 +36,7 @@ _METRIC_KEYS = {
     "period",
     "max_reports_per_period",
     "min_reports",
+    "min_reports_per_cohort",
     "accept_days",
     "keep_raw_days",
 }

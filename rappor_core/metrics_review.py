@@ -9,10 +9,12 @@ from datetime import date
 from typing import Literal
 
 from rappor_core.grid import MAX_CELLS, MAX_PAIRS
-from rappor_core.metrics import Metric
+from rappor_core.metrics import DEFAULT_MIN_REPORTS_PER_COHORT, Metric
 from rappor_core.metrics_file import MetricsFile
 
 HALF_TURN = 180.0  # degrees
+MOST_DAYS_TO_WAIT = 7  # for the reports of a block, before `check` says so
+CROWD = 1_000  # devices that should share what is public of each
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +57,44 @@ def check_metrics(
                 f"day closes by itself (accept_days = {metric.accept_days}), so none could be "
                 f"exported; keep them for {metric.accept_days + 1} days or more, or for 0",
             )
+        yield from _cohort_floor(metric, population)
         if population is not None:
             yield from _tracking(metric, population)
+
+
+def reports_to_serve(metric: Metric) -> int:
+    """About how many reports a block needs until each cohort holds `cohort_floor`.
+
+    The least of m Poisson counts of mean x is near x - sqrt(2 x ln m); x is solved for.
+    """
+    spread = math.sqrt(2 * math.log(metric.params.num_cohorts))
+    mean = (spread / 2 + math.sqrt(spread**2 / 4 + metric.cohort_floor)) ** 2
+    return max(metric.min_reports, math.ceil(metric.params.num_cohorts * mean))
+
+
+def _cohort_floor(metric: Metric, population: int | None) -> Iterator[Finding]:
+    """Warn of cohorts of few reports, and of days that would wait long for their cohorts."""
+    floor = metric.cohort_floor
+    if floor < DEFAULT_MIN_REPORTS_PER_COHORT:
+        message = (
+            f"an aggregate may hold a cohort of {floor} reports, in which little but the device's "
+            f"own noise hides one; use min_reports_per_cohort = {DEFAULT_MIN_REPORTS_PER_COHORT}"
+        )
+        yield Finding("warning", metric.base_name, message)
+    if population is None:
+        return
+    levels = 1 if metric.location is None else len(metric.location.grid.levels)
+    days = {"day": 1, "week": 7, "month": 28}[metric.period]
+    a_day = population * metric.max_reports_per_period / (levels * days)
+    needed = reports_to_serve(metric)
+    if needed > MOST_DAYS_TO_WAIT * a_day:
+        message = (
+            f"about {needed:,} reports are needed until each of {metric.params.num_cohorts} "
+            f"cohorts holds min_reports_per_cohort = {floor}, and {population:,} devices send "
+            f"{a_day:,.0f} a day at most: days are served {needed / a_day:,.0f} at a time; use "
+            "fewer cohorts"
+        )
+        yield Finding("warning", metric.base_name, message)
 
 
 def _idle_days(metric: Metric) -> Iterator[Finding]:
@@ -106,29 +144,46 @@ def _tracking(metric: Metric, population: int) -> Iterator[Finding]:
     reports knows the permanent bits: k bits of entropy H(q1) each, against the crowd of a cohort.
     """
     levels = 1 if metric.location is None else len(metric.location.grid.levels)
-    crowd = population / (metric.params.num_cohorts * levels)
-    if crowd < 1_000:
-        each, what, fewer = "", "the cohort, which is public, narrows", "cohorts"
-        if levels > 1:
-            each = f" at each of {levels} levels"
-            what, fewer = "cohort and level, which are public, narrow", "cohorts or levels"
-        yield Finding(
-            "warning",
-            metric.base_name,
-            f"about {crowd:.0f} devices in each of {metric.params.num_cohorts} cohorts{each}: "
-            f"{what} the crowd; use fewer {fewer}",
-        )
+    groups = metric.params.num_cohorts * levels
+    crowd = population / groups
+    if crowd < CROWD and groups > 1:
+        yield Finding("warning", metric.base_name, _small_crowd(metric, levels, population))
     if metric.kind == "location":
         return  # `rappor metrics check` runs the attack itself
     lie = metric.params.mechanism.q1 / (1 << 16)
     entropy = -lie * math.log2(lie) - (1 - lie) * math.log2(1 - lie) if 0 < lie < 1 else 0.0
     pattern = metric.params.num_bits * entropy
-    if pattern > math.log2(max(crowd, 2)):
+    enough = math.log2(max(crowd, 2))
+    if pattern > enough:
         yield Finding(
             "warning",
             metric.base_name,
             f"a permanent response of {metric.params.num_bits} bits carries about {pattern:.0f} "
             f"bits that tell devices apart, and a cohort of {crowd:.0f} needs only "
-            f"{math.log2(max(crowd, 2)):.0f}: long series of reports could be linked; use fewer "
-            "bits, or fewer reports",
+            f"{enough:.0f}: long series of reports could be linked; use num_bits = "
+            f"{max(1, int(enough / entropy))} or less, or fewer cohorts",
         )
+
+
+def _small_crowd(metric: Metric, levels: int, population: int) -> str:
+    """What a small crowd costs, and how many cohorts a population can afford."""
+    cohorts, groups = metric.params.num_cohorts, metric.params.num_cohorts * levels
+    linked = groups * (1 - (1 - 1 / groups) ** population) / population
+    most = max(1, population // (CROWD * levels))
+    wanted = 1 << (most.bit_length() - 1)
+    use = "1 cohort" if wanted == 1 else f"{wanted} cohorts or fewer"
+    if cohorts <= wanted:
+        use = "fewer levels"
+    elif levels > 1:
+        use += ", or fewer levels"
+    each = f" at each of {levels} levels" if levels > 1 else ""
+    what = (
+        "cohort and level, which are public, narrow"
+        if levels > 1
+        else ("the cohort, which is public, narrows")
+    )
+    return (
+        f"about {population / groups:.0f} devices in each of {cohorts} cohorts{each}: {what} the "
+        f"crowd, and alone link{'' if levels > 1 else 's'} {linked:.1%} of devices from one batch "
+        f"to the next; use {use}"
+    )

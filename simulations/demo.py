@@ -42,6 +42,7 @@ max_memoized_values = {cap}
 fallback = ""
 max_reports_per_period = {most}
 min_reports = {min_reports}
+min_reports_per_cohort = 1  # a demo has few devices; without this line it is 100
 """
 
 LENGTH = """

@@ -34,10 +34,10 @@ def attack(
 ) -> AttackResult:
     """Draw two series of every device, of the same value and of another one, and attack both.
 
-    groups: into which the crowd falls by what its reports show for certain: level, and turn.
+    groups: into which the crowd falls by what its reports show for certain: level, turn, cohort.
     """
-    values = rng.integers(params.num_bits, size=(2, crowd))
-    permanent = [_permanent(row, params, rng) for row in values]
+    values = rng.integers(params.num_bits, size=(2, params.num_hashes, crowd))
+    permanent = [_permanent(bits, params, rng) for bits in values]
     before = _counts(permanent[0], reports, params, rng)
     after = _counts(permanent[0], reports, params, rng)
     moved = _counts(permanent[1], reports, params, rng)
@@ -56,18 +56,19 @@ def attack(
 
 
 def _permanent(bits: Integers, params: RapporParams, rng: np.random.Generator) -> Integers:
-    """B' of devices whose value sets one bit: (n, k)."""
+    """B' of devices whose values set these bits, (h, n): (n, k)."""
     keep = params.mechanism.p1 / PROBABILITY_SCALE
     lie = params.mechanism.q1 / PROBABILITY_SCALE
-    rows, k = np.arange(len(bits)), params.num_bits
+    n, k = bits.shape[1], params.num_bits
+    rows = np.arange(n)
     if params.encoding == "symbol":
-        drawn = np.zeros((len(bits), k), dtype=np.int64)
-        shift = np.where(rng.random(len(bits)) < keep, 0, rng.integers(1, k, size=len(bits)))
-        drawn[rows, (bits + shift) % k] = 1
+        drawn = np.zeros((n, k), dtype=np.int64)
+        shift = np.where(rng.random(n) < keep, 0, rng.integers(1, k, size=n))
+        drawn[rows, (bits[0] + shift) % k] = 1
         return drawn
-    chance = np.full((len(bits), k), lie)
+    chance = np.full((n, k), lie)
     chance[rows, bits] = keep
-    return (rng.random((len(bits), k)) < chance).astype(np.int64)
+    return (rng.random((n, k)) < chance).astype(np.int64)
 
 
 def _counts(
@@ -92,7 +93,8 @@ def _features(params: RapporParams, reports: int, counts: Integers) -> tuple[Flo
         log = counts * (np.log(p2) - np.log(max(q2, 1e-300)))  # 0: a round that never lies
         likelihood = np.exp(log - log.max(axis=1, keepdims=True))
         return likelihood[:, None, :], np.full(params.num_bits, 1 / params.num_bits)
-    kept = p1 / params.num_bits + q1 * (1 - 1 / params.num_bits)
+    ones = 1 - (1 - 1 / params.num_bits) ** params.num_hashes  # P(B = 1), of random values
+    kept = p1 * ones + q1 * (1 - ones)
     logs = np.stack([_log_binomial(counts, reports, q2), _log_binomial(counts, reports, p2)], -1)
     return np.exp(logs - logs.max(axis=-1, keepdims=True)), np.array([1 - kept, kept])
 

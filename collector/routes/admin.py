@@ -20,12 +20,18 @@ MAX_AUDIT = 1_000
 
 
 def close_day(request: Request, day: str) -> Response:
-    """Close a day and all before it, of all metrics or of `metric`, for good."""
+    """Close a day and all before it, of all metrics or of `metric`, for good.
+
+    With `dry_run=true` nothing is closed: the answer says what would be.
+    """
     who = actor(request, Scope.ADMIN)
     parsed = parse_day("day", day)
-    closed = parts_of(request).collector.close_day(
-        parsed, who, query_of(request, "metric").get("metric")
-    )
+    metric = query_of(request, "metric", "dry_run").get("metric")
+    collector = parts_of(request).collector
+    if _flag(request, "dry_run", "metric"):
+        closed = collector.would_close(parsed, metric)
+    else:
+        closed = collector.close_day(parsed, who, metric)
     return JSONResponse(
         {"closed_through": day, "metrics": list(closed.metrics), "days_with_reports": closed.folded}
     )
@@ -34,10 +40,14 @@ def close_day(request: Request, day: str) -> Response:
 async def push_metrics(request: Request) -> Response:
     """Declare the metrics of a metrics.toml, sent as the body."""
     who = await run_in_threadpool(actor, request, Scope.ADMIN)
-    weaken = _flag(request, "weaken")
+    weaken, revive = _flag(request, "weaken", "revive"), _flag(request, "revive", "weaken")
     file = parse_metrics(_text(await _body(request)))
     push = await run_in_threadpool(
-        parts_of(request).collector.push_metrics, file.metrics.values(), who, weaken=weaken
+        parts_of(request).collector.push_metrics,
+        file.metrics.values(),
+        who,
+        weaken=weaken,
+        revive=revive,
     )
     return JSONResponse(asdict(push))
 
@@ -103,8 +113,9 @@ def _text(body: bytes) -> str:
         raise RequestError("the body is not UTF-8 text") from None
 
 
-def _flag(request: Request, name: str) -> bool:
-    text = query_of(request, name).get(name) or "false"
+def _flag(request: Request, name: str, *others: str) -> bool:
+    """Whether a query parameter is true; `others` are known beside it."""
+    text = query_of(request, name, *others).get(name) or "false"
     if text not in ("true", "false"):
         raise RequestError(f"{name} = {text[:40]!a} is not true or false")
     return text == "true"

@@ -14,10 +14,9 @@ async def get_health() -> Response:
     return JSONResponse({"status": "ok"})
 
 
-def get_ready(request: Request) -> Response:
-    """The database answers, and at the schema of this code; else 503 (raises StorageError)."""
-    parts = parts_of(request)
-    parts.collector.registry()
+async def get_ready(request: Request) -> Response:
+    """Reports can be written; else 503 (raises StorageError). Found out once a second at most."""
+    await parts_of(request).readiness.check()
     return JSONResponse({"status": "ready"})
 
 
@@ -27,4 +26,5 @@ def get_prometheus(request: Request) -> Response:
     if parts.settings.protect_metrics:
         actor(request, Scope.ADMIN)
     parts.telemetry.queued.set(parts.intake.queued_reports)
+    parts.telemetry.unsent.set(parts.unsent.num_bytes)
     return Response(parts.telemetry.render(), media_type=parts.telemetry.content_type)

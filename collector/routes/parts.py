@@ -10,27 +10,44 @@ from typing import cast
 from fastapi import Request
 from starlette.types import Scope as ASGIScope
 
-from collector.body import BodyBounds, Buffers
+from collector.body import BodyBounds, sender_of
+from collector.buffers import Buffers
 from collector.errors import NotFoundError, RequestError
-from collector.limits import RateLimit, network_of
+from collector.limits import KeyLimit, RateLimit
 from collector.service.access import Scope
 from collector.service.collector import Collector
 from collector.service.intake import Intake
 from collector.service.keeper import KeyKeeper
+from collector.service.readiness import Readiness
 from collector.settings import Settings
+from collector.store.engine import Database
 from collector.telemetry import Telemetry
+from collector.unsent import Unsent
 from rappor_core.report import MAX_METRIC_BYTES
 
 MAX_QUERY_VALUE = 200
+RESERVED_REPORTS = 100  # of one key, that an address may send whatever others send
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Requests a second, by address (of IPv6, by /64) and by key."""
+    """Requests and reports a second, by address (of IPv6, by /64) and by key."""
 
     by_address: RateLimit
-    by_key: RateLimit
+    by_key: KeyLimit
+    reports_by_address: RateLimit
+    reports_by_key: KeyLimit
+
+
+def make_limits(settings: Settings) -> Limits:
+    """The limits that the settings name."""
+    return Limits(
+        by_address=RateLimit(settings.max_requests_per_address),
+        by_key=KeyLimit(settings.max_requests_per_key),
+        reports_by_address=RateLimit(settings.max_reports_per_address, "reports"),
+        reports_by_key=KeyLimit(settings.max_reports_per_key, "reports", reserve=RESERVED_REPORTS),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +61,10 @@ class Parts:
     telemetry: Telemetry
     buffers: Buffers
     body_bounds: BodyBounds
+    unsent: Unsent
     limits: Limits
+    writing: Database  # of the intake alone, so that nobody who reads keeps reports waiting
+    readiness: Readiness
 
 
 def parts_of(request: Request) -> Parts:
@@ -64,14 +84,23 @@ def actor(request: Request, *scopes: Scope) -> str:
         return "open"
     parts.keys.refresh()
     who = parts.keys.check(request.headers.get("authorization"), *scopes)
-    parts.limits.by_key.take(who)
+    parts.limits.by_key.take(who, sender_of(request.scope))
     return who
 
 
 def limit_address(scope: ASGIScope, parts: Parts) -> None:
     """Count a request of an address. Raises RateLimitedError."""
-    if parts.settings.max_requests_per_address is not None and scope["client"] is not None:
-        parts.limits.by_address.take(network_of(scope["client"][0]))
+    if parts.limits.by_address.is_on:
+        parts.limits.by_address.take(sender_of(scope))
+
+
+def limit_reports(scope: ASGIScope, parts: Parts, key: str | None, reports: int) -> None:
+    """Count the reports of a batch, of an address and of a key. Raises RateLimitedError."""
+    limits = parts.limits
+    if limits.reports_by_address.is_on:
+        limits.reports_by_address.take(sender_of(scope), reports)
+    if limits.reports_by_key.is_on and key is not None:
+        limits.reports_by_key.take(key, sender_of(scope), reports)
 
 
 def query_of(request: Request, *names: str) -> dict[str, str]:

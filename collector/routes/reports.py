@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from hashlib import blake2b
 
 from starlette.concurrency import run_in_threadpool
 from starlette.types import Receive, Scope, Send
 
-from collector.body import media_type, read_body
+from collector.body import media_type, read_body, sender_of
 from collector.errors import AuthenticationError
 from collector.problems import Refuser
-from collector.routes.parts import Parts, limit_address
-from collector.service.acceptance import Refusal
+from collector.routes.parts import Parts, limit_address, limit_reports
+from collector.service.acceptance import REASONS, Refusal
 from collector.service.access import Scope as KeyScope
 from collector.service.keeper import MAX_AGE_OF_UNKNOWN
 from collector.service.writing import Receipt, Submission
@@ -21,6 +21,8 @@ from rappor_core.report import WIRE_VERSION
 from rappor_core.report_compact import decode_groups
 
 _ACCEPTED = '{"status":"accepted"}'
+_REFUSED = {reason: f'{{"status":"refused","reason":"{reason.value}"}}' for reason in REASONS}
+MAX_DETAILS = 32
 _LARGE_BODY = 64 << 10  # decoded on another thread, so that small ones need not wait
 _REPORT_OVERHEAD = 120  # bytes that a decoded report takes beside its bits
 
@@ -52,15 +54,19 @@ async def accept_reports(scope: Scope, receive: Receive, parts: Parts) -> Receip
     """Count the reports of a batch; return when they are on the disk."""
     limit_address(scope, parts)
     headers: Mapping[bytes, bytes] = dict(scope["headers"])
+    key = None
     if parts.settings.require_keys:
-        parts.limits.by_key.take(await _check_key(headers.get(b"authorization"), parts))
+        key = await _check_key(headers.get(b"authorization"), parts)
+        if parts.limits.by_key.is_on:
+            parts.limits.by_key.take(key, sender_of(scope))
     kind = media_type(headers.get(b"content-type"))
     body = await read_body(scope, receive, parts.buffers, parts.body_bounds)
     if len(body) > _LARGE_BODY:
-        with parts.buffers.holding(len(body)):  # many may wait for a thread
+        with parts.buffers.holding(sender_of(scope), len(body)):  # many may wait for a thread
             submission = await run_in_threadpool(_submission, body, kind, parts)
     else:
         submission = _submission(body, kind, parts)
+    limit_reports(scope, parts, key, submission.batch.num_reports)
     return await parts.intake.submit(submission)
 
 
@@ -86,11 +92,15 @@ def _submission(body: bytes, kind: str, parts: Parts) -> Submission:
 
 
 def answer(receipt: Receipt) -> bytes:
-    """The answer as JSON, a result for each report in their order."""
+    """The answer as JSON, a result for each report in their order.
+
+    A refusal is told in words the first time that it occurs, and of MAX_DETAILS different ones;
+    the others have their reason alone, so that a small body cannot ask for a huge answer.
+    """
     if receipt.accepted == len(receipt.results):
         results = ",".join([_ACCEPTED] * receipt.accepted)
     else:
-        results = ",".join([_result(one) if one else _ACCEPTED for one in receipt.results])
+        results = ",".join(_results(receipt.results))
     duplicate = "true" if receipt.duplicate else "false"
     return (
         f'{{"version":{WIRE_VERSION},"batch_id":"{receipt.batch_id}",'
@@ -98,7 +108,15 @@ def answer(receipt: Receipt) -> bytes:
     ).encode("ascii")
 
 
-def _result(refusal: Refusal) -> str:
-    return json.dumps(
-        {"status": "refused", "reason": refusal.reason.value, "detail": refusal.detail}
-    )
+def _results(refusals: Sequence[Refusal | None]) -> Iterator[str]:
+    told: set[Refusal] = set()
+    last: Refusal | None = None
+    for refusal in refusals:
+        if refusal is None:
+            yield _ACCEPTED
+        elif refusal is last or len(told) == MAX_DETAILS or refusal in told:
+            yield _REFUSED[refusal.reason]
+        else:
+            last = refusal
+            told.add(refusal)
+            yield _REFUSED[refusal.reason][:-1] + f',"detail":{json.dumps(refusal.detail)}}}'

@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from collector.service.days import from_number
-from collector.service.disclosure import blocks_of_window
+from collector.service.disclosure import blocks_of_window, waiting_days
 from collector.service.registry import Entry, Registry, load_registry
 from collector.store.blocks import accepted_totals, load_blocks, sum_blocks
 from collector.store.lanes import counts
@@ -49,12 +49,15 @@ def read_aggregate(
 
 
 def list_metrics(connection: Connection, today: date) -> list[dict[str, Any]]:
-    """Every version of every metric, with its state, totals, and the days that are served."""
+    """Every version of every metric, with its state, totals, and the days served and waiting."""
     registry = load_registry(connection)
     totals = accepted_totals(connection)
     served: dict[int, dict[str, str]] = {}
+    waiting: dict[int, dict[str, object]] = {}
     for block in load_blocks(connection):
-        if block.sealed:
+        if not block.sealed:
+            waiting[block.series_id] = waiting_days(block)
+        else:
             span = served.setdefault(block.series_id, {"first_day": _iso(block.first_day)})
             span["last_day"] = _iso(block.last_day)
     return [
@@ -65,6 +68,7 @@ def list_metrics(connection: Connection, today: date) -> list[dict[str, Any]]:
             "accepted": totals.get(entry.series_id, 0),
             "closed_through": _iso(entry.closed_through),
             "served": served.get(entry.series_id),
+            "waiting": waiting.get(entry.series_id),
             "definition": entry.metric.to_dict(),
         }
         for entry in registry

@@ -15,7 +15,7 @@ from collector.store.batches import prolong_batches
 from collector.store.registry import (
     VersionRow,
     add_series,
-    advance_frontier,
+    advance_frontiers,
     load_frontiers,
     load_versions,
     save_version,
@@ -28,20 +28,31 @@ MAX_COUNTERS = 1 << 24  # num_bits * num_cohorts of one series: 64 MB of counter
 
 @dataclass(frozen=True, slots=True)
 class Push:
-    """What a push did, by name of metric; weakened: `name: what` for each change asked for."""
+    """What a push did, by name of metric; weakened: `name: what` for each change asked for.
+
+    still_retired: what was retired, and stays so as `revive` was not given.
+    """
 
     added: tuple[str, ...]
     changed: tuple[str, ...]
     weakened: tuple[str, ...]
+    still_retired: tuple[str, ...] = ()
 
 
 def push_metrics(
-    connection: Connection, metrics: Iterable[Metric], today: int, *, weaken: bool = False
+    connection: Connection,
+    metrics: Iterable[Metric],
+    today: int,
+    *,
+    weaken: bool = False,
+    revive: bool = False,
 ) -> Push:
     """Declare metrics, or new versions of them. Needs the database alone.
 
     A metric that is there already as it is stays as it is; a version pushed again becomes the
-    current one. Raises MetricChangeError for a change that weakens privacy without `weaken`.
+    current one. A retired version, and any of a metric of which all are retired, is left as it is
+    unless `revive` is given. Raises MetricChangeError for a change that weakens privacy without
+    `weaken`.
     """
     known: dict[str, list[VersionRow]] = {}
     for row in load_versions(connection):
@@ -49,8 +60,12 @@ def push_metrics(
     added: list[str] = []
     changed: list[str] = []
     weakened: list[str] = []
+    still_retired: list[str] = []
     for metric in metrics:
         versions = known.get(metric.name, [])
+        if not revive and _is_retired(metric, versions):
+            still_retired.append(metric.name)
+            continue
         row = _version(metric, versions)
         if versions and versions[-1] == row:
             continue
@@ -66,7 +81,7 @@ def push_metrics(
         )
     if added or changed:
         touch_state(connection)
-    return Push(tuple(added), tuple(changed), tuple(weakened))
+    return Push(tuple(added), tuple(changed), tuple(weakened), tuple(still_retired))
 
 
 def retire_metric(connection: Connection, name: str, params_id: str | None = None) -> list[str]:
@@ -90,6 +105,12 @@ def retire_metric(connection: Connection, name: str, params_id: str | None = Non
     return [row.params_id for row in rows]
 
 
+def _is_retired(metric: Metric, versions: list[VersionRow]) -> bool:
+    """Whether this version, or every version of the name, was retired."""
+    same = [row.retired for row in versions if row.params_id == metric.params_id]
+    return any(same) or (bool(versions) and all(row.retired for row in versions))
+
+
 def _version(metric: Metric, versions: list[VersionRow]) -> VersionRow:
     """The row that would make this metric the current version of its name."""
     top = versions[-1].position if versions else 0
@@ -108,7 +129,7 @@ def _save(connection: Connection, metric: Metric, row: VersionRow, today: int) -
     root = declared_name(metric.name)
     add_series(connection, metric.name, metric.params_id, root)
     if root not in load_frontiers(connection):
-        advance_frontier(connection, root, today - metric.accept_days - 1)
+        advance_frontiers(connection, {root: today - metric.accept_days - 1})
 
 
 def _prolong(connection: Connection, metric: Metric, versions: list[VersionRow]) -> None:
@@ -140,6 +161,8 @@ def _weakenings(metric: Metric, versions: list[VersionRow]) -> Iterator[str]:
             yield f"{name} grows from {before:g} to {after:g}"
     if metric.min_reports < old.min_reports:
         yield f"min_reports falls from {old.min_reports} to {metric.min_reports}"
+    if metric.cohort_floor < old.cohort_floor:
+        yield f"min_reports_per_cohort falls from {old.cohort_floor} to {metric.cohort_floor}"
 
 
 def _cap(metric: Metric) -> float:

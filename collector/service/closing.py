@@ -1,24 +1,31 @@
 """Closing days, for good, and merging what is too few.
 
-Days close in order: closing a day closes every earlier day of the same metric with it. A closed
-day is folded at once into its series' unsealed block; the block is sealed, and served from then
-on, when it holds `min_reports`. Nothing ever unseals, splits or reorders blocks.
+Days close in order: closing a day closes every earlier day of the same metric with it. That is one
+short transaction, which reports wait for. From then on nobody adds to those days, so their
+counters are folded after it, a few series at a time, beside the reports of other days: into
+the series' unsealed block, which is sealed, and served from then on, when it holds `min_reports`,
+and `cohort_floor` in each cohort that is not empty. Nothing unseals, splits or reorders blocks.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from time import perf_counter, sleep
 
 from sqlalchemy import Connection
 
 from collector.errors import NotFoundError, RequestError
 from collector.service.days import from_number
-from collector.service.registry import Registry, load_registry
+from collector.service.registry import Entry, Registry, load_registry
 from collector.store.batches import forget_batches
-from collector.store.blocks import days_with_reports, delete_unserved, fold_day
+from collector.store.blocks import Floors, delete_unserved, first_day, first_days, fold_day
+from collector.store.engine import Database
 from collector.store.raw import delete_raw
-from collector.store.registry import advance_frontier, touch_state
+from collector.store.registry import advance_frontiers, touch_state
+
+FOLD_SECONDS = 0.05  # of folding in one transaction, and to the end of the day begun
+_LONGEST_PAUSE = 0.05  # seconds between two of them, for who writes reports
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +36,21 @@ class Closed:
     folded: int
 
 
-def close_day(connection: Connection, day: int, today: int, metric: str | None = None) -> Closed:
+def close_day(
+    connection: Connection, registry: Registry, day: int, today: int, metric: str | None = None
+) -> tuple[str, ...]:
     """Close `day` and all before it, of one metric or of all. Needs the database alone.
+
+    Returns the metrics with newly closed days, which are then to be folded. Raises what
+    `metrics_to_close` does.
+    """
+    return _close(connection, metrics_to_close(registry, day, today, metric), lambda _: day)
+
+
+def metrics_to_close(
+    registry: Registry, day: int, today: int, metric: str | None = None
+) -> tuple[str, ...]:
+    """The metrics of which closing `day` would close days that are open now, sorted by name.
 
     Raises RequestError for a day that has not come, NotFoundError for an unknown metric.
     """
@@ -39,26 +59,75 @@ def close_day(connection: Connection, day: int, today: int, metric: str | None =
             f"day {from_number(day)} has not come yet (today is {from_number(today)}, UTC); "
             "only today and earlier days can be closed"
         )
-    registry = load_registry(connection)
     roots = {entry.root for entry in registry}
     if metric is not None:
         if metric not in roots:
             raise NotFoundError(f"there is no metric {metric!a} to close days of")
         roots = {metric}
-    return _close(connection, registry, roots, lambda _: day)
+    return _behind(registry, roots, lambda _: day)
 
 
-def close_due(connection: Connection, today: int) -> Closed:
-    """Close the days whose time to take reports is over. Needs the database alone."""
-    registry = load_registry(connection)
+def close_due(connection: Connection, registry: Registry, today: int) -> tuple[str, ...]:
+    """Close the days whose time to take reports is over, likewise."""
     due = _due(registry, today)
-    return _close(connection, registry, due, due.__getitem__)
+    return _close(connection, _behind(registry, due, due.__getitem__), due.__getitem__)
 
 
 def anything_due(registry: Registry, today: int) -> bool:
     """Whether `close_due` would close a day."""
     due = _due(registry, today)
     return any(due[entry.root] > entry.closed_through for entry in registry)
+
+
+def fold_closed(database: Database) -> int:
+    """Fold every closed day that is not folded yet; return how many there were.
+
+    Also what another process closed, and did not live to fold. In short transactions, each with
+    a pause behind it in which reports are written.
+    """
+    with database.read() as connection:
+        first = first_days(connection)
+        if not first:
+            return 0
+        registry = load_registry(connection)
+    entries = (registry.by_id[series_id] for series_id in first)
+    waiting = [entry for entry in entries if first[entry.series_id] <= entry.closed_through]
+    folded = 0
+    while waiting:
+        started = perf_counter()
+        with database.fold() as connection:
+            folded += _fold_some(connection, waiting)
+        if waiting:
+            sleep(min(perf_counter() - started, _LONGEST_PAUSE))
+    return folded
+
+
+def discard_unserved(connection: Connection) -> int:
+    """After a restore: delete what is not served yet; return how many reports that were.
+
+    Between the backup and the loss those days may have been closed and served, with reports that
+    the backup does not hold. Served again from it, they would differ by just those reports.
+    """
+    discarded = delete_unserved(connection)
+    touch_state(connection)
+    return discarded
+
+
+def clean_up(database: Database, registry: Registry, today: int) -> None:
+    """Delete what is no longer needed: batches whose days are closed, raw reports out of time.
+
+    A batch expires by the versions of its reports, a day is closed for good by the most patient
+    one; until then a longer accept_days, or a clock that is behind, may open the day again. So
+    what is due is closed first, and what is deleted here stays unneeded whatever is declared
+    meanwhile: many short transactions do.
+    """
+    patience = _patience(registry)
+    waits = (patience[entry.root] - entry.metric.accept_days for entry in registry)
+    before = today - max(waits, default=0)
+    forget_batches(database.add, before, has_index=database.is_postgresql)
+    for entry in registry:
+        with database.add() as connection:
+            delete_raw(connection, entry.series_id, today - entry.metric.keep_raw_days)
 
 
 def _due(registry: Registry, today: int) -> dict[str, int]:
@@ -74,53 +143,38 @@ def _patience(registry: Registry) -> dict[str, int]:
     return patience
 
 
-def discard_unserved(connection: Connection) -> int:
-    """After a restore: delete what is not served yet; return how many reports that were.
-
-    Between the backup and the loss those days may have been closed and served, with reports that
-    the backup does not hold. Served again from it, they would differ by just those reports.
-    """
-    discarded = delete_unserved(connection)
-    touch_state(connection)
-    return discarded
-
-
-def clean_up(connection: Connection, today: int) -> None:
-    """Delete what is no longer needed: batches whose days are closed, raw reports out of time.
-
-    A batch expires by the versions of its reports, a day is closed for good by the most patient
-    one; until then a longer accept_days, or a clock that is behind, may open the day again.
-    """
-    registry = load_registry(connection)
-    patience = _patience(registry)
-    waits = (patience[entry.root] - entry.metric.accept_days for entry in registry)
-    forget_batches(connection, today - max(waits, default=0))
-    for entry in registry:
-        delete_raw(connection, entry.series_id, today - entry.metric.keep_raw_days)
+def _behind(
+    registry: Registry, roots: Iterable[str], target: Callable[[str], int]
+) -> tuple[str, ...]:
+    """The roots that are not closed through their target yet."""
+    closed_through = {entry.root: entry.closed_through for entry in registry}
+    return tuple(sorted(root for root in roots if target(root) > closed_through[root]))
 
 
 def _close(
-    connection: Connection,
-    registry: Registry,
-    roots: Iterable[str],
-    target: Callable[[str], int],
-) -> Closed:
-    closed_through = {entry.root: entry.closed_through for entry in registry}
-    changed = sorted(root for root in roots if target(root) > closed_through[root])
-    for root in changed:
-        closed_through[root] = target(root)
-        advance_frontier(connection, root, target(root))
-    folded = _fold(connection, registry, closed_through)
-    if changed:
+    connection: Connection, roots: tuple[str, ...], target: Callable[[str], int]
+) -> tuple[str, ...]:
+    if roots:
+        advance_frontiers(connection, {root: target(root) for root in roots})
         touch_state(connection)
-    return Closed(tuple(changed), folded)
+    return roots
 
 
-def _fold(connection: Connection, registry: Registry, closed_through: dict[str, int]) -> int:
-    folded = 0
-    for series_id, day in days_with_reports(connection):
-        entry = registry.by_id[series_id]
-        if day <= closed_through[entry.root]:
-            fold_day(connection, series_id, day, entry.metric.min_reports)
-            folded += 1
+def _fold_some(connection: Connection, waiting: list[Entry]) -> int:
+    """Fold closed days, in order within a series, until the time is over; return how many.
+
+    waiting: loses the series that have no more of them.
+    """
+    started, folded = perf_counter(), 0
+    while waiting:
+        entry = waiting[-1]
+        day = first_day(connection, entry.series_id)
+        if day is None or day > entry.closed_through:
+            waiting.pop()
+            continue
+        floors = Floors(entry.metric.min_reports, entry.metric.cohort_floor)
+        fold_day(connection, entry.series_id, day, floors)
+        folded += 1
+        if perf_counter() - started >= FOLD_SECONDS:
+            break
     return folded

@@ -12,11 +12,12 @@ from typing import Any
 from sqlalchemy import Connection
 
 from collector.errors import CollectorError
-from collector.service import access, aggregates, changes, closing, export
+from collector.service import access, aggregates, changes, closing, export, preview
 from collector.service.access import KeyRing, NewKey, Scope
 from collector.service.days import Clock, from_number, number, today, utc_now
-from collector.service.registry import Registry, load_registry
+from collector.service.registry import Registry, registry_as_known
 from collector.store.access import AuditRow, KeyRow, load_keys, read_audit, write_audit
+from collector.store.blocks import load_blocks
 from collector.store.engine import Database
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics import Metric
@@ -41,6 +42,7 @@ class Collector:
         self.database = database
         self.clock = clock
         self._random_bytes = random_bytes
+        self._registry: Registry | None = None
         self._cleaned = -1  # the day on which something was last deleted for being out of time
 
     @property
@@ -50,10 +52,17 @@ class Collector:
 
     def close_day(self, day: date, actor: str, metric: str | None = None) -> closing.Closed:
         """Close a day and all before it, for good."""
+        known = self.registry()
         with self.database.change() as connection:
-            closed = closing.close_day(connection, number(day), self.today, metric)
-            self._note(connection, actor, "close", day=day.isoformat(), metrics=closed.metrics)
-        return closed
+            registry = registry_as_known(connection, known)
+            metrics = closing.close_day(connection, registry, number(day), self.today, metric)
+            self._note(connection, actor, "close", day=day.isoformat(), metrics=metrics)
+        return closing.Closed(metrics, closing.fold_closed(self.database))
+
+    def would_close(self, day: date, metric: str | None = None) -> closing.Closed:
+        """What `close_day` would do now. Nothing is changed."""
+        with self.database.read() as connection:
+            return preview.would_close(connection, number(day), self.today, metric)
 
     def discard_unserved(self, actor: str) -> int:
         """After a restore: delete every day that is not served yet; return how many reports."""
@@ -67,15 +76,29 @@ class Collector:
 
         daily: delete once a day although nothing is due, as where an admin closes every day.
         """
-        today = self.today
-        is_due = closing.anything_due(self.registry(), today)
-        if not is_due and (not daily or self._cleaned == today):
-            return None
-        with self.database.change() as connection:
-            closed = closing.close_due(connection, today)
-            closing.clean_up(connection, today)
-        self._cleaned = today
-        return closed if is_due else None
+        today, registry, metrics = self.today, self.registry(), tuple[str, ...]()
+        is_due = closing.anything_due(registry, today)
+        if is_due:
+            with self.database.change() as connection:
+                registry = registry_as_known(connection, registry)
+                metrics = closing.close_due(connection, registry, today)
+        folded = closing.fold_closed(self.database)
+        if is_due or (daily and self._cleaned != today):
+            closing.clean_up(self.database, registry, today)
+            self._cleaned = today
+        return closing.Closed(metrics, folded) if metrics or folded else None
+
+    def waiting_days(self) -> int:
+        """Closed days that are not served yet, of the series that waits longest and may be."""
+        registry = self.registry()
+        with self.database.read() as connection:
+            waiting = [block for block in load_blocks(connection) if not block.sealed]
+        spans = (
+            block.last_day - block.first_day + 1
+            for block in waiting
+            if not registry.by_id[block.series_id].retired
+        )
+        return max(spans, default=0)
 
     def read_aggregate(
         self,
@@ -120,11 +143,18 @@ class Collector:
             return aggregates.list_metrics(connection, from_number(self.today))
 
     def push_metrics(
-        self, metrics: Iterable[Metric], actor: str, *, weaken: bool = False
+        self,
+        metrics: Iterable[Metric],
+        actor: str,
+        *,
+        weaken: bool = False,
+        revive: bool = False,
     ) -> changes.Push:
-        """Declare metrics, or new versions of them."""
+        """Declare metrics, or new versions of them; what is retired only with `revive`."""
         with self.database.change() as connection:
-            push = changes.push_metrics(connection, metrics, self.today, weaken=weaken)
+            push = changes.push_metrics(
+                connection, metrics, self.today, weaken=weaken, revive=revive
+            )
             if push.added or push.changed:
                 self._note(
                     connection,
@@ -167,9 +197,10 @@ class Collector:
             return read_audit(connection, limit)
 
     def registry(self) -> Registry:
-        """The metrics as they stand."""
+        """The metrics as they stand; read again where they have changed."""
         with self.database.read() as connection:
-            return load_registry(connection)
+            self._registry = registry = registry_as_known(connection, self._registry)
+        return registry
 
     def key_ring(self) -> KeyRing:
         """The keys that hold."""

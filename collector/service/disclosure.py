@@ -1,7 +1,8 @@
 """Which windows are served. Pure: blocks in, blocks or a refusal out.
 
-Every answer is the sum of whole sealed blocks of one series, and a sealed block never changes
-and holds at least `min_reports`. So two answers of a series differ by nothing or by whole blocks.
+Every answer is the sum of whole sealed blocks of one series, and a sealed block never changes and
+holds at least `min_reports`, and in each cohort none or at least `cohort_floor`. So two answers of
+a series differ by nothing or by whole blocks, and so does each cohort of them.
 """
 
 from __future__ import annotations
@@ -56,7 +57,8 @@ def _nothing_yet(entry: Entry, blocks: Sequence[BlockRow]) -> NotServedError:
     if blocks:
         return NotServedError(
             f"metric {entry.metric.name!a}: {_too_few(entry, blocks[-1])}",
-            reason="too_few_reports",
+            reason=_reason(entry, blocks[-1]),
+            waiting=waiting_days(blocks[-1]),
         )
     return NotServedError(
         f"metric {entry.metric.name!a} has no closed day with reports; {_next_closing(entry)}",
@@ -77,9 +79,15 @@ def _not_yet(
             closes=from_number(end + entry.metric.accept_days + 1).isoformat(),
             **_served(sealed),
         )
-    pending = blocks[-1] if not blocks[-1].sealed else None
-    why = _too_few(entry, pending) if pending else f"days after {_last(sealed)} have no reports"
-    return NotServedError(f"{why}; {served}", reason="too_few_reports", **_served(sealed))
+    if blocks[-1].sealed:
+        why = f"days after {_last(sealed)} have no reports"
+        return NotServedError(f"{why}; {served}", reason="too_few_reports", **_served(sealed))
+    return NotServedError(
+        f"{_too_few(entry, blocks[-1])}; {served}",
+        reason=_reason(entry, blocks[-1]),
+        waiting=waiting_days(blocks[-1]),
+        **_served(sealed),
+    )
 
 
 def _cut(entry: Entry, cut: Sequence[BlockRow], sealed: Sequence[BlockRow]) -> NotServedError:
@@ -87,18 +95,43 @@ def _cut(entry: Entry, cut: Sequence[BlockRow], sealed: Sequence[BlockRow]) -> N
     words = " and ".join(f"{first} to {last}" for first, last in spans)
     return NotServedError(
         f"metric {entry.metric.name!a}: days {words} were merged, because a day had fewer than "
-        f"{entry.metric.min_reports} reports; a window takes all of them or none",
+        f"min_reports = {entry.metric.min_reports} reports, or than min_reports_per_cohort = "
+        f"{entry.metric.cohort_floor} in a cohort; a window takes all of them or none",
         reason="window_cuts_block",
         blocks=spans,
         **_served(sealed),
     )
 
 
+def waiting_days(pending: BlockRow) -> dict[str, object]:
+    """The closed days that are not served yet, and what they hold."""
+    return {
+        "first_day": _first(pending),
+        "last_day": _last([pending]),
+        "reports": pending.num_reports,
+        "smallest_cohort": pending.smallest_cohort,
+    }
+
+
+def _reason(entry: Entry, pending: BlockRow) -> str:
+    """What the days wait for: reports in all, or in a cohort."""
+    if pending.num_reports < entry.metric.min_reports:
+        return "too_few_reports"
+    return "too_few_in_a_cohort"
+
+
 def _too_few(entry: Entry, pending: BlockRow) -> str:
-    return (
-        f"closed days from {_first(pending)} have fewer than min_reports = "
-        f"{entry.metric.min_reports} together, and are served with the days that follow"
-    )
+    metric = entry.metric
+    held = f"{pending.num_reports} reports of min_reports = {metric.min_reports}"
+    if pending.num_reports >= metric.min_reports:
+        held = (
+            f"{pending.smallest_cohort} reports in their smallest cohort of "
+            f"min_reports_per_cohort = {metric.cohort_floor}"
+        )
+    follow = "are served with the days that follow"
+    if entry.retired:
+        follow = "are never served, as this version is retired and no days follow"
+    return f"closed days {_first(pending)} to {_last([pending])} have {held}, and {follow}"
 
 
 def _next_closing(entry: Entry) -> str:

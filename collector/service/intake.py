@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 
-from collector.errors import CollectorError, OverloadedError, StorageError
+from collector.errors import CollectorError, OverloadedError, StorageError, drop_traces
 from collector.service.writing import Outcome, Receipt, Submission
 
 Answer = Receipt | CollectorError
@@ -54,7 +54,7 @@ class Intake:
         self._on_crash = on_crash
         self._queue: deque[_Waiting] = deque()
         self._queued = self._queued_bytes = 0
-        self._closing = False
+        self._closing = self._failing = False
         self._wake = threading.Condition()
         self._thread = threading.Thread(target=self._run, name="report-writer", daemon=True)
 
@@ -62,6 +62,11 @@ class Intake:
     def queued_reports(self) -> int:
         """Reports that wait for a commit now."""
         return self._queued
+
+    @property
+    def is_failing(self) -> bool:
+        """Whether the last group could not be written."""
+        return self._failing
 
     def start(self) -> None:
         """Start the writing thread."""
@@ -137,12 +142,13 @@ class Intake:
         try:
             answers: Sequence[Answer] = self._write([waiting.submission for waiting in group])
         except CollectorError as error:
+            drop_traces(error)  # its frames hold every body of the group
             answers = [error] * len(group)
         except Exception as error:  # a defect of ours must not leave requests waiting for ever
             self._on_crash(error)
             answers = [StorageError("the writer failed; send again later")] * len(group)
-        failed = isinstance(answers[0], StorageError)
-        self._on_commit(perf_counter() - started, failed)
+        self._failing = isinstance(answers[0], StorageError)
+        self._on_commit(perf_counter() - started, self._failing)
         return answers
 
 

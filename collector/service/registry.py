@@ -103,6 +103,13 @@ def load_registry(connection: Connection) -> Registry:
     return Registry(entries, version)
 
 
+def registry_as_known(connection: Connection, known: Registry | None) -> Registry:
+    """What is known, unless it has changed since; then what is stored."""
+    if known is not None and known.version == state_version(connection):
+        return known
+    return load_registry(connection)
+
+
 def _entry(metric: Metric, series: SeriesRow, row: VersionRow, closed_through: int) -> Entry:
     params = metric.params
     return Entry(

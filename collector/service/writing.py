@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -21,7 +21,7 @@ from collector.service.acceptance import (
 )
 from collector.service.days import Clock, latest_day, today
 from collector.service.registry import Registry, load_registry
-from collector.store.batches import BatchRow
+from collector.store.batches import BatchRow, hash_of_id, keyed_digest
 from collector.store.counters import CounterCache
 from collector.store.engine import Database
 from collector.store.group import statements
@@ -76,25 +76,29 @@ class ReportWriter:
         connection broke in the commit); the batch ids make it safe to send again either way.
         """
         for _ in range(_ATTEMPTS - 1):
-            with suppress(StaleError):
+            try:
                 return self._write_once(submissions)
+            except StaleError:
+                self._cache.leave_shard()
         return self._write_once(submissions)
 
     def _write_once(self, submissions: Sequence[Submission]) -> list[Outcome]:
         day = Day(today(self._clock), latest_day(self._clock, self._skew))
-        ids = [bytes.fromhex(one.batch.batch_id) for one in submissions]
+        keys = [_key(one) for one in submissions]
         tally, fresh, outcomes = Tally(), dict[bytes, BatchRow](), list[Outcome]()
         with self._forgetting_on_failure(), self._database.add() as connection:
-            version, known = self._statements.open(connection, self._cache, ids)
+            version, known = self._statements.open(
+                connection, self._cache, [hashed for hashed, _ in keys]
+            )
             registry = self._registry_at(version, connection)
-            for one, batch_id in zip(submissions, ids, strict=True):
-                before = known.get(batch_id) or fresh.get(batch_id)
+            for one, (hashed, digest) in zip(submissions, keys, strict=True):
+                before = known.get(hashed) or fresh.get(hashed)
                 if before is not None:
-                    outcomes.append(_answer_again(one, before))
+                    outcomes.append(_answer_again(one, digest, before))
                     continue
                 verdict = self._judge.judge(one.batch, registry, day, tally)
                 if verdict.accepted:
-                    fresh[batch_id] = _row(batch_id, one, verdict)
+                    fresh[hashed] = _row(hashed, digest, one, verdict)
                 outcomes.append(_receipt(one, verdict))
             counters = self._cache.add(connection, tally.additions)
             keep_raw(connection, tally.raw)
@@ -116,9 +120,15 @@ class ReportWriter:
         return self._registry
 
 
-def _row(batch_id: bytes, one: Submission, verdict: Verdict) -> BatchRow:
+def _key(one: Submission) -> tuple[bytes, bytes]:
+    """What the store knows a batch by: the hash of its id, and its body's digest keyed by it."""
+    batch_id = bytes.fromhex(one.batch.batch_id)
+    return hash_of_id(batch_id), keyed_digest(batch_id, one.digest)
+
+
+def _row(hashed: bytes, digest: bytes, one: Submission, verdict: Verdict) -> BatchRow:
     results = encode_results(verdict.results)
-    return BatchRow(batch_id, one.digest, verdict.expires, one.batch.num_reports, results)
+    return BatchRow(hashed, digest, verdict.expires, one.batch.num_reports, results)
 
 
 def _receipt(one: Submission, verdict: Verdict) -> Receipt:
@@ -131,8 +141,8 @@ def _receipt(one: Submission, verdict: Verdict) -> Receipt:
     )
 
 
-def _answer_again(one: Submission, before: BatchRow) -> Outcome:
-    if bytes(before.digest) != one.digest:
+def _answer_again(one: Submission, digest: bytes, before: BatchRow) -> Outcome:
+    if bytes(before.digest) != digest:
         return BatchConflictError(
             f"batch {one.batch.batch_id} came before with another body; a batch that is changed "
             "needs a new random id"

@@ -1,32 +1,84 @@
-"""Batches that were counted, so that one sent again is not counted again."""
+"""Batches that were counted, so that one sent again is not counted again.
+
+The id of a batch is the only thing in its body that cannot be guessed. So the database holds it
+nowhere: a hash of it finds the batch, and the digest of the body is keyed by it. Who has the
+database alone cannot tell whether a body that they made up is one that was sent.
+"""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from hashlib import sha256
+from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, delete, update
+from sqlalchemy import Connection, delete, select, update
 
 from collector.store.models import batches
 
+_HASH_BYTES = 16
+_NAME_OF_ID, _NAME_OF_BODY = b"rappor batch id\x00", b"rappor batch body\x00"
+_SLICES = 256  # by the first byte of the hash: short transactions where expiry has no index
+_MOST_AT_ONCE = 10_000
+
 
 class BatchRow(NamedTuple):
-    """batch_id, digest: 16 bytes.  expires: the last day on which one of its days may be open.
+    """batch_hash, digest: 16 bytes.  expires: the last day on which one of its days may be open.
 
     results: a code for each report, or empty where all were accepted.
     """
 
-    batch_id: bytes
+    batch_hash: bytes
     digest: bytes
     expires: int
     num_reports: int
     results: bytes
 
 
-def forget_batches(connection: Connection, today: int) -> int:
-    """Delete those whose days are all closed; return how many."""
-    return connection.execute(delete(batches).where(batches.c.expires < today)).rowcount
+def hash_of_id(batch_id: bytes) -> bytes:
+    """What a batch is found by, 16 bytes: SHA-256 of a fixed name and the id, cut."""
+    return sha256(_NAME_OF_ID + batch_id).digest()[:_HASH_BYTES]
+
+
+def keyed_digest(batch_id: bytes, digest: bytes) -> bytes:
+    """What tells one body from another, 16 bytes, keyed by the id.
+
+    batch_id, digest: 16 bytes each, so that no two pairs give the same text.
+    """
+    return sha256(_NAME_OF_BODY + batch_id + digest).digest()[:_HASH_BYTES]
+
+
+def forget_batches(
+    transaction: Callable[[], AbstractContextManager[Connection]],
+    today: int,
+    *,
+    has_index: bool,
+) -> int:
+    """Delete those whose days are all closed, a part in each transaction; return how many.
+
+    has_index: whether their expiry is indexed, as in PostgreSQL.
+    """
+    expired = batches.c.expires < today
+    if not has_index:
+        return sum(_delete(transaction, expired, *some) for some in _slices())
+    some = select(batches.c.batch_hash).where(expired).limit(_MOST_AT_ONCE)
+    forgotten = 0
+    while deleted := _delete(transaction, expired, batches.c.batch_hash.in_(some)):
+        forgotten += deleted
+    return forgotten
 
 
 def prolong_batches(connection: Connection, days: int) -> None:
     """Remember all batches for so many days longer, because days stay open for longer."""
     connection.execute(update(batches).values(expires=batches.c.expires + days))
+
+
+def _slices() -> Iterator[tuple[Any, ...]]:
+    for first in range(_SLICES):
+        upper = (batches.c.batch_hash < bytes([first + 1]),) if first + 1 < _SLICES else ()
+        yield (batches.c.batch_hash >= bytes([first]), *upper)
+
+
+def _delete(transaction: Callable[[], AbstractContextManager[Connection]], *where: Any) -> int:
+    with transaction() as connection:
+        return connection.execute(delete(batches).where(*where)).rowcount

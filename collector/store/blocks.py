@@ -9,18 +9,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, delete, func, insert, select, update
 
 from collector.errors import StorageError
 from collector.store.lanes import LANE_BYTES, MAX_COUNT, pack, unpack
-from collector.store.models import block_counts, blocks, counters
+from collector.store.models import block_counts, blocks, counters, series
 
 
 @dataclass(frozen=True, slots=True)
 class BlockRow:
-    """first_day, last_day: inclusive.  sealed: it holds enough reports, and is served."""
+    """first_day, last_day: inclusive.  sealed: it holds enough reports, and is served.
+
+    smallest_cohort: of an unsealed one, the reports of its smallest cohort that is not empty.
+    """
 
     id: int
     series_id: int
@@ -28,6 +31,14 @@ class BlockRow:
     last_day: int
     num_reports: int
     sealed: bool
+    smallest_cohort: int | None = None
+
+
+class Floors(NamedTuple):
+    """What a block holds before it is sealed: reports in all, and in each cohort not empty."""
+
+    min_reports: int
+    min_reports_per_cohort: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,35 +63,47 @@ class CohortSum:
 Sums = dict[int, CohortSum]  # by cohort
 
 
-def days_with_reports(connection: Connection) -> list[tuple[int, int]]:
-    """(series, day) of every day that is not folded yet, earlier days first."""
-    statement = (
-        select(counters.c.series_id, counters.c.day)
-        .distinct()
-        .order_by(counters.c.day, counters.c.series_id)
-    )
-    return [(series_id, day) for series_id, day in connection.execute(statement)]
+def first_days(connection: Connection) -> dict[int, int]:
+    """By series: its first day with reports that is not folded yet. One look-up a series."""
+    first = select(func.min(counters.c.day)).where(counters.c.series_id == series.c.id)
+    statement = select(series.c.id, first.scalar_subquery())
+    return {row[0]: row[1] for row in connection.execute(statement) if row[1] is not None}
+
+
+def first_day(connection: Connection, series_id: int) -> int | None:
+    """The first day with reports of one series that is not folded yet."""
+    statement = select(func.min(counters.c.day)).where(counters.c.series_id == series_id)
+    day: int | None = connection.execute(statement).scalar()
+    return day
 
 
 def load_blocks(connection: Connection, series_id: int | None = None) -> list[BlockRow]:
     """Blocks of one series or of all, oldest first within a series."""
-    columns = [blocks.c[name] for name in BlockRow.__slots__]
-    statement = select(*columns).order_by(blocks.c.series_id, blocks.c.first_day)
+    smallest = select(func.min(block_counts.c.num_reports))
+    of_unsealed = smallest.where(
+        block_counts.c.block_id == blocks.c.id, blocks.c.sealed.is_(False)
+    ).scalar_subquery()
+    columns: list[Any] = [blocks.c[name] for name in BlockRow.__slots__ if name in blocks.c]
+    statement = select(*columns, of_unsealed).order_by(blocks.c.series_id, blocks.c.first_day)
     if series_id is not None:
         statement = statement.where(blocks.c.series_id == series_id)
-    return [BlockRow(*row) for row in connection.execute(statement)]
+    found: Iterable[Any] = connection.execute(statement)
+    return [BlockRow(*row) for row in found]
 
 
-def fold_day(connection: Connection, series_id: int, day: int, min_reports: int) -> None:
+def fold_day(connection: Connection, series_id: int, day: int, floors: Floors) -> None:
     """Move the counters of a day into the series' unsealed block, and seal it if it is enough.
 
-    The caller holds the database alone, has closed the day, and folds days in their order.
+    Enough: in all, and in each cohort that is not empty. The caller alone folds, has closed the
+    day, and folds days in their order.
     """
     added = _take_counters(connection, series_id, day)
     block = _open_block(connection, series_id, day)
-    _add_to_block(connection, block.id, added)
-    total = block.num_reports + sum(cohort.num_reports for cohort in added.values())
-    values = {"last_day": day, "num_reports": total, "sealed": total >= min_reports}
+    sizes = _add_to_block(connection, block.id, added)
+    is_enough = (
+        sum(sizes) >= floors.min_reports and min(sizes, default=0) >= floors.min_reports_per_cohort
+    )
+    values = {"last_day": day, "num_reports": sum(sizes), "sealed": is_enough}
     connection.execute(update(blocks).where(blocks.c.id == block.id).values(values))
 
 
@@ -137,7 +160,8 @@ def _open_block(connection: Connection, series_id: int, day: int) -> BlockRow:
     return BlockRow(block_id, series_id, first_day, day, num_reports=0, sealed=False)
 
 
-def _add_to_block(connection: Connection, block_id: int, added: Sums) -> None:
+def _add_to_block(connection: Connection, block_id: int, added: Sums) -> list[int]:
+    """Add to a block's cohorts; return how many reports each of them holds then."""
     before = sum_blocks(connection, [block_id])
     connection.execute(delete(block_counts).where(block_counts.c.block_id == block_id))
     rows = []
@@ -150,6 +174,7 @@ def _add_to_block(connection: Connection, block_id: int, added: Sums) -> None:
         connection.execute(
             insert(block_counts), [dict(zip(names, row, strict=True)) for row in rows]
         )
+    return [num_reports for _, _, num_reports, _ in rows]
 
 
 def _summed(rows: Iterable[Sequence[Any]]) -> Sums:

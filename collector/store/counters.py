@@ -7,8 +7,9 @@ on the same shard can cost a retry, never a report.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from secrets import randbelow
 from typing import NamedTuple
 
 from sqlalchemy import Connection, select
@@ -17,6 +18,7 @@ from collector.errors import StorageError
 from collector.store.lanes import LANE_BYTES, MAX_COUNT, lane_sums, pack, unpack
 from collector.store.models import counters
 
+NUM_SHARDS = 64
 _CACHE_BYTES = 64 << 20
 
 
@@ -47,8 +49,10 @@ Additions = Mapping[Place, Mapping[int, Sequence[bytes]]]  # by cohort: the bits
 class CounterCache:
     """What this process remembers of the rows it writes. Not safe for two threads."""
 
-    def __init__(self) -> None:
-        self._shard = 0
+    def __init__(self, *, random_below: Callable[[int], int] = randbelow) -> None:
+        """Begin at a random shard, so that processes which start together do not share one."""
+        self._random_below = random_below
+        self._shard = random_below(NUM_SHARDS)
         self._cells: dict[Place, dict[int, Cell]] = {}
         self._bytes = 0
 
@@ -62,6 +66,10 @@ class CounterCache:
         if shard != self._shard:
             self.clear()
             self._shard = shard
+
+    def leave_shard(self) -> None:
+        """Take another shard at random: a second process writes this one by turns."""
+        self.move_to((self._shard + 1 + self._random_below(NUM_SHARDS - 1)) % NUM_SHARDS)
 
     def clear(self) -> None:
         """Forget everything, after a failure or when another shard is taken."""

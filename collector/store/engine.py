@@ -22,7 +22,12 @@ from collector.errors import SettingsError, StaleError, StorageError
 # adds reports and alone by whoever closes days or changes metrics.
 GATE_LOCK = 0x7261_7070_6F72
 MIGRATION_LOCK = GATE_LOCK + 1
+FOLD_LOCK = GATE_LOCK + 2
 SHARD_LOCKS = GATE_LOCK + 1_000
+
+# What a commit rests on; a session sees a change of the server's settings at its next statement.
+COMMIT_SETTINGS = "current_setting('fsync'), current_setting('synchronous_commit')"
+_ON_COMMIT = "-c synchronous_commit=on"  # over what the server, the role and the database say
 
 
 def parse_url(database: str) -> URL:
@@ -41,8 +46,11 @@ def parse_url(database: str) -> URL:
     return url
 
 
-def make_engine(database: str, *, pool_size: int = 5, timeout: float = 5.0) -> Engine:
-    """An engine; no connection is made yet. `timeout`: seconds to wait for a lock or connection."""
+def make_engine(database: str, *, pool_size: int = 2, timeout: float = 5.0) -> Engine:
+    """An engine; no connection is made yet.
+
+    pool_size: the most connections to PostgreSQL.  timeout: seconds to wait for a lock or one.
+    """
     url = parse_url(database)
     try:
         if url.get_backend_name() == "sqlite":
@@ -86,6 +94,7 @@ def _begin_sqlite(connection: Connection) -> None:
 
 def _postgresql(url: URL, pool_size: int, timeout: float) -> Engine:
     options = (  # a writer must see what was committed before it got its locks: READ COMMITTED
+        f"{_ON_COMMIT} "
         f"-c lock_timeout={int(timeout * 1000)} -c idle_in_transaction_session_timeout=60000 "
         r"-c default_transaction_isolation=read\ committed"
     )
@@ -108,6 +117,16 @@ def _refuse_hung_up(connection: Any, _record: object, _proxy: object) -> None:
     waiting.register(connection.fileno(), select.POLLIN)
     if waiting.poll(0):  # an idle session has nothing to say but good-bye
         raise DisconnectionError
+
+
+def refuse_unsafe_commits(fsync: str, synchronous_commit: str) -> None:
+    """Raises StorageError where a commit that returned need not be on PostgreSQL's disk."""
+    for setting, value in (("fsync", fsync), ("synchronous_commit", synchronous_commit)):
+        if value == "off":
+            raise StorageError(
+                f"{setting} = off in PostgreSQL: what is acknowledged could be lost with the "
+                f"server; set {setting} = on and reload its configuration"
+            )
 
 
 class Database:
@@ -138,8 +157,26 @@ class Database:
         """A transaction that closes days or changes metrics and keys: alone."""
         with self._transaction(collector_write=True) as connection:
             if self.is_postgresql:
-                connection.execute(text(f"SELECT pg_advisory_xact_lock({GATE_LOCK})"))
+                self._lock(connection, f"pg_advisory_xact_lock({GATE_LOCK})")
             yield connection
+
+    @contextmanager
+    def fold(self) -> Iterator[Connection]:
+        """A transaction that moves counters of closed days: one at a time, beside who adds.
+
+        Nobody adds to a closed day, so the gate is held shared: reports go on being counted, where
+        the database has more than one writer.
+        """
+        with self._transaction(collector_write=True) as connection:
+            if self.is_postgresql:
+                self._lock(connection, f"pg_advisory_xact_lock({FOLD_LOCK})")
+                self._lock(connection, f"pg_advisory_xact_lock_shared({GATE_LOCK})")
+            yield connection
+
+    def _lock(self, connection: Connection, lock: str) -> None:
+        """Wait for a lock, and see that the commit to come would last. Raises StorageError."""
+        statement = text(f"SELECT {COMMIT_SETTINGS}, {lock}")
+        refuse_unsafe_commits(*connection.execute(statement).one()[:2])
 
     @contextmanager
     def _transaction(self, **options: Any) -> Iterator[Connection]:

@@ -13,18 +13,22 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from sqlalchemy import Connection
 
-from collector.errors import StaleError, StorageError
+from collector.errors import StaleError
 from collector.store.batches import BatchRow
-from collector.store.counters import CounterCache, CounterRow
-from collector.store.engine import GATE_LOCK, SHARD_LOCKS
+from collector.store.counters import NUM_SHARDS, CounterCache, CounterRow
+from collector.store.engine import (
+    COMMIT_SETTINGS,
+    GATE_LOCK,
+    SHARD_LOCKS,
+    refuse_unsafe_commits,
+)
 
-NUM_SHARDS = 64
 _ROWS_AT_ONCE = 100  # SQLite: 999 parameters a statement in its older versions
 
 # All text in these statements is our own; values travel beside it.
 _COUNTER = ", ".join(CounterRow._fields)
 _BATCH = ", ".join(BatchRow._fields)
-_READ = f"SELECT version, {_BATCH} FROM state LEFT JOIN batches ON batch_id"  # noqa: S608
+_READ = f"SELECT version, {_BATCH} FROM state LEFT JOIN batches ON batch_hash"  # noqa: S608
 _SET = (
     "UPDATE counters AS c SET num_reports = v.num_reports, counts = v.counts FROM {values} "
     "WHERE c.series_id = v.series_id AND c.day = v.day AND c.shard = v.shard "
@@ -48,7 +52,8 @@ class GroupStatements(Protocol):
     def open(self, connection: Connection, cache: CounterCache, ids: Sequence[bytes]) -> Opened:
         """Hold off who closes days, take a shard for this transaction, and look at the batches.
 
-        A shard is written by one transaction at a time. Raises StorageError if all are taken.
+        A shard is written by one transaction at a time; where all are taken, wait for one. Raises
+        StorageError where the commit to come would not last.
         """
 
     def save(
@@ -97,7 +102,9 @@ class _Sqlite:
 class _Postgresql:
     """Rows travel as one array a column; texts that never change are prepared once."""
 
-    _lock = "SELECT pg_advisory_xact_lock_shared(%b), pg_try_advisory_xact_lock(%b)"
+    _gate = f"SELECT {COMMIT_SETTINGS}, pg_advisory_xact_lock_shared(%b)"
+    _try = "pg_try_advisory_xact_lock(%b)"
+    _wait = "SELECT pg_advisory_xact_lock(%b)"
     _arrays = "%b::int[], %b::int[], %b::int[], %b::int[], %b::bigint[], %b::bytea[]"
     _set = _SET.format(values=f"unnest({_arrays}, %b::bigint[]) AS v({_COUNTER})")
     _insert = f"INSERT INTO counters SELECT * FROM unnest({_arrays})"  # noqa: S608
@@ -108,13 +115,21 @@ class _Postgresql:
 
     def open(self, connection: Connection, cache: CounterCache, ids: Sequence[bytes]) -> Opened:
         cursor = _driver(connection).cursor(binary=True)
-        for step in range(NUM_SHARDS):
-            shard = (cache.shard + step) % NUM_SHARDS
-            cursor.execute(self._lock, (GATE_LOCK, SHARD_LOCKS + shard))
-            if cursor.fetchone()[1]:
-                cache.move_to(shard)
-                return _opened(cursor.execute(f"{_READ} = ANY(%b)", (list(ids),)))
-        raise StorageError(f"all {NUM_SHARDS} shards are being written; use fewer workers")
+        first = SHARD_LOCKS + cache.shard
+        row = cursor.execute(f"{self._gate}, {self._try}", (GATE_LOCK, first)).fetchone()
+        refuse_unsafe_commits(*row[:2])
+        if not row[3]:
+            cache.move_to(self._another_shard(cursor, cache.shard))
+        return _opened(cursor.execute(f"{_READ} = ANY(%b)", (list(ids),)))
+
+    def _another_shard(self, cursor: Any, taken: int) -> int:
+        """One that nobody writes; where there is none, wait for the one that is taken."""
+        for step in range(1, NUM_SHARDS):
+            shard = (taken + step) % NUM_SHARDS
+            if cursor.execute(f"SELECT {self._try}", (SHARD_LOCKS + shard,)).fetchone()[0]:
+                return shard
+        cursor.execute(self._wait, (SHARD_LOCKS + taken,))
+        return taken
 
     def save(
         self, connection: Connection, counters: Sequence[CounterRow], batches: Sequence[BatchRow]

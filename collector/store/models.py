@@ -12,6 +12,7 @@ from sqlalchemy import (
     Boolean,
     Column,
     ForeignKey,
+    Index,
     Integer,
     LargeBinary,
     MetaData,
@@ -97,17 +98,20 @@ block_counts = Table(
     sqlite_with_rowid=False,
 )
 
-# Batches already counted. `results` is empty where every report was accepted.
+# Batches already counted: a hash of the id, and a digest of the body keyed by the id, which is not
+# here. `results` is empty where every report was accepted.
 batches = Table(
     "batches",
     metadata,
-    Column("batch_id", LargeBinary(16), primary_key=True),
+    Column("batch_hash", LargeBinary(16), primary_key=True),
     Column("digest", LargeBinary(16), nullable=False),
     Column("expires", Integer, nullable=False),
     Column("num_reports", Integer, nullable=False),
     Column("results", LargeBinary, nullable=False),
     sqlite_with_rowid=False,
 )
+# In PostgreSQL alone: SQLite would write a second tree, in random order, with every batch.
+Index("batches_expires", batches.c.expires).ddl_if(dialect="postgresql")
 
 # Only for metrics with keep_raw_days > 0. The random `mark` keeps equal reports apart.
 raw_reports = Table(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, bindparam, insert, select, update
 
 from collector.store.models import frontiers, metrics, series, state
 
@@ -76,11 +77,15 @@ def load_frontiers(connection: Connection) -> dict[str, int]:
     return {row[0]: row[1] for row in connection.execute(statement)}
 
 
-def advance_frontier(connection: Connection, metric: str, day: int) -> None:
-    """Close the days of a metric up to `day`. It never goes back."""
-    row = frontiers.c.metric == metric
-    known = connection.execute(select(frontiers.c.closed_through).where(row)).scalar()
-    if known is None:
-        connection.execute(insert(frontiers).values(metric=metric, closed_through=day))
-    elif known < day:
-        connection.execute(update(frontiers).where(row).values(closed_through=day))
+def advance_frontiers(connection: Connection, closed_through: Mapping[str, int]) -> None:
+    """Close the days of each metric up to the one given. A frontier never goes back."""
+    known = load_frontiers(connection)
+    new = [(name, day) for name, day in closed_through.items() if name not in known]
+    later = [(name, day) for name, day in closed_through.items() if day > known.get(name, day)]
+    if new:
+        values = [{"metric": name, "closed_through": day} for name, day in new]
+        connection.execute(insert(frontiers), values)
+    if later:
+        row = frontiers.c.metric == bindparam("name")
+        statement = update(frontiers).where(row).values(closed_through=bindparam("day"))
+        connection.execute(statement, [{"name": name, "day": day} for name, day in later])

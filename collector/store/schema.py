@@ -24,16 +24,31 @@ def prepare(database: Database) -> None:
     """Make the tables in an empty database; check the schema of any other.
 
     Raises SchemaError for one that is older (naming the command), newer, or of something else,
-    and SettingsError for a PostgreSQL whose commits are not on the disk when they return.
+    and StorageError for a PostgreSQL whose commits are not on the disk when they return.
     """
     with database.change() as connection:
         _lock(database, connection)
-        _check_commits(database, connection)
         current = _current(connection)
         if current is None and not inspect(connection).get_table_names():
             _upgrade(connection)
             return
         check(current)
+
+
+def check_connections(database: Database, needed: int) -> None:
+    """Raises SettingsError where PostgreSQL cannot give this many connections at once."""
+    if not database.is_postgresql:
+        return
+    settings = ("max_connections", "superuser_reserved_connections")
+    with database.read() as connection:
+        values = [connection.execute(text(f"SHOW {name}")).scalar_one() for name in settings]
+    most, reserved = map(int, values)
+    if needed > most - reserved:
+        raise SettingsError(
+            f"the workers of this host take up to {needed} connections, and PostgreSQL gives "
+            f"{most - reserved} (max_connections = {most}, less {reserved} reserved); raise "
+            "max_connections, or lower workers or database_connections"
+        )
 
 
 def migrate(database: Database) -> tuple[str | None, str]:
@@ -77,19 +92,6 @@ def _lock(database: Database, connection: Connection) -> None:
     """Several workers start at once; one of them makes the tables."""
     if database.is_postgresql:
         connection.execute(text(f"SELECT pg_advisory_xact_lock({MIGRATION_LOCK})"))
-
-
-def _check_commits(database: Database, connection: Connection) -> None:
-    if database.is_postgresql and _shown(connection, "synchronous_commit") == "off":
-        raise SettingsError(
-            "synchronous_commit = off: what was acknowledged could be lost with the server; run "
-            "ALTER ROLE ... SET synchronous_commit = on for the collector's role"
-        )
-
-
-def _shown(connection: Connection, setting: str) -> str:
-    value: str = connection.execute(text(f"SHOW {setting}")).scalar_one()
-    return value
 
 
 def _current(connection: Connection) -> str | None:

@@ -30,7 +30,7 @@ class Served:
     def __init__(self, *blocks: tuple[int, int]) -> None:
         ends = [tuple(number(day(one)) for one in block) for block in blocks]
         self.blocks = [BlockRow(0, 0, first, last, 1_000, True) for first, last in ends]
-        metric = SimpleNamespace(name="page", min_reports=1_000, accept_days=7)
+        metric = SimpleNamespace(name="page", min_reports=1_000, cohort_floor=100, accept_days=7)
         self.entry = SimpleNamespace(metric=metric, closed_through=ends[-1][1])
         self.asked: list[tuple[date, date]] = []
 

@@ -163,16 +163,6 @@ def test_refusals_are_counted_by_reason(open_client: Any, collector: MemoryColle
     assert counters["accepted:homepage"] == 1
 
 
-def test_a_batch_that_will_never_be_taken_is_dropped_and_counted(
-    open_client: Any, collector: MemoryCollector
-) -> None:
-    collector.answer = lambda _: (400, {}, b"{}")
-    client = open_client()
-    client.record("homepage", "a")
-    assert client.flush(20)
-    assert client.inspect()["counters"]["dropped:http_400"] == 1
-
-
 def test_a_read_only_place_keeps_the_client_quiet(open_client: Any, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     client = open_client(state_dir=tmp_path / "file" / "state")
@@ -338,3 +328,45 @@ def test_the_public_names_are_there() -> None:
     with pytest.raises(AttributeError, match="nosuch"):
         client_sdk.nosuch  # noqa: B018
     assert client_sdk.Client is Client
+
+
+@pytest.mark.parametrize(
+    ("mistake", "message"),
+    [
+        ({"delivery": "x"}, "delivery = 'x'"),
+        ({"delivery": Delivery}, "is not a Delivery"),
+        ({"state_dir": 5}, "state_dir = 5"),
+        ({"collector": "http://h:abc"}, "is not an address"),
+        ({"collector": "https://a..b"}, "is not an address"),
+        (
+            {"collector": "http://collector.example.org", "key": "k", "development": False},
+            "use https",
+        ),
+    ],
+)
+def test_mistakes_of_the_app_are_found_when_it_opens(
+    open_client: Any, mistake: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ParameterError, match=message):
+        open_client(**mistake)
+
+
+def test_development_lets_a_key_travel_to_an_emulators_host(open_client: Any) -> None:
+    client = open_client(collector="http://10.0.2.2:9", key="k", delivery=Delivery())
+    assert client.status.condition == "active"
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_key_that_is_refused_shows_in_the_status(
+    open_client: Any, collector: MemoryCollector, status: int
+) -> None:
+    collector.answer = lambda _: (status, {}, b"{}")
+    client = open_client(key="k")
+    assert client.record("homepage", "a")
+    assert not client.flush(0.5)
+    assert client.status.condition == "key_refused"
+    assert client.record("homepage", "a")  # nothing is lost meanwhile
+    collector.answer = None
+    assert client.flush(20)
+    assert client.status.condition == "active"
+    assert collector.counted() == {"homepage": 2}

@@ -261,7 +261,7 @@ def test_a_failed_migration_leaves_the_file_as_it_was(
         "client_sdk.schema.MIGRATIONS", (*MIGRATIONS, "CREATE TABLE x (a); CREATE TABLE x (a);")
     )
     monkeypatch.setattr("client_sdk.schema.SCHEMA_VERSION", SCHEMA_VERSION + 1)
-    with pytest.raises(StateError, match="table x already exists"):
+    with pytest.raises(sqlite3.OperationalError, match="table x already exists"):
         connect(path)
     monkeypatch.undo()
     database = connect(path)

@@ -9,14 +9,16 @@ import random
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 from contextlib import ExitStack
+from datetime import date
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from client_sdk import Delivery
+from client_sdk import Delivery, Encoder
 from client_sdk.batches import gzip_padded, make_body, read_body, shuffled
 from client_sdk.custody import StateDirectory, ensure_secret
 from client_sdk.errors import TransportError
@@ -26,7 +28,7 @@ from client_sdk.recorder import Recorder
 from client_sdk.send_loop import LONGEST_DELAY, Pauses, geometric_delay, uniform
 from client_sdk.testing import FixedRandomness, MemoryCollector
 from rappor_core.errors import WireFormatError
-from rappor_core.metrics_file import MetricsFile
+from rappor_core.metrics_file import MetricsFile, parse_metrics
 from rappor_core.report import Batch
 
 REPORTS = 300
@@ -212,6 +214,57 @@ def test_a_delay_is_kept_over_a_restart(
         time.sleep(0.1)
         assert client._life.session.state.get("send_at") == send_at
     assert not collector.requests
+
+
+def test_what_became_due_while_closed_waits_anew(
+    open_client: Any, collector: MemoryCollector, clock: Any
+) -> None:
+    """Otherwise the time of sending would tell when the app was started."""
+    slow = Delivery(mean_delay=3600)
+    with open_client(delivery=slow) as client:
+        record(client, 2)
+        until_due(client, lambda due: due is not None)
+    drawn = []
+    for _ in range(4):
+        clock.now += 20 * 86_400.0
+        with open_client(delivery=slow) as client:
+            until_due(client, lambda due: due > clock.now)
+            drawn.append(client._life.session.state.get("send_at") - clock.now)
+    assert not collector.requests
+    assert max(drawn) > 300  # all four below it: 4e-5
+
+
+def until_due(client: Any, fits: Callable[[Any], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not fits(client._life.session.state.get("send_at")):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_sizes_tell_the_number_of_reports_in_eight_classes(metrics: MetricsFile) -> None:
+    """As docs/client.md says; padded to 4,096 bytes there is one."""
+    encoder = Encoder(metrics.metrics, bytes(32))
+    reports = [encoder.encode("homepage", "a", date(2026, 11, 21)) for _ in range(100)]
+    sizes = {
+        pad_to: {len(make_body(bytes(16), reports[:n], pad_to=pad_to)) for n in range(1, 101)}
+        for pad_to in (Delivery().pad_to, 4_096)
+    }
+    assert {pad_to: len(several) for pad_to, several in sizes.items()} == {256: 8, 4_096: 1}
+
+
+def test_the_write_ahead_log_stays_below_a_megabyte(
+    open_client: Any, metrics_text: str, tmp_path: Path
+) -> None:
+    """Also where an app records as fast as it can, and nothing can be delivered."""
+    metrics = parse_metrics(metrics_text.replace("num_bits = 128", "num_bits = 1024"))
+    nowhere = "http://127.0.0.1:9"
+    client = open_client(metrics=metrics, collector=nowhere, delivery=WHEN_FLUSHED)
+    log, longest = tmp_path / "state" / "state.sqlite-wal", 0
+    for _ in range(60):
+        record(client, 50)
+        longest = max(longest, log.stat().st_size)
+    assert longest < 1_000_000
+    assert client.inspect()["queued"] == {"homepage": 3_000}
 
 
 def test_one_metric_a_batch_when_asked(open_client: Any, collector: MemoryCollector) -> None:

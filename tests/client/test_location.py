@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from client_sdk import Client
 from client_sdk.days import EPOCH_ORDINAL, last_day, period_number
 from client_sdk.duty import duty_of
-from client_sdk.dwell import MOST_PLACES, Dwell, Periods
+from client_sdk.dwell import MOST_PLACES, Dwell
 from client_sdk.errors import UnknownMetricError
 from client_sdk.local_time import is_weekend, moment_at, moment_of
+from client_sdk.periods import Periods
 from client_sdk.testing import FixedRandomness, MemoryCollector
 from rappor_core.errors import ValueRefusedError
 from tests.client.location_support import (

@@ -8,6 +8,7 @@ from datetime import date
 import pytest
 
 from client_sdk.address import split_url
+from client_sdk.answers import PROBLEM_TYPE, PROBLEM_URN
 from client_sdk.encoder import Encoder
 from client_sdk.errors import TransportError
 from client_sdk.testing import FixedRandomness, MemoryCollector
@@ -113,7 +114,9 @@ def test_each_status_says_whether_to_try_again(
     retry: bool,
     wait: float | None,
 ) -> None:
-    collector.answer = lambda _: (status, headers, b'{"title": "no"}')
+    document = {"type": f"{PROBLEM_URN}x", "status": status, "detail": "no"}
+    fields = {"Content-Type": PROBLEM_TYPE, **headers}
+    collector.answer = lambda _: (status, fields, json.dumps(document).encode())
     with Transport(collector.url) as transport, pytest.raises(TransportError) as failed:
         transport.send(batch)
     assert (failed.value.reason, failed.value.retry) == (f"http_{status}", retry)
@@ -179,16 +182,45 @@ def test_a_kept_connection_that_the_server_closed_is_replaced(
         ("http://h", ("http", "h", "")),
         ("https://h:8443/a/b/", ("https", "h:8443", "/a/b")),
         ("http://[::1]:80/", ("http", "[::1]:80", "")),
+        ("http://my_host.lan.:1", ("http", "my_host.lan.:1", "")),
+        ("https://bücher.example:8/x", ("https", "xn--bcher-kva.example:8", "/x")),
     ],
 )
 def test_addresses(url: str, parts: tuple[str, str, str]) -> None:
     assert split_url(url) == parts
 
 
-@pytest.mark.parametrize("url", ["", "h:80", "ftp://h", "http://", "http://u@h", "http://h/?a=1"])
+NOT_ADDRESSES = ["", "h:80", "ftp://h", "http://", "http://u@h", "http://h/?a=1"]
+NOT_ADDRESSES += ["http://h:abc", "http://h:", "http://h:0", "http://h:65536", "http://h:\u0661"]
+NOT_ADDRESSES += [
+    "http://:80",
+    "http://a..b",
+    "http://.a",
+    "http://a b",
+    "http://a!b",
+    "http://-:x",
+]
+NOT_ADDRESSES += ["http://[::1", "http://[::1]8", "http://[no]", "http://::1", "http://h/ü"]
+NOT_ADDRESSES += [f"http://{'a' * 64}.org", f"http://{'a.' * 127}org", "http://ü..b"]
+
+
+@pytest.mark.parametrize("url", NOT_ADDRESSES)
 def test_what_is_not_an_address_is_refused_at_once(url: str) -> None:
     with pytest.raises(ParameterError, match="is not an address"):
         Transport(url)
+
+
+@pytest.mark.parametrize("url", ["http://10.0.2.2", "http://127.example.org", "http://[::2]:1"])
+def test_a_key_does_not_travel_in_clear_text(url: str) -> None:
+    with pytest.raises(ParameterError, match="anybody on the way can read the key"):
+        Transport(url, "rk_report_private")
+    Transport(url)
+    Transport(url, "rk_report_private", plain_key=True)
+
+
+@pytest.mark.parametrize("url", ["http://localhost:1", "http://127.9.9.9", "http://[::1]:1"])
+def test_loopback_is_no_way_for_others(url: str) -> None:
+    Transport(url, "rk_report_private")
 
 
 def test_a_key_that_would_break_the_header_is_refused() -> None:

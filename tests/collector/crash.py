@@ -68,12 +68,14 @@ def port_of(listener: socket.socket) -> int:
 
 
 def announced_port(process: subprocess.Popen[str]) -> int:
-    """The port that a collector says it listens on, in the first line of its log."""
+    """The port that a collector says it listens on, in its log."""
     assert process.stderr is not None
-    first = json.loads(process.stderr.readline())
-    assert first["event"] == "listening", first
-    port: int = first["port"]
-    return port
+    for text in process.stderr:
+        line = json.loads(text)
+        if line["event"] == "listening":
+            port: int = line["port"]
+            return port
+    raise AssertionError("the collector ended without listening")
 
 
 def start(database: str, listener: socket.socket, *, workers: int = 1) -> subprocess.Popen[bytes]:

@@ -54,6 +54,7 @@ def make_metric(name: str = "homepage", **changes: Any) -> Metric:
         "max_memoized_values": 3,
         "fallback": "other",
         "min_reports": 10,
+        "min_reports_per_cohort": 1,  # a test sends few
     }
     params = RapporParams.rappor(prob_p=0.5, **shape)
     return Metric(name=name, params=params, **(given | changes))

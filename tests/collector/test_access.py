@@ -133,7 +133,12 @@ def _wait_until(holds) -> None:  # type: ignore[no-untyped-def]
 
 def test_metrics_are_pushed_and_retired_over_http(server: Server) -> None:
     answer = server.http.post("/v1/metrics", content=TOML)
-    assert answer.json() == {"added": ["theme"], "changed": [], "weakened": []}
+    assert answer.json() == {
+        "added": ["theme"],
+        "changed": [],
+        "weakened": [],
+        "still_retired": [],
+    }
     listed = {m["name"]: m for m in server.http.get("/v1/metrics").json()["metrics"]}
     assert listed["theme"]["state"] == "current"
     assert server.http.post("/v1/metrics/theme/retire").status_code == 200
@@ -156,6 +161,26 @@ def test_versions_live_side_by_side(bench: Bench) -> None:
     assert older.num_reports == 5
     states = [(m["params_id"], m["state"]) for m in bench.collector.list_metrics()]
     assert states == [(old.params_id, "older"), (new.params_id, "current")]
+
+
+def test_a_lower_cohort_floor_must_be_asked_for(bench: Bench) -> None:
+    """Given, or by itself: without the key it is 100, or min_reports if that is less."""
+    bench.collector.push_metrics([make_metric(min_reports=50, min_reports_per_cohort=None)], "test")
+    for weaker in (
+        make_metric(min_reports=50, min_reports_per_cohort=49),
+        make_metric(min_reports=60, min_reports_per_cohort=30),
+    ):
+        with pytest.raises(MetricChangeError, match="min_reports_per_cohort falls from 50 to"):
+            bench.collector.push_metrics([weaker], "test")
+    bench.collector.push_metrics([weaker], "test", weaken=True)
+
+
+def test_a_private_token_is_no_key_yet(serving: ServerMaker) -> None:
+    """Its place is reserved in docs/protocol.md; until it is built it opens nothing."""
+    with serving([METRIC], require_keys=True) as server:
+        body = server.sender.body(server.sender.reports(METRIC, 1))
+        answer = server.post_body(body, authorization="PrivateToken token=AAAA")
+        assert answer.status_code == 401
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -103,14 +104,15 @@ def test_the_life_of_a_metric_through_commands(
         assert refused.returncode == 1
         assert "no closed day" in refused.stderr
         assert refused.stderr.count("\n") == 1
-        closed = run("close", _today(), "--collector", url, "--json", **admin)
+        closed = run("close", _today(), "--yes", "--collector", url, "--json", **admin)
         assert json.loads(closed.stdout)["days_with_reports"] == 1
         listed = run("metrics", "list", "--collector", url, **analyst)
-        assert "20 accepted" in listed.stdout
+        assert re.search(r"^metric +params_id +state +accepted +days served$", listed.stdout, re.M)
+        assert re.search(r"^theme .* current +20 ", listed.stdout, re.M)
         out = run("aggregate", "theme", "--collector", url, "-o", "a.json", **analyst)
         assert out.returncode == 0, out.stderr
         assert Aggregate.from_json((tmp_path / "a.json").read_text()).num_reports == 20
-        assert run("close", _today(), "--collector", url, **analyst).returncode == 1
+        assert run("close", _today(), "--yes", "--collector", url, **analyst).returncode == 1
         assert run("metrics", "retire", "theme", "--collector", url, **admin).returncode == 0
         assert run("backup", "--database", database, "-o", "copy").returncode == 0
     finally:
@@ -118,7 +120,7 @@ def test_the_life_of_a_metric_through_commands(
         _, errors = server.communicate(timeout=30)
     assert server.returncode == 0
     events = [json.loads(line)["event"] for line in errors.splitlines()]
-    assert (events[0], events[-1]) == ("started", "stopped")
+    assert events[-1] == "stopped"
 
 
 def _today() -> str:
@@ -147,13 +149,13 @@ def test_the_same_commands_work_on_the_database(run: Run, metrics_file: Path) ->
     on = ("--database", "sqlite:///r.sqlite")
     assert run("metrics", "push", str(metrics_file), *on).returncode == 0
     assert "theme" in run("metrics", "list", *on).stdout
-    assert run("close", _today(), *on).returncode == 0
+    assert run("close", _today(), "--yes", *on).returncode == 0
     key = run("keys", "create", "--scope", "report", *on).stdout.strip()
     key_id = key.split("_")[2]
     assert key_id in run("keys", "list", *on).stdout
     assert run("keys", "revoke", key_id, *on).returncode == 0
     assert run("keys", "revoke", key_id, *on).returncode == 1
-    assert run("migrate", *on).stdout == "schema 0002 -> 0002\n"
+    assert run("migrate", *on).stdout == "schema 0003 -> 0003\n"
     weaker = METRICS.replace("min_reports = 5", "min_reports = 2")
     metrics_file.write_text(weaker)
     assert "min_reports falls" in run("metrics", "push", str(metrics_file), *on).stderr

@@ -1,13 +1,15 @@
 """No two answers differ by a few reports, whatever is sent, closed and asked, in any order.
 
-Each report of a test sets one bit of its own, so that an answer tells exactly which reports are
-in it, and the difference of two answers can be counted in reports.
+Neither in all, nor in any cohort: who knows the cohort of a device subtracts within it. Each report
+of a test sets one bit of its own, so that an answer tells exactly which reports are in it, and the
+difference of two answers can be counted in reports.
 """
 
 from __future__ import annotations
 
 import sqlite3
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -16,7 +18,7 @@ from itertools import combinations
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import event
 
@@ -27,9 +29,15 @@ from rappor_core.metrics import Metric
 from tests.collector.support import NOON, TODAY, Bench, Clock, make_bench, make_metric
 
 MIN_REPORTS = 10
+COHORT_FLOOR = 4
 MAX_REPORTS = 400
 SHAPE = {"num_bits": MAX_REPORTS, "min_reports": MIN_REPORTS, "accept_days": 3}
 VERSIONS = (make_metric(**SHAPE), make_metric(**SHAPE, num_cohorts=3))
+FLOORED = (  # versions of one metric, by their params_id
+    make_metric(**SHAPE, min_reports_per_cohort=COHORT_FLOOR),
+    make_metric(**SHAPE, min_reports_per_cohort=COHORT_FLOOR, num_cohorts=3),
+    make_metric(**SHAPE, min_reports_per_cohort=COHORT_FLOOR, num_cohorts=1),
+)
 
 
 @dataclass
@@ -38,17 +46,32 @@ class World:
 
     bench: Bench
     metrics: tuple[Metric, ...] = VERSIONS
+    cohort_floor: int = 1
     sent: int = 0
+    cohorts: dict[int, int] = field(default_factory=dict)
     accepted: set[int] = field(default_factory=set)
     answers: dict[int, list[frozenset[int]]] = field(default_factory=dict)
 
-    def send(self, version: int, day: date, count: int) -> None:
+    def send(
+        self,
+        version: int,
+        day: date,
+        count: int,
+        most_cohorts: int = 1 << 16,
+        first_cohort: int | None = None,
+    ) -> None:
+        """Send to the first few cohorts, by turns, from a random one on unless it is given."""
         metric = self.metrics[version]
+        used = min(metric.params.num_cohorts, most_cohorts)
+        start = self.bench.sender.rng.randrange(used) if first_cohort is None else first_cohort
         numbers = range(self.sent, min(self.sent + count, MAX_REPORTS))
         reports = [
-            self.bench.sender.report(metric, day, bits=(1 << number).to_bytes(50, "little"))
-            for number in numbers
+            self.bench.sender.report(
+                metric, day, cohort=(start + n) % used, bits=(1 << n).to_bytes(50, "little")
+            )
+            for n in numbers
         ]
+        self.cohorts |= {n: (start + n) % used for n in numbers}
         self.sent += len(reports)
         if not reports:
             return
@@ -57,10 +80,18 @@ class World:
         results = zip(numbers, receipt.results, strict=True)
         self.accepted |= {number for number, refusal in results if refusal is None}
 
+    def push(self, version: int, cohort_floor: int) -> None:
+        """Declare a version again, as the current one, with another floor that is no lower."""
+        metric = self.metrics[version].replace(min_reports_per_cohort=cohort_floor)
+        self.bench.collector.push_metrics([metric], "test", weaken=True)
+
     def ask(self, version: int, first: date | None, last: date | None) -> frozenset[int] | None:
         """Ask, and keep the answer; None where it was refused."""
-        metric = self.metrics[version]
         self.bench.collector.close_due()
+        return self._ask(version, first, last)
+
+    def _ask(self, version: int, first: date | None, last: date | None) -> frozenset[int] | None:
+        metric = self.metrics[version]
         try:
             with self.bench.database.read() as connection:  # as a route does, without the audit
                 found = read_aggregate(
@@ -72,23 +103,27 @@ class World:
         answer = frozenset(number for number, count in enumerate(counts) if count)
         assert max(counts) == 1
         assert found.num_reports == len(answer)
+        for cohort, row in enumerate(found.bit_counts):
+            assert all(self.cohorts[n] == cohort for n, count in enumerate(row) if count)
         self.answers.setdefault(version, []).append(answer)
         return answer
 
     def ask_every_window(self) -> None:
         for version in range(len(self.metrics)):
             self.ask(version, None, None)
-            for length in range(1, 5):
+            for length in (1, 2, 4):
                 for start in range(-6, 5):
                     first = TODAY + timedelta(days=start)
-                    self.ask(version, first, first + timedelta(days=length - 1))
+                    self._ask(version, first, first + timedelta(days=length - 1))
 
     def check(self) -> None:
         for answers in self.answers.values():
             assert all(answer <= self.accepted for answer in answers)
-            for one, other in combinations(set(answers), 2):
-                assert len(one ^ other) >= MIN_REPORTS
-                assert len(one) >= MIN_REPORTS
+            for one, other in combinations({frozenset(), *answers}, 2):
+                difference = one ^ other
+                assert len(difference) >= MIN_REPORTS
+                in_cohorts = Counter(self.cohorts[number] for number in difference)
+                assert min(in_cohorts.values()) >= self.cohort_floor
 
 
 def _without_sync(connection: sqlite3.Connection, _record: object) -> None:
@@ -96,21 +131,25 @@ def _without_sync(connection: sqlite3.Connection, _record: object) -> None:
 
 
 @contextmanager
-def new_world() -> Iterator[World]:
+def new_world(metrics: tuple[Metric, ...] = VERSIONS, cohort_floor: int = 1) -> Iterator[World]:
     with tempfile.TemporaryDirectory() as folder:
         bench = make_bench(f"sqlite:///{Path(folder)}/c.sqlite", Clock(NOON))
         event.listen(bench.database.engine, "connect", _without_sync)
         bench.database.engine.dispose()
-        bench.collector.push_metrics([VERSIONS[0]], "test")
-        bench.collector.push_metrics([VERSIONS[1]], "test")
-        yield World(bench)
+        for metric in metrics:
+            bench.collector.push_metrics([metric], "test", weaken=True)
+        yield World(bench, metrics, cohort_floor)
         bench.database.close()
 
 
 days = st.integers(-5, 4).map(lambda offset: TODAY + timedelta(days=offset))
-versions = st.sampled_from([0, 1])
+versions = st.sampled_from(range(len(FLOORED)))
+cohorts = st.integers(1, 4)
 operations = st.one_of(
-    st.tuples(st.just("send"), versions, days, st.integers(1, 14)),
+    st.tuples(st.just("send"), versions, days, st.integers(1, 30), cohorts),
+    st.tuples(st.just("thin"), versions, days, st.integers(7, 14), st.integers(1, 3)),
+    st.tuples(st.just("push"), versions, st.integers(COHORT_FLOOR, MIN_REPORTS)),
+    st.tuples(st.just("retire"), versions),
     st.tuples(st.just("close"), days),
     st.tuples(st.just("pass"), st.integers(1, 5)),
     st.tuples(st.just("ask"), versions, st.none() | days, st.none() | days),
@@ -119,15 +158,26 @@ operations = st.one_of(
 
 
 @settings(max_examples=15, deadline=None)
-@given(st.lists(operations, min_size=4, max_size=25))
+@example([("thin", 0, TODAY, 12, 1), ("close", TODAY), ("ask_all",), ("send", 0, TODAY, 9, 4)])
+@example([("thin", 1, TODAY, 12, 3), ("retire", 1), ("push", 1, 5), ("pass", 5), ("ask_all",)])
+@given(st.lists(operations, min_size=4, max_size=20))
 def test_two_answers_never_differ_by_a_few_reports(script: list[tuple]) -> None:  # type: ignore[type-arg]
-    with new_world() as world:
+    with new_world(FLOORED, COHORT_FLOOR) as world:
         for name, *arguments in script:
             if name == "send":
                 world.send(*arguments)
             elif name == "close":
                 if arguments[0] <= world.bench.clock.now.date():
                     world.bench.collector.close_day(arguments[0], "test")
+            elif name == "thin":  # one cohort of many, and another of few
+                version, stated, many, few = arguments
+                world.send(version, stated, many, most_cohorts=1)
+                world.send(version, stated, few, first_cohort=1)
+            elif name == "push":
+                world.push(*arguments)
+            elif name == "retire":
+                metric = world.metrics[arguments[0]]
+                world.bench.collector.retire_metric(metric.name, "test", metric.params_id)
             elif name == "pass":
                 world.bench.clock.pass_days(*arguments)
             elif name == "ask":
@@ -179,6 +229,7 @@ def test_a_refusal_says_why_and_which_days_are_served(world: World) -> None:
     world.send(0, day(-2), 3)
     world.bench.collector.close_day(day(-2), "test")
     assert reason()["reason"] == "too_few_reports"
+    assert "waiting" in reason()
     world.send(0, day(-1), 8)
     world.bench.collector.close_day(day(-1), "test")
     served = {"first_day": str(day(-2)), "last_day": str(day(-1))}
@@ -193,6 +244,58 @@ def test_a_refusal_says_why_and_which_days_are_served(world: World) -> None:
     assert reason(day(0), day(-1))["reason"] == "window_backwards"
     world.bench.collector.close_day(day(0), "test")
     assert reason(day(-2), day(0))["reason"] == "too_few_reports"
+
+
+def test_a_cohort_of_few_holds_its_day_back_until_it_has_more() -> None:
+    with new_world(FLOORED[:1], COHORT_FLOOR) as world:
+        world.send(0, day(-3), 12, most_cohorts=1)
+        world.send(0, day(-2), 12, most_cohorts=1)
+        alone = world.bench.sender.report(FLOORED[0], day(-2), cohort=3, bits=bytes(50))
+        world.bench.send([alone])
+        world.bench.collector.close_day(day(-2), "test")
+        assert world.ask(0, None, None) == frozenset(range(12))  # day -2 waits for its cohort 3
+        with pytest.raises(NotServedError, match="1 reports in their smallest cohort") as caught:
+            world.bench.collector.read_aggregate("test", "homepage", last=day(-2))
+        assert caught.value.details["reason"] == "too_few_in_a_cohort"
+        waiting = {"first_day": str(day(-2)), "last_day": str(day(-2)), "reports": 13}
+        assert caught.value.details["waiting"] == waiting | {"smallest_cohort": 1}
+        assert world.bench.collector.waiting_days() == 1
+        (listed,) = world.bench.collector.list_metrics()
+        assert listed["waiting"] == waiting | {"smallest_cohort": 1}
+        world.send(0, day(-1), 16)
+        world.bench.collector.close_day(day(-1), "test")
+        assert world.bench.collector.waiting_days() == 0
+        found = world.bench.collector.read_aggregate("test", "homepage", first=day(-2))
+        assert found.reports_per_cohort == (16, 4, 4, 5)
+
+
+def test_what_waits_in_a_retired_version_is_never_served_and_is_said_to_be(world: World) -> None:
+    world.send(1, day(-1), 3)
+    world.bench.collector.close_day(day(-1), "test")
+    with pytest.raises(NotServedError, match="3 reports of min_reports = 10, and are served with"):
+        world.bench.collector.read_aggregate("test", "homepage")
+    world.bench.collector.retire_metric("homepage", "test")
+    with pytest.raises(NotServedError, match="never served, as this version is retired"):
+        world.bench.collector.read_aggregate("test", "homepage")
+    assert world.bench.collector.waiting_days() == 0  # nothing will come of waiting
+
+
+def test_a_thousand_reports_over_a_thousand_cohorts_show_no_single_one(tmp_path: Path) -> None:
+    """The attack: most reports stand alone in their cohort. By default they are not served."""
+    bench = make_bench(f"sqlite:///{tmp_path}/c.sqlite", Clock(NOON))
+    changes = {"min_reports": 1_000, "num_cohorts": 1_024, "accept_days": 3}
+    open_to_it = make_metric("old", **changes)  # its owner asks for a floor of 1
+    metric = make_metric("new", **changes, min_reports_per_cohort=None)
+    bench.collector.push_metrics([open_to_it, metric], "test")
+    for one in (open_to_it, metric):
+        bench.send(bench.sender.reports(one, 1_000))
+    bench.collector.close_day(TODAY, "test")
+    found = bench.collector.read_aggregate("test", "old")
+    alone = sum(count == 1 for count in found.reports_per_cohort)
+    assert alone > 300  # so the attack reads hundreds of reports, bit by bit
+    with pytest.raises(NotServedError, match="min_reports_per_cohort = 100"):
+        bench.collector.read_aggregate("test", "new")
+    bench.database.close()
 
 
 def test_an_empty_day_belongs_to_the_block_after_it(world: World) -> None:

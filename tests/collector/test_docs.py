@@ -11,7 +11,10 @@ from collector.app import create_app
 from collector.problems import STATUS
 from collector.service.acceptance import REASONS
 from collector.settings import Settings, load_settings
+from rappor_core.metrics import DEFAULT_MIN_REPORTS_PER_COHORT
+from rappor_core.metrics_review import reports_to_serve
 from rappor_core.params import RapporParams
+from tests.collector.support import make_metric
 
 DOCS = Path(__file__).parents[2] / "docs"
 OPERATIONS = (DOCS / "operations.md").read_text()
@@ -47,6 +50,27 @@ def test_every_metric_of_prometheus_is_named(sqlite_url: str) -> None:
     assert names
     for name in names:
         assert f"`{name}" in OPERATIONS or name.endswith("_created"), name
+
+
+def test_the_floor_is_as_stated() -> None:
+    """The noise of a bit count, and that the README's metric has the default floor."""
+    params = RapporParams.rappor(
+        num_bits=128, num_hashes=2, num_cohorts=32, prob_f=0.75, prob_p=0.5, prob_q=0.75
+    )
+    for reports, stated in ((100, 4.9), (31, 2.7)):
+        noise = sorted((reports * s * (1 - s)) ** 0.5 for s in (params.p_star, params.q_star))
+        assert noise[0] - 0.1 < stated < noise[1] + 0.1
+        assert f"{stated} for n = {reports}" in THREATS
+    assert f"(default\n{DEFAULT_MIN_REPORTS_PER_COHORT}, or `min_reports`" in THREATS
+    assert 32 * 130 <= reports_to_serve(make_metric(num_cohorts=32, min_reports_per_cohort=None,
+                                                    min_reports=1_000)) == 4_161  # fmt: skip
+
+
+def test_every_test_that_is_named_is_there() -> None:
+    tests = "".join(path.read_text() for path in Path(__file__).parents[1].rglob("test_*.py"))
+    for text in (OPERATIONS, THREATS):
+        for name in re.findall(r"`(test_\w+)`", text):
+            assert f"def {name}(" in tests, name
 
 
 @pytest.mark.parametrize("prob_f", [0, 0.25, 0.5, 0.75])

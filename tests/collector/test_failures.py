@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shutil
 import sqlite3
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +15,8 @@ import httpx
 import pytest
 from sqlalchemy import make_url
 
+from collector.errors import StorageError
+from collector.service.readiness import MAX_AGE, Readiness
 from tests.collector.support import Server, ServerMaker, make_metric
 
 METRIC = make_metric(min_reports=1)
@@ -38,7 +42,7 @@ def test_a_full_disk_is_a_503_until_there_is_room(
         connections.append(connection)
 
     monkeypatch.setattr(engine, "_prepare_sqlite", remember)
-    with serving([wide]) as server:
+    with serving([wide], refuse_implausible=False) as server:  # their bits are drawn evenly
         assert server.post(server.sender.reports(wide, 1)).status_code == 200
         connections_now = list(connections)
         for connection in connections_now:
@@ -50,8 +54,14 @@ def test_a_full_disk_is_a_503_until_there_is_room(
         assert full[0].json()["type"].endswith("storage-unavailable")
         assert "retry-after" in full[0].headers
         assert server.http.get("/healthz").status_code == 200
+        time.sleep(MAX_AGE)
+        for _ in range(3):  # found by a trial write, and not forgotten
+            assert server.http.get("/readyz").status_code == 503
+            time.sleep(MAX_AGE)
         for connection in connections_now:
             _limit(connection, 1 << 30)
+        time.sleep(MAX_AGE)
+        assert server.http.get("/readyz").status_code == 200
         again = [server.post_body(body) for body in bodies]
         assert {answer.status_code for answer in again} == {200}
         assert total(server) == 1 + 8 * len(bodies)
@@ -85,16 +95,58 @@ def test_a_database_that_goes_away_and_comes_back(
         admin.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", (name,)
         )
+        time.sleep(MAX_AGE)
         gone = [server.post_body(body) for body in bodies[1:3]]
         assert {answer.status_code for answer in gone} == {503}
         assert server.http.get("/readyz").status_code == 503
         assert server.http.get("/healthz").status_code == 200
         admin.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS true")
         assert {server.post_body(body).status_code for body in bodies} == {200}
+        time.sleep(MAX_AGE)
         assert server.http.get("/readyz").status_code == 200
         assert total(server) == 50
     logged = [json.loads(line) for line in capfd.readouterr().err.splitlines()]  # no plain lines
     assert "request_failed" in {line["event"] for line in logged}
+
+
+def test_readiness_costs_the_same_however_many_ask() -> None:
+    """1,000 questions in one second are one look; one that finds a fault writes until it ends."""
+    looks: list[str] = []
+    now, broken, failing = [100.0], [False], [False]
+
+    def look(kind: str) -> None:
+        looks.append(kind)
+        if broken[0] and kind == "write":
+            raise StorageError("disk full")
+
+    ready = Readiness(
+        lambda: look("read"), lambda: look("write"), lambda: failing[0], seconds=lambda: now[0]
+    )
+
+    async def ask(times: int) -> int:
+        answers = await asyncio.gather(*[ready.check() for _ in range(times)],
+                                       return_exceptions=True)  # fmt: skip
+        return sum(answer is None for answer in answers)
+
+    async def script() -> None:
+        assert await ask(1_000) == 1_000
+        assert looks == ["read", "write"]
+        now[0] += MAX_AGE
+        assert await ask(1_000) == 1_000
+        assert looks == ["read", "write", "read"]
+        broken[0] = failing[0] = True  # a group of reports found the disk full
+        now[0] += MAX_AGE
+        assert await ask(1_000) == 0
+        now[0] += MAX_AGE
+        failing[0] = False
+        assert await ask(10) == 0  # a trial write still fails
+        broken[0] = False
+        assert await ask(10) == 0  # for a second
+        now[0] += MAX_AGE
+        assert await ask(10) == 10
+        assert looks[3:] == ["read", "write"] * 3
+
+    asyncio.run(script())
 
 
 def test_a_shutdown_answers_what_was_begun(serving: ServerMaker, tmp_path: Path) -> None:

@@ -98,14 +98,16 @@ def test_the_ends_of_the_calendar_are_refused_by_name(server: Server, day: date)
     assert reason == ("day_closed" if day.year == 1970 else "day_in_future")
 
 
-def test_impossible_weights_are_counted_and_refused_if_asked(serving: ServerMaker) -> None:
+def test_impossible_weights_are_counted_and_refused_unless_told_not_to(
+    serving: ServerMaker,
+) -> None:
     metric = make_metric(num_bits=512)
     all_set = b"\xff" * 64
-    with serving([metric]) as server:
+    with serving([metric], refuse_implausible=False) as server:
         answer = server.post([server.sender.report(metric, bits=all_set)])
         assert answer.json()["results"] == [{"status": "accepted"}]
         assert "rappor_reports_implausible_total 1.0" in server.http.get("/metrics").text
-    with serving([metric], refuse_implausible=True) as server:
+    with serving([metric]) as server:
         answer = server.post([server.sender.report(metric, bits=all_set)])
         assert answer.json()["results"][0]["reason"] == "implausible_weight"
         assert (
@@ -135,6 +137,7 @@ num_cohorts = 2
 epsilon_infinity = 2.0
 epsilon_one = 1.0
 min_reports = 5
+min_reports_per_cohort = 1
 """
 
 

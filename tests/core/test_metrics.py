@@ -2,6 +2,9 @@
 
 import json
 import math
+import random
+import re
+from collections import Counter
 from datetime import date
 from pathlib import Path
 
@@ -10,7 +13,7 @@ import pytest
 from rappor_core.errors import MetricsFileError, ValueRefusedError
 from rappor_core.metrics import Metric
 from rappor_core.metrics_file import MetricsFile, load_metrics, parse_metrics
-from rappor_core.metrics_review import check_metrics
+from rappor_core.metrics_review import check_metrics, reports_to_serve
 
 VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "v1" / "metrics.json").read_text())
 TODAY = date(2026, 11, 21)
@@ -181,6 +184,8 @@ BAD = [
     (STRING + "max_reports = true", "max_reports = True"),
     (STRING + "accept_days = 91", "accept_days = 91"),
     (STRING + "min_reports = 0", "min_reports = 0"),
+    (STRING + "min_reports_per_cohort = 0", "min_reports_per_cohort = 0"),
+    (STRING + "min_reports_per_cohort = 1001", "to min_reports = 1,000"),
     (STRING + 'typo_key = "x"', "typo_key = 'x'"),
     (STRING + 'categories = ["a", "b"]', "categories = ('a', 'b')"),
     (edit(STRING, 'fallback = "other"\n', ""), "fallback = None is missing"),
@@ -235,6 +240,45 @@ def test_a_value_for_no_data_travels_and_changes_no_meaning() -> None:
     assert periodic.params_id == plain.params_id
     for metric in (plain, periodic):
         assert Metric.from_dict(json.loads(json.dumps(metric.to_dict()))) == metric
+
+
+def test_a_cohort_floor_is_a_hundred_unless_a_block_needs_fewer() -> None:
+    def metric(keys: str) -> Metric:
+        (found,) = parse_metrics(STRING + keys).metrics.values()
+        assert Metric.from_dict(json.loads(json.dumps(found.to_dict()))) == found
+        return found
+
+    assert metric("").cohort_floor == metric("min_reports = 5000\n").cohort_floor == 100
+    assert metric("min_reports = 7\n").cohort_floor == 7
+    lower = metric("min_reports_per_cohort = 40\n")
+    assert lower.cohort_floor == 40
+    assert lower.params_id == metric("").params_id
+    assert "min_reports_per_cohort" not in metric("").to_dict()  # as before there was the key
+
+
+def test_check_warns_of_thin_cohorts_and_of_days_that_wait_for_them() -> None:
+    def told(keys: str, population: int | None = None) -> str:
+        return "".join(m for m in messages("budget = 20\n" + STRING + keys, population))
+
+    assert "a cohort of 20 reports" in told("min_reports_per_cohort = 20\n")
+    assert "a cohort of" not in told("")
+    assert "a day at most" not in told("", 1_000)
+    waits = told("", 500)
+    assert "about 4,161 reports" in waits
+    assert "8 at a time" in waits
+    wide = edit(STRING, "num_cohorts = 32", "num_cohorts = 1024")
+    assert "about 148,280 reports" in "".join(messages("budget = 20\n" + wide, 1_000))
+
+
+def test_the_reports_that_fill_every_cohort_are_foreseen() -> None:
+    """Of 300 draws of uniform cohorts, about half have each cohort at its floor by then."""
+    rng = random.Random(5)
+    (metric,) = parse_metrics(STRING).metrics.values()
+    needed, full = reports_to_serve(metric), 0
+    for _ in range(300):
+        drawn = Counter(rng.choices(range(32), k=needed))
+        full += len(drawn) == 32 and min(drawn.values()) >= metric.cohort_floor
+    assert 0.4 < full / 300 < 0.95
 
 
 def test_a_file_is_named_in_its_errors(tmp_path: Path) -> None:
@@ -293,7 +337,27 @@ def test_check_warns_where_a_device_could_be_tracked() -> None:
     assert any("tell devices apart" in message for message in crowded)
     few = messages("budget = 20\n" + STRING, population=5_000)
     assert any("narrows the crowd" in message for message in few)
+    assert any("links 0.6% of devices" in message for message in few)  # 32 / 5,000
+    assert any("use 4 cohorts or fewer" in message for message in few)
     assert messages("budget = 20\n" + BOOLEAN, population=1_000_000) == []
+
+
+@pytest.mark.parametrize(("population", "cohorts"), [(150, 1), (5_000, 4), (40_000, 32)])
+def test_the_cohorts_that_check_advises_pass_it(population: int, cohorts: int) -> None:
+    """A small population has one crowd, and one cohort tells nothing: no warning is left."""
+    text = "budget = 20\n" + edit(STRING, "num_cohorts = 32", f"num_cohorts = {cohorts}")
+    assert not any("crowd" in message for message in messages(text, population=population))
+    advice = f"use {cohorts} cohort"
+    twice = edit(STRING, "num_cohorts = 32", f"num_cohorts = {2 * cohorts}")
+    assert any(advice in message for message in messages(twice, population=population))
+
+
+def test_the_bits_that_check_advises_pass_it() -> None:
+    (message,) = messages("budget = 20\n" + STRING, population=10_000_000)
+    found = re.search(r"use num_bits = (\d+) or less", message)
+    assert found
+    few = edit(STRING, "num_bits = 128", f"num_bits = {found[1]}")
+    assert messages("budget = 20\n" + few, population=10_000_000) == []
 
 
 def test_the_file_adds_up_what_a_device_may_spend(golden: MetricsFile) -> None:

@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture
 def doc_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """README's metrics.toml, docs/location.md's location.toml, an aggregate, and candidates."""
+    """README's metrics.toml, those of other pages, an aggregate, and candidates."""
     monkeypatch.delenv("DO_NOT_TRACK", raising=False)
     toml = re.search(r"^```toml\n(.*?)^```", (ROOT / "README.md").read_text(), re.M | re.S)
     assert toml
@@ -22,6 +22,9 @@ def doc_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     places = re.search(r"^```toml\n(.*?)^```", (ROOT / "docs/location.md").read_text(), re.M | re.S)
     assert places
     (tmp_path / "location.toml").write_text(places[1])
+    kinds = re.search(r"^```toml\n(.*?)^```", (ROOT / "docs/metrics.md").read_text(), re.M | re.S)
+    assert kinds
+    (tmp_path / "every-kind.toml").write_text(kinds[1])
     params = parse_metrics(toml[1]).metrics["homepage"].params
     pages = [f"https://example.org/{number}" for number in range(20)]
     shares = np.full(20, 1 / 20)

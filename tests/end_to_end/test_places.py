@@ -29,6 +29,7 @@ columns = 4
 levels = [0]
 slots = ["night 22-6", "day 6-22"]
 min_reports = 100
+min_reports_per_cohort = 20
 mode = "memo"
 encoding = "symbol"
 num_symbols = 4

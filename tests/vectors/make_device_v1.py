@@ -7,14 +7,17 @@ hexadecimal; bits are given as on the wire (bit i is bit i % 8 of byte i // 8).
 """
 
 import json
+import math
 from datetime import date
 from pathlib import Path
 from typing import Any
 
+from client_sdk.budget import agree_budget
 from client_sdk.days import EPOCH_ORDINAL, period_number
 from client_sdk.device import MetricDevice
 from client_sdk.identity import cohort_of, derive, keyed_input, secret_check
 from client_sdk.memory_state import MemoryState
+from client_sdk.periods import MOST_TOUCHED
 from client_sdk.randomness import CoinPair
 from client_sdk.recorder import Recorder
 from client_sdk.testing import FixedRandomness
@@ -69,6 +72,78 @@ OPERATIONS = [
     ("once", "a", "2026-11-22"),
     ("page", "x", "2027-01-01"),
 ]
+
+# What each version of an app declares: a budget, and the limit on reports of the metric "page".
+VERSIONS: list[tuple[float | None, str, int]] = [
+    (9.0, "day", 1),
+    (None, "day", 1),
+    (40.0, "day", 1),
+    (5.0, "day", 1),
+    (9.0, "month", 28),
+    (9.0, "week", 1),
+]
+# A device's life: ("open", version), ("consent", nats), or ("record", metric, value, day).
+LIVES: dict[str, list[tuple[Any, ...]]] = {
+    "an update cannot raise the budget": [
+        ("open", 0), ("record", "page", "x", "2026-11-16"),
+        ("record", "more", "x", "2026-11-16"),
+        ("open", 1), ("record", "third", "x", "2026-11-16"),
+        ("open", 2), ("record", "third", "x", "2026-11-16"),
+    ],
+    "a new consent raises it": [
+        ("open", 0), ("record", "page", "x", "2026-11-16"),
+        ("record", "more", "x", "2026-11-16"),
+        ("open", 2), ("record", "third", "x", "2026-11-16"),
+        ("consent", 13.0), ("record", "third", "x", "2026-11-16"),
+    ],
+    "a smaller one holds for good": [
+        ("open", 2), ("open", 3), ("open", 2),
+        ("record", "page", "x", "2026-11-16"), ("record", "more", "x", "2026-11-16"),
+    ],
+    "without one at first": [
+        ("open", 1), ("record", "page", "x", "2026-11-16"),
+        ("open", 3),
+        ("open", 1), ("record", "more", "x", "2026-11-16"),
+    ],
+    "more reports in a day are weaker": [
+        ("open", 0), ("record", "page", "x", "2026-11-16"),
+        ("open", 4), ("record", "page", "x", "2026-11-17"),
+    ],
+    "counts are carried over to another unit": [
+        ("open", 0), ("record", "page", "x", "2026-11-16"),
+        ("open", 5), ("record", "page", "x", "2026-11-17"),
+        ("record", "page", "x", "2026-11-23"), ("record", "page", "x", "2026-11-24"),
+        ("open", 0), ("record", "page", "x", "2026-11-25"),
+        ("record", "page", "x", "2026-11-30"),
+    ],
+}  # fmt: skip
+
+
+def version_text(budget: float | None, period: str, most: int) -> str:
+    """A metrics.toml with three metrics of 4.09 nats each, of which one has this limit."""
+    head = "" if budget is None else f"budget = {budget}\n"
+    tables = [
+        f"""
+[metrics.{name}]
+kind = "string"
+description = "Shows the budget of a device"
+owner = "o@example.org"
+expires = 2026-12-31
+num_bits = 64
+num_hashes = 2
+num_cohorts = 8
+prob_f = 0.75
+prob_p = 0.5
+prob_q = 0.75
+max_memoized_values = 2
+fallback = "other"
+period = "{period if name == "page" else "day"}"
+max_reports_per_period = {most if name == "page" else 1}
+"""
+        for name in ("page", "more", "third")
+        if budget is None or budget > 12 or name != "third"
+    ]
+    return head + "".join(tables[:1] if budget is not None and budget < 8 else tables)
 
 
 def derivations() -> list[dict[str, Any]]:
@@ -197,6 +272,44 @@ def ledger() -> dict[str, Any]:
     }
 
 
+def lives() -> dict[str, Any]:
+    """Devices over several versions of an app: what holds, and what is refused."""
+    texts = [version_text(*version) for version in VERSIONS]
+    return {
+        "secret": SECRETS[1].hex(),
+        "versions": texts,
+        "lives": [{"name": name, "steps": _life(life, texts)} for name, life in LIVES.items()],
+        "weaker": [
+            {"first": [first, n], "then": [then, m], "weaker": m * MOST_TOUCHED[first, then] > n}
+            for first in ("day", "week", "month")
+            for then in ("day", "week", "month")
+            for n, m in ((1, 1), (2, 1), (6, 1), (7, 1), (30, 1), (31, 1), (1, 28))
+        ],
+    }
+
+
+def _life(life: list[tuple[Any, ...]], texts: list[str]) -> list[dict[str, Any]]:
+    state, version, steps = MemoryState(SECRETS[1]), 0, []
+    recorder = None
+    for act, *given in life:
+        if act == "open":
+            version = given[0]
+            step = {"open": version}
+        elif act == "consent":
+            agree_budget(state, given[0])
+            step = {"consent": given[0]}
+        if act != "record" or recorder is None:
+            metrics = parse_metrics(texts[version])
+            recorder = Recorder(metrics.metrics, state, budget=metrics.budget)
+        else:
+            name, value, day = given
+            step = {"metric": name, "value": value, "day": day}
+            step["outcome"] = recorder.record(name, value, _day(day) * 86_400.0)
+        budget = recorder.budget
+        steps.append(step | {"budget": None if math.isinf(budget) else budget})
+    return steps
+
+
 def _outcome(recorder: Recorder, name: str, value: str, day: str) -> str:
     return recorder.record(name, value, _day(day) * 86_400 + NOON)
 
@@ -216,6 +329,7 @@ def main() -> None:
         "reports": reports(),
         "periods": periods(),
         "ledger": ledger(),
+        "lives": lives(),
     }
     (HERE / "device.json").write_text(json.dumps(content, indent=1) + "\n")
 

@@ -1,0 +1,68 @@
+"""The budget that a person's device began with: nats over all metrics and for life.
+
+It is written into the state when a client first opens it, and holds from then on whatever later
+versions of the app declare. A smaller declaration lowers it, for good. Only a new consent, given
+with the new number (`Client.set_consent(True, budget=...)`), replaces it by a larger one.
+"""
+
+from __future__ import annotations
+
+import math
+
+from client_sdk.errors import StateError
+from client_sdk.state import State
+from rappor_core.errors import ParameterError, shown
+
+NAME = "budget"  # of the value in the state's table `meta`; infinite where none was declared
+
+
+def pinned_budget(state: State) -> float | None:
+    """Nats; infinite where the device began without a bound; None where nothing is pinned yet.
+
+    Raises StateError where the state holds something else.
+    """
+    nats = state.get(NAME)
+    if nats is not None and (type(nats) not in (int, float) or not nats > 0):
+        raise StateError("the state's budget is damaged; call reset() to start anew",
+                         "state_corrupt")  # fmt: skip
+    return None if nats is None else float(nats)
+
+
+def pin_budget(state: State, declared: float | None) -> None:
+    """Enter what the app declares, where nothing is pinned or it is less.
+
+    declared: nats, or None for no bound. Not written through to the disk by itself: every response
+    that it could bound is, and so is whatever was committed before.
+    """
+    nats = math.inf if declared is None else declared
+    if not _lowers(state, nats):
+        return
+    with state.transaction():
+        if _lowers(state, nats):
+            state.put(NAME, float(nats))
+
+
+def agree_budget(state: State, nats: float) -> None:
+    """Replace the pinned budget, because the person consented to this one. See `check_budget`."""
+    with state.transaction(durable=True):
+        state.put(NAME, float(nats))
+
+
+def check_budget(nats: object, declared: float | None) -> float:
+    """What the app says that the person agreed to. Raises ParameterError.
+
+    declared: by the metrics file, nats, or None for no bound.
+    """
+    if type(nats) not in (int, float) or not nats > 0:  # type: ignore[operator]
+        raise ParameterError(f"budget = {shown(nats)} is not a positive number of nats")
+    number = float(nats)  # type: ignore[arg-type]
+    if declared is not None and number > declared:
+        raise ParameterError(
+            f"budget = {shown(nats)} is above the {declared:g} that the metrics file declares"
+        )
+    return number
+
+
+def _lowers(state: State, nats: float) -> bool:
+    pinned = pinned_budget(state)
+    return pinned is None or nats < pinned

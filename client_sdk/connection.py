@@ -1,0 +1,246 @@
+"""A connection to a collector: name lookup, TCP, proxy, TLS; one deadline, and an end at any time.
+
+The sockets do not block: each wait is cut into steps, between which the deadline and the
+cancellation are looked at. All that is sent, also by TLS itself, passes one gate of the
+cancellation. Python's own time-outs are for each read, which a server that sends a byte now and
+then never reaches.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import select
+import socket
+import ssl
+import struct
+import threading
+import time
+from collections.abc import Callable
+from http.client import HTTPResponse
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from client_sdk.cancellation import Cancellation
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
+MAX_ANSWER_BYTES = 8 << 20
+PIECE = 65_536  # bytes read at once
+RESET = struct.pack("hh" if os.name == "nt" else "ii", 1, 0)  # a linger of no time
+
+_Result = TypeVar("_Result")
+
+
+class Connection:
+    """A connected stream of bytes. Used by one thread.
+
+    deadline: of the monotonic clock, for whatever is waited for; set anew for each exchange.
+    """
+
+    def __init__(self, sock: socket.socket, cancellation: Cancellation, deadline: float) -> None:
+        """sock: does not block, and is connected or being connected."""
+        self._sock = sock
+        self._cancellation = cancellation
+        self._tls: ssl.SSLObject | None = None
+        self._received, self._to_send = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._taken = 0
+        self.deadline = deadline
+
+    def begin(self, deadline: float) -> None:
+        """Start another exchange."""
+        self.deadline = deadline
+        self._taken = 0
+
+    def finish_connecting(self) -> None:
+        """Wait for TCP. Raises OSError."""
+        self._wait(writing=True)
+        if error := self._sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
+            raise OSError(error, "the connection could not be made")
+
+    def start_tls(self, context: ssl.SSLContext, host: str) -> None:
+        """Shake hands. Raises ssl.SSLError, for a wrong certificate among others."""
+        tls = context.wrap_bio(self._received, self._to_send, server_hostname=host)
+        self._through(tls.do_handshake)
+        self._tls = tls
+
+    def send(self, data: bytes) -> None:
+        """Send all of it."""
+        if self._tls is None:
+            self._send(data)
+            return
+        left = memoryview(data)
+        while left:
+            left = left[self._through(self._tls.write, left) :]
+
+    def receive(self, most: int) -> bytes:
+        """Some bytes, `most` at most; none at the end of the stream."""
+        if self._tls is None:
+            return self._receive(most)
+        try:
+            return self._through(self._tls.read, most)
+        except ssl.SSLEOFError:  # ended without a word, as many servers do
+            return b""
+
+    def answer(self, method: str) -> HTTPResponse:
+        """Read the head of an answer."""
+        response = HTTPResponse(cast("socket.socket", self), method=method)
+        response.begin()
+        return response
+
+    def makefile(self, *_: Any) -> io.BufferedReader:
+        """What `HTTPResponse` reads from."""
+        return io.BufferedReader(_Reader(self))
+
+    def close(self) -> None:
+        """Close it; if it was cancelled, throw away what the system has not sent yet."""
+        if self._cancellation.cancelled:
+            self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+        self._sock.close()
+
+    def _through(self, action: Callable[..., _Result], *arguments: Any) -> _Result:
+        """A step of TLS, with what it wants received and what it wants sent."""
+        while True:
+            try:
+                result = action(*arguments)
+            except ssl.SSLWantReadError:
+                self._send(self._to_send.read())
+                if data := self._receive(PIECE):
+                    self._received.write(data)
+                else:
+                    self._received.write_eof()
+            else:
+                self._send(self._to_send.read())
+                return result
+
+    def _send(self, data: bytes) -> None:
+        left = memoryview(data)
+        while left:
+            self._in_time()
+            try:
+                left = left[self._cancellation.sending(self._sock.send, left) :]
+            except BlockingIOError:
+                self._wait(writing=True)
+
+    def _receive(self, most: int) -> bytes:
+        while True:
+            self._in_time()
+            try:
+                data = self._sock.recv(most)
+            except BlockingIOError:
+                self._wait(writing=False)
+                continue
+            self._taken += len(data)
+            if self._taken > MAX_ANSWER_BYTES:
+                raise OSError(f"the answer is longer than {MAX_ANSWER_BYTES} bytes")
+            return data
+
+    def _in_time(self) -> None:
+        """Also where there is always something to read: a server may never stop sending."""
+        if time.monotonic() > self.deadline:
+            raise TimeoutError
+
+    def _wait(self, *, writing: bool) -> None:
+        self._cancellation.pause(self.deadline, lambda step: _ready(self._sock, step, writing))
+
+
+class _Reader(io.RawIOBase):
+    """The bytes received, as a file."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: WriteableBuffer) -> int:
+        view = memoryview(buffer)
+        data = self._connection.receive(len(view))
+        view[: len(data)] = data
+        return len(data)
+
+
+class Dialer:
+    """Makes connections to one host. Used by one thread."""
+
+    def __init__(self, host: str, port: int, cancellation: Cancellation) -> None:
+        """Nothing is looked up yet."""
+        self._host, self._port = host, port
+        self._cancellation = cancellation
+        self._lookup: _Lookup | None = None
+
+    def dial(self, deadline: float) -> Connection:
+        """Connect to the first address that answers. Raises OSError, TimeoutError."""
+        addresses = self._addresses(deadline)
+        trouble = OSError(f"{self._host} has no address")
+        for number, address in enumerate(addresses):
+            left = deadline - time.monotonic()  # shared: one that is silent leaves the others time
+            share = time.monotonic() + left / (len(addresses) - number)
+            try:
+                return self._connect(address, share, deadline)
+            except OSError as error:
+                trouble = error
+        raise trouble
+
+    def _connect(self, address: tuple[Any, ...], share: float, deadline: float) -> Connection:
+        family, kind, protocol, _, end = address
+        sock = socket.socket(family, kind, protocol)
+        connection = Connection(sock, self._cancellation, share)
+        try:
+            sock.setblocking(False)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            try:
+                self._cancellation.sending(sock.connect, end)
+            except BlockingIOError:
+                connection.finish_connecting()
+        except BaseException:
+            connection.close()
+            raise
+        connection.deadline = deadline
+        return connection
+
+    def _addresses(self, deadline: float) -> list[tuple[Any, ...]]:
+        try:
+            return _resolve(self._host, self._port, socket.AI_NUMERICHOST)
+        except socket.gaierror:
+            pass  # a name
+        lookup = self._lookup = self._lookup or _Lookup(self._host, self._port)
+        self._cancellation.pause(deadline, lookup.done.wait)
+        self._lookup = None
+        if lookup.error is not None:
+            raise lookup.error
+        return lookup.addresses
+
+
+class _Lookup:
+    """A name lookup in a thread of its own: the system's can be neither bounded nor ended."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self.done = threading.Event()
+        self.addresses: list[tuple[Any, ...]] = []
+        self.error: OSError | None = None
+        self._host, self._port = host, port
+        threading.Thread(target=self._run, name="rappor-lookup", daemon=True).start()
+
+    def _run(self) -> None:
+        try:
+            self.addresses = _resolve(self._host, self._port, 0)
+        except (OSError, UnicodeError) as error:
+            self.error = OSError(str(error))
+        finally:
+            self.done.set()
+
+
+def _resolve(host: str, port: int, flags: int) -> list[tuple[Any, ...]]:
+    name = host.encode("ascii")  # bytes: a text would load Python's codec of international names
+    return socket.getaddrinfo(name, port, 0, socket.SOCK_STREAM, 0, flags)
+
+
+def _ready(sock: socket.socket, seconds: float, writing: bool) -> bool:
+    if hasattr(select, "poll"):
+        poll = select.poll()
+        poll.register(sock, select.POLLOUT if writing else select.POLLIN)
+        return bool(poll.poll(seconds * 1000))
+    wanted = [sock]  # Windows: no limit on the number of a handle
+    found = select.select([] if writing else wanted, wanted if writing else [], wanted, seconds)
+    return any(found)

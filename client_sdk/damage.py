@@ -1,0 +1,192 @@
+"""What trouble with the state means: the file is damaged, another holds it, or the place is bad.
+
+A file on a device meets flipped bits, half-written pages and other programs. Whatever it holds,
+what is read from it either fits what this SDK writes, or the state is `state_corrupt`; no error of
+a parser reaches the app.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from client_sdk import schema
+from client_sdk.days import PERIOD_DAYS
+from client_sdk.errors import StateBusyError, StateError
+from client_sdk.ledger import Promise, committed, spent
+from client_sdk.state import Entry, Line
+from rappor_core.errors import RapporError
+
+BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
+PLACE = frozenset(  # the disk's, the system's or the directory's trouble; the file may be right
+    {
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_READONLY,
+        sqlite3.SQLITE_NOMEM,
+        sqlite3.SQLITE_PERM,
+        sqlite3.SQLITE_INTERRUPT,
+        sqlite3.SQLITE_PROTOCOL,
+    }
+)
+PARSERS = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RapporError)
+META = {"secret": bytes, "secret_check": bytes, "generation": int, "send_at": float}
+META |= {"budget": float, "unit": str}  # "unit:" stands before a metric's name
+LENGTHS = {"secret": 32, "secret_check": 8}
+
+# Rows that this SDK never writes. The cross-checks find names of which a bit was flipped.
+NEVER = (
+    "SELECT 1 FROM entries WHERE line NOT IN (SELECT name FROM lines)",
+    "SELECT 1 FROM entries WHERE length(digest) <> 16 OR reports > 1 << 31",
+    "SELECT 1 FROM sources WHERE substr(metric, 1, instr(metric || '/', '/') - 1) NOT IN "
+    "(SELECT name FROM lines)",
+    "SELECT 1 FROM sources WHERE length(params_id) <> 32 OR params_id GLOB '*[^0-9a-f]*'",
+    "SELECT 1 FROM sources WHERE cohort NOT BETWEEN 0 AND 65535",
+    "SELECT 1 FROM queue WHERE day NOT BETWEEN 0 AND 2932896 OR length(bits) = 0",  # 9999-12-31
+    "SELECT 1 FROM queue WHERE source NOT IN (SELECT id FROM sources)",
+    "SELECT 1 FROM queue GROUP BY source HAVING count(DISTINCT length(bits)) > 1",
+    "SELECT 1 FROM batches WHERE reports < 1 OR length(batch_id) <> 16",
+)
+
+
+@contextmanager
+def reading(path: str) -> Iterator[None]:
+    """Around what reads a state: all trouble is a StateError, by `trouble`."""
+    try:
+        yield
+    except StateError:
+        raise
+    except (sqlite3.Error, OSError, *PARSERS) as error:
+        raise trouble(path, error) from error
+
+
+def trouble(path: str, error: Exception) -> StateError:
+    """The StateError for an error met while reading or writing the state at `path`."""
+    if isinstance(error, StateError):
+        return error
+    text = f"{type(error).__name__}: {error}"
+    if isinstance(error, OSError | sqlite3.ProgrammingError):  # the latter: closed meanwhile
+        return _unavailable(path, text)
+    if isinstance(error, sqlite3.Error):
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        if code in BUSY:
+            return StateBusyError(f"{path} is locked by another process or thread")
+        if code in PLACE and not (code == sqlite3.SQLITE_READONLY and _writable(path)):
+            return _unavailable(path, text)
+    return damaged(path, text)
+
+
+def damaged(path: str, found: str) -> StateError:
+    """The error for a file that holds what this SDK never wrote."""
+    return StateError(
+        f"{path} is damaged ({found}); call reset() to start anew, with a new secret, which spends "
+        "the privacy budget again",
+        "state_corrupt",
+    )
+
+
+def check_contents(database: sqlite3.Connection, path: str) -> None:
+    """Read every page, and all that must be understood later. Raises StateError."""
+    with reading(path):
+        found = database.execute("PRAGMA quick_check(1)").fetchone()[0]
+        if found != "ok":
+            raise damaged(path, str(found))
+        expected, types = _reference(schema.MIGRATIONS)
+        if _schema_of(database) != expected:
+            raise damaged(path, "its schema is another")
+        for query in (*types, *NEVER):
+            if database.execute(f"{query} LIMIT 1").fetchone() is not None:
+                raise damaged(path, "it holds what no version has written")
+        _check_meta(database)
+        _check_ledger(database)
+        for name in ("counters", "notes", "periods", "sources", "tombstones", "used_up"):
+            for _ in database.execute(f"SELECT * FROM {name}"):  # noqa: S608 (names from above)
+                pass  # each text is read, because one that is not UTF-8 raises
+
+
+def _check_meta(database: sqlite3.Connection) -> None:
+    """Types, and that each value is found by its name. Raises ValueError, KeyError."""
+    find = "SELECT value FROM meta WHERE name = ?"
+    for name, value in database.execute("SELECT name, value FROM meta").fetchall():
+        kind = META[name.partition(":")[0]]
+        if type(value) is not kind or database.execute(find, (name,)).fetchone() != (value,):
+            raise ValueError(f"meta: {name}")
+        wrong_length = type(value) is bytes and len(value) != LENGTHS[name]
+        if wrong_length or (type(value) is int and value < 0):
+            raise ValueError(f"meta: {name}")
+
+
+def _check_ledger(database: sqlite3.Connection) -> None:
+    """Decode all that `ledger` decodes later. Raises what its parsers raise."""
+    query = "SELECT line, digest, params, cost, reports FROM entries"
+    entries = [Entry(*row) for row in database.execute(query)]
+    for row in database.execute("SELECT * FROM lines"):
+        line = Line(*row)
+        promise = Promise.from_json(line.agreed).to_fields()
+        if promise.pop("period") not in ("", *PERIOD_DAYS):
+            raise ValueError(f"line {line.name!r}")
+        numbers = (*promise.values(), *line[2:])
+        if any(type(number) not in (int, float) or not number >= 0 for number in numbers):
+            raise ValueError(f"line {line.name!r}")
+        own = [entry for entry in entries if entry.line == line.name]
+        if any(entry.reports < 0 or not entry.cost > 0 for entry in own):
+            raise ValueError(f"entries of {line.name!r}")
+        committed(line, own)
+        spent(line, own)
+    for (text,) in database.execute("SELECT ledger FROM tombstones WHERE ledger LIKE '{%'"):
+        json.loads(text)
+
+
+def _schema_of(database: sqlite3.Connection) -> set[tuple[str, str, str, str]]:
+    query = "SELECT type, name, tbl_name, sql FROM sqlite_master"
+    return {(*row[:3], " ".join(str(row[3]).split())) for row in database.execute(query)}
+
+
+_known: dict[
+    tuple[str, ...], tuple[set[tuple[str, str, str, str]], tuple[str, ...]]
+] = {}  # by migrations
+
+
+def _reference(
+    migrations: tuple[str, ...],
+) -> tuple[set[tuple[str, str, str, str]], tuple[str, ...]]:
+    """The schema as these migrations make it, and queries for rows of other types."""
+    if migrations not in _known:
+        database = sqlite3.connect(":memory:")
+        try:
+            for script in migrations:
+                schema.run_script(database, script)
+            tables = [row[1] for row in _schema_of(database) if row[0] == "table"]
+            types = tuple(filter(None, (_wrong_types(database, table) for table in tables)))
+            _known[migrations] = _schema_of(database), types
+        finally:
+            database.close()
+    return _known[migrations]
+
+
+def _wrong_types(database: sqlite3.Connection, table: str) -> str:
+    """A query for rows of which a column holds another type than it declares."""
+    wrong = [
+        f"typeof({name}) <> '{kind.lower()}'"
+        if key or not_null
+        else f"typeof({name}) NOT IN ('{kind.lower()}', 'null')"
+        for _, name, kind, not_null, _, key in database.execute(f"PRAGMA table_info({table})")
+        if kind
+    ]
+    # names are those of this SDK's own tables
+    return f"SELECT 1 FROM {table} WHERE {' OR '.join(wrong)}" if wrong else ""  # noqa: S608
+
+
+def _unavailable(path: str, text: str) -> StateError:
+    return StateError(f"{path} cannot be used: {text}; it is tried again every minute")
+
+
+def _writable(path: str) -> bool:
+    """Then a file that cannot be written has a damaged head."""
+    with suppress(OSError):
+        return os.access(path, os.W_OK) and os.access(os.path.dirname(path) or ".", os.W_OK)
+    return False

@@ -1,0 +1,135 @@
+"""Periods by which reports are limited: how units overlap, and what is kept of past ones.
+
+A limit must hold whatever the clock does and whatever unit a later version of the app declares. So
+counts of past periods are never dropped: those far from the present are marked as used up, in runs;
+and counts in another unit are carried over to every period of the new one that they may belong to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from client_sdk.days import last_day, period_number
+
+if TYPE_CHECKING:
+    import sqlite3
+
+KEPT_PERIODS = 64  # of each metric, with their counts: far more than can still be reported on
+SPARE_PERIODS = 32  # more than that many too many: the ones far from the present are used up
+
+# How many periods of the second unit one period of the first can share days with, at most.
+MOST_TOUCHED = {
+    ("day", "day"): 1,
+    ("day", "week"): 1,
+    ("day", "month"): 1,
+    ("week", "day"): 7,
+    ("week", "week"): 1,
+    ("week", "month"): 2,
+    ("month", "day"): 31,
+    ("month", "week"): 6,
+    ("month", "month"): 1,
+}
+
+
+class Periods:
+    """A set of period numbers, kept as runs: what is over for ever, in little room."""
+
+    MOST_RUNS = 256
+
+    __slots__ = ("_runs",)
+
+    def __init__(self, runs: Iterable[Iterable[int]] = ()) -> None:
+        """runs: as `runs` gave them."""
+        self._runs: list[list[int]] = [list(run) for run in runs]
+
+    def __contains__(self, period: int) -> bool:
+        """Whether a period was added, or lies in a gap that was closed to save room."""
+        return any(first <= period <= last for first, last in self._runs)
+
+    def add(self, period: int) -> None:
+        """Add a period. Past 256 runs the narrowest gap is closed: rather silent than twice."""
+        self.add_run(period, period)
+
+    def add_run(self, first: int, last: int) -> None:
+        """Add the periods from `first` to `last`, as `add`."""
+        if any(low <= first and last <= high for low, high in self._runs):
+            return
+        runs = sorted([*self._runs, [first, last]])
+        merged = [runs[0]]
+        for low, high in runs[1:]:
+            if low <= merged[-1][1] + 1:
+                merged[-1][1] = max(merged[-1][1], high)
+            else:
+                merged.append([low, high])
+        if len(merged) > self.MOST_RUNS:
+            at = min(range(len(merged) - 1), key=lambda i: merged[i + 1][0] - merged[i][1])
+            merged[at : at + 2] = [[merged[at][0], merged[at + 1][1]]]
+        self._runs = merged
+
+    def runs(self) -> list[Any]:
+        """List the runs, for the state."""
+        return self._runs
+
+
+def touched(unit: str, number: int, new: str) -> range:
+    """Numbers of the periods of unit `new` that share a day with a period of `unit`."""
+    first = max(0, last_day(unit, number - 1) + 1)
+    return range(period_number(new, first), period_number(new, last_day(unit, number)) + 1)
+
+
+def carried(counts: Mapping[int, int], unit: str, new: str) -> dict[int, int]:
+    """Reports by period of `new`, at most, from reports by period of `unit`.
+
+    A report counts in every period that it may have been made in: rather too strict than twice.
+    """
+    result: dict[int, int] = {}
+    for number, reports in counts.items():
+        for period in touched(unit, number, new):
+            result[period] = result.get(period, 0) + reports
+    return result
+
+
+def use_up(database: sqlite3.Connection, name: str, present: int) -> None:
+    """Mark the periods far from the present one as used up, where there are many of them.
+
+    The 64 nearest keep their counts. Call it in a transaction.
+    """
+    query = "SELECT period FROM periods WHERE metric = ? AND period >= 0"
+    numbers = [number for (number,) in database.execute(query, (name,))]
+    if len(numbers) <= KEPT_PERIODS + SPARE_PERIODS:
+        return
+    far = sorted(numbers, key=lambda number: abs(number - present))[KEPT_PERIODS:]
+    used = _used_up(database, name)
+    for number in far:
+        used.add(number)
+    _put(database, name, used)
+    database.executemany(
+        "DELETE FROM periods WHERE metric = ? AND period = ?", [(name, number) for number in far]
+    )
+
+
+def change_unit(database: sqlite3.Connection, name: str, unit: str, new: str) -> None:
+    """Carry what was counted in one unit over to another. Call it in a transaction."""
+    query = "SELECT period, reports FROM periods WHERE metric = ? AND period >= 0"
+    counts = carried(dict(database.execute(query, (name,)).fetchall()), unit, new)
+    used = Periods()
+    for first, last in _used_up(database, name).runs():
+        used.add_run(touched(unit, first, new)[0], touched(unit, last, new)[-1])
+    _put(database, name, used)
+    database.execute("DELETE FROM periods WHERE metric = ? AND period >= 0", (name,))
+    database.executemany(
+        "INSERT INTO periods VALUES (?, ?, ?)", [(name, *pair) for pair in counts.items()]
+    )
+
+
+def _used_up(database: sqlite3.Connection, name: str) -> Periods:
+    query = "SELECT first, last FROM used_up WHERE metric = ? ORDER BY first"
+    return Periods(database.execute(query, (name,)).fetchall())
+
+
+def _put(database: sqlite3.Connection, name: str, used: Periods) -> None:
+    database.execute("DELETE FROM used_up WHERE metric = ?", (name,))
+    database.executemany(
+        "INSERT INTO used_up VALUES (?, ?, ?)", [(name, *run) for run in used.runs()]
+    )

@@ -1,0 +1,66 @@
+"""Why nothing was recorded, in a sentence for the developer. Loaded when somebody asks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from client_sdk.privacy_level import PrivacyLevel
+from rappor_core.metrics import Metric
+
+THIS = {"day": "of today", "week": "of this week", "month": "of this month"}
+FIXED = {
+    "late": "the time of the fix lies in a period that is over",
+    "ahead": "the time of the fix lies more than a day ahead of this device's clock",
+    "nothing_left": "what the ledger allows on this device is used up, for good",
+    "busy": "another process or thread held the state for longer than 50 ms",
+    "state_changed": "another process replaced or wiped the secret; the state was read again",
+}
+
+
+def sentence(
+    reason: str, metrics: Mapping[str, Metric], level: PrivacyLevel | None = None, detail: str = ""
+) -> str:
+    """One sentence. No value is in it.
+
+    reason: as `inspect` counts it, such as `full:homepage`.  metrics: the declared ones, by name.
+    level: the person's, where it is known.  detail: of a mistake, what was wrong.
+    """
+    outcome, _, rest = reason.partition(":")
+    name, _, more = rest.partition(":")
+    if outcome == "not_recorded":
+        return f"nothing is recorded: {FIXED.get(rest, f'the status is {rest!r}')}"
+    if outcome in ("trouble", "mistake"):
+        what = "the state could not be used" if outcome == "trouble" else "the call is wrong"
+        return f"{what}: {detail or rest}"
+    metric = metrics.get(name)
+    if outcome == "full":
+        return f"{name} has {_limit(metric, level)}"
+    if outcome == "expired":
+        when = "" if metric is None else f" on {metric.expires}"
+        return f"{name} expired{when}; a later version of the metrics file may extend it"
+    if outcome == "closed":
+        return f"{name} is closed on this device: {_closed(more)}"
+    return f"{name}: {FIXED.get(outcome, outcome)}"
+
+
+def _limit(metric: Metric | None, level: PrivacyLevel | None) -> str:
+    """What reports it has, as far as the definition tells."""
+    if metric is None:
+        return "all the reports that its period or its life may have"
+    if metric.location is not None and metric.location.mode == "window":
+        return "its one report within the window"
+    most: float = metric.max_reports_per_period
+    if level is not None:
+        most = min(most, level.max_reports_per_period)
+    number = "one report" if most == 1 else f"{int(most):,} reports"
+    text = f"its {number} {THIS[metric.period]}"
+    if metric.max_reports is not None:
+        text += f", or the {metric.max_reports:,} of its life"
+    return text
+
+
+def _closed(why: str) -> str:
+    promise, _, weaker = why.partition(":")
+    if promise == "weaker_than_agreed":
+        return f"it first promised less than it does now ({weaker}); declare what it had"
+    return FIXED.get(promise, promise or "see the reasons counted under closed:")

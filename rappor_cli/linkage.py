@@ -1,0 +1,53 @@
+"""`rappor simulate batch-linkage`: what bodies of batches tell of the devices they come from."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import Annotated
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from rappor_core.params import RapporParams
+from simulations.batch_linkage import Linkage, linkages
+
+Probability = Annotated[float, typer.Option(min=0, max=1, help="Of the metric's mechanism.")]
+
+
+def batch_linkage(
+    devices: Annotated[int, typer.Option(min=2, max=5_000, help="Of the population.")] = 150,
+    crowds: Annotated[int, typer.Option(min=1, help="Populations to average over.")] = 40,
+    num_bits: Annotated[int, typer.Option(min=4, max=1_024, help="Of each filter.")] = 128,
+    num_hashes: Annotated[int, typer.Option(min=1, max=8, help="Of each filter.")] = 2,
+    num_cohorts: Annotated[int, typer.Option(min=1, help="Of the batch of four metrics.")] = 32,
+    prob_f: Probability = 0.75,
+    prob_p: Probability = 0.5,
+    prob_q: Probability = 0.75,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="Repeat a run exactly; otherwise draws are fresh.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+) -> None:
+    """Link the batches of two days by their bodies alone: four metrics together, and each apart."""
+    params = RapporParams.rappor(
+        num_bits=num_bits, num_hashes=num_hashes, num_cohorts=num_cohorts,
+        prob_f=prob_f, prob_p=prob_p, prob_q=prob_q,
+    )  # fmt: skip
+    found = list(linkages(params, devices, crowds, np.random.default_rng(seed)))
+    if as_json:
+        print(json.dumps([asdict(row) for row in found]))
+    else:
+        Console().print(_table(found, devices))
+
+
+def _table(found: list[Linkage], devices: int) -> Table:
+    table = Table(title=f"{devices:,} devices: batches of two days that are linked")
+    for name in ("metrics in a batch", "cohorts", "reports a batch", "linked", "by cohort alone"):
+        table.add_column(name, justify="right")
+    for row in found:
+        shares = f"{row.linked:.1%}", f"{row.chance:.1%}"
+        table.add_row(str(row.metrics), str(row.cohorts), str(row.reports), *shares)
+    return table

@@ -1,0 +1,88 @@
+"""Whether batches of one device can be told to be its own, from their bodies alone.
+
+A body tells the cohort of each metric in it for certain, and some of the permanent bits through the
+noise of its reports. The adversary has all bodies of two days, no address, no time, and pairs each
+device's of the one day with the likeliest of the other. `location_attacks` does the pairing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from rappor_core.params import RapporParams
+from simulations.location_attacks import attack
+
+METRICS = 4
+COHORTS = (32, 8, 4, 1)
+REPORTS = (1, 7)
+MOST_GROUPS = 1 << 40  # so many fingerprints that nobody shares one
+
+
+@dataclass(frozen=True)
+class Linkage:
+    """How often a device's batches of two days are paired rightly.
+
+    metrics: in one batch.  cohorts: of each metric.  reports: of each metric in a day's batch.
+    linked: share of devices.  chance: the same by the cohorts alone.
+    """
+
+    metrics: int
+    cohorts: int
+    reports: int
+    linked: float
+    chance: float
+
+
+def expected_groups(shares: list[float], devices: int) -> float:
+    """How many groups have a device, on average, where each falls into one by these shares.
+
+    Divided by `devices`, the share that is linked by the group alone.
+    """
+    return math.fsum(1 - (1 - share) ** devices for share in shares)
+
+
+def chance_of(groups: int, devices: int) -> float:
+    """Share of devices that are linked by a group of equal size alone."""
+    return (
+        -groups * math.expm1(devices * math.log1p(-1 / groups)) / devices
+        if groups > 1
+        else (1 / devices)
+    )
+
+
+def linkage(
+    params: RapporParams,
+    metrics: int,
+    reports: int,
+    devices: int,
+    crowds: int,
+    rng: np.random.Generator,
+) -> Linkage:
+    """Attack so many crowds of devices, each with a value of its own in every metric.
+
+    params: of each metric. A batch of several metrics is one of a filter as long as all of them.
+    """
+    groups = min(params.num_cohorts**metrics, MOST_GROUPS)
+    together = params.replace(
+        num_bits=params.num_bits * metrics, num_hashes=params.num_hashes * metrics
+    )
+    with threadpool_limits(1):
+        linked = [attack(together, reports, devices, rng, groups).relinked for _ in range(crowds)]
+    chance = chance_of(groups, devices)
+    return Linkage(metrics, params.num_cohorts, reports, float(np.mean(linked)), chance)
+
+
+def linkages(
+    params: RapporParams, devices: int, crowds: int, rng: np.random.Generator
+) -> Iterator[Linkage]:
+    """A batch of four metrics, and one of one metric for several numbers of cohorts and reports."""
+    yield linkage(params, METRICS, 1, devices, crowds, rng)
+    for cohorts in COHORTS:
+        for reports in REPORTS:
+            fewer = params.replace(num_cohorts=cohorts)
+            yield linkage(fewer, 1, reports, devices, crowds, rng)

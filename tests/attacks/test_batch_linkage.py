@@ -1,0 +1,222 @@
+"""What the bodies of batches tell of the devices they come from: issue 12's fingerprint of cohorts.
+
+Each attack has its counterpart, in which the protection is taken away and the attack succeeds.
+"""
+
+from __future__ import annotations
+
+import random
+import statistics
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from client_sdk import Client, Delivery
+from client_sdk.answers import Answer, Result
+from client_sdk.batches import read_body
+from client_sdk.file_lock import FileLock
+from client_sdk.outbox import Outbox
+from client_sdk.randomness import system_randomness
+from client_sdk.recorder import Recorder
+from client_sdk.send_loop import SendLoop
+from client_sdk.sqlite_state import SqliteState
+from client_sdk.testing import FixedRandomness, MemoryCollector
+from client_sdk.witness import Witness
+from rappor_core.metrics_file import parse_metrics
+from rappor_core.params import RapporParams
+from simulations.batch_linkage import chance_of, expected_groups, linkage
+
+DAY = 86_400.0
+NOON = 1_795_262_400.0
+COHORTS, DEVICES = 4, 20
+NAMES = ("a", "b", "c", "d")
+METRICS = parse_metrics(
+    "".join(
+        f"""
+[metrics.{name}]
+kind = "string"
+description = "d"
+owner = "o@example.org"
+expires = 2099-01-01
+num_bits = 32
+num_hashes = 2
+num_cohorts = {COHORTS}
+prob_f = 0.75
+prob_p = 0.5
+prob_q = 0.75
+max_memoized_values = 2
+fallback = "other"
+"""
+        for name in NAMES
+    )
+)
+Body = frozenset[tuple[str, int]]  # what a body tells for certain: the metrics in it, their cohorts
+
+
+def bodies_of(requests: list[Any]) -> list[Body]:
+    batches = (read_body(raw, json=False).ungrouped() for _, raw in requests)
+    return [frozenset((r.metric, r.cohort) for r in batch.reports) for batch in batches]
+
+
+def two_days(folder: Path, delivery: Delivery) -> dict[int, list[tuple[int, Body]]]:
+    """Bodies by day, each with the device that it came from, of clients that send for real."""
+    days: dict[int, list[tuple[int, Body]]] = {0: [], 1: []}
+    with MemoryCollector(METRICS.metrics) as collector:
+        for device in range(DEVICES):
+            for day, seen in days.items():
+                before = len(collector.requests)
+                with Client.open(
+                    METRICS,
+                    state_dir=folder / str(device),
+                    collector=collector.url,
+                    consent=True,
+                    delivery=delivery,
+                    randomness=FixedRandomness(1_000 * device + day),
+                    clock=lambda now=NOON + day * DAY: now,  # type: ignore[misc]
+                ) as client:
+                    assert all(client.record(name, "v") for name in NAMES)
+                    assert client.flush(20)
+                bodies = bodies_of(collector.requests[before:])
+                seen += [(device, body) for body in bodies]
+    return days
+
+
+def linked(days: dict[int, list[tuple[int, Body]]]) -> float:
+    """How often a body of the first day is paired with one of its device on the second."""
+    right = []
+    for device, body in days[0]:
+        same = [other for other, it in days[1] if it == body]
+        right.append(same.count(device) / len(same))
+    return statistics.fmean(right)
+
+
+def test_batches_of_two_days_no_longer_link_a_device(tmp_path: Path) -> None:
+    """One metric a batch, by default: what links is the cohort of one metric, not of four."""
+    days = two_days(tmp_path, Delivery(mean_delay=DAY))
+    assert all(len(body) == 1 for day in days.values() for _, body in day)
+    assert len(days[0]) == DEVICES * len(NAMES)
+    assert linked(days) <= 1.2 * chance_of(COHORTS, DEVICES)  # 4 cohorts among 20: .20
+
+
+def test_four_metrics_in_a_batch_are_a_fingerprint(tmp_path: Path) -> None:
+    """The counterpart: the same devices, all metrics together; 256 fingerprints for 20."""
+    days = two_days(tmp_path, Delivery(mean_delay=DAY, isolate_metrics=False))
+    assert all(len(body) == len(NAMES) for day in days.values() for _, body in day)
+    assert linked(days) > 0.85
+
+
+class FakeTransport:
+    """Takes every batch at once, and notes which metric it was of."""
+
+    def __init__(self) -> None:
+        self.sent: list[bytes] = []
+
+    def post(self, body: bytes, batch_id: str, num_reports: int, **_: Any) -> Answer:
+        self.sent.append(body)
+        return Answer((Result("accepted"),) * num_reports, duplicate=False)
+
+    def close(self) -> None: ...
+
+    def abort(self) -> None: ...
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Iterator[SqliteState]:
+    opened = SqliteState(str(tmp_path / "s"), threading.RLock(), Witness(str(tmp_path / "w")))
+    opened.set_secret(bytes(32))
+    yield opened
+    opened.close()
+
+
+def test_each_metric_leaves_after_a_random_time_of_its_own(
+    state: SqliteState, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Independent delays: each with the mean that was asked for, and not correlated.
+
+    One after the other, as they left before, the second of two would wait twice as long, and their
+    times be correlated by .7; a standard error is .1 for each.
+    """
+    delivery = Delivery(mean_delay=600.0)
+    now = [0.0]
+    monkeypatch.setattr("client_sdk.send_loop.time.monotonic", lambda: now[0])
+    recorder = Recorder(METRICS.metrics, state)
+    source = random.Random(3)
+    transport = FakeTransport()
+    times: dict[str, list[float]] = {"a": [], "b": []}
+    for trial in range(100):
+        state.put("send_at", None)
+        for name in times:
+            assert recorder.record(name, "v", NOON + trial * DAY) == "queued"
+        loop = SendLoop(
+            state, transport, FileLock(str(tmp_path / "lock")), delivery,  # type: ignore[arg-type]
+            source.randbytes, lambda: NOON,
+        )  # fmt: skip
+        start = now[0]
+        while (wait := loop.step(hurried=False)) is not None:
+            count = len(transport.sent)
+            now[0] += wait
+            if len(transport.sent) > count:
+                raise AssertionError("sent before its time")
+            for body in _newly(transport):
+                (group,) = read_body(body, json=False).groups
+                times[group.metric].append(now[0] - start)
+    for waits in times.values():
+        assert len(waits) == 100
+        assert statistics.fmean(waits) == pytest.approx(600, rel=0.3)
+    assert abs(statistics.correlation(*times.values())) < 0.35
+
+
+def _newly(transport: FakeTransport) -> list[bytes]:
+    sent, transport.sent = transport.sent, []
+    return sent
+
+
+def test_which_batch_leaves_first_is_drawn_at_random(state: SqliteState) -> None:
+    """300 times of 3: each is first 100 times on average, with a deviation of 8."""
+    first: Counter[str] = Counter()
+    recorder = Recorder(METRICS.metrics, state)
+    outbox = Outbox(state, Delivery(), random.Random(1).randbytes)
+    for name in ("a", "b", "c"):
+        assert recorder.record(name, "v", NOON) == "queued"
+    assert outbox.waiting() == 3
+    outbox.compose()
+    assert outbox.waiting() == 3
+    for _ in range(300):
+        (group,) = read_body(next(outbox.batches()).body, json=False).groups
+        first[group.metric] += 1
+    assert all(70 < number < 130 for number in first.values())
+    assert Outbox(state, Delivery(isolate_metrics=False), system_randomness).waiting() == 1
+
+
+def test_what_remains_is_as_docs_privacy_says() -> None:
+    """`rappor simulate batch-linkage`: 32 cohorts, 150 devices, a report a day; then fewer."""
+    params = RapporParams.rappor(
+        num_bits=128, num_hashes=2, num_cohorts=32, prob_f=0.75, prob_p=0.5, prob_q=0.75
+    )
+    rng = np.random.default_rng(1)
+    together = linkage(params, 4, 1, 150, 5, rng)
+    alone = linkage(params, 1, 1, 150, 20, rng)
+    few = linkage(params.replace(num_cohorts=4), 1, 1, 150, 20, rng)
+    one = linkage(params.replace(num_cohorts=1), 1, 1, 150, 20, rng)
+    assert together.linked > 0.99
+    assert alone.chance == pytest.approx(0.212, abs=0.001)
+    assert 0.36 < alone.linked < 0.46
+    assert 0.06 < few.linked < 0.13
+    assert one.linked < 0.06
+
+
+def test_cohorts_of_unequal_size_are_worse_than_as_few_equal_ones() -> None:
+    """Shares that halve, of 32 cohorts: as good for an estimate as 3 equal ones, and 3 times worse.
+
+    What an estimate gains from cohorts goes by 1 / sum of squared shares.
+    """
+    shares = [2.0 ** -(number + 1) for number in range(31)]
+    shares.append(shares[-1])
+    useful = 1 / sum(share**2 for share in shares)
+    assert useful == pytest.approx(3, abs=0.01)
+    assert expected_groups(shares, 150) > 2.5 * expected_groups([1 / 3] * 3, 150)

@@ -1,0 +1,59 @@
+"""What `--candidates` takes of a file is said; a file that is not what its name says is refused."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from decoder.candidate_files import column_taken, read_values
+from decoder.candidates import Candidates
+from decoder.errors import CandidatesError
+from decoder.report import p_text
+from rappor_cli.candidate_choice import given_candidates
+from rappor_core.aggregate import Aggregate
+
+
+def _aggregate() -> Aggregate:
+    return None  # type: ignore[return-value]  # not looked at where a list is given
+
+
+@pytest.mark.parametrize("name", ["pages.csv", "pages.csv.gz"])
+def test_of_several_columns_the_one_taken_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    file = tmp_path / name
+    text = b"page,visits\nhome,3\nhelp,4\n"
+    file.write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
+    given_candidates(_aggregate(), file, None, None, None, None, None)
+    told = capsys.readouterr().err
+    assert "has 2 columns; the first is taken" in told
+    assert "'page'" in told
+    assert "--column" in told
+    given_candidates(_aggregate(), file, "page", None, None, None, None)
+    assert capsys.readouterr().err == ""
+
+
+def test_of_one_column_or_of_text_nothing_is_said(tmp_path: Path) -> None:
+    for name in ("one.csv", "list.txt"):
+        (tmp_path / name).write_text("home\nhelp\n")
+        assert column_taken(tmp_path / name, None) is None
+    assert column_taken(tmp_path / "list.txt", "x") is None
+
+
+@pytest.mark.parametrize("name", ["pages.txt.gz", "pages.csv.gz", "PAGES.GZ"])
+def test_a_file_that_is_not_gzip_says_so(tmp_path: Path, name: str) -> None:
+    file = tmp_path / name
+    file.write_text("home\nhelp\n")
+    with pytest.raises(CandidatesError, match="not gzip, although its name ends in"):
+        Candidates.from_file(file)
+    file.write_bytes(gzip.compress(b"home\nhelp\n"))
+    assert len(list(read_values(file))) == 2
+
+
+def test_no_p_value_is_written_as_zero() -> None:
+    """`rappor demo` and `rappor decode` write p-values by this one function."""
+    assert p_text(0.0) == "< 1e-300"
+    demo = (Path(__file__).parents[2] / "rappor_cli" / "demo.py").read_text()
+    assert "p_text(row.p_adjusted)" in demo

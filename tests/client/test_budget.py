@@ -1,0 +1,199 @@
+"""The budget that a device began with holds, whatever later versions of the app declare."""
+
+from __future__ import annotations
+
+import json
+import math
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from client_sdk.__main__ import main
+from client_sdk.budget import agree_budget, pin_budget, pinned_budget
+from client_sdk.client import Client
+from client_sdk.errors import StateError
+from client_sdk.ledger import committed
+from client_sdk.memory_state import MemoryState
+from client_sdk.recorder import Recorder
+from rappor_core.errors import ParameterError
+from rappor_core.metrics_file import MetricsFile, parse_metrics
+
+NOON = 1_795_262_400.0
+EACH = 2.043  # epsilon_infinity of one value; a metric costs twice that, with its fallback
+
+
+def version(budget: float | None, metrics: int, first: int = 0) -> MetricsFile:
+    """An app's file: so many string metrics, each with room for one value beside its fallback."""
+    tables = "".join(
+        f"""
+[metrics.m{number}]
+kind = "string"
+description = "d"
+owner = "o@example.org"
+expires = 2099-01-01
+num_bits = 64
+num_hashes = 2
+num_cohorts = 4
+prob_f = 0.75
+prob_p = 0.5
+prob_q = 0.75
+max_memoized_values = 2
+fallback = "other"
+"""
+        for number in range(first, first + metrics)
+    )
+    return parse_metrics(("" if budget is None else f"budget = {budget}\n") + tables)
+
+
+def total(state: Any) -> float:
+    return sum(committed(line, state.entries(line.name)) for line in state.lines())
+
+
+def record_all(client: Client, metrics: MetricsFile) -> None:
+    for name in metrics.metrics:
+        client.record(name, "a")
+
+
+def state_of(client: Client) -> Any:
+    assert client._life.session is not None
+    return client._life.session.state
+
+
+@pytest.mark.parametrize("later", [None, 79.0], ids=["no budget", "a larger one"])
+def test_an_update_cannot_raise_the_budget(
+    open_client: Callable[..., Client], later: float | None
+) -> None:
+    """The attack of issue 12: 9 nats at first; the next version spent 79."""
+    first, second = version(9.0, 2), version(later, 19)
+    with open_client(metrics=first) as client:
+        record_all(client, first)
+    with open_client(metrics=second) as client:
+        record_all(client, second)
+        assert total(state_of(client)) <= 9.0
+        assert client.inspect()["device"]["budget"] == 9.0
+        assert not client.record("m18", "a")
+        assert "used up" in client.last_refusal
+
+
+def test_a_smaller_budget_holds_for_good(open_client: Callable[..., Client]) -> None:
+    large, small = version(40.0, 9), version(5.0, 1)
+    for metrics in (large, small, large):
+        open_client(metrics=metrics).close()
+    with open_client(metrics=large) as client:
+        record_all(client, large)
+        assert 4.0 < total(state_of(client)) <= 5.0
+
+
+def test_consent_withdrawn_and_given_again_does_not_raise_it(
+    open_client: Callable[..., Client],
+) -> None:
+    open_client(metrics=version(9.0, 2)).close()
+    with open_client(metrics=version(79.0, 19)) as client:
+        client.set_consent(False)
+        client.set_consent(True)
+        record_all(client, version(79.0, 19))
+        assert total(state_of(client)) <= 9.0
+
+
+def test_a_reset_does_not_raise_it(open_client: Callable[..., Client]) -> None:
+    open_client(metrics=version(9.0, 2)).close()
+    with open_client(metrics=version(79.0, 19)) as client:
+        client.reset()
+        assert client.inspect()["device"]["budget"] == 9.0
+
+
+def test_a_new_consent_with_the_new_number_raises_it(open_client: Callable[..., Client]) -> None:
+    first, second = version(9.0, 2), version(79.0, 19)
+    with open_client(metrics=first) as client:
+        record_all(client, first)
+    with open_client(metrics=second) as client:
+        assert not client.record("m18", "a")
+        client.set_consent(True, budget=60.0)
+        assert client.record("m18", "a")
+        record_all(client, second)
+        assert 50.0 < total(state_of(client)) <= 60.0
+    with open_client(metrics=second) as client:
+        assert client.inspect()["device"]["budget"] == 60.0
+
+
+@pytest.mark.parametrize("budget", [0, -1.0, math.nan, "9", True, 80.0])
+def test_a_number_that_was_not_declared_is_refused(
+    open_client: Callable[..., Client], budget: object
+) -> None:
+    with open_client(metrics=version(79.0, 19)) as client:
+        with pytest.raises(ParameterError, match="budget = "):
+            client.set_consent(True, budget=budget)  # type: ignore[arg-type]
+        assert client.inspect()["device"]["budget"] == 79.0
+
+
+def test_a_budget_goes_with_consent(open_client: Callable[..., Client]) -> None:
+    with open_client(metrics=version(79.0, 19)) as client:
+        with pytest.raises(ParameterError, match="needs consent"):
+            client.set_consent(False, budget=9.0)
+        assert client.status.condition == "active"
+
+
+def test_another_client_that_is_open_follows_at_once(open_client: Callable[..., Client]) -> None:
+    metrics = version(79.0, 19)
+    with open_client(metrics=metrics) as one, open_client(metrics=version(9.0, 2)):
+        record_all(one, metrics)
+        assert total(state_of(one)) <= 9.0
+
+
+def test_a_state_that_began_without_a_budget_takes_the_first_declared(
+    open_client: Callable[..., Client], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    open_client(metrics=version(None, 2)).close()
+    assert main(["inspect", str(tmp_path / "state")]) == 0
+    assert "no bound over all metrics is declared" in capsys.readouterr().out
+    open_client(metrics=version(9.0, 2)).close()
+    assert main(["inspect", str(tmp_path / "state")]) == 0
+    assert "of 9 allowed" in capsys.readouterr().out
+
+
+def test_a_damaged_number_is_a_damaged_state() -> None:
+    state = MemoryState(bytes(32))
+    for value in ("9", -1, math.nan, b""):
+        state.put("budget", value)
+        with pytest.raises(StateError) as refused:
+            Recorder(version(9.0, 1).metrics, state, budget=9.0)
+        assert refused.value.condition == "state_corrupt"
+
+
+def test_pinning_twice_writes_once() -> None:
+    state = MemoryState(bytes(32))
+    assert pinned_budget(state) is None
+    pin_budget(state, None)
+    assert pinned_budget(state) == math.inf
+    pin_budget(state, 5)
+    pin_budget(state, 7)
+    assert pinned_budget(state) == 5
+    agree_budget(state, 7)
+    assert pinned_budget(state) == 7
+
+
+def test_a_state_of_the_version_before_takes_what_is_declared_next(
+    open_client: Callable[..., Client], tmp_path: Path
+) -> None:
+    """Schema 3 had no budget, no unit and no `used_up`: its counts and its ledger go on."""
+    metrics = version(9.0, 2)
+    with open_client(metrics=metrics) as client:
+        assert client.record("m0", "a")
+    database = sqlite3.connect(tmp_path / "state" / "state.sqlite")
+    ((agreed,),) = database.execute("SELECT agreed FROM lines").fetchall()
+    old = {k: v for k, v in json.loads(agreed).items() if not k.endswith("period")}
+    database.execute("UPDATE lines SET agreed = ?", (json.dumps(old),))
+    database.execute("DELETE FROM meta WHERE name = 'budget' OR name LIKE 'unit:%'")
+    database.execute("DROP TABLE used_up")
+    database.execute("PRAGMA user_version = 3")
+    database.commit()
+    database.close()
+    with open_client(metrics=metrics) as client:
+        assert client.inspect()["device"]["budget"] == 9.0
+        assert not client.record("m0", "a")  # the count of today was kept
+        assert client.record("m1", "a")
+        (first, _) = state_of(client).lines()
+        assert json.loads(first.agreed)["period"] == "day"

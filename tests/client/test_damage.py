@@ -1,0 +1,340 @@
+"""Whatever the files hold: nothing raises, and a withdrawal ends with no secret on the disk."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from client_sdk import Client, Delivery
+from client_sdk.__main__ import main
+from client_sdk.outbox import Outbox
+from client_sdk.randomness import system_randomness
+from rappor_core.metrics_file import MetricsFile, parse_metrics
+
+QUIET = Delivery(mean_delay=86_400.0)  # nothing is sent during a test
+FLIPS = 1_500
+
+
+class Sample:
+    """The files of a used state: a ledger, a queue, batches, counters, notes and a tombstone."""
+
+    def __init__(self, folder: Path, metrics: MetricsFile) -> None:
+        self.metrics = metrics
+        self.folder = folder / "sample"
+        client = self.open(self.folder)
+        record_all(client)
+        client.reset()
+        record_all(client)
+        state = client._life.session.state
+        Outbox(state, QUIET.replace(batch_reports=3), system_randomness).compose()
+        record_all(client)
+        state.put("send_at", 1.8e9)
+        state.put_note("visits:home", "{}")
+        client.inspect()  # saves what was counted
+        self.secret = state.identity().secret
+        shutil.copytree(self.folder, folder / "open")  # with the write-ahead log
+        self.opened = folder / "open"
+        thread = client._life.session.worker._thread
+        client.close()
+        thread.join()
+
+    def open(self, folder: Path, consent: bool = True) -> Client:
+        return Client.open(
+            self.metrics,
+            state_dir=folder,
+            collector="http://127.0.0.1:9",
+            consent=consent,
+            delivery=QUIET,
+            development=True,
+        )
+
+    def leaves_no_secret(self, folder: Path) -> bool:
+        """Either half of it would tell."""
+        halves = self.secret[:16], self.secret[16:]
+        texts = [path.read_bytes() for path in folder.iterdir()]
+        return not any(half in text for half in halves for text in texts)
+
+
+def record_all(client: Client) -> None:
+    for value in "abcdef":
+        client.record("homepage", value)
+    client.record("theme", "dark")
+    client.record("crashed", True)
+    client.record("crashed", False)
+
+
+@pytest.fixture(scope="module")
+def memory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder in memory where there is one: some ten thousand syncs wait for nobody's disk."""
+    shared = Path("/dev/shm")
+    folder = tempfile.mkdtemp(dir=shared if os.access(shared, os.W_OK) else None)
+    yield Path(folder)
+    shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="module")
+def sample(tmp_path_factory: pytest.TempPathFactory, metrics_text: str) -> Sample:
+    return Sample(tmp_path_factory.mktemp("sample"), parse_metrics(metrics_text))
+
+
+def live_on(sample: Sample, folder: Path) -> str:
+    """What an app and its person do with a state; returns its condition after opening."""
+    client = sample.open(folder)
+    condition = client.status.condition
+    record_all(client)
+    account = client.inspect()
+    assert ("trouble" in account) <= (client.status.condition != "active")
+    if (folder / "state.sqlite").exists():
+        assert main(["inspect", str(folder)]) in (0, 1)
+    client.set_consent(False)
+    assert client.status.condition == "no_consent"
+    assert "yet" not in client.status.sentence
+    assert sample.leaves_no_secret(folder)
+    client.close()
+    return condition
+
+
+def flip(path: Path, draw: random.Random) -> str:
+    data = bytearray(path.read_bytes())
+    place, bit = draw.randrange(len(data)), draw.randrange(8)
+    data[place] ^= 1 << bit
+    path.write_bytes(data)
+    return f"{path.name}: byte {place}, bit {bit}"
+
+
+def flip_many(sample: Sample, folder: Path, number: int, seed: int) -> Counter[str]:
+    draw, seen = random.Random(seed), Counter[str]()
+    for index in range(number):
+        where = folder / str(index)
+        if index % 5 < 3:
+            shutil.copytree(sample.folder, where)
+            flipped = flip(where / "state.sqlite", draw)
+        else:
+            shutil.copytree(sample.opened, where)
+            (where / "state.sqlite-shm").unlink(missing_ok=True)  # as after a crash of the system
+            name = ("state.sqlite-wal", "witness.json")[index % 5 - 3]
+            flipped = flip(where / name, draw)
+        try:
+            seen[live_on(sample, where)] += 1
+        except BaseException as error:
+            raise AssertionError(f"flip {index}, {flipped}") from error
+        shutil.rmtree(where)
+    return seen
+
+
+def test_random_flips(sample: Sample, memory: Path) -> None:
+    seen = flip_many(sample, memory, FLIPS, seed=12)
+    print(dict(seen))
+    assert set(seen) <= {"active", "state_corrupt", "state_rolled_back", "state_newer"}
+    assert seen["state_corrupt"] > FLIPS / 20  # the test reaches what it is about
+    assert seen["active"] > FLIPS / 20
+
+
+@pytest.mark.slow
+def test_ten_thousand_flips(sample: Sample, memory: Path) -> None:
+    print(dict(flip_many(sample, memory, 10_000, seed=13)))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE lines SET agreed = '{'",
+        "UPDATE lines SET agreed = '{\"epsilon_infinity\": 1}'",
+        "UPDATE entries SET params = '[]'",
+        "UPDATE entries SET params = replace(params, '16384', '999999999')",
+        "UPDATE entries SET params = CAST(x'ff7b7d' AS TEXT)",
+        "UPDATE entries SET reports = -3",
+        "UPDATE entries SET reports = 1 << 62",
+        "UPDATE entries SET line = 'homepagd' WHERE line = 'homepage'",
+        "UPDATE meta SET value = 'x' WHERE name = 'secret'",
+        "UPDATE meta SET value = x'00' WHERE name = 'generation'",
+        "UPDATE meta SET name = 'secreu' WHERE name = 'secret'",
+        "UPDATE tombstones SET ledger = '{'",
+        "UPDATE queue SET day = 1 << 40",
+        "UPDATE queue SET bits = 'text'",
+        "UPDATE sources SET params_id = 'zz'",
+        "UPDATE sources SET cohort = -1",
+        "UPDATE batches SET reports = 0",
+        "DROP TABLE notes",
+        "PRAGMA user_version = -1",
+        "PRAGMA user_version = 1",
+        "PRAGMA writable_schema = ON; UPDATE sqlite_master SET sql = replace(sql, 'past', 'pbst')",
+    ],
+)
+def test_what_no_version_wrote_is_damage(sample: Sample, tmp_path: Path, change: str) -> None:
+    where = tmp_path / "state"
+    shutil.copytree(sample.folder, where)
+    database = sqlite3.connect(where / "state.sqlite")
+    database.executescript(change)
+    database.commit()
+    database.close()
+    assert live_on(sample, where) in ("state_corrupt", "state_rolled_back")
+
+
+def test_a_head_that_forbids_writing_is_damage(sample: Sample, tmp_path: Path) -> None:
+    """SQLite takes a file of a later write format for read-only: then it could not be wiped."""
+    where = tmp_path / "state"
+    shutil.copytree(sample.folder, where)
+    path = where / "state.sqlite"
+    data = bytearray(path.read_bytes())
+    assert data[18] == 2
+    data[18] = 6
+    path.write_bytes(data)
+    assert live_on(sample, where) == "state_corrupt"
+
+
+def test_damage_that_shows_while_the_client_runs(sample: Sample, tmp_path: Path) -> None:
+    where = tmp_path / "state"
+    shutil.copytree(sample.folder, where)
+    client = sample.open(where)
+    database = sqlite3.connect(where / "state.sqlite")
+    database.execute("UPDATE lines SET agreed = '{'")
+    database.execute("UPDATE counters SET name = CAST(x'ff' AS TEXT)")
+    database.commit()
+    database.close()
+    assert "trouble" in client.inspect()
+    assert client.status.condition == "state_corrupt"
+    assert not client.record("homepage", "a")
+    client.set_consent(False)
+    assert sample.leaves_no_secret(where)
+    client.close()
+
+
+def test_a_stored_batch_that_is_damaged_does_not_stop_the_others(
+    open_client: Any, collector: Any
+) -> None:
+    client = open_client(delivery=QUIET)
+    for _ in range(9):
+        client.record("homepage", "a")
+    state = client._life.session.state
+    Outbox(state, QUIET.replace(batch_reports=3), system_randomness).compose()
+    with state.transaction() as database:
+        database.execute("UPDATE batches SET reports = 2 WHERE id = 1")
+        database.execute("UPDATE batches SET body = x'1f8b' WHERE id = 2")
+    assert client.flush(20)
+    assert collector.counted() == {"homepage": 3}
+    assert client.inspect()["counters"]["dropped:damaged"] == 5
+
+
+FIRST_START = """
+import resource, sys
+from client_sdk import Client
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[3]), resource.RLIM_INFINITY))
+nowhere = "http://127.0.0.1:9"
+client = Client.open(sys.argv[1], state_dir=sys.argv[2], collector=nowhere, consent=True)
+print(client.status.condition, client.status.sentence)
+resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+client.inspect()  # tries again at once
+print(client.status.condition, client.record("homepage", "a"))
+"""
+
+
+@pytest.mark.parametrize("limit", [0, 1_024, 4_096, 12_288, 30_000, 49_152])
+def test_a_first_start_on_a_full_disk_is_made_good(
+    tmp_path: Path, metrics_text: str, limit: int
+) -> None:
+    """No file may be longer than so many bytes; then they may. Nobody has withdrawn anything."""
+    (tmp_path / "metrics.toml").write_text(metrics_text)
+    arguments = [str(tmp_path / "metrics.toml"), str(tmp_path / "state"), str(limit)]
+    done = subprocess.run(
+        [sys.executable, "-c", FIRST_START, *arguments],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    first, then = done.stdout.splitlines()
+    assert then == "active True"
+    assert first.split()[0] in ("state_unavailable", "active")
+    if limit < 30_000:
+        assert first.startswith("state_unavailable")
+
+
+def test_a_first_start_on_a_disk_of_48_kilobytes(tmp_path: Path, metrics_text: str) -> None:
+    """On a real file system of that size; once there is room, a later start is well."""
+    small = tmp_path / "small"
+    small.mkdir()
+    mounted = shutil.which("mount") and subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=48k", "none", str(small)],
+        capture_output=True,
+        check=False,
+    )
+    if not mounted or mounted.returncode != 0:
+        pytest.skip("a file system cannot be mounted here")
+    try:
+        metrics = parse_metrics(metrics_text)
+        choices: dict[str, Any] = {
+            "state_dir": small / "state",
+            "collector": "http://127.0.0.1:9",
+            "consent": True,
+            "delivery": QUIET,
+        }
+        client = Client.open(metrics, **choices)
+        assert client.status.condition == "state_unavailable"
+        assert not client.record("homepage", "a")
+        client.close()
+        subprocess.run(["mount", "-o", "remount,size=8m", str(small)], check=True)
+        with Client.open(metrics, **choices) as client:
+            assert client.status.condition == "active"
+            assert client.record("homepage", "a")
+    finally:
+        subprocess.run(["umount", "-l", str(small)], check=True)
+
+
+def test_a_missing_state_beside_a_witness_that_is_illegible(
+    open_client: Any, tmp_path: Path
+) -> None:
+    """The witness says that there was one, whatever is in it: no new secret in silence."""
+    open_client(delivery=QUIET).close()
+    (tmp_path / "state" / "state.sqlite").unlink()
+    for text in (b"", b"\xff", b"[" * 100_000, b'{"version": 9}'):
+        (tmp_path / "state" / "witness.json").write_bytes(text)
+        with open_client(delivery=QUIET) as client:
+            assert client.status.condition == "state_missing"
+    client = open_client(delivery=QUIET)
+    client.reset()
+    (tombstone,) = client.inspect()["earlier_secrets"]
+    assert tombstone["reason"] == "state_missing"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="modes are of POSIX")
+@pytest.mark.parametrize("mode", [0o1777, 0o777, 0o707])
+def test_a_directory_of_everybodys_is_neither_used_nor_changed(
+    open_client: Any, tmp_path: Path, mode: int
+) -> None:
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(mode)
+    client = open_client(state_dir=shared)
+    assert client.status.condition == "state_unavailable"
+    assert f"mode {mode:o}" in client.status.sentence
+    assert shared.stat().st_mode & 0o7777 == mode
+    assert not list(shared.iterdir())
+    assert open_client(state_dir=shared / "own").status.condition == "active"
+    assert (shared / "own").stat().st_mode & 0o7777 == 0o700
+
+
+@pytest.mark.skipif(os.name == "nt", reason="modes are of POSIX")
+def test_a_directory_that_was_there_keeps_its_mode(open_client: Any, tmp_path: Path) -> None:
+    given = tmp_path / "given"
+    given.mkdir()
+    given.chmod(0o2775)
+    assert open_client(state_dir=given).status.condition == "active"
+    assert given.stat().st_mode & 0o7777 == 0o2775
+    for path in given.iterdir():
+        assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_directory_name_that_no_system_takes(open_client: Any, tmp_path: Path) -> None:
+    assert open_client(state_dir=f"{tmp_path}/a\0b").status.condition == "state_unavailable"

@@ -1,0 +1,126 @@
+"""`record` says why it returned False: to the developer, in `last_refusal` and in `inspect`."""
+
+from __future__ import annotations
+
+import logging
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import client_sdk
+from client_sdk.__main__ import main
+from client_sdk.device import MAX_VALUE_CHARS
+from client_sdk.inspection import render
+from client_sdk.refusals import sentence
+from rappor_core.errors import ValueRefusedError
+from rappor_core.metrics_file import parse_metrics
+from tests.client.conftest import METRICS
+
+DAILY = parse_metrics(METRICS.replace("max_reports_per_period = 10000\n", ""))
+
+
+def test_a_full_period_is_named(open_client: Any, caplog: pytest.LogCaptureFixture) -> None:
+    client = open_client(metrics=DAILY)
+    assert client.last_refusal == ""
+    assert client.record("homepage", "a")
+    with caplog.at_level(logging.WARNING):
+        assert not client.record("homepage", "b")
+        assert not client.record("homepage", "c")
+    assert client.last_refusal == "homepage has its one report of today"
+    assert [r.getMessage() for r in caplog.records] == [f"not recorded: {client.last_refusal}"]
+    assert client.inspect()["last_refusal"] == client.last_refusal
+
+
+def test_in_production_nothing_is_logged(
+    open_client: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = open_client(metrics=DAILY, development=False)
+    assert [client.record("homepage", "a") for _ in range(3)] == [True, False, False]
+    assert "one report of today" in client.last_refusal
+    assert not client.record("theme", "secret colour")
+    assert "not one of its 3 categories" in client.last_refusal
+    assert "secret colour" not in client.last_refusal
+    assert not client.record("nosuch", 1)
+    assert "'nosuch' is not declared" in client.last_refusal
+    assert not caplog.records
+
+
+def test_reasons_of_the_device_are_sentences(open_client: Any, clock: Any) -> None:
+    client = open_client()
+    clock.now = 5e9
+    assert not client.record("homepage", "a")
+    assert client.last_refusal.startswith("homepage expired on 2099-06-30")
+    client.set_consent(False)
+    assert not client.record("homepage", "a")
+    assert client.last_refusal == "nothing is recorded: the status is 'no_consent'"
+
+
+@pytest.mark.parametrize(
+    ("reason", "words"),
+    [
+        ("closed:m:weaker_than_agreed:reports_per_period", "promised less than it does now"),
+        ("closed:m:nothing_left", "used up, for good"),
+        ("closed:m", "see the reasons counted"),
+        ("late:m", "a period that is over"),
+        ("ahead:m", "more than a day ahead"),
+        ("trouble:OSError", "the state could not be used: OSError"),
+        ("not_recorded:state_changed", "another process replaced"),
+        ("full:m", "m has all the reports"),
+    ],
+)
+def test_every_reason_has_words(reason: str, words: str) -> None:
+    assert words in sentence(reason, {})
+
+
+def test_the_debug_view_shows_what_is_full(
+    open_client: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with open_client(metrics=DAILY) as client:
+        for _ in range(3):
+            client.record("homepage", "a")
+        debug = client.inspect(debug=True)["debug"]
+        assert debug["periods"] == [
+            {
+                "counted_by": "homepage",
+                "unit": "day",
+                "period": 20_778,
+                "last_day": "2026-11-21",
+                "reports": 1,
+            }
+        ]
+        ((row),) = debug["not_recorded"]
+        assert (row["reason"], row["times"]) == ("full:homepage", 2)
+        assert "debug" not in client.inspect()
+        assert "Not recorded:" not in render(client.inspect())
+    assert main(["inspect", str(tmp_path / "state"), "--debug"]) == 0
+    told = capsys.readouterr().out
+    assert "full:homepage: 2 times; homepage has all the reports" in told
+    assert "homepage: 1 in the day up to 2026-11-21" in told
+
+
+def test_all_public_names_are_listed() -> None:
+    assert set(client_sdk.__all__) <= set(dir(client_sdk))
+    assert "load_metrics" in dir(client_sdk)
+
+
+@pytest.mark.parametrize("length", [MAX_VALUE_CHARS + 1, 50_000_000])
+def test_a_long_value_is_refused_at_once(open_client: Any, length: int) -> None:
+    """The attack of issue 12: 50 million characters blocked the app for 254 ms."""
+    client, value = open_client(), "x" * length
+    client.record("homepage", "a")
+    started = time.perf_counter()
+    with pytest.raises(ValueRefusedError, match="2,048 characters at most"):
+        client.record("homepage", value)
+    assert time.perf_counter() - started < 0.02
+    assert client.record("homepage", "x" * MAX_VALUE_CHARS)
+
+
+def test_the_longest_value_is_quick_even_at_its_worst(open_client: Any) -> None:
+    """Marks in the wrong order, which Unicode's normal form must sort; without a bound, 9 s."""
+    client, value = open_client(), "\u0301\u0327" * (MAX_VALUE_CHARS // 2)
+    client.record("homepage", "a")
+    started = time.perf_counter()
+    assert client.record("homepage", value)
+    assert time.perf_counter() - started < 0.2  # about 10 ms with nothing beside it

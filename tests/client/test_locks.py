@@ -1,0 +1,186 @@
+"""Another program holds the state: no call of the app waits for it, and a withdrawal ends well."""
+
+from __future__ import annotations
+
+import sqlite3
+import statistics
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from client_sdk import Client, Delivery
+from client_sdk.__main__ import main
+from client_sdk.custody import StateDirectory
+from client_sdk.state_file import FIRST_REST, PATIENCE
+
+QUIET = Delivery(mean_delay=86_400.0)
+NOISE = 0.25  # seconds that a busy machine may add to one call
+
+
+@pytest.fixture
+def used(open_client: Any) -> Client:
+    client: Client = open_client(delivery=QUIET, development=False)
+    assert client.record("homepage", "a")
+    return client
+
+
+@pytest.fixture(params=["a writer", "the whole file"])
+def holder(request: pytest.FixtureRequest, used: Client, tmp_path: Path) -> Iterator[Any]:
+    """Another connection that does not let go: in a transaction, or in exclusive mode.
+
+    The latter is what a backup or a cleaning program does to a file whose owner is closed.
+    """
+    if request.param == "the whole file":
+        thread = used._life.session.worker._thread
+        used.close()
+        thread.join()
+    database = sqlite3.connect(
+        tmp_path / "state" / "state.sqlite", isolation_level=None, check_same_thread=False
+    )
+    if request.param == "the whole file":
+        database.execute("PRAGMA locking_mode = EXCLUSIVE").fetchall()
+    database.execute("BEGIN IMMEDIATE")
+    database.execute("UPDATE meta SET value = value")
+    yield database
+    database.close()
+
+
+def timed(call: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start
+
+
+def test_record_waits_for_50_ms_and_then_no_more(used: Client, holder: Any) -> None:
+    """For a writer in another process; a circuit breaker spares the next calls the wait."""
+    seconds = [timed(lambda: used.record("homepage", "a")) for _ in range(200)]
+    assert max(seconds) < PATIENCE + NOISE
+    assert statistics.median(seconds) < 0.01
+    counters = used.inspect()["counters"]
+    assert counters.get("not_recorded:busy", 0) + counters.get("not_recorded:closed", 0) >= 199
+
+
+def test_sixteen_threads_do_not_queue_up(used: Client, tmp_path: Path) -> None:
+    database = sqlite3.connect(tmp_path / "state" / "state.sqlite", isolation_level=None)
+    database.execute("BEGIN IMMEDIATE")
+    seconds: list[float] = []
+
+    def work() -> None:
+        for _ in range(5):
+            seconds.append(timed(lambda: used.record("homepage", "a")))
+
+    threads = [threading.Thread(target=work) for _ in range(16)]
+    whole = timed(lambda: [thread.start() for thread in threads] + [t.join() for t in threads])
+    database.execute("ROLLBACK")
+    database.close()
+    assert max(seconds) < PATIENCE + NOISE
+    assert whole < 1.0
+    time.sleep(FIRST_REST * 4)
+    assert used.record("homepage", "a")
+    assert used.inspect()["counters"]["not_recorded:busy"] == 80
+
+
+def test_inspect_answers(used: Client, holder: Any, tmp_path: Path, capsys: Any) -> None:
+    """A writer hinders no reader; where the whole file is held, it says so."""
+    used.record("homepage", "a")
+    accounts: list[dict[str, Any]] = []
+    assert timed(lambda: accounts.append(used.inspect())) < 2 * PATIENCE + NOISE
+    if used.status.condition == "active":
+        assert accounts[0]["queued"] == {"homepage": 1}
+        assert accounts[0]["counters"]["not_recorded:busy"] == 1
+        assert main(["inspect", str(tmp_path / "state")]) == 0
+    else:
+        assert main(["inspect", str(tmp_path / "state")]) == 1
+        assert "is locked by another process" in capsys.readouterr().err
+
+
+def test_closing_does_not_wait(used: Client, holder: Any) -> None:
+    used.record("homepage", "a")
+    assert timed(used.close) < 0.3 + NOISE
+
+
+def test_opening_does_not_wait(open_client: Any, used: Client, holder: Any) -> None:
+    clients: list[Client] = []
+    assert timed(lambda: clients.append(open_client(delivery=QUIET))) < 0.3 + NOISE
+    assert clients[0].status.condition in ("active", "state_busy")
+    holder.execute("ROLLBACK")
+    holder.close()
+    time.sleep(1.1)  # until it looks again
+    assert clients[0].record("homepage", "a")
+
+
+def secret_in_files(folder: Path, secret: bytes) -> bool:
+    return any(secret in path.read_bytes() for path in folder.iterdir())
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_a_withdrawal_is_tried_again_until_it_is_done(
+    open_client: Any, used: Client, tmp_path: Path
+) -> None:
+    secret = used._life.session.state.identity().secret
+    database = sqlite3.connect(tmp_path / "state" / "state.sqlite", isolation_level=None)
+    database.execute("BEGIN IMMEDIATE")
+    assert timed(lambda: used.set_consent(False)) < 0.3 + NOISE
+    assert used.status.condition == "no_consent"
+    assert "could not be wiped yet" in used.status.sentence
+    assert secret_in_files(tmp_path / "state", secret)
+    database.execute("ROLLBACK")
+    database.close()
+    until(lambda: "yet" not in used.status.sentence)
+    assert not secret_in_files(tmp_path / "state", secret)
+    assert not StateDirectory(tmp_path / "state").is_withdrawn
+
+
+def test_a_snapshot_of_the_state_is_not_called_wiped(used: Client, tmp_path: Path) -> None:
+    """A reader in another process keeps the secret in the files: the status says so."""
+    secret = used._life.session.state.identity().secret
+    reader = sqlite3.connect(tmp_path / "state" / "state.sqlite", isolation_level=None)
+    reader.execute("BEGIN")
+    assert reader.execute("SELECT count(*) FROM queue").fetchone() == (1,)
+    used.set_consent(False)
+    assert "another process still reads" in used.status.sentence
+    assert secret_in_files(tmp_path / "state", secret)
+    reader.execute("COMMIT")
+    reader.close()
+    until(lambda: "yet" not in used.status.sentence)
+    assert not secret_in_files(tmp_path / "state", secret)
+
+
+def test_a_withdrawal_that_was_cut_off_ends_at_the_next_start(
+    open_client: Any, used: Client, tmp_path: Path
+) -> None:
+    """Also where that start has consent: what was recorded before is never sent."""
+    secret = used._life.session.state.identity().secret
+    database = sqlite3.connect(tmp_path / "state" / "state.sqlite", isolation_level=None)
+    database.execute("BEGIN IMMEDIATE")
+    used.set_consent(False)
+    used._life._withdrawal.end()  # the process ended here
+    database.execute("ROLLBACK")
+    database.close()
+    client = open_client(delivery=QUIET)
+    assert client.status.condition == "active"
+    assert client._life.session.state.identity().secret != secret
+    assert client.inspect()["queued"] == {}
+    assert not secret_in_files(tmp_path / "state", secret)
+
+
+def test_nothing_is_sent_while_a_withdrawal_is_pending(
+    open_client: Any, collector: Any, tmp_path: Path
+) -> None:
+    """By no process on this state: the mark in its directory is looked at before each round."""
+    other = open_client(delivery=QUIET)
+    other.record("homepage", "a")
+    (tmp_path / "state" / "withdrawal").touch()
+    assert not other.flush(0.3)
+    assert "withdrawn" in other.last_error
+    assert not collector.requests

@@ -1,0 +1,227 @@
+"""Limits by period: whatever the clock does, and whatever unit a later version declares."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections import Counter
+from datetime import date
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from client_sdk.days import EPOCH_ORDINAL, date_of, last_day, period_number
+from client_sdk.ledger import Promise
+from client_sdk.memory_state import MemoryState
+from client_sdk.periods import KEPT_PERIODS, MOST_TOUCHED, SPARE_PERIODS, carried, touched
+from client_sdk.recorder import Recorder
+from client_sdk.sqlite_state import SqliteState
+from client_sdk.witness import Witness
+from rappor_core.metrics import Metric
+from rappor_core.metrics_file import parse_metrics
+
+DAY = 86_400
+START = date(2026, 11, 21).toordinal() - EPOCH_ORDINAL
+UNITS = ("day", "week", "month")
+
+
+def declared(period: str = "day", most: int = 1, more: str = "") -> dict[str, Metric]:
+    return dict(
+        parse_metrics(
+            f"""
+[metrics.m]
+kind = "string"
+description = "d"
+owner = "o@example.org"
+expires = 2399-01-01
+num_bits = 16
+num_hashes = 2
+num_cohorts = 1
+prob_f = 0.5
+prob_p = 0.5
+prob_q = 0.75
+max_memoized_values = 3
+fallback = "other"
+period = "{period}"
+max_reports_per_period = {most}
+{more}
+"""
+        ).metrics
+    )
+
+
+class Device:
+    """A state on disk that is opened anew at every `open`, as an app's is."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._state: SqliteState | None = None
+
+    def open(self, metrics: dict[str, Metric]) -> Recorder:
+        self.close()
+        folder = self._folder
+        self._state = SqliteState(str(folder / "s"), threading.RLock(), Witness(str(folder / "w")))
+        if self._state.identity().secret is None:
+            self._state.set_secret(bytes(range(32)))
+        return Recorder(metrics, self._state)
+
+    def close(self) -> None:
+        if self._state is not None:
+            self._state.close()
+
+    def days(self) -> Counter[int]:
+        """Reports by the day that they state."""
+        assert self._state is not None
+        return Counter(day for (day,) in self._state.rows("SELECT day FROM queue"))
+
+    def rows(self) -> int:
+        assert self._state is not None
+        ((number,),) = self._state.rows("SELECT (SELECT count(*) FROM periods) + count(*) "
+                                        "FROM used_up")  # fmt: skip
+        return int(number)
+
+
+@pytest.fixture
+def device(tmp_path: Path) -> Device:
+    return Device(tmp_path)
+
+
+def test_four_passes_over_66_days_give_one_report_a_day(device: Device) -> None:
+    """The attack of issue 12, which got 4 reports for one day: only 64 periods were remembered."""
+    for _ in range(4):
+        for day in range(START, START + 66):
+            device.open(declared()).record("m", "a", day * DAY)
+    assert set(device.days().values()) == {1}
+    assert len(device.days()) == 66
+
+
+def test_a_clock_at_random_over_30_years_never_gets_a_second_report(device: Device) -> None:
+    source = random.Random(5)
+    recorder = device.open(declared())
+    for step in range(3_000):
+        if step % 100 == 0:
+            recorder = device.open(declared())
+        recorder.record("m", "a", (START + source.choice((0, 4_000, 11_000))
+                                   + source.randrange(150)) * DAY)  # fmt: skip
+    assert set(device.days().values()) == {1}
+
+
+def test_a_clock_that_was_years_ahead_does_not_silence_the_device(device: Device) -> None:
+    ahead = device.open(declared(most=2))
+    for day in range(START + 20_000, START + 20_100):
+        ahead.record("m", "a", day * DAY)
+    recorder = device.open(declared(most=2))
+    for day in range(START, START + 100):
+        assert recorder.record("m", "a", day * DAY) == "queued"
+        recorder = device.open(declared(most=2))
+        assert recorder.record("m", "a", day * DAY) == "queued"
+        assert recorder.record("m", "a", day * DAY) == "full"
+    assert device.rows() <= KEPT_PERIODS + SPARE_PERIODS + 8
+
+
+def test_days_without_data_are_filled_after_a_clock_that_was_ahead(device: Device) -> None:
+    metrics = declared(more="no_data = 'none'")
+    recorder = device.open(metrics)
+    assert recorder.record("m", "a", (START + 9_000) * DAY) == "queued"
+    assert recorder.record("m", "a", START * DAY) == "queued"
+    assert recorder.fill_periods((START + 3) * DAY) == 2
+
+
+def test_28_a_month_are_weaker_than_one_a_day(device: Device) -> None:
+    """The attack of issue 12: equal by the rate, and 28 reports came in one day."""
+    device.open(declared()).record("m", "a", START * DAY)
+    recorder = device.open(declared("month", 28))
+    assert recorder.record("m", "a", (START + 1) * DAY) == "closed"
+    assert device.open(declared("month", 1)).record("m", "a", (START + 40) * DAY) == "queued"
+
+
+@pytest.mark.parametrize(("first", "then"), [(u, v) for u in UNITS for v in UNITS if u != v])
+def test_a_new_unit_gives_no_second_report(device: Device, first: str, then: str) -> None:
+    """Whatever is allowed at all: within a period of the first unit there is one report."""
+    device.open(declared(first)).record("m", "a", START * DAY)
+    for day in (40, 41):  # of one week, in two months
+        device.open(declared(then)).record("m", "a", (START + day) * DAY)
+    for day in (0, 1, 50):
+        for unit in (then, first, then):
+            device.open(declared(unit)).record("m", "a", (START + day) * DAY)
+    periods = Counter(period_number(first, day) for day in device.days().elements())
+    assert set(periods.values()) == {1}
+
+
+VERSIONS = st.tuples(st.sampled_from(UNITS), st.sampled_from((1, 2, 6, 31)))
+
+
+@settings(max_examples=150)
+@given(VERSIONS, st.lists(st.tuples(VERSIONS, st.lists(st.integers(0, 70), max_size=6))))
+def test_no_life_has_more_reports_than_first_promised(
+    first: tuple[str, int], life: list[tuple[tuple[str, int], list[int]]]
+) -> None:
+    """Any updates, on any days: in every period of the first unit, at most the first number."""
+    state = MemoryState(bytes(32))
+    Recorder(declared(*first), state).record("m", "a", START * DAY)
+    for version, days in life:
+        recorder = Recorder(declared(*version), state)
+        for day in days:
+            recorder.record("m", "a", (START + day) * DAY)
+    reports = Counter(
+        period_number(first[0], report.day.toordinal() - EPOCH_ORDINAL)
+        for report in state.take_reports()
+    )
+    assert max(reports.values()) <= first[1]
+
+
+def test_the_table_of_units_is_the_calendars() -> None:
+    """By counting, over 60 years, how many periods of one unit share a day with one of another."""
+    for unit in UNITS:
+        for new in UNITS:
+            first, last = period_number(unit, START), period_number(unit, START + 22_000)
+            most = max(len(touched(unit, number, new)) for number in range(first, last))
+            assert most == MOST_TOUCHED[unit, new]
+
+
+@given(st.sampled_from(UNITS), st.sampled_from(UNITS), st.lists(st.integers(0, 40_000)))
+def test_what_is_carried_over_is_never_less(unit: str, new: str, days: list[int]) -> None:
+    counts = Counter(period_number(unit, day) for day in days)
+    real = Counter(period_number(new, day) for day in days)
+    found = carried(counts, unit, new)
+    assert all(found[period] >= number for period, number in real.items())
+
+
+def test_both_stores_carry_over_alike(device: Device) -> None:
+    memory = MemoryState(bytes(range(32)))
+    outcomes = []
+    for recorder_of in (lambda m: Recorder(m, memory), device.open):
+        got = []
+        for unit, days in (("day", (0, 1, 5)), ("week", (5, 12, 30)), ("month", (31, 70, 100))):
+            recorder = recorder_of(declared(unit))
+            got += [recorder.record("m", "a", (START + day) * DAY) for day in days]
+        outcomes.append(got)
+    assert outcomes[0] == outcomes[1]
+
+
+def test_a_promise_of_an_earlier_version_takes_its_limit_from_the_next_start(
+    device: Device,
+) -> None:
+    """The state of an earlier version did not keep the unit: what is declared next is pinned."""
+    recorder = device.open(declared())
+    recorder.record("m", "a", START * DAY)
+    state = device._state
+    assert state is not None
+    line = state.line("m")
+    assert line is not None
+    old = Promise.from_json(line.agreed).replace(period="", reports_per_period=1e9)
+    state.put_line(line._replace(agreed=old.to_json()))
+    state.put("unit:m", None)
+    assert device.open(declared()).record("m", "a", (START + 1) * DAY) == "queued"
+    assert device.open(declared("month", 28)).record("m", "a", (START + 2) * DAY) == "closed"
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_touched_holds_every_day_of_a_period(unit: str) -> None:
+    for new in UNITS:
+        for number in {period_number(unit, START + day) for day in range(0, 400, 13)}:
+            first, last = last_day(unit, number - 1) + 1, last_day(unit, number)
+            expected = {period_number(new, day) for day in range(first, last + 1)}
+            assert set(touched(unit, number, new)) == expected, date_of(first)

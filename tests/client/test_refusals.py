@@ -1,0 +1,104 @@
+"""What makes a device let go of a batch: the collector's own word, and nobody else's."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from client_sdk import Delivery
+from client_sdk.answers import FINAL, PROBLEM_TYPE, PROBLEM_URN, failure
+from client_sdk.testing import MemoryCollector
+from collector.problems import PROBLEM_JSON, STATUS, URN
+from rappor_core.report import Batch
+
+WHEN_FLUSHED = Delivery(mean_delay=3600.0, first_pause=0.05)
+HTML = b"<html><body><h1>Bad request</h1></body></html>"
+
+
+def problem(status: int, /, **changes: object) -> tuple[dict[str, str], bytes]:
+    document = {"type": f"{PROBLEM_URN}x", "title": "no", "status": status, "detail": "no"}
+    return {"Content-Type": PROBLEM_TYPE}, json.dumps({**document, **changes}).encode()
+
+
+def test_both_sides_mean_the_same_problem_documents() -> None:
+    assert (PROBLEM_TYPE, PROBLEM_URN) == (PROBLEM_JSON, URN)
+    assert {status for _, status, _ in STATUS} >= FINAL
+
+
+@pytest.mark.parametrize("status", sorted(FINAL))
+def test_an_intermediarys_answer_keeps_the_batch(
+    open_client: Any, collector: MemoryCollector, status: int
+) -> None:
+    """As a proxy, a captive portal or a web server in front says it."""
+    collector.answer = lambda _: (status, {"Content-Type": "text/html"}, HTML)
+    client = open_client(delivery=WHEN_FLUSHED)
+    assert client.record("homepage", "a")
+    assert not client.flush(0.5)
+    assert f"answered {status}" in client.last_error
+    assert client.inspect()["in_batches"] == 1
+    collector.answer = None
+    assert client.flush(20)
+    assert collector.counted() == {"homepage": 1}
+
+
+@pytest.mark.parametrize("status", sorted(FINAL - {413}))
+def test_the_collectors_own_word_ends_it(
+    open_client: Any, collector: MemoryCollector, status: int
+) -> None:
+    collector.answer = lambda _: (status, *problem(status))
+    client = open_client(delivery=WHEN_FLUSHED)
+    assert client.record("homepage", "a")
+    assert client.flush(20)
+    assert client.inspect()["counters"][f"dropped:http_{status}"] == 1
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        ({"Content-Type": "text/html"}, problem(400)[1]),
+        ({"Content-Type": PROBLEM_TYPE}, HTML),
+        ({"Content-Type": PROBLEM_TYPE}, b'"text"'),
+        ({"Content-Type": PROBLEM_TYPE}, b"[1]"),
+        problem(400, type="about:blank"),
+        problem(400, type=None),
+        problem(400, status=422),
+        problem(400, status="400"),
+    ],
+)
+def test_what_only_looks_like_it_does_not(answer: tuple[dict[str, str], bytes]) -> None:
+    fields, body = answer
+    assert failure(400, body, None, fields["Content-Type"]).retry
+
+
+def test_a_batch_too_large_goes_on_in_parts(open_client: Any, collector: MemoryCollector) -> None:
+    """413 of the collector: halves, until they fit; nothing is lost, nothing counted twice."""
+
+    def small_alone(batch: Batch) -> Any:
+        return (413, *problem(413)) if len(batch.reports) > 9 else None
+
+    collector.answer = small_alone
+    client = open_client(delivery=WHEN_FLUSHED)
+    for _ in range(100):
+        assert client.record("homepage", "a")
+    assert client.record("theme", "dark")
+    assert client.flush(20)
+    assert collector.counted() == {"homepage": 100, "theme": 1}
+    assert len({headers_and_body[1] for headers_and_body in collector.requests}) == len(
+        collector.requests
+    )
+    counters = client.inspect()["counters"]
+    assert counters["accepted:homepage"] == 100
+    assert not [name for name in counters if name.startswith("dropped")]
+
+
+def test_a_single_report_too_large_is_dropped_and_counted(
+    open_client: Any, collector: MemoryCollector
+) -> None:
+    collector.answer = lambda _: (413, *problem(413))
+    client = open_client(delivery=WHEN_FLUSHED)
+    for _ in range(3):
+        assert client.record("homepage", "a")
+    assert client.flush(20)
+    assert client.inspect()["counters"]["dropped:http_413"] == 3

@@ -1,0 +1,114 @@
+"""Closing is short, reports go on being counted beside it, and what broke off is taken up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+from sqlalchemy import func, select, text
+
+from collector.errors import StorageError
+from collector.service import closing
+from collector.service.writing import Receipt
+from collector.store import batches as stored_batches
+from collector.store.engine import FOLD_LOCK
+from collector.store.models import batches, counters
+from tests.collector.support import TODAY, Bench, make_bench, make_metric
+
+METRICS = [make_metric(f"m{number}", min_reports=1) for number in range(3)]
+YESTERDAY = TODAY - timedelta(days=1)
+
+
+def test_reports_are_counted_while_a_day_is_folded(new_postgresql: Callable[[], str]) -> None:
+    """A folding that lasts holds up nobody who counts; two foldings are one after the other."""
+    url = new_postgresql()
+    bench, other = make_bench(url), make_bench(url)
+    bench.collector.push_metrics(METRICS, "test")
+    with bench.database.fold():
+        (receipt,) = other.send(other.sender.reports(METRICS[0], 5))
+        assert isinstance(receipt, Receipt)
+        with bench.database.add() as connection:
+            second = text(f"SELECT pg_try_advisory_xact_lock({FOLD_LOCK})")
+            assert connection.execute(second).scalar_one() is False
+    assert bench.collector.list_metrics()[0]["accepted"] == 5
+    bench.database.close()
+    other.database.close()
+
+
+def test_days_are_folded_in_many_transactions(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between two of them reports are counted, also on SQLite; none is held up for all of them."""
+    bench.collector.push_metrics(METRICS, "test")
+    for metric in METRICS:
+        for day in (YESTERDAY, TODAY):
+            bench.send(bench.sender.reports(metric, 5, day))
+    pauses: list[float] = []
+
+    def send_meanwhile(seconds: float) -> None:
+        pauses.append(seconds)
+        late = bench.sender.report(METRICS[0], TODAY + timedelta(days=1))
+        (receipt,) = bench.send([late])
+        assert isinstance(receipt, Receipt)
+        assert receipt.accepted == 1
+
+    monkeypatch.setattr(closing, "FOLD_SECONDS", 0)
+    monkeypatch.setattr(closing, "sleep", send_meanwhile)
+    bench.clock.pass_days(1)
+    closed = bench.collector.close_day(TODAY, "test")
+    assert (len(closed.metrics), closed.folded, len(pauses)) == (3, 6, 6)
+    monkeypatch.undo()
+    bench.clock.pass_days(1)
+    bench.collector.close_day(TODAY + timedelta(days=1), "test")
+    assert bench.collector.read_aggregate("test", "m0").num_reports == 16
+
+
+def test_a_closing_that_broke_off_is_taken_up_by_the_next_look(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The process dies behind the first of six days; another one, on its next look, does the rest.
+
+    Until then the days are closed, and answers hold whole days or none.
+    """
+    bench, other = make_bench(database_url), make_bench(database_url)
+    bench.collector.push_metrics(METRICS, "test")
+    for metric in METRICS:
+        for day in (YESTERDAY, TODAY):
+            bench.send(bench.sender.reports(metric, 5, day))
+
+    def die(_seconds: float) -> None:
+        raise StorageError("killed")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(closing, "FOLD_SECONDS", 0)
+        patched.setattr(closing, "sleep", die)
+        with pytest.raises(StorageError, match="killed"):
+            bench.collector.close_day(TODAY, "test")
+    (receipt,) = other.send(other.sender.reports(METRICS[2], 1))
+    assert isinstance(receipt, Receipt)
+    assert receipt.accepted == 0
+    closed = other.collector.close_due(daily=True)
+    assert closed is not None
+    assert (closed.metrics, closed.folded) == ((), 5)
+    for metric in METRICS:
+        assert other.collector.read_aggregate("test", metric.name).num_reports == 10
+    bench.database.close()
+    other.database.close()
+
+
+def test_batches_are_forgotten_a_part_at_a_time(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What expires goes, in short transactions; what does not stays, whatever its hash."""
+    monkeypatch.setattr(stored_batches, "_MOST_AT_ONCE", 7)
+    bench.collector.push_metrics(METRICS[:1], "test")
+    for day, count in ((YESTERDAY, 40), (TODAY, 25)):
+        for _ in range(count):
+            bench.send([bench.sender.report(METRICS[0], day)])
+    bench.clock.pass_days(METRICS[0].accept_days)  # yesterday is over, today is not
+    bench.collector.close_due()
+    with bench.database.read() as connection:
+        kept = connection.execute(select(func.count()).select_from(batches)).scalar_one()
+        days = connection.execute(select(func.count(counters.c.day.distinct()))).scalar_one()
+    assert (kept, days) == (25, 1)

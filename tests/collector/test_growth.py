@@ -1,0 +1,79 @@
+"""Days with far more reports than the days before them are told."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from datetime import timedelta
+
+import pytest
+
+from collector.service.growth import find_growth, highest_usual
+from tests.collector.support import TODAY, Bench, ServerMaker, make_metric
+
+METRIC = make_metric(min_reports=10, accept_days=6)
+
+
+def _growth(bench: Bench) -> list[tuple[str, int, int]]:
+    with bench.database.read() as connection:
+        found = find_growth(connection, bench.collector.registry())
+    return [(one.day, one.reports, one.usual) for one in found]
+
+
+def test_a_flood_on_one_day_is_told_and_steady_days_are_not(bench: Bench) -> None:
+    bench.collector.push_metrics([METRIC], "test")
+    for days in (5, 4, 3, 2):
+        bench.send(bench.sender.reports(METRIC, 100 + days, TODAY - timedelta(days)))
+    bench.send(bench.sender.reports(METRIC, 120, TODAY))
+    assert _growth(bench) == []
+    bench.send(bench.sender.reports(METRIC, 200, TODAY))
+    assert _growth(bench) == [(str(TODAY), 320, 104)]
+
+
+def test_closed_days_are_history_too(bench: Bench) -> None:
+    bench.collector.push_metrics([METRIC], "test")
+    for days in (5, 4, 3):
+        bench.send(bench.sender.reports(METRIC, 50, TODAY - timedelta(days)))
+    bench.collector.close_day(TODAY - timedelta(3), "test")
+    bench.send(bench.sender.reports(METRIC, 500, TODAY))
+    assert _growth(bench) == [(str(TODAY), 500, 50)]
+
+
+def test_without_history_nothing_is_told(bench: Bench) -> None:
+    bench.collector.push_metrics([METRIC], "test")
+    bench.send(bench.sender.reports(METRIC, 10, TODAY - timedelta(1)))
+    bench.send(bench.sender.reports(METRIC, 1_000, TODAY))
+    assert _growth(bench) == []
+
+
+@pytest.mark.parametrize("mean", [20, 1_000, 100_000])
+def test_steady_populations_give_no_false_alarm_in_10_000_days(mean: int) -> None:
+    """Poisson days with a week's rhythm of 20 %; 10,000 days and no alarm."""
+    rng = random.Random(mean)
+
+    def count(day: int) -> float:
+        expected = mean * (1.1 if day % 7 < 5 else 0.9)
+        return max(0.0, rng.gauss(expected, expected**0.5))
+
+    days = [count(day) for day in range(10_000)]
+    alarms = [d for d in range(28, 10_000) if days[d] > highest_usual(days[d - 28 : d])]
+    assert alarms == []
+    assert 2 * mean > highest_usual(days[:28]) or mean < 100  # twice the usual is told
+
+
+def test_a_collector_that_runs_tells_once(
+    serving: ServerMaker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with serving([METRIC], housekeeping_seconds=2.0, log_level="warning") as server:
+        for days, reports in ((3, 100), (2, 100), (1, 100), (0, 1_000)):
+            server.post(server.sender.reports(METRIC, reports, TODAY - timedelta(days)))
+        deadline = time.monotonic() + 20
+        while "rappor_days_growing 1.0" not in server.http.get("/metrics").text:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    told = [line for line in lines if line["event"] == "reports_grow"]
+    assert [(one["metric"], one["reports"], one["usual"]) for one in told] == [
+        ("homepage", 1_000, 100)
+    ]

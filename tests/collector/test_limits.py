@@ -1,0 +1,157 @@
+"""Limits in reports, by address and by key; and what an honest report may weigh."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from functools import reduce
+
+import httpx
+import pytest
+
+from collector.errors import RateLimitedError
+from collector.limits import KeyLimit, RateLimit
+from collector.service.access import Scope
+from collector.service.plausibility import TAIL, weight_range
+from rappor_core.params import RapporParams
+from tests.collector.support import Server, ServerMaker, make_bench, make_metric
+
+METRIC = make_metric()
+
+
+class Seconds:
+    """A clock that is set."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_a_limit_counts_reports_and_a_large_batch_is_paid_back() -> None:
+    clock = Seconds()
+    limit = RateLimit(10, "reports", seconds=clock)  # bursts of 100
+    limit.take("a", 60)
+    with pytest.raises(RateLimitedError, match="10 reports a second"):
+        limit.take("a", 60)
+    limit.take("b", 1_000)  # larger than a burst
+    clock.now = 90.0
+    limit.take("a", 100)
+    with pytest.raises(RateLimitedError):
+        limit.take("b", 1)
+    clock.now = 91.0
+    limit.take("b", 1)
+
+
+def test_a_forger_does_not_lock_out_the_honest_users_of_the_same_key() -> None:
+    """600,000 forgeries from one address at once; 1,000 devices send 50 reports each meanwhile."""
+    clock = Seconds()
+    limit = KeyLimit(1_000, "reports", reserve=100, seconds=clock)
+    passed, honest = 0, 0
+    for number in range(1_000):
+        clock.now += 0.001
+        passed += _passes(limit, "forger", 600)
+        honest += _passes(limit, f"device {number}", 50)
+    print(f"\nforged: {passed * 600:,} of 600,000 passed; honest: {honest * 50:,} of 50,000")
+    assert honest == 1_000
+    assert passed * 600 <= 1_000 * 10 + 1_000 * 1 + 600
+
+
+def test_a_reserve_is_no_way_around_the_limit_of_a_key() -> None:
+    """Many addresses have 100 reports each of a key that is used up, not a batch of 10,000."""
+    limit = KeyLimit(1_000, "reports", reserve=100, seconds=Seconds())
+    limit.take("key", "a", 10_000)
+    assert not any(_passes(limit, f"other {n}", 10_000) for n in range(100))
+    assert all(_passes(limit, f"other {n}", 100) for n in range(100))
+
+
+def _passes(limit: KeyLimit, address: str, reports: int) -> bool:
+    try:
+        limit.take("key", address, reports)
+    except RateLimitedError:
+        return False
+    return True
+
+
+@pytest.fixture
+def keyed(serving: ServerMaker, sqlite_url: str) -> Iterator[tuple[Server, str]]:
+    """A collector that takes 10 reports a second of a key, and a key."""
+    bench = make_bench(sqlite_url)
+    key = bench.collector.create_key(Scope.REPORT, "app", "test").text
+    bench.database.close()
+    with serving([METRIC], require_keys=True, max_reports_per_key=10) as server:
+        yield server, key
+
+
+def test_over_http_the_reports_of_a_key_are_limited_and_others_of_it_are_served(
+    keyed: tuple[Server, str],
+) -> None:
+    server, key = keyed
+    headers = {"authorization": f"Bearer {key}"}
+
+    def post(reports: int, http: httpx.Client = server.http) -> int:
+        body = server.sender.body(server.sender.reports(METRIC, reports))
+        types = {"content-type": "application/json"}
+        return http.post("/v1/reports", content=body, headers=headers | types).status_code
+
+    forged = [post(500) for _ in range(6)]
+    assert forged[0] == 200
+    assert set(forged[1:]) == {429}
+    other = httpx.HTTPTransport(local_address="127.0.0.2")
+    with httpx.Client(base_url=server.http.base_url, transport=other) as http:
+        assert [post(50, http) for _ in range(2)] == [200, 200]
+
+
+def test_over_http_the_reports_of_an_address_are_limited(serving: ServerMaker) -> None:
+    with serving([METRIC], max_reports_per_address=10) as server:
+        answers = [server.post(server.sender.reports(METRIC, 60)) for _ in range(3)]
+    assert [answer.status_code for answer in answers] == [200, 429, 429]
+    assert "10 reports a second" in answers[1].json()["detail"]
+
+
+def _weights(params: RapporParams, bits_set: int) -> list[float]:
+    """The exact probability of each weight, by adding one bit after the other."""
+    chances = [params.q_star] * bits_set + [params.p_star] * (params.num_bits - bits_set)
+
+    def one_more(before: list[float], chance: float) -> list[float]:
+        return [
+            low * chance + same * (1 - chance)
+            for low, same in zip([0.0, *before], [*before, 0.0], strict=True)
+        ]
+
+    return reduce(one_more, chances, [1.0])
+
+
+@pytest.mark.parametrize("num_bits", [2, 8, 32, 128])
+@pytest.mark.parametrize(
+    "probabilities", [(0.5, 0.5, 0.75), (0.75, 0.25, 0.75), (0.02, 0.01, 0.9), (0, 0.01, 0.99)]
+)
+def test_an_honest_report_is_refused_once_in_a_thousand_million_at_most(
+    num_bits: int, probabilities: tuple[float, float, float]
+) -> None:
+    """Exactly, also where weights are far from normal; of a wide filter the range is 8 sigma."""
+    f, p, q = probabilities
+    params = RapporParams.rappor(
+        num_bits=num_bits, num_hashes=2, num_cohorts=4, prob_f=f, prob_p=p, prob_q=q
+    )
+    found = weight_range(params)
+    for bits_set in (1, 2):
+        weights = _weights(params, bits_set)
+        assert math.isclose(sum(weights), 1)
+        outside = sum(weights[: found.lowest]) + sum(weights[found.highest + 1 :])
+        assert outside <= 2 * TAIL
+    mean = num_bits * params.p_star
+    sigma = math.sqrt(num_bits * params.p_star * (1 - params.p_star))
+    if mean > 20:
+        assert found.highest <= mean + 8 * sigma
+        assert found.lowest >= mean - 8 * sigma
+
+
+def test_by_default_what_no_honest_report_weighs_is_refused(serving: ServerMaker) -> None:
+    wide = make_metric(num_bits=128)
+    with serving([wide]) as server:
+        forged = server.sender.report(wide, bits=b"\xff" * 16)
+        honest = server.sender.reports(wide, 200)
+        results = server.post([forged, *honest]).json()["results"]
+    assert results[0]["reason"] == "implausible_weight"
+    assert all(result["status"] == "accepted" for result in results[1:])

@@ -1,0 +1,222 @@
+"""What an operator is told, and what cannot happen by accident: settings, closing, retiring."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from collector.errors import SettingsError
+from collector.settings import load_settings
+from rappor_cli.main import main
+from tests.collector.crash import announced_port
+from tests.collector.support import TODAY, Clock, ServerMaker, make_bench, make_metric
+
+ROOT = Path(__file__).parents[2]
+METRICS = """
+[metrics.theme]
+kind = "boolean"
+description = "Dark theme"
+owner = "ui@example.org"
+expires = 2099-06-30
+prob_f = 0.5
+prob_p = 0.5
+prob_q = 0.75
+"""
+FOREIGN_WORDS = re.compile(
+    r"Value error|Input should|pydantic|Traceback|Errno|unable to parse|Extra inputs|\bint\b|"
+    r"\bstr\b|ValidationError|JSONDecode|RapporParams\("
+)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "said"),
+    [
+        ({"port": "x"}, "setting port: 'x' is not a whole number"),
+        ({"port": 70_000}, "setting port: 70000 is not 65535 or less"),
+        ({"port": 1.5}, "setting port: 1.5 is not a whole number"),
+        ({"workers": 0}, "setting workers: 0 is not 1 or more"),
+        ({"body_seconds": "a"}, "setting body_seconds: 'a' is not a number"),
+        ({"body_seconds": 0}, "setting body_seconds: 0 is not greater than 0"),
+        ({"require_keys": "perhaps"}, "setting require_keys: 'perhaps' is not true or false"),
+        ({"metrics": 3}, "setting metrics: 3 is not the path of a file"),
+        ({"log_level": "loud"}, "is not one of debug, info, warning, error"),
+        ({"color": 1}, "setting color: there is no such setting"),
+        ({"workers": 2}, "workers = 2 on SQLite"),
+    ],
+)
+def test_a_wrong_setting_is_refused_in_our_words(chosen: dict[str, Any], said: str) -> None:
+    with pytest.raises(SettingsError) as refused:
+        load_settings(**chosen)
+    assert said in str(refused.value)
+
+
+WRONG: list[object] = ["x", "", -1, 0, 1.5, 10**400, float("nan"), None, [], {}, True, b"\xff"]
+
+
+def test_no_setting_with_any_value_is_refused_in_words_of_a_library() -> None:
+    """Every setting with every wrong value: the class, not the instances above."""
+    refused: list[str] = []
+    for name in type(load_settings()).model_fields:
+        for value in WRONG:
+            try:
+                load_settings(**{name: value})
+            except SettingsError as error:
+                refused.append(str(error))
+    assert len(refused) > 100
+    assert [said for said in refused if FOREIGN_WORDS.search(said) or len(said) > 300] == []
+
+
+def test_an_unknown_variable_is_refused_as_in_the_settings_file(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("RAPPOR_KEY", "not a setting, but known")
+    load_settings()
+    monkeypatch.setenv("RAPPOR_WORKRS", "2")
+    with pytest.raises(SettingsError, match=r"RAPPOR_WORKRS: .* did you mean RAPPOR_WORKERS"):
+        load_settings()
+
+
+def test_a_port_that_is_taken_is_told_without_a_number_of_the_system(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import socket
+
+    monkeypatch.chdir(tmp_path)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert main(["serve", "--port", str(port)]) == 1
+    told = capsys.readouterr().err
+    assert f"cannot listen on 127.0.0.1:{port}: Address already in use" in told
+    assert not FOREIGN_WORDS.search(told)
+
+
+def test_what_is_retired_stays_so_when_the_collector_starts_again(tmp_path: Path) -> None:
+    """`rappor serve --metrics` says so; only a push that asks for it collects it again."""
+    file, database = tmp_path / "metrics.toml", f"sqlite:///{tmp_path}/r.sqlite"
+    file.write_text(METRICS)
+    on = ["--database", database]
+    assert main(["metrics", "push", str(file), *on]) == 0
+    assert main(["metrics", "retire", "theme", *on]) == 0
+    server = _serve("--metrics", str(file), *on)
+    try:
+        assert server.stderr is not None
+        first = json.loads(server.stderr.readline())
+        assert (first["event"], first["metrics"]) == ("metrics_stay_retired", "theme")
+        announced_port(server)
+    finally:
+        server.terminate()
+        server.communicate(timeout=30)
+    assert _state(database) == "retired"
+
+
+def test_a_push_says_what_stays_retired_and_revives_it_if_asked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, database = tmp_path / "metrics.toml", f"sqlite:///{tmp_path}/r.sqlite"
+    file.write_text(METRICS)
+    on = ["--database", database]
+    main(["metrics", "push", str(file), *on])
+    main(["metrics", "retire", "theme", *on])
+    capsys.readouterr()
+    assert main(["metrics", "push", str(file), *on]) == 0
+    assert "still retired: theme; --revive" in capsys.readouterr().out
+    file.write_text(METRICS.replace("prob_f = 0.5", "prob_f = 0.75"))  # a new version of it, too
+    assert main(["metrics", "push", str(file), *on]) == 0
+    assert _state(database) == "retired"
+    assert main(["metrics", "push", str(file), "--revive", *on]) == 0
+    assert _state(database) == "current"
+
+
+def _state(database: str) -> str:
+    bench = make_bench(database)
+    state: str = bench.collector.list_metrics()[-1]["state"]
+    bench.database.close()
+    return state
+
+
+def test_a_day_is_closed_only_with_yes_and_a_dry_run_closes_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    database = f"sqlite:///{tmp_path}/r.sqlite"
+    bench = make_bench(database, Clock(datetime.now(UTC)))
+    metric = make_metric()
+    bench.collector.push_metrics([metric, make_metric("other")], "test")
+    today = bench.clock.now.date()
+    bench.send(bench.sender.reports(metric, 20, today))
+    before = bench.collector.list_metrics()
+    call = ["close", str(today), "--database", database]
+    assert main(call) == 2  # nobody can be asked
+    assert "--yes" in capsys.readouterr().err
+    assert main([*call, "--dry-run", "--json"]) == 0
+    would = json.loads(capsys.readouterr().out)
+    assert main([*call, "--dry-run"]) == 0
+    assert "would close through" in capsys.readouterr().out
+    assert bench.collector.list_metrics() == before
+    assert main([*call, "--yes", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == would  # it did what it said
+    assert would["metrics"] == ["homepage", "other"]
+    assert would["days_with_reports"] == 1
+    assert bench.collector.list_metrics() != before
+    bench.database.close()
+
+
+def test_a_dry_run_over_http_answers_as_the_closing_does(serving: ServerMaker) -> None:
+    metric = make_metric()
+    with serving([metric]) as server:
+        server.post(server.sender.reports(metric, 20))
+        path = f"/v1/days/{TODAY}/close"
+        would = server.http.post(path, params={"dry_run": "true", "metric": "homepage"}).json()
+        assert server.http.get("/v1/metrics").json()["metrics"][0]["served"] is None
+        assert server.http.post(path, params={"dry_run": "perhaps"}).status_code == 422
+        assert server.http.post(path, params={"dry_run": "true", "metric": "x"}).status_code == 404
+        assert server.http.post(path).json() == would
+        tomorrow = f"/v1/days/{TODAY.replace(day=TODAY.day + 2)}/close"
+        assert server.http.post(tomorrow, params={"dry_run": "true"}).status_code == 422
+
+
+def test_an_answer_on_a_terminal_decides(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    database = f"sqlite:///{tmp_path}/r.sqlite"
+    bench = make_bench(database, Clock(datetime.now(UTC)))
+    bench.collector.push_metrics([make_metric()], "test")
+    bench.database.close()
+    today = str(datetime.now(UTC).date())
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    for answer, code in ((False, 1), (True, 0)):
+        monkeypatch.setattr("typer.confirm", lambda *_, answer=answer, **__: answer)
+        assert main(["close", today, "--database", database]) == code
+        assert ("closed through" in capsys.readouterr().out) == answer
+
+
+def _serve(*arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "rappor_cli", "serve", "--port", "0", "--open", *arguments],
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_listening_is_logged_when_requests_are_answered(
+    new_postgresql: Callable[[], str], workers: int
+) -> None:
+    server = _serve("--database", new_postgresql(), "--workers", str(workers))
+    try:
+        port = announced_port(server)  # and at once:
+        assert httpx.get(f"http://127.0.0.1:{port}/healthz").status_code == 200
+    finally:
+        server.terminate()
+        server.communicate(timeout=60)
+    assert server.returncode == 0

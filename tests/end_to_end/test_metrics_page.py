@@ -1,0 +1,84 @@
+"""docs/metrics.md is the whole reference; and README's metric passes README's own check."""
+
+import re
+import shlex
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from rappor_core.errors import MetricsFileError
+from rappor_core.metrics_checks import Kind
+from rappor_core.metrics_file import _METRIC_KEYS, _TOP_KEYS, parse_metrics
+from rappor_core.metrics_file_location import _KEYS
+from rappor_core.metrics_review import check_metrics
+from rappor_core.metrics_tables import NOISE_KEYS, SHAPE_KEYS
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "metrics.md").read_text()
+README = (ROOT / "README.md").read_text()
+TOML = re.compile(r"^```toml\n(.*?)^```", re.M | re.S)
+ROW = re.compile(r"^\| `(\w+)` \| (.*?) \| (.*) \|$", re.M)
+TABLES = PAGE[PAGE.index("## Keys of the file") :]
+TODAY = date(2026, 11, 22)
+
+
+def rows() -> list[tuple[str, str, str]]:
+    return [(row[0], row[1], row[2]) for row in ROW.findall(TABLES)]
+
+
+def test_every_key_stands_in_one_table() -> None:
+    keys = [key for key, _, _ in rows()]
+    assert len(keys) == len(set(keys))
+    assert set(keys) == _TOP_KEYS | _METRIC_KEYS | SHAPE_KEYS | NOISE_KEYS | _KEYS
+
+
+def test_every_kind_has_a_complete_example_that_passes_the_check() -> None:
+    kinds = set()
+    for text in TOML.findall(PAGE):
+        file = parse_metrics(text)
+        kinds |= {metric.kind for metric in file.declared}
+        findings = list(check_metrics(file, today=TODAY, population=1_000_000))
+        assert not [f for f in findings if f.level == "error"]
+    assert kinds == set(Kind.__args__)  # type: ignore[attr-defined]
+
+
+def table(text: str, name: str) -> str:
+    """One [metrics.NAME] table of a file."""
+    found = re.search(rf"^\[metrics\.{name}\].*?(?=^\[|\Z)", text, re.M | re.S)
+    assert found
+    return found[0]
+
+
+@pytest.mark.parametrize(("key", "default"), [(k, d) for k, d, _ in rows() if d.startswith("`")])
+def test_a_default_is_what_the_page_says(key: str, default: str) -> None:
+    """With the default written out, the definition is the same as without the key."""
+    literal = default.strip("`").split("`")[0]
+    first, second = TOML.findall(PAGE)
+    name, text = "homepage", first
+    if key in ("slots", "encoding", "pairs", "max_gap_minutes"):
+        name, text = "window_cell", second
+    if key == "mechanism":
+        name = "theme"  # which gives epsilons
+    plain = re.sub(rf"^{key} = .*\n", "", table(text, name), flags=re.M)
+    said = parse_metrics(f"{plain}{key} = {literal}\n")
+    assert said == parse_metrics(plain)
+
+
+@pytest.mark.parametrize("key", [k for k, d, _ in rows() if d == "required" and k != "metrics"])
+def test_a_required_key_is_required(key: str) -> None:
+    first, second = TOML.findall(PAGE)
+    places = key in ("grid", "box", "levels", "mode")
+    text = table(second, "window_cell") if places else table(first, "homepage")
+    with pytest.raises(MetricsFileError, match=key):
+        parse_metrics(re.sub(rf"^{key} = .*\n", "", text, flags=re.M))
+
+
+def test_the_readmes_metric_passes_the_readmes_check() -> None:
+    """No finding at all, with the population of README's own command."""
+    command = re.search(r"^rappor metrics check .*", README, re.M)
+    (text,) = TOML.findall(README)
+    assert command
+    words = shlex.split(command[0])
+    population = int(words[words.index("--population") + 1])
+    assert list(check_metrics(parse_metrics(text), today=TODAY, population=population)) == []
