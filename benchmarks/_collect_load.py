@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import cast
 
-from rappor_core.metrics import Metric
-from rappor_core.metrics_file import parse_metrics
-from rappor_core.report import BINARY_CONTENT_TYPE, JSON_CONTENT_TYPE, Report, make_batch
-from rappor_core.report_binary import encode_binary
-from rappor_core.report_json import encode_json
+from rappor_core.metrics.file import parse_metrics
+from rappor_core.metrics.metric import Metric
+from rappor_core.wire.binary import encode_binary
+from rappor_core.wire.json import encode_json
+from rappor_core.wire.report import BINARY_CONTENT_TYPE, JSON_CONTENT_TYPE, Report, make_batch
 
 METRICS = """
 [metrics.homepage]

@@ -17,6 +17,7 @@ from fastapi import FastAPI
 from pydantic import BaseModel
 from sqlalchemy import Column, Date, Integer, LargeBinary, MetaData, String, Table, insert
 
+from collector.fast_json import decode_groups
 from collector.routes.reports import answer
 from collector.service.acceptance import Judge
 from collector.service.collector import Collector
@@ -26,9 +27,8 @@ from collector.service.writing import ReportWriter, Submission
 from collector.settings import Settings, load_settings
 from collector.store.engine import Database, make_engine
 from collector.store.schema import prepare
-from rappor_core.metrics_file import load_metrics
-from rappor_core.report import BINARY_CONTENT_TYPE
-from rappor_core.report_compact import decode_groups
+from rappor_core.metrics.file import load_metrics
+from rappor_core.wire.report import BINARY_CONTENT_TYPE
 
 
 class ReportModel(BaseModel):

@@ -31,7 +31,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from client_sdk import Client, Delivery, parse_metrics
-from rappor_core.metrics_file import MetricsFile
+from rappor_core.metrics.file import MetricsFile
 
 ROOT = Path(__file__).parents[1]
 PEERS = ["mmh3", "sentry-sdk", "opentelemetry-sdk"]

@@ -28,7 +28,7 @@ from decoder.density import density, density_series
 from decoder.places import places_of
 from decoder.slots import slot_places
 from rappor_core.aggregate import Aggregate
-from rappor_core.metrics_file import parse_metrics
+from rappor_core.metrics.file import parse_metrics
 from simulations.draws import draw_aggregate
 
 DECLARED = """

@@ -20,9 +20,9 @@ from datetime import date
 from client_sdk.device import MetricDevice
 from client_sdk.encoder import Encoder
 from client_sdk.randomness import system_randomness
-from rappor_core.metrics import Metric
+from rappor_core.metrics.metric import Metric
 from rappor_core.params import RapporParams
-from rappor_core.report import Report
+from rappor_core.wire.report import Report
 
 DAY = date(2026, 11, 21)
 SECRET = bytes(range(32))

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from client_sdk.randomness import system_randomness
     from client_sdk.recorder import Recorder
     from client_sdk.transport import Transport
-    from rappor_core.metrics_file import load_metrics, parse_metrics
+    from rappor_core.metrics.file import load_metrics, parse_metrics
 
 _HOMES = {
     "Answer": "client_sdk.answers",
@@ -55,9 +55,9 @@ _HOMES = {
     "Transport": "client_sdk.transport",
     "TransportError": "client_sdk.errors",
     "UnknownMetricError": "client_sdk.errors",
-    "load_metrics": "rappor_core.metrics_file",
+    "load_metrics": "rappor_core.metrics.file",
     "new_secret": "client_sdk.identity",
-    "parse_metrics": "rappor_core.metrics_file",
+    "parse_metrics": "rappor_core.metrics.file",
     "system_randomness": "client_sdk.randomness",
 }
 

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from client_sdk.errors import TransportError
 from rappor_core.errors import WireFormatError
-from rappor_core.report import WIRE_VERSION
 from rappor_core.strict_json import parse_strict_json
+from rappor_core.wire.report import WIRE_VERSION
 
 MAX_REASON_CHARS = 64
 TRANSIENT = frozenset({408, 425, 429})  # and every 5xx

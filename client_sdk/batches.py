@@ -7,16 +7,16 @@ from collections.abc import Iterable, Sequence
 
 from client_sdk.randomness import Randomness
 from rappor_core.errors import WireFormatError
-from rappor_core.report import (
+from rappor_core.wire.binary import encode_binary
+from rappor_core.wire.decode import decode_batch
+from rappor_core.wire.json import encode_json
+from rappor_core.wire.report import (
     BINARY_CONTENT_TYPE,
     JSON_CONTENT_TYPE,
     GroupedBatch,
     Report,
     make_batch,
 )
-from rappor_core.report_binary import encode_binary
-from rappor_core.report_json import encode_json
-from rappor_core.report_wire import decode_batch
 
 GZIP = 31  # zlib's name for "with a gzip header"
 _GZIP_HEADER = b"\x1f\x8b\x08\x04\0\0\0\0\0\xff"  # deflate, an extra field, no time, no system

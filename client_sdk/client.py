@@ -25,13 +25,13 @@ from client_sdk.privacy_level import PrivacyLevel
 from client_sdk.randomness import Randomness, system_randomness
 from client_sdk.session import Session, Setup, do_not_track
 from rappor_core.errors import ParameterError, RapporError, shown
-from rappor_core.metrics_file import MetricsFile, load_metrics
+from rappor_core.metrics.file import MetricsFile, load_metrics
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from client_sdk.location import Point
-    from rappor_core.metrics import Metric
+    from rappor_core.metrics.metric import Metric
 
 HOUSEKEEPING = 100  # records between two looks at the bounds of the queue
 

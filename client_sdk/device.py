@@ -1,6 +1,6 @@
 """One device and one metric: its cohort, both rounds, and the ledger's digests.
 
-Kept apart from `rappor_core.report`, so that an app that records does not load the wire format.
+Kept apart from `rappor_core.wire.report`, so that an app that records does not load the wire format.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from client_sdk.identity import DIGEST_BYTES, cohort_of, derive
 from client_sdk.randomness import Randomness
 from client_sdk.responses import InstantaneousRound, PermanentRound
 from rappor_core.errors import ValueRefusedError
-from rappor_core.metrics import Metric
+from rappor_core.metrics.metric import Metric
 
 MAX_REMEMBERED = 256  # values of which derivations are kept in memory, for speed alone
 MAX_REMEMBERED_CHARS = 256

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from client_sdk.identity import derive
 from rappor_core.errors import ParameterError
-from rappor_core.metrics import Metric
-from rappor_core.metrics_location import Location
+from rappor_core.metrics.location import Location
+from rappor_core.metrics.metric import Metric
 
 
 class Duty(NamedTuple):

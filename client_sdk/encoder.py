@@ -14,8 +14,8 @@ from client_sdk.errors import UnknownMetricError
 from client_sdk.identity import SECRET_BYTES
 from client_sdk.randomness import Randomness, system_randomness
 from rappor_core.errors import ParameterError
-from rappor_core.metrics import Metric
-from rappor_core.report import Report
+from rappor_core.metrics.metric import Metric
+from rappor_core.wire.report import Report
 
 
 class Encoder:

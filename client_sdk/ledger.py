@@ -21,7 +21,7 @@ from client_sdk.periods import MOST_TOUCHED
 from client_sdk.privacy_level import PrivacyLevel
 from client_sdk.state import Entry, Line, State
 from rappor_core.frozen import Frozen
-from rappor_core.metrics import Metric
+from rappor_core.metrics.metric import Metric
 from rappor_core.params import RapporParams
 
 if TYPE_CHECKING:

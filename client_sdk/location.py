@@ -15,7 +15,7 @@ from client_sdk.recorder import Recorder
 from client_sdk.state import VISITS, State
 from client_sdk.visits import Refusal, Visits
 from rappor_core.errors import ValueRefusedError
-from rappor_core.metrics_file import MetricsFile
+from rappor_core.metrics.file import MetricsFile
 
 SAVE_SECONDS = 5.0  # at most so much of the time spent somewhere is lost with a killed process
 

@@ -13,7 +13,7 @@ from typing import Any
 from client_sdk.days import date_of
 from client_sdk.periods import carried
 from client_sdk.state import LIFE, Draft, Entry, Identity, Limits, Line, Source, Stored
-from rappor_core.report import Report
+from rappor_core.wire.report import Report
 
 
 class MemoryState:

@@ -14,7 +14,7 @@ from client_sdk.days import date_of
 from client_sdk.delivery import Delivery
 from client_sdk.randomness import Randomness
 from client_sdk.sqlite_state import SqliteState
-from rappor_core.report import Report
+from rappor_core.wire.report import Report
 
 BATCH_ID_BYTES = 16
 REPORT_OVERHEAD = 32  # bytes of a queued report in the file besides its bits, about

@@ -16,7 +16,7 @@ from client_sdk.ledger import Ledger
 from client_sdk.privacy_level import PrivacyLevel
 from client_sdk.randomness import Randomness, system_randomness
 from client_sdk.state import Draft, Limits, Source, State, Stored
-from rappor_core.metrics import Metric
+from rappor_core.metrics.metric import Metric
 
 EVER = (1 << 62) - 1  # a period that no clock reaches
 

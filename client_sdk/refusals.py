@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from client_sdk.privacy_level import PrivacyLevel
-from rappor_core.metrics import Metric
+from rappor_core.metrics.metric import Metric
 
 THIS = {"day": "of today", "week": "of this week", "month": "of this month"}
 FIXED = {

@@ -20,7 +20,7 @@ from client_sdk.recorder import Recorder
 from client_sdk.state import VISITS
 from client_sdk.worker import Worker
 from rappor_core.frozen import Frozen
-from rappor_core.metrics_file import MetricsFile
+from rappor_core.metrics.file import MetricsFile
 
 if TYPE_CHECKING:
     from client_sdk.location import LocationRecorder

@@ -8,7 +8,7 @@ from client_sdk.delivery import Delivery
 from client_sdk.outbox import BATCH_ID_BYTES, StoredBatch
 from client_sdk.randomness import Randomness
 from client_sdk.sqlite_state import SqliteState
-from rappor_core.report import Report
+from rappor_core.wire.report import Report
 
 
 def split(

@@ -18,9 +18,9 @@ from client_sdk.answers import PROBLEM_TYPE, PROBLEM_URN
 from client_sdk.batches import GZIP
 from client_sdk.transport import REPORTS_PATH
 from rappor_core.errors import WireFormatError
-from rappor_core.metrics import Metric
-from rappor_core.report import Batch, Report
-from rappor_core.report_wire import decode_batch
+from rappor_core.metrics.metric import Metric
+from rappor_core.wire.decode import decode_batch
+from rappor_core.wire.report import Batch, Report
 
 MAX_BODY_BYTES = 4 << 20
 

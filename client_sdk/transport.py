@@ -17,9 +17,9 @@ from client_sdk.answers import Answer, failure, read_answer
 from client_sdk.batches import GZIP, content_type
 from client_sdk.cancellation import Cancellation, CancelledError
 from client_sdk.errors import TransportError
-from rappor_core.report import WIRE_VERSION, Batch
-from rappor_core.report_binary import encode_binary
-from rappor_core.report_json import encode_json
+from rappor_core.wire.binary import encode_binary
+from rappor_core.wire.json import encode_json
+from rappor_core.wire.report import WIRE_VERSION, Batch
 
 if TYPE_CHECKING:
     import ssl

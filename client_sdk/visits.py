@@ -16,8 +16,8 @@ from client_sdk.dwell import OUTSIDE, Dwell, Place
 from client_sdk.local_time import SECONDS_AN_HOUR, Moment, is_weekend
 from client_sdk.periods import Periods
 from rappor_core.errors import ParameterError, ValueRefusedError
-from rappor_core.grid import OTHER, PAIR_SEPARATOR, Grid
-from rappor_core.metrics import Metric
+from rappor_core.grid.grid import OTHER, PAIR_SEPARATOR, Grid
+from rappor_core.metrics.metric import Metric
 
 SHORTEST = 1.0  # seconds that a fix counts at least, so that a lone one is not lost
 MOST_AHEAD = 86_400.0  # seconds that a fix may be ahead of the device's clock

@@ -42,7 +42,7 @@ from collector.store.probe import try_to_read, try_to_write
 from collector.store.schema import check_connections, prepare
 from collector.telemetry import Telemetry, forget_process
 from rappor_core.errors import RapporError
-from rappor_core.metrics_file import load_metrics
+from rappor_core.metrics.file import load_metrics
 
 _GROWTH_SECONDS = 600.0  # between looks at the numbers of all days
 REPORTS_PATH = "/v1/reports"

@@ -6,7 +6,7 @@ from typing import Any
 
 from collector.service.acceptance import Reason
 from collector.service.access import Scope
-from rappor_core.report import MAX_METRIC_BYTES, MAX_REPORTS, WIRE_VERSION
+from rappor_core.wire.report import MAX_METRIC_BYTES, MAX_REPORTS, WIRE_VERSION
 
 Schema = dict[str, Any]
 

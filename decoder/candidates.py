@@ -22,7 +22,7 @@ from decoder.reading import naming
 from rappor_core.aggregate import Aggregate
 from rappor_core.errors import ValueRefusedError, shown
 from rappor_core.hashing import normalise
-from rappor_core.metrics_location import Location
+from rappor_core.metrics.location import Location
 from rappor_core.params import RapporParams
 
 MAX_GENERATED = 10_000_000

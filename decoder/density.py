@@ -30,8 +30,8 @@ from decoder.slots import in_order, repeats_of, slot_places, slot_readings
 from decoder.threads import one_thread
 from rappor_core.aggregate import Aggregate
 from rappor_core.errors import AggregateError
-from rappor_core.metrics import Metric
-from rappor_core.metrics_location import Location
+from rappor_core.metrics.location import Location
+from rappor_core.metrics.metric import Metric
 
 Floats = NDArray[np.float64]
 MapMethod = Literal["field", "hierarchy", "simplex"]

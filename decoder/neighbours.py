@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from rappor_core.grid import OTHER, Grid
+from rappor_core.grid.grid import OTHER, Grid
 
 _PER_DEGREE = 1e6  # corners nearer than a millionth of a degree, a tenth of a metre, are one
 

@@ -10,7 +10,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from decoder.advice import odd_cohorts, percent
 from decoder.plots import forest
 from decoder.results import Decoding, short
-from rappor_core.metrics import Metric
+from rappor_core.metrics.metric import Metric
 
 SHOWN = 60  # rows of the picture and of the table; the files have all
 

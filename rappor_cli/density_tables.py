@@ -13,7 +13,7 @@ from decoder.advice import percent
 from decoder.change import Change
 from decoder.density import Density
 from decoder.density_words import NOT_APART, visible_text, window_text
-from rappor_core.grid import OTHER
+from rappor_core.grid.grid import OTHER
 
 _SHOWN = 10
 _APART = "≠ 0"  # whether a number can be told from zero

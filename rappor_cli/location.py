@@ -18,7 +18,7 @@ from decoder.density_files import write_density_files
 from decoder.density_page import render_page
 from decoder.density_picture import write_picture
 from rappor_cli.progress import progress_bar
-from rappor_core.metrics_file import load_metrics
+from rappor_core.metrics.file import load_metrics
 from simulations.location import RealResult, real_riders
 from simulations.location_budgets import (
     BudgetResult,

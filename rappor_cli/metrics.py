@@ -16,8 +16,8 @@ from collector.service.collector import COMMAND_LINE
 from rappor_cli.remote import ask_json
 from rappor_cli.store import CollectorOption, DatabaseOption, JsonOption, need_one, opened
 from rappor_cli.text_columns import print_columns
-from rappor_core.metrics_file import MetricsFile, load_metrics
-from rappor_core.metrics_review import Finding, check_metrics
+from rappor_core.metrics.file import MetricsFile, load_metrics
+from rappor_core.metrics.review import Finding, check_metrics
 
 app = typer.Typer(help="Check, list, push and retire metrics.", no_args_is_help=True)
 

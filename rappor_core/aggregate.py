@@ -9,7 +9,7 @@ from datetime import date
 from typing import Any
 
 from rappor_core.errors import AggregateError, WireFormatError, shown
-from rappor_core.metrics import Metric
+from rappor_core.metrics.metric import Metric
 from rappor_core.params import RapporParams
 from rappor_core.strict_json import parse_strict_json
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from rappor_core.metrics import Metric
-from rappor_core.metrics_file import MetricsFile, parse_metrics
+from rappor_core.metrics.file import MetricsFile, parse_metrics
+from rappor_core.metrics.metric import Metric
 from simulations.fleet import Reading, repetition
 from simulations.populations import (
     PopulationError,

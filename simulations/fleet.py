@@ -14,8 +14,8 @@ from itertools import groupby, islice
 
 from client_sdk import Encoder, Transport
 from client_sdk.randomness import Randomness, system_randomness
-from rappor_core.metrics import Metric
-from rappor_core.report import Report, make_batch
+from rappor_core.metrics.metric import Metric
+from rappor_core.wire.report import Report, make_batch
 
 SECRET_BYTES = 32
 BATCH_ID_BYTES = 16

@@ -16,8 +16,8 @@ from client_sdk.randomness import system_randomness
 from client_sdk.visits import Visits
 from decoder.density import Density, DensityOptions, density
 from rappor_core.errors import ParameterError
-from rappor_core.metrics import Metric
-from rappor_core.metrics_file import MetricsFile
+from rappor_core.metrics.file import MetricsFile
+from rappor_core.metrics.metric import Metric
 from simulations.location_fleet import FleetResult, looks, run_fleet
 from simulations.location_trips import Trips
 from simulations.location_ways import NAME, Way, ways

@@ -13,7 +13,7 @@ from decoder.density import map_shares
 from decoder.field import USUAL_STRENGTH, Belief
 from decoder.places import Places, places_of
 from rappor_core.aggregate import Aggregate
-from rappor_core.metrics import Metric
+from rappor_core.metrics.metric import Metric
 from simulations.geo_noise import centres_in_metres, planar_laplace, point_map
 from simulations.location import over_cells, total_variation
 from simulations.location_attacks import AttackResult

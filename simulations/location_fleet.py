@@ -21,9 +21,9 @@ from client_sdk.memory_state import MemoryState
 from client_sdk.randomness import Randomness, system_randomness
 from client_sdk.recorder import Recorder
 from rappor_core.aggregate import Aggregate
-from rappor_core.metrics import Metric
-from rappor_core.metrics_file import MetricsFile
-from rappor_core.report import Report
+from rappor_core.metrics.file import MetricsFile
+from rappor_core.metrics.metric import Metric
+from rappor_core.wire.report import Report
 
 Counts = NDArray[np.int64]
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rappor_core.errors import ParameterError
-from rappor_core.grid import Grid
+from rappor_core.grid.grid import Grid
 from simulations.location_fleet import Fix
 
 Trips = dict[str, list[Fix]]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rappor_core.metrics import Metric
-from rappor_core.metrics_file import MetricsFile, parse_metrics
+from rappor_core.metrics.file import MetricsFile, parse_metrics
+from rappor_core.metrics.metric import Metric
 
 NAME = "riders"
 SECOND_DIAL = 0.9  # epsilon_one over epsilon_infinity

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from rappor_core.metrics import Metric
-from rappor_core.metrics_file import MetricsFile
-from rappor_core.metrics_review import Finding
+from rappor_core.metrics.file import MetricsFile
+from rappor_core.metrics.metric import Metric
+from rappor_core.metrics.review import Finding
 from rappor_core.params import RapporParams
 from simulations.location_attacks import AttackResult, attack
 

@@ -13,7 +13,7 @@ from collector.errors import RequestError
 from collector.routes.parts import actor, known_name, parse_day, parts_of, query_of
 from collector.service import access
 from collector.service.access import Scope
-from rappor_core.metrics_file import parse_metrics
+from rappor_core.metrics.file import parse_metrics
 from rappor_core.strict_json import parse_strict_json
 
 MAX_AUDIT = 1_000

@@ -23,7 +23,7 @@ from collector.settings import Settings
 from collector.store.engine import Database
 from collector.telemetry import Telemetry
 from collector.unsent import Unsent
-from rappor_core.report import MAX_METRIC_BYTES
+from rappor_core.wire.report import MAX_METRIC_BYTES
 
 MAX_QUERY_VALUE = 200
 RESERVED_REPORTS = 100  # of one key, that an address may send whatever others send

@@ -11,14 +11,14 @@ from starlette.types import Receive, Scope, Send
 
 from collector.body import media_type, read_body, sender_of
 from collector.errors import AuthenticationError
+from collector.fast_json import decode_groups
 from collector.problems import Refuser
 from collector.routes.parts import Parts, limit_address, limit_reports
 from collector.service.acceptance import REASONS, Refusal
 from collector.service.access import Scope as KeyScope
 from collector.service.keeper import MAX_AGE_OF_UNKNOWN
 from collector.service.writing import Receipt, Submission
-from rappor_core.report import WIRE_VERSION
-from rappor_core.report_compact import decode_groups
+from rappor_core.wire.report import WIRE_VERSION
 
 _ACCEPTED = '{"status":"accepted"}'
 _REFUSED = {reason: f'{{"status":"refused","reason":"{reason.value}"}}' for reason in REASONS}

@@ -12,7 +12,7 @@ from typing import Any
 from collector.service.days import from_number, number
 from collector.service.registry import Entry, Registry
 from collector.store.counters import Place
-from rappor_core.report import GroupedBatch, ReportGroup
+from rappor_core.wire.report import GroupedBatch, ReportGroup
 
 RESULTS_ALL_ACCEPTED = b""
 

@@ -21,7 +21,7 @@ from collector.store.registry import (
     save_version,
     touch_state,
 )
-from rappor_core.metrics import Metric
+from rappor_core.metrics.metric import Metric
 
 MAX_COUNTERS = 1 << 24  # num_bits * num_cohorts of one series: 64 MB of counters a day
 

@@ -20,8 +20,8 @@ from collector.store.access import AuditRow, KeyRow, load_keys, read_audit, writ
 from collector.store.blocks import load_blocks
 from collector.store.engine import Database
 from rappor_core.aggregate import Aggregate
-from rappor_core.metrics import Metric
-from rappor_core.report import Report
+from rappor_core.metrics.metric import Metric
+from rappor_core.wire.report import Report
 
 COMMAND_LINE = "command-line"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 
-from rappor_core.report import EPOCH
+from rappor_core.wire.report import EPOCH
 
 Clock = Callable[[], datetime]
 

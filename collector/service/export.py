@@ -14,8 +14,8 @@ from collector.errors import NotServedError
 from collector.service.days import from_number, number
 from collector.service.registry import Entry, load_registry
 from collector.store.raw import FIRST, count_raw, raw_page
-from rappor_core.report import Report
-from rappor_core.report_json import report_fields
+from rappor_core.wire.json import report_fields
+from rappor_core.wire.report import Report
 
 PAGE = 1_000  # reports read in one short transaction
 

@@ -18,7 +18,7 @@ from collector.store.registry import (
     load_versions,
     state_version,
 )
-from rappor_core.metrics import Metric
+from rappor_core.metrics.metric import Metric
 
 
 @dataclass(frozen=True, slots=True)

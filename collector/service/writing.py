@@ -26,7 +26,7 @@ from collector.store.counters import CounterCache
 from collector.store.engine import Database
 from collector.store.group import statements
 from collector.store.raw import keep_raw
-from rappor_core.report import GroupedBatch
+from rappor_core.wire.report import GroupedBatch
 
 _ATTEMPTS = 5
 

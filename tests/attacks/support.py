@@ -15,7 +15,7 @@ from pathlib import Path
 import httpx
 import psutil
 
-from rappor_core.metrics import Metric
+from rappor_core.metrics.metric import Metric
 from tests.collector.crash import await_ready, listening, port_of
 from tests.collector.support import make_bench
 

@@ -7,8 +7,8 @@ import json
 import re
 import time
 
-from rappor_core.report import BINARY_CONTENT_TYPE, Report, make_batch
-from rappor_core.report_binary import encode_binary
+from rappor_core.wire.binary import encode_binary
+from rappor_core.wire.report import BINARY_CONTENT_TYPE, Report, make_batch
 from tests.attacks.support import Target, request, target, today
 from tests.collector.support import ServerMaker, make_metric
 

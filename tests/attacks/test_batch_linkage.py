@@ -27,7 +27,7 @@ from client_sdk.send_loop import SendLoop
 from client_sdk.sqlite_state import SqliteState
 from client_sdk.testing import FixedRandomness, MemoryCollector
 from client_sdk.witness import Witness
-from rappor_core.metrics_file import parse_metrics
+from rappor_core.metrics.file import parse_metrics
 from rappor_core.params import RapporParams
 from simulations.batch_linkage import chance_of, expected_groups, linkage
 

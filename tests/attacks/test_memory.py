@@ -13,8 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 import pytest
 
-from rappor_core.report import BINARY_CONTENT_TYPE, make_batch
-from rappor_core.report_binary import encode_binary
+from rappor_core.wire.binary import encode_binary
+from rappor_core.wire.report import BINARY_CONTENT_TYPE, make_batch
 from tests.attacks.support import target, today
 from tests.collector.support import Sender, make_metric
 

@@ -11,7 +11,7 @@ import pytest
 from decoder.places import places_of
 from rappor_cli.density import MAP_FILES
 from rappor_cli.main import main
-from rappor_core.metrics_file import parse_metrics
+from rappor_core.metrics.file import parse_metrics
 from simulations.draws import draw_aggregate
 from tests.cli.density_support import DAY, DECLARED
 

@@ -12,7 +12,7 @@ from decoder.places import places_of
 from rappor_cli.main import main
 from rappor_cli.remote import RemoteError
 from rappor_core.aggregate import Aggregate
-from rappor_core.metrics_file import parse_metrics
+from rappor_core.metrics.file import parse_metrics
 from simulations.draws import draw_aggregate
 from tests.cli.density_support import DAY, DECLARED
 

@@ -8,7 +8,7 @@ import pytest
 
 from client_sdk import Client, Delivery
 from client_sdk.testing import MemoryCollector
-from rappor_core.metrics_file import MetricsFile, parse_metrics
+from rappor_core.metrics.file import MetricsFile, parse_metrics
 
 METRICS = """
 [metrics.homepage]

@@ -7,8 +7,8 @@ from client_sdk.memory_state import MemoryState
 from client_sdk.recorder import Recorder
 from client_sdk.testing import FixedRandomness
 from client_sdk.visits import Visits
-from rappor_core.metrics_file import MetricsFile, parse_metrics
-from rappor_core.report import Report
+from rappor_core.metrics.file import MetricsFile, parse_metrics
+from rappor_core.wire.report import Report
 
 DECLARED = """
 [metrics.density]

@@ -19,7 +19,7 @@ from client_sdk.ledger import committed
 from client_sdk.memory_state import MemoryState
 from client_sdk.recorder import Recorder
 from rappor_core.errors import ParameterError
-from rappor_core.metrics_file import MetricsFile, parse_metrics
+from rappor_core.metrics.file import MetricsFile, parse_metrics
 
 NOON = 1_795_262_400.0
 EACH = 2.043  # epsilon_infinity of one value; a metric costs twice that, with its fallback

@@ -15,7 +15,7 @@ from client_sdk import Client, Delivery, UnknownMetricError
 from client_sdk.inspection import render
 from client_sdk.testing import MemoryCollector
 from rappor_core.errors import MetricsFileError, ParameterError, ValueRefusedError
-from rappor_core.metrics_file import parse_metrics
+from rappor_core.metrics.file import parse_metrics
 
 YEAR = 365 * 86_400.0
 

@@ -20,7 +20,7 @@ from client_sdk import Client, Delivery
 from client_sdk.__main__ import main
 from client_sdk.outbox import Outbox
 from client_sdk.randomness import system_randomness
-from rappor_core.metrics_file import MetricsFile, parse_metrics
+from rappor_core.metrics.file import MetricsFile, parse_metrics
 
 QUIET = Delivery(mean_delay=86_400.0)  # nothing is sent during a test
 FLIPS = 1_500

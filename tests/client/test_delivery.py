@@ -28,8 +28,8 @@ from client_sdk.recorder import Recorder
 from client_sdk.send_loop import LONGEST_DELAY, Pauses, geometric_delay, uniform
 from client_sdk.testing import FixedRandomness, MemoryCollector
 from rappor_core.errors import WireFormatError
-from rappor_core.metrics_file import MetricsFile, parse_metrics
-from rappor_core.report import Batch
+from rappor_core.metrics.file import MetricsFile, parse_metrics
+from rappor_core.wire.report import Batch
 
 REPORTS = 300
 AT_ONCE = Delivery(mean_delay=0, first_pause=0.05, timeout=10)
@@ -358,7 +358,7 @@ def test_padding_hides_the_size_and_changes_nothing(pad_to: int, size: int) -> N
 
 def test_a_body_says_nothing_by_its_order(metrics: MetricsFile) -> None:
     from client_sdk import Encoder
-    from rappor_core.report import EPOCH
+    from rappor_core.wire.report import EPOCH
 
     encoder = Encoder(metrics.metrics, bytes(32))
     reports = [encoder.encode("homepage", value, EPOCH) for value in "abcdefgh"]

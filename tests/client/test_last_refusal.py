@@ -15,7 +15,7 @@ from client_sdk.device import MAX_VALUE_CHARS
 from client_sdk.inspection import render
 from client_sdk.refusals import sentence
 from rappor_core.errors import ValueRefusedError
-from rappor_core.metrics_file import parse_metrics
+from rappor_core.metrics.file import parse_metrics
 from tests.client.conftest import METRICS
 
 DAILY = parse_metrics(METRICS.replace("max_reports_per_period = 10000\n", ""))

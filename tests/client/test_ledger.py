@@ -24,8 +24,8 @@ from client_sdk.sqlite_state import SqliteState
 from client_sdk.state import Limits, State
 from client_sdk.witness import Witness
 from rappor_core.errors import ParameterError
-from rappor_core.metrics import Metric
-from rappor_core.metrics_file import MetricsFile, parse_metrics
+from rappor_core.metrics.file import MetricsFile, parse_metrics
+from rappor_core.metrics.metric import Metric
 
 NOON = 1_795_262_400.0  # 2026-11-21, 12:00 UTC
 DAY = 86_400.0

@@ -15,7 +15,7 @@ from client_sdk.memory_state import MemoryState
 from client_sdk.recorder import Recorder
 from client_sdk.sqlite_state import SqliteState
 from client_sdk.witness import Witness
-from rappor_core.metrics_file import MetricsFile, parse_metrics
+from rappor_core.metrics.file import MetricsFile, parse_metrics
 
 CAP, PER_WEEK, BUDGET = 3, 2, 22.0
 SECRET = bytes(range(32))

@@ -20,7 +20,7 @@ from client_sdk.days import EPOCH_ORDINAL
 from client_sdk.ledger import Promise
 from client_sdk.memory_state import MemoryState
 from client_sdk.recorder import Recorder
-from rappor_core.metrics_file import parse_metrics
+from rappor_core.metrics.file import parse_metrics
 
 FOLDER = Path(__file__).parents[1] / "vectors" / "v1"
 LIVES = json.loads((FOLDER / "device.json").read_text())["lives"]

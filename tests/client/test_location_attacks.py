@@ -23,7 +23,7 @@ from client_sdk.location import LocationRecorder
 from client_sdk.recorder import Recorder
 from client_sdk.sqlite_state import SqliteState
 from client_sdk.testing import FixedRandomness
-from rappor_core.metrics_file import MetricsFile, parse_metrics
+from rappor_core.metrics.file import MetricsFile, parse_metrics
 
 DECLARED = """
 [metrics.density]

@@ -24,8 +24,8 @@ from client_sdk.location import LocationRecorder
 from client_sdk.memory_state import MemoryState
 from client_sdk.recorder import Recorder
 from client_sdk.testing import FixedRandomness
-from rappor_core.metrics import Metric
-from rappor_core.metrics_file import MetricsFile, parse_metrics
+from rappor_core.metrics.file import MetricsFile, parse_metrics
+from rappor_core.metrics.metric import Metric
 
 DECLARED = """
 [metrics.density]

@@ -20,8 +20,8 @@ from client_sdk.recorder import Recorder
 from client_sdk.testing import FixedRandomness
 from client_sdk.visits import Visits
 from rappor_core.errors import ValueRefusedError
-from rappor_core.metrics_file import MetricsFile, parse_metrics
-from rappor_core.report import Report
+from rappor_core.metrics.file import MetricsFile, parse_metrics
+from rappor_core.wire.report import Report
 from tests.client.location_support import (
     DECLARED,
     MEMO,

@@ -19,8 +19,8 @@ from client_sdk.periods import KEPT_PERIODS, MOST_TOUCHED, SPARE_PERIODS, carrie
 from client_sdk.recorder import Recorder
 from client_sdk.sqlite_state import SqliteState
 from client_sdk.witness import Witness
-from rappor_core.metrics import Metric
-from rappor_core.metrics_file import parse_metrics
+from rappor_core.metrics.file import parse_metrics
+from rappor_core.metrics.metric import Metric
 
 DAY = 86_400
 START = date(2026, 11, 21).toordinal() - EPOCH_ORDINAL

@@ -25,8 +25,8 @@ from client_sdk.recorder import Recorder
 from client_sdk.symbols import SymbolCoin
 from client_sdk.visits import Visits
 from rappor_core.errors import MetricsFileError, ValueRefusedError
-from rappor_core.grid import Grid
-from rappor_core.metrics_file import parse_metrics
+from rappor_core.grid.grid import Grid
+from rappor_core.metrics.file import parse_metrics
 
 FOLDER = Path(__file__).parents[1] / "vectors" / "v1"
 VECTORS = json.loads((FOLDER / "places.json").read_text())

@@ -11,7 +11,7 @@ from client_sdk import Delivery
 from client_sdk.answers import FINAL, PROBLEM_TYPE, PROBLEM_URN, failure
 from client_sdk.testing import MemoryCollector
 from collector.problems import PROBLEM_JSON, STATUS, URN
-from rappor_core.report import Batch
+from rappor_core.wire.report import Batch
 
 WHEN_FLUSHED = Delivery(mean_delay=3600.0, first_pause=0.05)
 HTML = b"<html><body><h1>Bad request</h1></body></html>"

@@ -8,7 +8,7 @@ from client_sdk.device import MetricDevice
 from client_sdk.symbols import SymbolCoin
 from client_sdk.testing import FixedRandomness
 from rappor_core.mechanism import TwoRoundMechanism
-from rappor_core.metrics_file import parse_metrics
+from rappor_core.metrics.file import parse_metrics
 
 
 @pytest.mark.parametrize("g", [2, 3, 8, 200])

@@ -14,8 +14,8 @@ from client_sdk.errors import TransportError
 from client_sdk.testing import FixedRandomness, MemoryCollector
 from client_sdk.transport import Transport
 from rappor_core.errors import ParameterError
-from rappor_core.metrics_file import MetricsFile
-from rappor_core.report import Batch, Report, make_batch
+from rappor_core.metrics.file import MetricsFile
+from rappor_core.wire.report import Batch, Report, make_batch
 
 DAY = date(2026, 11, 21)
 

@@ -19,7 +19,7 @@ from client_sdk.identity import cohort_of, derive, keyed_input, secret_check
 from client_sdk.memory_state import MemoryState
 from client_sdk.randomness import CoinPair
 from client_sdk.recorder import Recorder
-from rappor_core.metrics_file import parse_metrics
+from rappor_core.metrics.file import parse_metrics
 
 FOLDER = Path(__file__).parents[1] / "vectors" / "v1"
 VECTORS = json.loads((FOLDER / "device.json").read_text())

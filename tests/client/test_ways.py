@@ -15,8 +15,8 @@ import pytest
 
 from client_sdk import Encoder, Transport, TransportError
 from client_sdk.testing import MemoryCollector
-from rappor_core.metrics_file import MetricsFile
-from rappor_core.report import Batch, make_batch
+from rappor_core.metrics.file import MetricsFile
+from rappor_core.wire.report import Batch, make_batch
 
 FOLDER = Path(__file__).parent / "tls"
 CERTIFICATE = FOLDER / "loopback.pem"

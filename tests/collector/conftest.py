@@ -14,7 +14,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from rappor_core.metrics import Metric
+from rappor_core.metrics.metric import Metric
 from tests.collector.support import (
     Bench,
     Clock,

@@ -12,6 +12,7 @@ from typing import Any
 
 import httpx
 
+from collector.fast_json import decode_groups
 from collector.server import running_collector
 from collector.service.acceptance import Judge
 from collector.service.collector import Collector
@@ -19,11 +20,10 @@ from collector.service.writing import Outcome, ReportWriter, Submission
 from collector.settings import Settings, load_settings
 from collector.store.engine import Database, make_engine
 from collector.store.schema import prepare
-from rappor_core.metrics import Metric
+from rappor_core.metrics.metric import Metric
 from rappor_core.params import RapporParams
-from rappor_core.report import Report, make_batch
-from rappor_core.report_compact import decode_groups
-from rappor_core.report_json import encode_json
+from rappor_core.wire.json import encode_json
+from rappor_core.wire.report import Report, make_batch
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 TODAY = NOON.date()

@@ -19,8 +19,8 @@ import pytest
 
 from rappor_cli.main import main
 from rappor_core.aggregate import Aggregate
-from rappor_core.report import make_batch
-from rappor_core.report_binary import encode_binary
+from rappor_core.wire.binary import encode_binary
+from rappor_core.wire.report import make_batch
 from tests.collector.crash import announced_port, await_ready
 from tests.collector.support import Sender
 
@@ -132,7 +132,7 @@ def _today() -> str:
 def _send(url: str, key: str) -> None:
     from datetime import date
 
-    from rappor_core.metrics_file import parse_metrics
+    from rappor_core.metrics.file import parse_metrics
 
     metric = parse_metrics(METRICS).metrics["theme"]
     reports = Sender().reports(metric, 20, date.fromisoformat(_today()))

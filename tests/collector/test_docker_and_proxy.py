@@ -22,7 +22,7 @@ import pytest
 import yaml
 
 from collector.settings import Settings, load_settings
-from rappor_core.metrics_file import load_metrics
+from rappor_core.metrics.file import load_metrics
 from tests.collector.crash import announced_port, await_ready
 from tests.collector.support import Server, ServerMaker, make_metric
 

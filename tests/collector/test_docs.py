@@ -11,8 +11,8 @@ from collector.app import create_app
 from collector.problems import STATUS
 from collector.service.acceptance import REASONS
 from collector.settings import Settings, load_settings
-from rappor_core.metrics import DEFAULT_MIN_REPORTS_PER_COHORT
-from rappor_core.metrics_review import reports_to_serve
+from rappor_core.metrics.metric import DEFAULT_MIN_REPORTS_PER_COHORT
+from rappor_core.metrics.review import reports_to_serve
 from rappor_core.params import RapporParams
 from tests.collector.support import make_metric
 

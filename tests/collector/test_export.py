@@ -13,8 +13,8 @@ import pytest
 from collector.errors import NotServedError
 from collector.service import export
 from rappor_cli.main import main
-from rappor_core.report import Report, make_batch
-from rappor_core.report_json import decode_json, encode_json
+from rappor_core.wire.json import decode_json, encode_json
+from rappor_core.wire.report import Report, make_batch
 from tests.collector.support import TODAY, Bench, Clock, ServerMaker, make_metric
 
 KEPT = make_metric("kept", keep_raw_days=30, accept_days=2, num_bits=20, min_reports=1)

@@ -20,9 +20,9 @@ import httpx
 import psutil
 import pytest
 
-from rappor_core.report import BINARY_CONTENT_TYPE
-from rappor_core.report_binary import encode_binary
-from rappor_core.report_json import decode_json
+from rappor_core.wire.binary import encode_binary
+from rappor_core.wire.json import decode_json
+from rappor_core.wire.report import BINARY_CONTENT_TYPE
 from tests.collector.support import (
     TODAY,
     Clock,

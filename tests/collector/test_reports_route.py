@@ -8,10 +8,10 @@ from datetime import date, timedelta
 import pytest
 
 from rappor_core.aggregate import Aggregate
-from rappor_core.metrics_file import parse_metrics
-from rappor_core.report import BINARY_CONTENT_TYPE, make_batch
-from rappor_core.report_binary import encode_binary
-from rappor_core.report_json import encode_json
+from rappor_core.metrics.file import parse_metrics
+from rappor_core.wire.binary import encode_binary
+from rappor_core.wire.json import encode_json
+from rappor_core.wire.report import BINARY_CONTENT_TYPE, make_batch
 from tests.collector.support import TODAY, Server, ServerMaker, make_metric
 
 METRIC = make_metric()

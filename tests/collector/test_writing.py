@@ -12,7 +12,7 @@ from collector.errors import BatchConflictError
 from collector.service.writing import Receipt
 from collector.store.models import batches, counters, raw_reports
 from rappor_core.aggregate import Aggregate
-from rappor_core.report import Report
+from rappor_core.wire.report import Report
 from tests.collector.support import TODAY, Bench, make_bench, make_metric, set_bits, submission
 
 METRIC = make_metric(min_reports=1)

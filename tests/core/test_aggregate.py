@@ -16,7 +16,7 @@ from rappor_core.errors import (
     RapporError,
     WireFormatError,
 )
-from rappor_core.metrics import Metric
+from rappor_core.metrics.metric import Metric
 from rappor_core.params import RapporParams
 
 VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "v1" / "aggregates.json").read_text())

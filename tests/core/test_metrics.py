@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from rappor_core.errors import MetricsFileError, ValueRefusedError
-from rappor_core.metrics import Metric
-from rappor_core.metrics_file import MetricsFile, load_metrics, parse_metrics
-from rappor_core.metrics_review import check_metrics, reports_to_serve
+from rappor_core.metrics.file import MetricsFile, load_metrics, parse_metrics
+from rappor_core.metrics.metric import Metric
+from rappor_core.metrics.review import check_metrics, reports_to_serve
 
 VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "v1" / "metrics.json").read_text())
 TODAY = date(2026, 11, 21)

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from collector.fast_json import decode_groups, read_compact
 from rappor_core.errors import WireFormatError
-from rappor_core.report import BINARY_CONTENT_TYPE, JSON_CONTENT_TYPE, Batch, Report
-from rappor_core.report_binary import encode_binary
-from rappor_core.report_compact import decode_groups, read_compact
-from rappor_core.report_json import decode_json, encode_json
-from rappor_core.report_wire import decode_batch
+from rappor_core.wire.binary import encode_binary
+from rappor_core.wire.decode import decode_batch
+from rappor_core.wire.json import decode_json, encode_json
+from rappor_core.wire.report import BINARY_CONTENT_TYPE, JSON_CONTENT_TYPE, Batch, Report
 
 DAY = date(2026, 11, 21)
 reports = st.builds(

@@ -22,8 +22,8 @@ from decoder.errors import DecodeError
 from decoder.places import location_of, places_of
 from decoder.slots import repeats_of
 from rappor_core.aggregate import Aggregate
-from rappor_core.metrics import Metric
-from rappor_core.metrics_file import parse_metrics
+from rappor_core.metrics.file import parse_metrics
+from rappor_core.metrics.metric import Metric
 from simulations.draws import draw_aggregate
 from simulations.location_draws import draw_memo
 

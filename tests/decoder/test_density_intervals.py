@@ -9,7 +9,7 @@ import pytest
 
 from decoder.density import Density, DensityOptions, density
 from decoder.places import places_of
-from rappor_core.metrics_file import parse_metrics
+from rappor_core.metrics.file import parse_metrics
 from simulations.draws import draw_aggregate
 
 DECLARED = """

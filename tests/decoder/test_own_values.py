@@ -9,7 +9,7 @@ import pytest
 from decoder import Candidates, decode, metric_candidates
 from decoder.errors import CandidatesError
 from rappor_core.aggregate import Aggregate
-from rappor_core.metrics_file import parse_metrics
+from rappor_core.metrics.file import parse_metrics
 from simulations.draws import draw_aggregate
 
 TOML = """

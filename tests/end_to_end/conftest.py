@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rappor_core.metrics_file import parse_metrics
+from rappor_core.metrics.file import parse_metrics
 from simulations.draws import draw_aggregate
 
 ROOT = Path(__file__).parents[2]

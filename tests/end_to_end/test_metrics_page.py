@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from rappor_core.errors import MetricsFileError
-from rappor_core.metrics_checks import Kind
-from rappor_core.metrics_file import _METRIC_KEYS, _TOP_KEYS, parse_metrics
-from rappor_core.metrics_file_location import _KEYS
-from rappor_core.metrics_review import check_metrics
-from rappor_core.metrics_tables import NOISE_KEYS, SHAPE_KEYS
+from rappor_core.metrics.file import _METRIC_KEYS, _TOP_KEYS, parse_metrics
+from rappor_core.metrics.file_location import _KEYS
+from rappor_core.metrics.review import check_metrics
+from rappor_core.metrics.tables import NOISE_KEYS, SHAPE_KEYS
+from rappor_core.metrics.validation import Kind
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "metrics.md").read_text()

@@ -14,7 +14,7 @@ from decoder import DecodeOptions, write_outputs
 from decoder.density import DensityOptions, density
 from decoder.density_page import render_page
 from decoder.places import places_of
-from rappor_core.metrics_file import parse_metrics
+from rappor_core.metrics.file import parse_metrics
 from simulations import paper
 from simulations.draws import draw_aggregate
 

@@ -12,7 +12,7 @@ from collector.server import running_collector
 from collector.settings import load_settings
 from rappor_cli.main import main
 from rappor_cli.remote import ask
-from rappor_core.metrics_file import load_metrics
+from rappor_core.metrics.file import load_metrics
 from simulations.fleet import deliver
 from simulations.location_fleet import Device, Fix
 

@@ -16,7 +16,7 @@ import pytest
 
 from client_sdk import Encoder, Transport, load_metrics, new_secret
 from client_sdk.testing import FixedRandomness
-from rappor_core.report import make_batch
+from rappor_core.wire.report import make_batch
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -22,7 +22,7 @@ import numpy as np
 
 from rappor_cli.main import main
 from rappor_core.aggregate import Aggregate
-from rappor_core.metrics_file import parse_metrics
+from rappor_core.metrics.file import parse_metrics
 from rappor_core.params import RapporParams
 from simulations.draws import draw_aggregate
 from simulations.location_draws import draw_memo

@@ -11,7 +11,7 @@ from client_sdk.testing import FixedRandomness
 from decoder.places import places_of
 from rappor_core.errors import ParameterError
 from rappor_core.mechanism import TwoRoundMechanism
-from rappor_core.metrics_file import parse_metrics
+from rappor_core.metrics.file import parse_metrics
 from rappor_core.params import RapporParams
 from simulations.geo_noise import planar_laplace, point_map
 from simulations.location import real_riders, total_variation

@@ -20,8 +20,8 @@ from decoder.change import Change, change
 from decoder.density import DensityOptions, density
 from decoder.places import Places, places_of
 from rappor_core.aggregate import Aggregate
-from rappor_core.metrics import Metric
-from rappor_core.metrics_file import parse_metrics
+from rappor_core.metrics.file import parse_metrics
+from rappor_core.metrics.metric import Metric
 from simulations.location_draws import PeriodCounts, draw_memo, draw_window
 
 DEVICES, PERIODS, PAIRS, STRONG_PAIRS = 5_000, 3, 40, 15

@@ -15,7 +15,7 @@ import pytest
 
 from client_sdk.device import MetricDevice
 from client_sdk.testing import FixedRandomness
-from rappor_core.metrics import Metric
+from rappor_core.metrics.metric import Metric
 from rappor_core.params import RapporParams
 
 pytestmark = pytest.mark.statistical

@@ -21,7 +21,7 @@ from client_sdk.periods import MOST_TOUCHED
 from client_sdk.randomness import CoinPair
 from client_sdk.recorder import Recorder
 from client_sdk.testing import FixedRandomness
-from rappor_core.metrics_file import parse_metrics
+from rappor_core.metrics.file import parse_metrics
 
 HERE = Path(__file__).parent / "v1"
 SECRETS = [bytes(32), bytes(range(32)), b"\xff" * 32]

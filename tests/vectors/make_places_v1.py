@@ -21,9 +21,9 @@ from client_sdk.symbols import SymbolCoin
 from client_sdk.testing import FixedRandomness
 from client_sdk.visits import Visits
 from rappor_core.errors import MetricsFileError, ValueRefusedError
-from rappor_core.grid import OTHER, Grid
-from rappor_core.grid_codes import Box
-from rappor_core.metrics_file import parse_metrics
+from rappor_core.grid.codes import Box
+from rappor_core.grid.grid import OTHER, Grid
+from rappor_core.metrics.file import parse_metrics
 
 HERE = Path(__file__).parent / "v1"
 SECRETS = [bytes(32), bytes(range(32)), b"\xff" * 32]

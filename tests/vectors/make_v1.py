@@ -11,14 +11,14 @@ from hashlib import md5
 from pathlib import Path
 from typing import Any
 
-from rappor_core import report as wire
 from rappor_core.aggregate import Aggregate
 from rappor_core.hashing import bloom_positions, mmh3_positions, normalise, value_hash
-from rappor_core.metrics_file import parse_metrics
+from rappor_core.metrics.file import parse_metrics
 from rappor_core.params import RapporParams
-from rappor_core.report import Batch, Report
-from rappor_core.report_binary import encode_binary
-from rappor_core.report_json import encode_json
+from rappor_core.wire import report as wire
+from rappor_core.wire.binary import encode_binary
+from rappor_core.wire.json import encode_json
+from rappor_core.wire.report import Batch, Report
 
 HERE = Path(__file__).parent / "v1"
 VALUES = [

@@ -9,7 +9,8 @@ from datetime import date
 from typing import Any
 
 from rappor_core.errors import WireFormatError, shown
-from rappor_core.report import (
+from rappor_core.strict_json import parse_strict_json
+from rappor_core.wire.report import (
     EPOCH,
     MAX_REPORT_BYTES,
     MAX_REPORTS,
@@ -23,7 +24,6 @@ from rappor_core.report import (
     check_metric,
     check_version,
 )
-from rappor_core.strict_json import parse_strict_json
 
 MAX_BASE64_CHARACTERS = 4 * -(-MAX_REPORT_BYTES // 3)
 

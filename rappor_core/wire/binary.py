@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import Any
 
 from rappor_core.errors import WireFormatError
-from rappor_core.report import (
+from rappor_core.wire.report import (
     EPOCH,
     MAX_REPORT_BYTES,
     MAX_REPORTS,

@@ -15,7 +15,7 @@ from typing import Any, Literal, get_args
 
 from rappor_core.errors import ParameterError, ValueRefusedError
 from rappor_core.frozen import Frozen
-from rappor_core.grid_codes import (
+from rappor_core.grid.codes import (
     MERCATOR_LATITUDE,
     Box,
     CellSystem,
@@ -23,7 +23,7 @@ from rappor_core.grid_codes import (
     Point,
     Quadkey,
 )
-from rappor_core.grid_square import Square
+from rappor_core.grid.square import Square
 from rappor_core.reserved import OTHER as OTHER
 
 GridKind = Literal["quadkey", "geohash", "square", "h3"]
@@ -228,7 +228,7 @@ def _system(grid: Grid) -> CellSystem:
     if grid.kind == "square":
         return Square(grid.box, grid.rows, grid.columns)
     try:  # an extra, so it is imported only where a metric asks for it
-        module = import_module("rappor_core.grid_h3")
+        module = import_module("rappor_core.grid.h3")
     except ModuleNotFoundError as error:
         raise ParameterError(
             "grid = 'h3' needs the h3 library: pip install 'rappor-telemetry[h3]', "

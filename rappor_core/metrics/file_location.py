@@ -6,13 +6,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rappor_core.errors import MetricsFileError, ParameterError
-from rappor_core.grid import OTHER, Grid
-from rappor_core.grid_codes import Box
+from rappor_core.grid.codes import Box
+from rappor_core.grid.grid import OTHER, Grid
 from rappor_core.mechanism import TwoRoundMechanism
-from rappor_core.metrics import Metric
-from rappor_core.metrics_checks import encodings_of
-from rappor_core.metrics_location import DEFAULT_GAP_MINUTES, DEFAULT_SLOTS, Location, Slot
-from rappor_core.metrics_tables import (
+from rappor_core.metrics.location import DEFAULT_GAP_MINUTES, DEFAULT_SLOTS, Location, Slot
+from rappor_core.metrics.metric import Metric
+from rappor_core.metrics.tables import (
     NOISE_KEYS,
     SHAPE_KEYS,
     check_hashes,
@@ -22,6 +21,7 @@ from rappor_core.metrics_tables import (
     refuse,
     refuse_unknown,
 )
+from rappor_core.metrics.validation import encodings_of
 from rappor_core.params import MAX_BITS, Encoding, RapporParams
 
 _PLACE_KEYS = {"grid", "box", "levels", "rows", "columns", "slots", "mode", "window", "pairs"}

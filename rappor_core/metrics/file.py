@@ -8,9 +8,8 @@ from typing import Any
 
 from rappor_core.errors import MetricsFileError, ParameterError, shown
 from rappor_core.frozen import Frozen
-from rappor_core.metrics import Metric
-from rappor_core.metrics_checks import encodings_of
-from rappor_core.metrics_tables import (
+from rappor_core.metrics.metric import Metric
+from rappor_core.metrics.tables import (
     NOISE_KEYS,
     SHAPE_KEYS,
     is_positive,
@@ -19,6 +18,7 @@ from rappor_core.metrics_tables import (
     refuse,
     refuse_unknown,
 )
+from rappor_core.metrics.validation import encodings_of
 from rappor_core.params import RapporParams
 
 MAX_CHARACTERS = 1_000_000
@@ -120,7 +120,7 @@ def _metrics(name: str, table: Any) -> Iterable[Metric]:
     if not isinstance(table, dict):
         raise MetricsFileError(f"metric {name!r}: {shown(table)} is not a table")
     if table.get("kind") == "location":
-        from rappor_core.metrics_file_location import location_metrics  # only where there is one
+        from rappor_core.metrics.file_location import location_metrics  # only where there is one
 
         return location_metrics(name, table)
     return (_metric(name, table),)

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 from rappor_core.errors import MetricsFileError, ValueRefusedError, shown
 from rappor_core.frozen import Frozen
 from rappor_core.hashing import bloom_bits, canonical, normalise
-from rappor_core.metrics_checks import Kind, Period, check_definition
+from rappor_core.metrics.validation import Kind, Period, check_definition
 from rappor_core.params import RapporParams
 from rappor_core.reserved import OTHER
 
 if TYPE_CHECKING:
-    from rappor_core.metrics_location import Location
+    from rappor_core.metrics.location import Location
 
 DEFAULT_MIN_REPORTS = 1_000
 DEFAULT_MIN_REPORTS_PER_COHORT = 100  # or min_reports, if that is less
@@ -192,7 +192,7 @@ class Metric(Frozen):
             known["expires"] = date.fromisoformat(definition["expires"])
             known["categories"] = tuple(definition["categories"])
             if "location" in known:
-                from rappor_core.metrics_location import Location  # only where there is one
+                from rappor_core.metrics.location import Location  # only where there is one
 
                 known["location"] = Location.from_dict(definition["location"])
         except (TypeError, ValueError, AttributeError) as error:

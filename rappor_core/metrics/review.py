@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Literal
 
-from rappor_core.grid import MAX_CELLS, MAX_PAIRS
-from rappor_core.metrics import DEFAULT_MIN_REPORTS_PER_COHORT, Metric
-from rappor_core.metrics_file import MetricsFile
+from rappor_core.grid.grid import MAX_CELLS, MAX_PAIRS
+from rappor_core.metrics.file import MetricsFile
+from rappor_core.metrics.metric import DEFAULT_MIN_REPORTS_PER_COHORT, Metric
 
 HALF_TURN = 180.0  # degrees
 MOST_DAYS_TO_WAIT = 7  # for the reports of a block, before `check` says so

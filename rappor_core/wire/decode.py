@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from rappor_core.errors import WireFormatError
-from rappor_core.report import (
+from rappor_core.wire.binary import decode_binary
+from rappor_core.wire.json import decode_json
+from rappor_core.wire.report import (
     BINARY_CONTENT_TYPE,
     JSON_CONTENT_TYPE,
     MAX_REPORTS,
     GroupedBatch,
 )
-from rappor_core.report_binary import decode_binary
-from rappor_core.report_json import decode_json
 
 
 def decode_batch(body: bytes, content_type: str, *, max_reports: int = MAX_REPORTS) -> GroupedBatch:

@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args
 
 from rappor_core.errors import ParameterError
 from rappor_core.frozen import Frozen
-from rappor_core.grid import OTHER, Grid
+from rappor_core.grid.grid import OTHER, Grid
 
 LocationMode = Literal["memo", "window", "once"]
 Days = Literal["all", "weekdays", "weekends"]

@@ -10,15 +10,15 @@ from __future__ import annotations
 import binascii
 import re
 
-from rappor_core.report import (
+from rappor_core.wire.decode import decode_batch
+from rappor_core.wire.json import day_from_text
+from rappor_core.wire.report import (
     JSON_CONTENT_TYPE,
     MAX_REPORTS,
     GroupedBatch,
     ReportGroup,
     check_count,
 )
-from rappor_core.report_json import day_from_text
-from rappor_core.report_wire import decode_batch
 
 _HEAD = re.compile(rb'\{"version":1,"batch_id":"([0-9a-f]{32})","reports":\[')
 _REPORT = re.compile(

@@ -12,7 +12,7 @@ from rappor_core.params import Encoding
 from rappor_core.reserved import OTHER
 
 if TYPE_CHECKING:
-    from rappor_core.metrics import Metric
+    from rappor_core.metrics.metric import Metric
 
 Kind = Literal["string", "category", "boolean", "location"]
 Period = Literal["day", "week", "month"]

@@ -1,0 +1,1 @@
+"""Metrics as declared in `metrics.toml`: reading, validation and review."""
