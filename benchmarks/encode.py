@@ -17,9 +17,9 @@ import time
 from collections.abc import Callable
 from datetime import date
 
-from client_sdk.device import MetricDevice
-from client_sdk.encoder import Encoder
-from client_sdk.randomness import system_randomness
+from client_sdk.randomisation.encoder import Encoder
+from client_sdk.randomisation.metric_encoder import MetricDevice
+from client_sdk.randomisation.randomness import system_randomness
 from rappor_core.metrics.metric import Metric
 from rappor_core.params import RapporParams
 from rappor_core.wire.report import Report

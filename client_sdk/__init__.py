@@ -17,10 +17,10 @@ TYPE_CHECKING = False  # for type checkers alone, which take it for true; typing
 if TYPE_CHECKING:
     from typing import Any
 
-    from client_sdk.answers import Answer, Result
     from client_sdk.client import Client
-    from client_sdk.delivery import Delivery
-    from client_sdk.encoder import Encoder
+    from client_sdk.delivery.options import Delivery
+    from client_sdk.delivery.replies import Answer, Result
+    from client_sdk.delivery.transport import Transport
     from client_sdk.errors import (
         ClientError,
         StateChangedError,
@@ -29,36 +29,36 @@ if TYPE_CHECKING:
         TransportError,
         UnknownMetricError,
     )
-    from client_sdk.identity import new_secret
     from client_sdk.lifecycle import Status
-    from client_sdk.memory_state import MemoryState
     from client_sdk.privacy_level import PrivacyLevel
-    from client_sdk.randomness import system_randomness
-    from client_sdk.recorder import Recorder
-    from client_sdk.transport import Transport
+    from client_sdk.randomisation.encoder import Encoder
+    from client_sdk.randomisation.key_derivation import new_secret
+    from client_sdk.randomisation.randomness import system_randomness
+    from client_sdk.recording.recorder import Recorder
+    from client_sdk.storage.memory import MemoryState
     from rappor_core.metrics.file import load_metrics, parse_metrics
 
 _HOMES = {
-    "Answer": "client_sdk.answers",
+    "Answer": "client_sdk.delivery.replies",
     "Client": "client_sdk.client",
     "ClientError": "client_sdk.errors",
-    "Delivery": "client_sdk.delivery",
-    "Encoder": "client_sdk.encoder",
-    "MemoryState": "client_sdk.memory_state",
+    "Delivery": "client_sdk.delivery.options",
+    "Encoder": "client_sdk.randomisation.encoder",
+    "MemoryState": "client_sdk.storage.memory",
     "PrivacyLevel": "client_sdk.privacy_level",
-    "Recorder": "client_sdk.recorder",
-    "Result": "client_sdk.answers",
+    "Recorder": "client_sdk.recording.recorder",
+    "Result": "client_sdk.delivery.replies",
     "StateChangedError": "client_sdk.errors",
     "StateError": "client_sdk.errors",
     "StateVersionError": "client_sdk.errors",
     "Status": "client_sdk.lifecycle",
-    "Transport": "client_sdk.transport",
+    "Transport": "client_sdk.delivery.transport",
     "TransportError": "client_sdk.errors",
     "UnknownMetricError": "client_sdk.errors",
     "load_metrics": "rappor_core.metrics.file",
-    "new_secret": "client_sdk.identity",
+    "new_secret": "client_sdk.randomisation.key_derivation",
     "parse_metrics": "rappor_core.metrics.file",
-    "system_randomness": "client_sdk.randomness",
+    "system_randomness": "client_sdk.randomisation.randomness",
 }
 
 __all__ = [

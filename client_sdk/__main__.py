@@ -10,9 +10,9 @@ import json
 import sys
 import threading
 
-from client_sdk.custody import StateDirectory
 from client_sdk.errors import StateError
 from client_sdk.inspection import inspect_state, render
+from client_sdk.storage.directory import StateDirectory
 
 
 def main(arguments: list[str] | None = None) -> int:

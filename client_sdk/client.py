@@ -13,24 +13,24 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from client_sdk import forks
-from client_sdk.address import check_key, check_key_is_hidden, split_url
-from client_sdk.budget import agree_budget, check_budget
-from client_sdk.custody import StateDirectory
-from client_sdk.damage import trouble
-from client_sdk.delivery import Delivery
+from client_sdk import fork_hooks as forks
+from client_sdk.delivery.options import Delivery
 from client_sdk.errors import StateBusyError, StateChangedError, StateError
 from client_sdk.lifecycle import ACTIVE, KEY_REFUSED, SENTENCES, Lifecycle, Status
 from client_sdk.privacy_level import PrivacyLevel
-from client_sdk.randomness import Randomness, system_randomness
+from client_sdk.randomisation.randomness import Randomness, system_randomness
+from client_sdk.recording.budget import agree_budget, check_budget
 from client_sdk.session import Session, Setup, do_not_track
+from client_sdk.storage.damage import trouble
+from client_sdk.storage.directory import StateDirectory
+from client_sdk.url import check_key, check_key_is_hidden, split_url
 from rappor_core.errors import ParameterError, RapporError, shown
 from rappor_core.metrics.file import MetricsFile, load_metrics
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from client_sdk.location import Point
+    from client_sdk.location.recorder import Point
     from rappor_core.metrics.metric import Metric
 
 HOUSEKEEPING = 100  # records between two looks at the bounds of the queue
@@ -122,7 +122,7 @@ class Client:
 
         No value is in it. Of all threads: the latest.
         """
-        from client_sdk.refusals import sentence  # rarely needed: keeps the import light
+        from client_sdk.recording.refusals import sentence  # rarely needed: keeps the import light
 
         reason, detail = self._refused
         known = {**self._setup.metrics.metrics, **self._by_name()}

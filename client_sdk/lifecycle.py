@@ -12,7 +12,7 @@ import time
 from client_sdk.days import SECONDS_A_DAY
 from client_sdk.errors import StateError
 from client_sdk.session import DO_NOT_TRACK, Session, Setup
-from client_sdk.withdrawal import Withdrawal
+from client_sdk.storage.withdrawal import Withdrawal
 from rappor_core.frozen import Frozen
 
 CLOSE_SECONDS = 0.1  # longest that closing waits for the sending thread

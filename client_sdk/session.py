@@ -9,21 +9,21 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from client_sdk import forks
-from client_sdk.custody import StateDirectory, ensure_secret
-from client_sdk.damage import trouble
-from client_sdk.delivery import Delivery
+from client_sdk import fork_hooks as forks
+from client_sdk.delivery.options import Delivery
+from client_sdk.delivery.thread import Worker
 from client_sdk.errors import ClientError, StateError
 from client_sdk.privacy_level import PrivacyLevel
-from client_sdk.randomness import Randomness
-from client_sdk.recorder import Recorder
-from client_sdk.state import VISITS
-from client_sdk.worker import Worker
+from client_sdk.randomisation.randomness import Randomness
+from client_sdk.recording.recorder import Recorder
+from client_sdk.storage.damage import trouble
+from client_sdk.storage.directory import StateDirectory, ensure_secret
+from client_sdk.storage.interface import VISITS
 from rappor_core.frozen import Frozen
 from rappor_core.metrics.file import MetricsFile
 
 if TYPE_CHECKING:
-    from client_sdk.location import LocationRecorder
+    from client_sdk.location.recorder import LocationRecorder
 
 DO_NOT_TRACK = "DO_NOT_TRACK"
 
@@ -116,7 +116,9 @@ class Session:
         with self._places_lock:
             if self._places is None:
                 with forks.loading():
-                    from client_sdk.location import LocationRecorder  # keeps the import light
+                    from client_sdk.location.recorder import (
+                        LocationRecorder,  # keeps the import light
+                    )
 
                 self._places = LocationRecorder(self._setup.metrics, self.state, self.recorder)
             return self._places

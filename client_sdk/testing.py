@@ -14,9 +14,9 @@ from hashlib import sha256, shake_256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from client_sdk.answers import PROBLEM_TYPE, PROBLEM_URN
-from client_sdk.batches import GZIP
-from client_sdk.transport import REPORTS_PATH
+from client_sdk.delivery.batches import GZIP
+from client_sdk.delivery.replies import PROBLEM_TYPE, PROBLEM_URN
+from client_sdk.delivery.transport import REPORTS_PATH
 from rappor_core.errors import WireFormatError
 from rappor_core.metrics.metric import Metric
 from rappor_core.wire.decode import decode_batch

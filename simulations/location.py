@@ -10,10 +10,10 @@ from datetime import datetime
 import numpy as np
 from numpy.typing import NDArray
 
-from client_sdk.identity import new_secret
-from client_sdk.local_time import moment_of
-from client_sdk.randomness import system_randomness
-from client_sdk.visits import Visits
+from client_sdk.location.local_time import moment_of
+from client_sdk.location.period_visits import Visits
+from client_sdk.randomisation.key_derivation import new_secret
+from client_sdk.randomisation.randomness import system_randomness
 from decoder.density import Density, DensityOptions, density
 from rappor_core.errors import ParameterError
 from rappor_core.metrics.file import MetricsFile

@@ -14,12 +14,12 @@ from datetime import UTC, date, datetime, timedelta
 import numpy as np
 from numpy.typing import NDArray
 
-from client_sdk.identity import new_secret
-from client_sdk.ledger import spent
-from client_sdk.location import LocationRecorder
-from client_sdk.memory_state import MemoryState
-from client_sdk.randomness import Randomness, system_randomness
-from client_sdk.recorder import Recorder
+from client_sdk.location.recorder import LocationRecorder
+from client_sdk.randomisation.key_derivation import new_secret
+from client_sdk.randomisation.randomness import Randomness, system_randomness
+from client_sdk.recording.ledger import spent
+from client_sdk.recording.recorder import Recorder
+from client_sdk.storage.memory import MemoryState
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.file import MetricsFile
 from rappor_core.metrics.metric import Metric

@@ -17,16 +17,16 @@ import numpy as np
 import pytest
 
 from client_sdk import Client, Delivery
-from client_sdk.answers import Answer, Result
-from client_sdk.batches import read_body
-from client_sdk.file_lock import FileLock
-from client_sdk.outbox import Outbox
-from client_sdk.randomness import system_randomness
-from client_sdk.recorder import Recorder
-from client_sdk.send_loop import SendLoop
-from client_sdk.sqlite_state import SqliteState
+from client_sdk.delivery.batches import read_body
+from client_sdk.delivery.queue import Outbox
+from client_sdk.delivery.replies import Answer, Result
+from client_sdk.delivery.schedule import SendLoop
+from client_sdk.randomisation.randomness import system_randomness
+from client_sdk.recording.recorder import Recorder
+from client_sdk.storage.file_lock import FileLock
+from client_sdk.storage.rollback_guard import Witness
+from client_sdk.storage.sqlite import SqliteState
 from client_sdk.testing import FixedRandomness, MemoryCollector
-from client_sdk.witness import Witness
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.params import RapporParams
 from simulations.batch_linkage import chance_of, expected_groups, linkage
@@ -143,7 +143,7 @@ def test_each_metric_leaves_after_a_random_time_of_its_own(
     """
     delivery = Delivery(mean_delay=600.0)
     now = [0.0]
-    monkeypatch.setattr("client_sdk.send_loop.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("client_sdk.delivery.schedule.time.monotonic", lambda: now[0])
     recorder = Recorder(METRICS.metrics, state)
     source = random.Random(3)
     transport = FakeTransport()

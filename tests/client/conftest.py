@@ -70,7 +70,7 @@ def collector(metrics: MetricsFile) -> Iterator[MemoryCollector]:
 def unhurried(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is not about locks must pass on a machine that is busy, too."""
     if not request.module.__name__.endswith("test_locks"):
-        monkeypatch.setattr("client_sdk.state_file.PATIENCE", 2.0)
+        monkeypatch.setattr("client_sdk.storage.state_file.PATIENCE", 2.0)
 
 
 class Clock:

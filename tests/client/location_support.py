@@ -2,11 +2,11 @@
 
 from datetime import UTC, datetime
 
-from client_sdk.location import LocationRecorder
-from client_sdk.memory_state import MemoryState
-from client_sdk.recorder import Recorder
+from client_sdk.location.period_visits import Visits
+from client_sdk.location.recorder import LocationRecorder
+from client_sdk.recording.recorder import Recorder
+from client_sdk.storage.memory import MemoryState
 from client_sdk.testing import FixedRandomness
-from client_sdk.visits import Visits
 from rappor_core.metrics.file import MetricsFile, parse_metrics
 from rappor_core.wire.report import Report
 

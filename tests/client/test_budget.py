@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from client_sdk.__main__ import main
-from client_sdk.budget import agree_budget, pin_budget, pinned_budget
 from client_sdk.client import Client
 from client_sdk.errors import StateError
-from client_sdk.ledger import committed
-from client_sdk.memory_state import MemoryState
-from client_sdk.recorder import Recorder
+from client_sdk.recording.budget import agree_budget, pin_budget, pinned_budget
+from client_sdk.recording.ledger import committed
+from client_sdk.recording.recorder import Recorder
+from client_sdk.storage.memory import MemoryState
 from rappor_core.errors import ParameterError
 from rappor_core.metrics.file import MetricsFile, parse_metrics
 

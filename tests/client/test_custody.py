@@ -15,7 +15,7 @@ import pytest
 from client_sdk import Delivery
 from client_sdk.errors import StateError, StateVersionError
 from client_sdk.lifecycle import SENTENCES
-from client_sdk.schema import MIGRATIONS, SCHEMA_VERSION, connect, version_of
+from client_sdk.storage.schema import MIGRATIONS, SCHEMA_VERSION, connect, version_of
 from client_sdk.testing import MemoryCollector
 
 QUIET = Delivery()  # nothing is sent during a test
@@ -222,9 +222,10 @@ def test_migrations_run_from_every_earlier_version(
     database.commit()
     database.close()
     monkeypatch.setattr(
-        "client_sdk.schema.MIGRATIONS", (*MIGRATIONS, "ALTER TABLE queue ADD COLUMN note TEXT;")
+        "client_sdk.storage.schema.MIGRATIONS",
+        (*MIGRATIONS, "ALTER TABLE queue ADD COLUMN note TEXT;"),
     )
-    monkeypatch.setattr("client_sdk.schema.SCHEMA_VERSION", SCHEMA_VERSION + 1)
+    monkeypatch.setattr("client_sdk.storage.schema.SCHEMA_VERSION", SCHEMA_VERSION + 1)
     for _ in range(2):
         upgraded = connect(path)
         assert version_of(upgraded) == SCHEMA_VERSION + 1
@@ -258,9 +259,10 @@ def test_a_failed_migration_leaves_the_file_as_it_was(
     path = tmp_path / "old.sqlite"
     connect(path).close()
     monkeypatch.setattr(
-        "client_sdk.schema.MIGRATIONS", (*MIGRATIONS, "CREATE TABLE x (a); CREATE TABLE x (a);")
+        "client_sdk.storage.schema.MIGRATIONS",
+        (*MIGRATIONS, "CREATE TABLE x (a); CREATE TABLE x (a);"),
     )
-    monkeypatch.setattr("client_sdk.schema.SCHEMA_VERSION", SCHEMA_VERSION + 1)
+    monkeypatch.setattr("client_sdk.storage.schema.SCHEMA_VERSION", SCHEMA_VERSION + 1)
     with pytest.raises(sqlite3.OperationalError, match="table x already exists"):
         connect(path)
     monkeypatch.undo()

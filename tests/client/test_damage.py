@@ -18,8 +18,8 @@ import pytest
 
 from client_sdk import Client, Delivery
 from client_sdk.__main__ import main
-from client_sdk.outbox import Outbox
-from client_sdk.randomness import system_randomness
+from client_sdk.delivery.queue import Outbox
+from client_sdk.randomisation.randomness import system_randomness
 from rappor_core.metrics.file import MetricsFile, parse_metrics
 
 QUIET = Delivery(mean_delay=86_400.0)  # nothing is sent during a test

@@ -19,13 +19,13 @@ from typing import Any
 import pytest
 
 from client_sdk import Delivery, Encoder
-from client_sdk.batches import gzip_padded, make_body, read_body, shuffled
-from client_sdk.custody import StateDirectory, ensure_secret
+from client_sdk.delivery.batches import gzip_padded, make_body, read_body, shuffled
+from client_sdk.delivery.queue import Outbox
+from client_sdk.delivery.schedule import LONGEST_DELAY, Pauses, geometric_delay, uniform
 from client_sdk.errors import TransportError
-from client_sdk.outbox import Outbox
-from client_sdk.randomness import system_randomness
-from client_sdk.recorder import Recorder
-from client_sdk.send_loop import LONGEST_DELAY, Pauses, geometric_delay, uniform
+from client_sdk.randomisation.randomness import system_randomness
+from client_sdk.recording.recorder import Recorder
+from client_sdk.storage.directory import StateDirectory, ensure_secret
 from client_sdk.testing import FixedRandomness, MemoryCollector
 from rappor_core.errors import WireFormatError
 from rappor_core.metrics.file import MetricsFile, parse_metrics
@@ -451,8 +451,8 @@ def test_the_thread_outlives_a_defect_and_says_so(
 ) -> None:
     client = open_client()
     with monkeypatch.context() as broken:
-        broken.setattr("client_sdk.outbox.make_body", lambda *_, **__: 1 / 0)
-        broken.setattr("client_sdk.worker.TROUBLE_PAUSE", 0.05)
+        broken.setattr("client_sdk.delivery.queue.make_body", lambda *_, **__: 1 / 0)
+        broken.setattr("client_sdk.delivery.thread.TROUBLE_PAUSE", 0.05)
         record(client, 3)
         deadline = time.monotonic() + 30
         while "ZeroDivisionError" not in client.last_error:

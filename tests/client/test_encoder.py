@@ -7,10 +7,10 @@ from datetime import date
 
 import pytest
 
-from client_sdk.encoder import Encoder
 from client_sdk.errors import UnknownMetricError
-from client_sdk.identity import cohort_of
-from client_sdk.responses import InstantaneousRound, PermanentRound
+from client_sdk.randomisation.encoder import Encoder
+from client_sdk.randomisation.key_derivation import cohort_of
+from client_sdk.randomisation.rounds import InstantaneousRound, PermanentRound
 from client_sdk.testing import FixedRandomness
 from rappor_core.errors import ParameterError, ValueRefusedError
 from rappor_core.mechanism import TwoRoundMechanism

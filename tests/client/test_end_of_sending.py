@@ -21,8 +21,8 @@ from typing import Any
 import pytest
 
 from client_sdk import Client, Delivery, Transport, TransportError
+from client_sdk.delivery.thread import Worker
 from client_sdk.testing import MemoryCollector
-from client_sdk.worker import Worker
 
 AT_ONCE = Delivery(mean_delay=0, first_pause=0.01, timeout=10)
 CERTIFICATE = Path(__file__).parent / "tls" / "loopback.pem"

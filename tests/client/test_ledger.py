@@ -12,17 +12,17 @@ from typing import Any
 import pytest
 
 from client_sdk.days import last_day, period_number
-from client_sdk.device import MetricDevice
 from client_sdk.errors import StateChangedError, UnknownMetricError
-from client_sdk.identity import new_secret
-from client_sdk.ledger import committed, entry_spent, spent
-from client_sdk.memory_state import MemoryState
 from client_sdk.privacy_level import PrivacyLevel
-from client_sdk.randomness import system_randomness
-from client_sdk.recorder import Recorder
-from client_sdk.sqlite_state import SqliteState
-from client_sdk.state import Limits, State
-from client_sdk.witness import Witness
+from client_sdk.randomisation.key_derivation import new_secret
+from client_sdk.randomisation.metric_encoder import MetricDevice
+from client_sdk.randomisation.randomness import system_randomness
+from client_sdk.recording.ledger import committed, entry_spent, spent
+from client_sdk.recording.recorder import Recorder
+from client_sdk.storage.interface import Limits, State
+from client_sdk.storage.memory import MemoryState
+from client_sdk.storage.rollback_guard import Witness
+from client_sdk.storage.sqlite import SqliteState
 from rappor_core.errors import ParameterError
 from rappor_core.metrics.file import MetricsFile, parse_metrics
 from rappor_core.metrics.metric import Metric
@@ -279,7 +279,7 @@ def test_a_thread_that_comes_in_between_never_sees_another_days_limits(
             way.limits(day - 1)  # and a third one, whose clock is yesterday's
         return Limits(*fields)
 
-    monkeypatch.setattr("client_sdk.recorder.Limits", slowly)
+    monkeypatch.setattr("client_sdk.recording.recorder.Limits", slowly)
     assert way.limits(day).period == day
     assert meanwhile[0].period == day
 

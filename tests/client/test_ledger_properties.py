@@ -10,11 +10,11 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from client_sdk.ledger import committed
-from client_sdk.memory_state import MemoryState
-from client_sdk.recorder import Recorder
-from client_sdk.sqlite_state import SqliteState
-from client_sdk.witness import Witness
+from client_sdk.recording.ledger import committed
+from client_sdk.recording.recorder import Recorder
+from client_sdk.storage.memory import MemoryState
+from client_sdk.storage.rollback_guard import Witness
+from client_sdk.storage.sqlite import SqliteState
 from rappor_core.metrics.file import MetricsFile, parse_metrics
 
 CAP, PER_WEEK, BUDGET = 3, 2, 22.0

@@ -15,13 +15,13 @@ from pathlib import Path
 
 import pytest
 
-from client_sdk.custody import StateDirectory, ensure_secret, wipe
 from client_sdk.days import last_day, period_number
 from client_sdk.errors import StateError
-from client_sdk.ledger import committed
-from client_sdk.location import LocationRecorder
-from client_sdk.recorder import Recorder
-from client_sdk.sqlite_state import SqliteState
+from client_sdk.location.recorder import LocationRecorder
+from client_sdk.recording.ledger import committed
+from client_sdk.recording.recorder import Recorder
+from client_sdk.storage.directory import StateDirectory, ensure_secret, wipe
+from client_sdk.storage.sqlite import SqliteState
 from client_sdk.testing import FixedRandomness
 from rappor_core.metrics.file import MetricsFile, parse_metrics
 

@@ -18,11 +18,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from client_sdk import device
-from client_sdk.ledger import Ledger, spent
-from client_sdk.location import LocationRecorder
-from client_sdk.memory_state import MemoryState
-from client_sdk.recorder import Recorder
+from client_sdk.location.recorder import LocationRecorder
+from client_sdk.randomisation import metric_encoder as device
+from client_sdk.recording.ledger import Ledger, spent
+from client_sdk.recording.recorder import Recorder
+from client_sdk.storage.memory import MemoryState
 from client_sdk.testing import FixedRandomness
 from rappor_core.metrics.file import MetricsFile, parse_metrics
 from rappor_core.metrics.metric import Metric

@@ -11,14 +11,14 @@ from threading import RLock
 import pytest
 
 from client_sdk import Client
-from client_sdk.custody import StateDirectory, ensure_secret
 from client_sdk.days import EPOCH_ORDINAL
 from client_sdk.inspection import inspect_state
-from client_sdk.local_time import moment_of
-from client_sdk.location import LocationRecorder
-from client_sdk.recorder import Recorder
+from client_sdk.location.local_time import moment_of
+from client_sdk.location.period_visits import Visits
+from client_sdk.location.recorder import LocationRecorder
+from client_sdk.recording.recorder import Recorder
+from client_sdk.storage.directory import StateDirectory, ensure_secret
 from client_sdk.testing import FixedRandomness
-from client_sdk.visits import Visits
 from rappor_core.errors import ValueRefusedError
 from rappor_core.metrics.file import MetricsFile, parse_metrics
 from rappor_core.wire.report import Report
@@ -223,7 +223,7 @@ def test_no_place_is_kept_after_consent_was_withdrawn_elsewhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A background service goes on with fixes when the person says no in the app."""
-    monkeypatch.setattr("client_sdk.location.SAVE_SECONDS", 0.0)
+    monkeypatch.setattr("client_sdk.location.recorder.SAVE_SECONDS", 0.0)
     file, now = declared("memo"), (START + timedelta(hours=12)).timestamp()
 
     def opened() -> Client:

@@ -14,8 +14,8 @@ import pytest
 
 from client_sdk import Client, Delivery
 from client_sdk.__main__ import main
-from client_sdk.custody import StateDirectory
-from client_sdk.state_file import FIRST_REST, PATIENCE
+from client_sdk.storage.directory import StateDirectory
+from client_sdk.storage.state_file import FIRST_REST, PATIENCE
 
 QUIET = Delivery(mean_delay=86_400.0)
 NOISE = 0.25  # seconds that a busy machine may add to one call

@@ -13,12 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from client_sdk.days import EPOCH_ORDINAL, date_of, last_day, period_number
-from client_sdk.ledger import Promise
-from client_sdk.memory_state import MemoryState
-from client_sdk.periods import KEPT_PERIODS, MOST_TOUCHED, SPARE_PERIODS, carried, touched
-from client_sdk.recorder import Recorder
-from client_sdk.sqlite_state import SqliteState
-from client_sdk.witness import Witness
+from client_sdk.recording.ledger import Promise
+from client_sdk.recording.recorder import Recorder
+from client_sdk.storage.memory import MemoryState
+from client_sdk.storage.periods import KEPT_PERIODS, MOST_TOUCHED, SPARE_PERIODS, carried, touched
+from client_sdk.storage.rollback_guard import Witness
+from client_sdk.storage.sqlite import SqliteState
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metric import Metric
 

@@ -17,13 +17,13 @@ from typing import Any
 import h3
 import pytest
 
-from client_sdk.device import MetricDevice
-from client_sdk.duty import duty_of
-from client_sdk.local_time import moment_of
-from client_sdk.memory_state import MemoryState
-from client_sdk.recorder import Recorder
-from client_sdk.symbols import SymbolCoin
-from client_sdk.visits import Visits
+from client_sdk.location.assignment import duty_of
+from client_sdk.location.local_time import moment_of
+from client_sdk.location.period_visits import Visits
+from client_sdk.randomisation.coins import SymbolCoin
+from client_sdk.randomisation.metric_encoder import MetricDevice
+from client_sdk.recording.recorder import Recorder
+from client_sdk.storage.memory import MemoryState
 from rappor_core.errors import MetricsFileError, ValueRefusedError
 from rappor_core.grid.grid import Grid
 from rappor_core.metrics.file import parse_metrics

@@ -186,7 +186,8 @@ def test_a_forked_child_goes_on_by_itself(open_client: Any, collector: MemoryCol
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 @pytest.mark.parametrize(
-    ("module", "part"), [("client_sdk.send_loop", "client_sdk.outbox"), ("http.client", "ssl")]
+    ("module", "part"),
+    [("client_sdk.delivery.schedule", "client_sdk.delivery.queue"), ("http.client", "ssl")],
 )
 def test_a_fork_while_the_sending_thread_loads_its_modules(
     tmp_path: Path, collector: MemoryCollector, metrics_path: Path, module: str, part: str

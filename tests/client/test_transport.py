@@ -7,12 +7,12 @@ from datetime import date
 
 import pytest
 
-from client_sdk.address import split_url
-from client_sdk.answers import PROBLEM_TYPE, PROBLEM_URN
-from client_sdk.encoder import Encoder
+from client_sdk.delivery.replies import PROBLEM_TYPE, PROBLEM_URN
+from client_sdk.delivery.transport import Transport
 from client_sdk.errors import TransportError
+from client_sdk.randomisation.encoder import Encoder
 from client_sdk.testing import FixedRandomness, MemoryCollector
-from client_sdk.transport import Transport
+from client_sdk.url import split_url
 from rappor_core.errors import ParameterError
 from rappor_core.metrics.file import MetricsFile
 from rappor_core.wire.report import Batch, Report, make_batch

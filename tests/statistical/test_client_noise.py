@@ -11,7 +11,7 @@ import math
 
 import pytest
 
-from client_sdk.responses import InstantaneousRound, PermanentRound
+from client_sdk.randomisation.rounds import InstantaneousRound, PermanentRound
 from client_sdk.testing import FixedRandomness
 from rappor_core.mechanism import TwoRoundMechanism
 

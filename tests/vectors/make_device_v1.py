@@ -12,14 +12,14 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from client_sdk.budget import agree_budget
 from client_sdk.days import EPOCH_ORDINAL, period_number
-from client_sdk.device import MetricDevice
-from client_sdk.identity import cohort_of, derive, keyed_input, secret_check
-from client_sdk.memory_state import MemoryState
-from client_sdk.periods import MOST_TOUCHED
-from client_sdk.randomness import CoinPair
-from client_sdk.recorder import Recorder
+from client_sdk.randomisation.key_derivation import cohort_of, derive, keyed_input, secret_check
+from client_sdk.randomisation.metric_encoder import MetricDevice
+from client_sdk.randomisation.randomness import CoinPair
+from client_sdk.recording.budget import agree_budget
+from client_sdk.recording.recorder import Recorder
+from client_sdk.storage.memory import MemoryState
+from client_sdk.storage.periods import MOST_TOUCHED
 from client_sdk.testing import FixedRandomness
 from rappor_core.metrics.file import parse_metrics
 

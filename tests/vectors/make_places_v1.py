@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from client_sdk.days import day_of, last_day, period_number
-from client_sdk.device import MetricDevice
-from client_sdk.duty import duty_of
-from client_sdk.local_time import is_weekend, moment_of
-from client_sdk.memory_state import MemoryState
-from client_sdk.recorder import Recorder
-from client_sdk.symbols import SymbolCoin
+from client_sdk.location.assignment import duty_of
+from client_sdk.location.local_time import is_weekend, moment_of
+from client_sdk.location.period_visits import Visits
+from client_sdk.randomisation.coins import SymbolCoin
+from client_sdk.randomisation.metric_encoder import MetricDevice
+from client_sdk.recording.recorder import Recorder
+from client_sdk.storage.memory import MemoryState
 from client_sdk.testing import FixedRandomness
-from client_sdk.visits import Visits
 from rappor_core.errors import MetricsFileError, ValueRefusedError
 from rappor_core.grid.codes import Box
 from rappor_core.grid.grid import OTHER, Grid

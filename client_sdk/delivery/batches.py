@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterable, Sequence
 
-from client_sdk.randomness import Randomness
+from client_sdk.randomisation.randomness import Randomness
 from rappor_core.errors import WireFormatError
 from rappor_core.wire.binary import encode_binary
 from rappor_core.wire.decode import decode_batch

@@ -15,9 +15,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from client_sdk.damage import BUSY, check_contents, reading
 from client_sdk.errors import StateBusyError, StateError
-from client_sdk.schema import BUSY_SECONDS, connect, wait_for
+from client_sdk.storage.damage import BUSY, check_contents, reading
+from client_sdk.storage.schema import BUSY_SECONDS, connect, wait_for
 
 PATIENCE = 0.05  # seconds for which a call waits for other threads, and for other processes
 LOG_BYTES = 640_000  # of the write-ahead log, past which recording waits for a checkpoint

@@ -20,7 +20,7 @@ from collections.abc import Callable
 from http.client import HTTPResponse
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from client_sdk.cancellation import Cancellation
+from client_sdk.delivery.cancellation import Cancellation
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer

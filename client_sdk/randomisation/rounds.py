@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from hashlib import shake_256
 
-from client_sdk.identity import keyed_input
-from client_sdk.randomness import CoinPair, Randomness
-from client_sdk.symbols import SymbolCoin
+from client_sdk.randomisation.coins import SymbolCoin
+from client_sdk.randomisation.key_derivation import keyed_input
+from client_sdk.randomisation.randomness import CoinPair, Randomness
 from rappor_core.mechanism import TwoRoundMechanism
 
 

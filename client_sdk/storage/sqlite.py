@@ -13,11 +13,11 @@ from collections.abc import Set
 from contextlib import suppress
 from typing import Any
 
-from client_sdk.identity import secret_check
-from client_sdk.periods import change_unit, use_up
-from client_sdk.state import Draft, Entry, Identity, Limits, Line, Source, Stored
-from client_sdk.state_file import StateFile
-from client_sdk.witness import Seen, Witness
+from client_sdk.randomisation.key_derivation import secret_check
+from client_sdk.storage.interface import Draft, Entry, Identity, Limits, Line, Source, Stored
+from client_sdk.storage.periods import change_unit, use_up
+from client_sdk.storage.rollback_guard import Seen, Witness
+from client_sdk.storage.state_file import StateFile
 
 RECORD = "INSERT INTO recording VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"  # see `schema.RECORDING`
 NEAR = """

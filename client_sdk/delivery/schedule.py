@@ -11,15 +11,15 @@ from collections.abc import Callable
 from math import ceil, log
 
 from client_sdk.days import SECONDS_A_DAY
-from client_sdk.delivery import Delivery
+from client_sdk.delivery.options import Delivery
+from client_sdk.delivery.queue import Outbox
+from client_sdk.delivery.sender import Sender
+from client_sdk.delivery.splitting import split
+from client_sdk.delivery.transport import Transport
 from client_sdk.errors import TransportError
-from client_sdk.file_lock import FileLock
-from client_sdk.outbox import Outbox
-from client_sdk.randomness import Randomness
-from client_sdk.sender import Sender
-from client_sdk.splitting import split
-from client_sdk.sqlite_state import SqliteState
-from client_sdk.transport import Transport
+from client_sdk.randomisation.randomness import Randomness
+from client_sdk.storage.file_lock import FileLock
+from client_sdk.storage.sqlite import SqliteState
 
 BUSY_PAUSE = 0.1  # seconds to the next try while another process is sending and somebody waits
 BUSY_PAUSE_UNHURRIED = 5.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from client_sdk.address import split_url
+from client_sdk.url import split_url
 from rappor_core.errors import ParameterError, shown
 from rappor_core.frozen import Frozen
 

@@ -14,18 +14,18 @@ import math
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
-from client_sdk.budget import pin_budget, pinned_budget
 from client_sdk.days import PERIOD_DAYS
 from client_sdk.errors import StateError
-from client_sdk.periods import MOST_TOUCHED
 from client_sdk.privacy_level import PrivacyLevel
-from client_sdk.state import Entry, Line, State
+from client_sdk.recording.budget import pin_budget, pinned_budget
+from client_sdk.storage.interface import Entry, Line, State
+from client_sdk.storage.periods import MOST_TOUCHED
 from rappor_core.frozen import Frozen
 from rappor_core.metrics.metric import Metric
 from rappor_core.params import RapporParams
 
 if TYPE_CHECKING:
-    from client_sdk.device import MetricDevice
+    from client_sdk.randomisation.metric_encoder import MetricDevice
 
 ROUNDING = 1 + 1e-9  # epsilons are computed in doubles; an equal one must not look larger
 

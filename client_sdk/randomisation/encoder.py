@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import date
 
-from client_sdk.device import MetricDevice
 from client_sdk.errors import UnknownMetricError
-from client_sdk.identity import SECRET_BYTES
-from client_sdk.randomness import Randomness, system_randomness
+from client_sdk.randomisation.key_derivation import SECRET_BYTES
+from client_sdk.randomisation.metric_encoder import MetricDevice
+from client_sdk.randomisation.randomness import Randomness, system_randomness
 from rappor_core.errors import ParameterError
 from rappor_core.metrics.metric import Metric
 from rappor_core.wire.report import Report

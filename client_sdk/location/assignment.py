@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from client_sdk.identity import derive
+from client_sdk.randomisation.key_derivation import derive
 from rappor_core.errors import ParameterError
 from rappor_core.metrics.location import Location
 from rappor_core.metrics.metric import Metric

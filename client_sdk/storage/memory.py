@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from client_sdk.days import date_of
-from client_sdk.periods import carried
-from client_sdk.state import LIFE, Draft, Entry, Identity, Limits, Line, Source, Stored
+from client_sdk.storage.interface import LIFE, Draft, Entry, Identity, Limits, Line, Source, Stored
+from client_sdk.storage.periods import carried
 from rappor_core.wire.report import Report
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from client_sdk.batches import content_type, read_body
+from client_sdk.delivery.batches import content_type, read_body
+from client_sdk.delivery.queue import Outbox, StoredBatch
+from client_sdk.delivery.transport import Transport
 from client_sdk.errors import TransportError
-from client_sdk.file_lock import FileLock
-from client_sdk.outbox import Outbox, StoredBatch
-from client_sdk.transport import Transport
+from client_sdk.storage.file_lock import FileLock
 from rappor_core.errors import WireFormatError
 
 TOO_LARGE = "http_413"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from client_sdk.custody import StateDirectory
 from client_sdk.errors import StateError
+from client_sdk.storage.directory import StateDirectory
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.25, 30.0  # seconds between two tries; each is twice the one before
 

@@ -11,12 +11,12 @@ import time
 import zlib
 from typing import TYPE_CHECKING
 
-from client_sdk import forks
-from client_sdk.address import address_of, check_key, check_key_is_hidden, split_url
-from client_sdk.answers import Answer, failure, read_answer
-from client_sdk.batches import GZIP, content_type
-from client_sdk.cancellation import Cancellation, CancelledError
+from client_sdk import fork_hooks as forks
+from client_sdk.delivery.batches import GZIP, content_type
+from client_sdk.delivery.cancellation import Cancellation, CancelledError
+from client_sdk.delivery.replies import Answer, failure, read_answer
 from client_sdk.errors import TransportError
+from client_sdk.url import address_of, check_key, check_key_is_hidden, split_url
 from rappor_core.wire.binary import encode_binary
 from rappor_core.wire.json import encode_json
 from rappor_core.wire.report import WIRE_VERSION, Batch
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import ssl
     from email.message import Message as Headers
 
-    from client_sdk.connection import Connection, Dialer
+    from client_sdk.delivery.connection import Connection, Dialer
 
 REPORTS_PATH = "/v1/reports"
 USER_AGENT = f"rappor/{WIRE_VERSION}"
@@ -180,7 +180,7 @@ class Transport:
         target = address_of(self._scheme, self._host)
         if self._dialer is None:
             with forks.loading():
-                from client_sdk.connection import Dialer
+                from client_sdk.delivery.connection import Dialer
 
             via = target if self._proxy is None else address_of("http", self._proxy)
             self._dialer = Dialer(via.host, via.port, self._cancellation)

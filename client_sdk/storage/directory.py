@@ -14,13 +14,13 @@ import sqlite3
 import threading
 from contextlib import suppress
 
-from client_sdk.damage import damaged, reading
 from client_sdk.errors import StateBusyError, StateError
-from client_sdk.identity import new_secret, secret_check
-from client_sdk.ledger import committed, spent
-from client_sdk.randomness import Randomness
-from client_sdk.sqlite_state import SqliteState
-from client_sdk.witness import Witness
+from client_sdk.randomisation.key_derivation import new_secret, secret_check
+from client_sdk.randomisation.randomness import Randomness
+from client_sdk.recording.ledger import committed, spent
+from client_sdk.storage.damage import damaged, reading
+from client_sdk.storage.rollback_guard import Witness
+from client_sdk.storage.sqlite import SqliteState
 
 STATE_FILE = "state.sqlite"
 WITNESS_FILE = "witness.json"

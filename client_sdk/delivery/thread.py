@@ -10,18 +10,18 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from client_sdk import forks
-from client_sdk.cancellation import Cancellation
-from client_sdk.custody import StateDirectory
-from client_sdk.delivery import Delivery
+from client_sdk import fork_hooks as forks
+from client_sdk.delivery.cancellation import Cancellation
+from client_sdk.delivery.options import Delivery
 from client_sdk.errors import StateBusyError, StateError
-from client_sdk.file_lock import FileLock
-from client_sdk.randomness import Randomness
-from client_sdk.sqlite_state import SqliteState
+from client_sdk.randomisation.randomness import Randomness
+from client_sdk.storage.directory import StateDirectory
+from client_sdk.storage.file_lock import FileLock
+from client_sdk.storage.sqlite import SqliteState
 
 if TYPE_CHECKING:
-    from client_sdk.send_loop import SendLoop
-    from client_sdk.transport import Transport
+    from client_sdk.delivery.schedule import SendLoop
+    from client_sdk.delivery.transport import Transport
 
 CHORE_PAUSE = 600.0  # seconds between two looks at whether a period is over
 BUSY_PAUSE = 0.25  # the same, while another process holds the state
@@ -171,8 +171,8 @@ class Worker:
 
     def _make_loop(self) -> SendLoop:
         with forks.loading():
-            from client_sdk.send_loop import SendLoop
-            from client_sdk.transport import Transport
+            from client_sdk.delivery.schedule import SendLoop
+            from client_sdk.delivery.transport import Transport
 
         delivery = self._delivery
         self._transport = Transport(

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from client_sdk.identity import DIGEST_BYTES, cohort_of, derive
-from client_sdk.randomness import Randomness
-from client_sdk.responses import InstantaneousRound, PermanentRound
+from client_sdk.randomisation.key_derivation import DIGEST_BYTES, cohort_of, derive
+from client_sdk.randomisation.randomness import Randomness
+from client_sdk.randomisation.rounds import InstantaneousRound, PermanentRound
 from rappor_core.errors import ValueRefusedError
 from rappor_core.metrics.metric import Metric
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 
 from client_sdk.errors import StateError
-from client_sdk.state import State
+from client_sdk.storage.interface import State
 from rappor_core.errors import ParameterError, shown
 
 NAME = "budget"  # of the value in the state's table `meta`; infinite where none was declared

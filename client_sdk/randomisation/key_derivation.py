@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from hashlib import shake_256
 
-from client_sdk.randomness import Randomness
+from client_sdk.randomisation.randomness import Randomness
 
 SECRET_BYTES = 32
 DIGEST_BYTES = 16

@@ -1,0 +1,1 @@
+"""From a recorded value to a queued report, under the ledger."""

@@ -1,0 +1,1 @@
+"""The state of a device on disk: schema, files, locks, protection against rollback."""
