@@ -19,11 +19,11 @@ from sqlalchemy import Column, Date, Integer, LargeBinary, MetaData, String, Tab
 
 from collector.fast_json import decode_groups
 from collector.routes.reports import answer
-from collector.service.acceptance import Judge
-from collector.service.collector import Collector
+from collector.service.batch_writer import ReportWriter, Submission
+from collector.service.commit_queue import Bounds, Intake
 from collector.service.days import utc_now
-from collector.service.intake import Bounds, Intake
-from collector.service.writing import ReportWriter, Submission
+from collector.service.operations import Collector
+from collector.service.report_validation import Judge
 from collector.settings import Settings, load_settings
 from collector.store.engine import Database, make_engine
 from collector.store.schema import prepare

@@ -18,24 +18,24 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from collector import unsent
-from collector.body import BodyBounds
 from collector.buffers import Buffers
 from collector.errors import RequestError, StorageError
 from collector.logs import Log, make_log, redirect_libraries
 from collector.openapi import API_VERSION, document
 from collector.problems import Refuser, problem
+from collector.request_body import BodyBounds
 from collector.routes import admin, aggregates, health
-from collector.routes.parts import Parts, make_limits
+from collector.routes.dependencies import Parts, make_limits
 from collector.routes.reports import ReportsEndpoint
-from collector.service.acceptance import Judge
+from collector.service.batch_writer import ReportWriter
 from collector.service.closing import Closed
-from collector.service.collector import COMMAND_LINE, Collector
+from collector.service.commit_queue import Bounds, Intake
 from collector.service.days import Clock, utc_now
 from collector.service.growth import find_growth
-from collector.service.intake import Bounds, Intake
-from collector.service.keeper import KeyKeeper
+from collector.service.key_cache import KeyKeeper
+from collector.service.operations import COMMAND_LINE, Collector
 from collector.service.readiness import Readiness
-from collector.service.writing import ReportWriter
+from collector.service.report_validation import Judge
 from collector.settings import Settings
 from collector.store.engine import Database, make_engine
 from collector.store.probe import try_to_read, try_to_write

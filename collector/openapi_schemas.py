@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from collector.service.acceptance import Reason
 from collector.service.access import Scope
+from collector.service.report_validation import Reason
 from rappor_core.wire.report import MAX_METRIC_BYTES, MAX_REPORTS, WIRE_VERSION
 
 Schema = dict[str, Any]

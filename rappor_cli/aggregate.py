@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from collector.service.collector import COMMAND_LINE
+from collector.service.operations import COMMAND_LINE
 from rappor_cli.days import read_day
 from rappor_cli.remote import fetch_aggregate
 from rappor_cli.store import CollectorOption, DatabaseOption, need_one, opened

@@ -9,7 +9,7 @@ import typer
 
 from collector.backup import back_up
 from collector.backup import restore as put_back
-from collector.service.collector import COMMAND_LINE
+from collector.service.operations import COMMAND_LINE
 from rappor_cli.store import opened
 
 DatabaseOption = Annotated[

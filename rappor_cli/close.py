@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from collector.service.collector import COMMAND_LINE
+from collector.service.operations import COMMAND_LINE
 from rappor_cli.days import read_day
 from rappor_cli.remote import ask_json
 from rappor_cli.store import CollectorOption, DatabaseOption, JsonOption, need_one, opened

@@ -244,7 +244,7 @@ def _remote(collector: str) -> Fetch:
 
 
 def _stored(service: Any) -> Fetch:
-    from collector.service.collector import COMMAND_LINE  # as in `opened`
+    from collector.service.operations import COMMAND_LINE  # as in `opened`
 
     def fetch(name: str, first: date | None, last: date | None) -> Aggregate:
         found: Aggregate = service.read_aggregate(

@@ -12,8 +12,8 @@ from typing import Annotated
 import typer
 
 from collector.routes.aggregates import COUNT_HEADER
-from collector.service.collector import COMMAND_LINE
 from collector.service.export import as_lines
+from collector.service.operations import COMMAND_LINE
 from rappor_cli.days import read_day
 from rappor_cli.progress import progress_bar
 from rappor_cli.remote import RemoteError, answer_of

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from collector.service.collector import Collector
+    from collector.service.operations import Collector
 
 CollectorOption = Annotated[
     str | None,
@@ -33,7 +33,7 @@ def opened(database: str, *, may_be_new: bool = False) -> Iterator[Collector]:
     """
     # Loaded here: it takes most of a second, which commands that read files do not need.
     from collector.errors import SettingsError
-    from collector.service.collector import Collector
+    from collector.service.operations import Collector
     from collector.store.engine import Database, make_engine, parse_url
     from collector.store.schema import prepare
 

@@ -8,9 +8,9 @@ from fastapi import Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import JSONResponse, Response
 
-from collector.body import read_body
 from collector.errors import RequestError
-from collector.routes.parts import actor, known_name, parse_day, parts_of, query_of
+from collector.request_body import read_body
+from collector.routes.dependencies import actor, known_name, parse_day, parts_of, query_of
 from collector.service import access
 from collector.service.access import Scope
 from rappor_core.metrics.file import parse_metrics

@@ -7,7 +7,7 @@ from datetime import date
 from fastapi import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
-from collector.routes.parts import actor, known_name, parse_day, parts_of, query_of
+from collector.routes.dependencies import actor, known_name, parse_day, parts_of, query_of
 from collector.service.access import Scope
 from collector.service.export import as_lines
 

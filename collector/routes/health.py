@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import Request
 from starlette.responses import JSONResponse, Response
 
-from collector.routes.parts import actor, parts_of
+from collector.routes.dependencies import actor, parts_of
 from collector.service.access import Scope
 
 

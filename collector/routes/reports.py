@@ -9,15 +9,15 @@ from hashlib import blake2b
 from starlette.concurrency import run_in_threadpool
 from starlette.types import Receive, Scope, Send
 
-from collector.body import media_type, read_body, sender_of
 from collector.errors import AuthenticationError
 from collector.fast_json import decode_groups
 from collector.problems import Refuser
-from collector.routes.parts import Parts, limit_address, limit_reports
-from collector.service.acceptance import REASONS, Refusal
+from collector.request_body import media_type, read_body, sender_of
+from collector.routes.dependencies import Parts, limit_address, limit_reports
 from collector.service.access import Scope as KeyScope
-from collector.service.keeper import MAX_AGE_OF_UNKNOWN
-from collector.service.writing import Receipt, Submission
+from collector.service.batch_writer import Receipt, Submission
+from collector.service.key_cache import MAX_AGE_OF_UNKNOWN
+from collector.service.report_validation import REASONS, Refusal
 from rappor_core.wire.report import WIRE_VERSION
 
 _ACCEPTED = '{"status":"accepted"}'

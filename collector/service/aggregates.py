@@ -10,8 +10,8 @@ from sqlalchemy import Connection
 from collector.service.days import from_number
 from collector.service.disclosure import blocks_of_window, waiting_days
 from collector.service.registry import Entry, Registry, load_registry
+from collector.store.bit_counters import counts
 from collector.store.blocks import accepted_totals, load_blocks, sum_blocks
-from collector.store.lanes import counts
 from rappor_core.aggregate import Aggregate
 
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, delete, func, insert, select, update
 
 from collector.errors import StorageError
-from collector.store.lanes import LANE_BYTES, MAX_COUNT, pack, unpack
+from collector.store.bit_counters import LANE_BYTES, MAX_COUNT, pack, unpack
 from collector.store.models import block_counts, blocks, counters, series
 
 

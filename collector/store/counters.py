@@ -15,7 +15,7 @@ from typing import NamedTuple
 from sqlalchemy import Connection, select
 
 from collector.errors import StorageError
-from collector.store.lanes import LANE_BYTES, MAX_COUNT, lane_sums, pack, unpack
+from collector.store.bit_counters import LANE_BYTES, MAX_COUNT, lane_sums, pack, unpack
 from collector.store.models import counters
 
 NUM_SHARDS = 64

@@ -14,9 +14,9 @@ import httpx
 
 from collector.fast_json import decode_groups
 from collector.server import running_collector
-from collector.service.acceptance import Judge
-from collector.service.collector import Collector
-from collector.service.writing import Outcome, ReportWriter, Submission
+from collector.service.batch_writer import Outcome, ReportWriter, Submission
+from collector.service.operations import Collector
+from collector.service.report_validation import Judge
 from collector.settings import Settings, load_settings
 from collector.store.engine import Database, make_engine
 from collector.store.schema import prepare

@@ -10,7 +10,7 @@ from sqlalchemy import func, select, text
 
 from collector.errors import StorageError
 from collector.service import closing
-from collector.service.writing import Receipt
+from collector.service.batch_writer import Receipt
 from collector.store import batches as stored_batches
 from collector.store.engine import FOLD_LOCK
 from collector.store.models import batches, counters

@@ -24,7 +24,7 @@ from sqlalchemy import event
 
 from collector.errors import NotServedError
 from collector.service.aggregates import read_aggregate
-from collector.service.writing import Receipt
+from collector.service.batch_writer import Receipt
 from rappor_core.metrics.metric import Metric
 from tests.collector.support import NOON, TODAY, Bench, Clock, make_bench, make_metric
 

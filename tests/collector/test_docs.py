@@ -9,7 +9,7 @@ import pytest
 
 from collector.app import create_app
 from collector.problems import STATUS
-from collector.service.acceptance import REASONS
+from collector.service.report_validation import REASONS
 from collector.settings import Settings, load_settings
 from rappor_core.metrics.metric import DEFAULT_MIN_REPORTS_PER_COHORT
 from rappor_core.metrics.review import reports_to_serve

@@ -12,7 +12,7 @@ from sqlalchemy import select
 from collector.backup import back_up
 from collector.fast_json import decode_groups
 from collector.logs import make_log
-from collector.service.writing import Submission
+from collector.service.batch_writer import Submission
 from collector.store.batches import hash_of_id, keyed_digest
 from collector.store.models import batches, metadata
 from rappor_core.metrics.metric import Metric

@@ -21,7 +21,7 @@ from sqlalchemy import make_url, text
 
 from collector.backup import back_up, restore
 from collector.errors import BatchConflictError, SchemaError, SettingsError, StorageError
-from collector.service.writing import Receipt
+from collector.service.batch_writer import Receipt
 from collector.store.engine import Database, make_engine
 from collector.store.models import metadata
 from collector.store.schema import MIGRATIONS, check_connections, migrate, prepare

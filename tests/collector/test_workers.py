@@ -17,7 +17,7 @@ from pathlib import Path
 import httpx
 from sqlalchemy import text
 
-from collector.service.writing import Receipt
+from collector.service.batch_writer import Receipt
 from collector.store.counters import NUM_SHARDS, CounterCache
 from collector.store.engine import SHARD_LOCKS
 from tests.collector.crash import METRIC, Tally, await_ready, listening, port_of, send_until, start

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import select
 
 from collector.errors import BatchConflictError
-from collector.service.writing import Receipt
+from collector.service.batch_writer import Receipt
 from collector.store.models import batches, counters, raw_reports
 from rappor_core.aggregate import Aggregate
 from rappor_core.wire.report import Report

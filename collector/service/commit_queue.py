@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from time import perf_counter
 
 from collector.errors import CollectorError, OverloadedError, StorageError, drop_traces
-from collector.service.writing import Outcome, Receipt, Submission
+from collector.service.batch_writer import Outcome, Receipt, Submission
 
 Answer = Receipt | CollectorError
 

@@ -10,7 +10,9 @@ from datetime import timedelta
 from sqlalchemy import Connection
 
 from collector.errors import BatchConflictError, StaleError
-from collector.service.acceptance import (
+from collector.service.days import Clock, latest_day, today
+from collector.service.registry import Registry, load_registry
+from collector.service.report_validation import (
     Day,
     Judge,
     Refusal,
@@ -19,12 +21,10 @@ from collector.service.acceptance import (
     decode_results,
     encode_results,
 )
-from collector.service.days import Clock, latest_day, today
-from collector.service.registry import Registry, load_registry
 from collector.store.batches import BatchRow, hash_of_id, keyed_digest
 from collector.store.counters import CounterCache
 from collector.store.engine import Database
-from collector.store.group import statements
+from collector.store.group_commit import statements
 from collector.store.raw import keep_raw
 from rappor_core.wire.report import GroupedBatch
 

@@ -12,7 +12,8 @@ from typing import Any
 from sqlalchemy import Connection
 
 from collector.errors import CollectorError
-from collector.service import access, aggregates, changes, closing, export, preview
+from collector.service import access, aggregates, closing, export, preview
+from collector.service import metric_changes as changes
 from collector.service.access import KeyRing, NewKey, Scope
 from collector.service.days import Clock, from_number, number, today, utc_now
 from collector.service.registry import Registry, registry_as_known

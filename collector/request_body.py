@@ -18,8 +18,8 @@ from collector.errors import (
     RequestError,
     UnsupportedMediaError,
 )
+from collector.http_protocol import BODY_ARRIVED
 from collector.limits import network_of
-from collector.protocol import BODY_ARRIVED
 from rappor_core.wire.report import BINARY_CONTENT_TYPE, JSON_CONTENT_TYPE
 
 _GZIP = 31  # zlib's wbits for a gzip header and trailer

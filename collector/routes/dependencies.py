@@ -10,14 +10,14 @@ from typing import cast
 from fastapi import Request
 from starlette.types import Scope as ASGIScope
 
-from collector.body import BodyBounds, sender_of
 from collector.buffers import Buffers
 from collector.errors import NotFoundError, RequestError
 from collector.limits import KeyLimit, RateLimit
+from collector.request_body import BodyBounds, sender_of
 from collector.service.access import Scope
-from collector.service.collector import Collector
-from collector.service.intake import Intake
-from collector.service.keeper import KeyKeeper
+from collector.service.commit_queue import Intake
+from collector.service.key_cache import KeyKeeper
+from collector.service.operations import Collector
 from collector.service.readiness import Readiness
 from collector.settings import Settings
 from collector.store.engine import Database
