@@ -1,4 +1,4 @@
-"""The test suite on every supported version of Python that is installed: `nox` or `make versions`."""
+"""The test suite on every supported Python that is installed: `nox`, or `make versions`."""
 
 from __future__ import annotations
 

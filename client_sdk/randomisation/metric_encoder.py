@@ -1,6 +1,7 @@
 """One device and one metric: its cohort, both rounds, and the ledger's digests.
 
-Kept apart from `rappor_core.wire.report`, so that an app that records does not load the wire format.
+Kept apart from `rappor_core.wire.report`, so that an app that records does not load the wire
+format.
 """
 
 from __future__ import annotations
