@@ -22,7 +22,7 @@ from decoder.errors import ImproperError
 from decoder.gls import Balance, centred_columns, left_out_scores, null_variance
 from decoder.mixture import SharePrior
 from decoder.progress import Progress, silent
-from decoder.rounds import Question, Round, Settled, arrived, left, settle, solver_of
+from decoder.rounds import Question, Round, Settled, arrived, left, settle
 from decoder.sites import Scores
 
 Floats = NDArray[np.float64]
@@ -104,7 +104,7 @@ def fit_cavity(
     freedom = _freedom(question, now)
     scores, z = now.scores, _left_out(question, now)
     if question.few_rows:
-        scores, z = _refitted(question, now, z, progress)
+        z = _refitted(question, z, progress)
     taking_part, full = now.sites.shrunken, question.full
     return CavityFit(
         scores, z, now.prior, now.fitted, taking_part, freedom, iteration, converged, full
@@ -144,33 +144,25 @@ def _left_out(question: Question, now: Round) -> Floats:
     return z
 
 
-def _refitted(
-    question: Question, now: Round, z: Floats, progress: Progress
-) -> tuple[Scores, Floats]:
-    """Scores, and those of the test, against fits of the others without the candidate, (M,).
+def _refitted(question: Question, z: Floats, progress: Progress) -> Floats:
+    """Scores of the test against fits of the others that never saw the candidate, (M,).
 
     Where rows are few and much of them is fitted, the others' sites depend on each candidate. Then
     (1) holds to the letter: sites, prior and noise come from a fit that never saw it, begun anew,
     since from the present sites it would stay near an explanation that the candidate took part
-    in. For its share, tau is that of the fit of all.
+    in. Only the test may assume that nobody holds the candidate: a share is that of the fit of
+    all, since without a heavy candidate others like it take over its share.
     """
-    estimates, errors, z = now.scores.estimates.copy(), now.scores.std_errors.copy(), z.copy()
+    z = z.copy()
     worth = np.flatnonzero(z > WORTH_LEAVING_OUT)
     for done, i in enumerate(worth, start=1):
         column = centred_columns(question.positions[[i]], question.random)
-        rest = _without(question, i)
-        others = settle(rest, tolerance=REFIT_TOLERANCE).last
+        others = settle(_without(question, i), tolerance=REFIT_TOLERANCE).last
         residual = others.fitted.solution.residual
         deviation = np.sqrt(null_variance(residual, question.random))
         z[i] = (column.ravel() @ residual.ravel()) / deviation * others.fitted.slack
-        missing = min(now.fitted.missing, others.fitted.missing)
-        known = solver_of(rest, others.noise, others.sites)(missing)
-        information = float((column * known.weigh(column)).sum())
-        if information > 0:  # a proper belief without the candidate
-            estimates[i] = (column.ravel() @ known.residual.ravel()) / information
-            errors[i] = np.sqrt(now.fitted.excess / information)
         progress(REFIT_STAGE, done, len(worth))
-    return Scores(estimates, errors), z
+    return z
 
 
 def _without(question: Question, left_out: np.intp) -> Question:
