@@ -21,6 +21,7 @@ from decoder.bit_tensor import Positions
 from decoder.errors import ImproperError
 from decoder.gls import Balance, centred_columns, left_out_scores, null_variance
 from decoder.mixture import SharePrior
+from decoder.null_scores import NORMAL_TAIL, NullTail, null_tail
 from decoder.progress import Progress, silent
 from decoder.rounds import Question, Round, Settled, arrived, left, settle
 from decoder.sites import Scores
@@ -40,7 +41,7 @@ class CavityFit:
     """What the fit says of M candidates.
 
     scores: unbiased shares and their standard errors, (M,).  z: of the test that nobody holds the
-    candidate, standardised, (M,).  prior: of shares, as fitted.
+    candidate, standardised, (M,).  tail: the null distribution of z.  prior: of shares, as fitted.
     balance: residual u = V^-1 (y - Z m), tau (squared shares of unlisted strings), kappa >= 1.
     taking_part: posterior means of those in the fit, 0 for the others, (M,).
     freedom: degrees of freedom left in the residual, >= 1.
@@ -50,6 +51,7 @@ class CavityFit:
 
     scores: Scores
     z: Floats
+    tail: NullTail
     prior: SharePrior
     balance: Balance
     taking_part: Floats
@@ -103,11 +105,12 @@ def fit_cavity(
     now, iteration, converged = _settled(question, progress, ends)
     freedom = _freedom(question, now)
     scores, z = now.scores, _left_out(question, now)
+    tail = null_tail(now.fitted.solution.residual, question.random)
     if question.few_rows:
-        z = _refitted(question, z, progress)
+        z, tail = _refitted(question, z, tail, progress), NORMAL_TAIL
     taking_part, full = now.sites.shrunken, question.full
     return CavityFit(
-        scores, z, now.prior, now.fitted, taking_part, freedom, iteration, converged, full
+        scores, z, tail, now.prior, now.fitted, taking_part, freedom, iteration, converged, full
     )
 
 
@@ -144,25 +147,28 @@ def _left_out(question: Question, now: Round) -> Floats:
     return z
 
 
-def _refitted(question: Question, z: Floats, progress: Progress) -> Floats:
-    """Scores of the test against fits of the others that never saw the candidate, (M,).
+def _refitted(question: Question, z: Floats, tail: NullTail, progress: Progress) -> Floats:
+    """Normal deviates of the test, those of z > 1 against fits that never saw the candidate, (M,).
 
     Where rows are few and much of them is fitted, the others' sites depend on each candidate. Then
     (1) holds to the letter: sites, prior and noise come from a fit that never saw it, begun anew,
     since from the present sites it would stay near an explanation that the candidate took part
     in. Only the test may assume that nobody holds the candidate: a share is that of the fit of
     all, since without a heavy candidate others like it take over its share.
+
+    tail: of z. Each fit has a residual of its own, hence a null distribution of its own.
     """
-    z = z.copy()
+    deviates = tail.deviate(z)
     worth = np.flatnonzero(z > WORTH_LEAVING_OUT)
     for done, i in enumerate(worth, start=1):
         column = centred_columns(question.positions[[i]], question.random)
         others = settle(_without(question, i), tolerance=REFIT_TOLERANCE).last
         residual = others.fitted.solution.residual
         deviation = np.sqrt(null_variance(residual, question.random))
-        z[i] = (column.ravel() @ residual.ravel()) / deviation * others.fitted.slack
+        score = (column.ravel() @ residual.ravel()) / deviation * others.fitted.slack
+        deviates[i] = null_tail(residual, question.random).deviate(score)
         progress(REFIT_STAGE, done, len(worth))
-    return z
+    return deviates
 
 
 def _without(question: Question, left_out: np.intp) -> Question:

@@ -4,14 +4,16 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 from threadpoolctl import threadpool_limits
 
 from decoder import gls, rounds
 from decoder.bit_tensor import mark_repeated
-from decoder.cavity import fit_cavity
+from decoder.cavity import REFIT_TOLERANCE, fit_cavity
 from decoder.errors import ImproperError
 from decoder.gls import Balance
 from decoder.noise import BitNoise, CohortNoise, RandomString
+from decoder.null_scores import null_tail
 from decoder.rounds import Question, _cavity, _leave_one_out
 from decoder.sites import Sites
 
@@ -106,8 +108,32 @@ def test_where_rows_are_few_scores_are_those_of_fits_that_never_saw_the_candidat
             rest = replace(asked, positions=np.delete(positions, i, axis=0))
             residual = fit_cavity(rest).balance.solution.residual
             score = columns[:, i] @ residual.ravel()
-            expected = score / np.sqrt(gls.null_variance(residual, random))
-            assert fit.z[i] == pytest.approx(expected, abs=0.1)
+            score /= np.sqrt(gls.null_variance(residual, random))
+            expected = null_tail(residual, random).deviate(score)
+            assert fit.tail.deviate(fit.z[i]) == pytest.approx(expected, abs=0.1)
+
+
+def test_each_fit_without_a_candidate_has_its_own_null_distribution():
+    """One cohort, an unlisted value of 50 %: p is the part of all strings that score as high."""
+    rng, bits, count = np.random.default_rng(8), 64, 40
+    random, noise = RandomString(bits, 2), np.broadcast_to(1e-4 * np.eye(bits), (1, bits, bits))
+    positions = mark_repeated(rng.integers(0, bits, (count, 1, 2), dtype=np.int16), bits)
+    seen = 0.01 * rng.normal(size=(1, bits)) + np.where(np.arange(bits) < 2, 0.5, 0)
+    asked = Question(seen - random.mean, positions, random, lambda _: noise)
+    everyone = np.indices((bits, bits)).reshape(2, -1).T[:, None]
+    everyone = gls.dense_columns(mark_repeated(everyone.astype(np.int16), bits), bits) - random.mean
+    with threadpool_limits(1):
+        fit = fit_cavity(asked)
+        tested = np.flatnonzero(fit.z > 1)
+        assert len(tested)
+        for i in tested:
+            rest = replace(asked, positions=np.delete(positions, i, axis=0))
+            last = rounds.settle(rest, tolerance=REFIT_TOLERANCE).last.fitted
+            residual = last.solution.residual.ravel()
+            column = gls.dense_columns(positions[[i]], bits).ravel() - random.mean
+            score = column @ residual * last.slack
+            reached = (everyone.T @ residual > score - 1e-6 * residual.std()).mean()
+            assert norm.sf(fit.tail.deviate(fit.z[i])) == pytest.approx(reached, rel=0.02)
 
 
 def test_sites_that_leave_no_proper_posterior_are_cut_off(question, monkeypatch):
