@@ -100,7 +100,11 @@ class Sites:
     def _matched(
         self, members: NDArray[np.intp], near: Scores, posterior: Posterior, least: float
     ) -> Sites:
-        """Site precision 1/t - 1/se^2, clipped, with its shift; both damped against the last."""
+        """Site precision 1/t - 1/se^2, clipped, with its shift; both damped against the last.
+
+        Where the damped precision is clipped, the shift is made anew to go with it: cavity and
+        site then have the posterior's mean, whatever the precision.
+        """
         cavity = 1 / near.std_errors**2
         precision = 1 / np.maximum(posterior.variance, 1e-300) - cavity
         precision = np.maximum(precision, least * cavity)
@@ -110,8 +114,10 @@ class Sites:
         old_shift = self.mean[members[old]] * old_precision
         precision[old] = DAMPING * precision[old] + (1 - DAMPING) * old_precision
         shift[old] = DAMPING * shift[old] + (1 - DAMPING) * old_shift
-        precision = np.maximum(precision, least * cavity)
+        damped, precision = precision, np.maximum(precision, least * cavity)
         precision = np.copysign(np.maximum(np.abs(precision), CUT_OFF * cavity), precision)
+        matched = posterior.mean * (cavity + precision) - near.estimates * cavity
+        shift = np.where(precision == damped, shift, matched)
         columns = shift / precision, 1 / precision, np.ones(len(members)), posterior.mean
         mean, variance, active, shrunken = (self._spread(members, x) for x in columns)
         return Sites(mean, variance, active.astype(bool), shrunken)
