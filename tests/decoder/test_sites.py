@@ -40,9 +40,9 @@ def test_precisions_are_bounded_and_never_near_zero(least):
     assert np.abs(precision).min() >= CUT_OFF - 1e-12
 
 
-@pytest.mark.parametrize("factor", [0.1, 3.0, 30.0])
+@pytest.mark.parametrize("factor", [0.1, 0.02])
 def test_a_site_whose_damped_precision_is_clipped_still_has_the_posterior_mean(factor):
-    """The errors shrink or grow by a factor: the last precisions are far from what they may be."""
+    """The errors shrink by a factor: the last precisions are far below what they may be now."""
     before, posterior = updated(), PRIOR.posterior(ESTIMATES, factor * ERRORS)
     scores = Scores(ESTIMATES, factor * ERRORS)
     after = before.updated(scores, PRIOR, 5, full=True, frozen=False)
