@@ -49,8 +49,8 @@ class Facts:
 
 def plain_warnings(facts: Facts) -> tuple[str, ...]:
     """Every warning that applies, most important first."""
-    first = _sum, _cohorts, _excess, _unlisted, _not_text, _same, _small, _few, _crowded
-    checks = *first, _balance, _empty, _repeats, _settled
+    first = _settled, _sum, _cohorts, _excess, _unlisted, _not_text, _same, _small, _few, _crowded
+    checks = *first, _balance, _empty, _repeats
     found = [check(facts) for check in checks]
     return tuple(text for text in found if text is not None)
 
@@ -224,6 +224,7 @@ def _settled(facts: Facts) -> str | None:
     if facts.diagnostics.converged:
         return None
     return (
-        f"The fit was still moving a little after {facts.diagnostics.iterations} rounds: values "
-        "close to the threshold may change with small changes of the list."
+        f"No fit converged within {facts.diagnostics.iterations} rounds, neither of all candidates "
+        "nor of the probable ones alone, also with smaller steps: no value is named, and the "
+        "estimates are not to be used. Shorten the list, or use more cohorts, bits or symbols."
     )

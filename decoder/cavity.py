@@ -16,10 +16,11 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtr
 
 from decoder.bit_tensor import Positions
 from decoder.errors import ImproperError
-from decoder.gls import Balance, centred_columns, left_out_scores, null_variance
+from decoder.gls import Balance, centred_columns, centred_sums, left_out_scores, null_variance
 from decoder.mixture import SharePrior
 from decoder.null_scores import NORMAL_TAIL, NullTail, null_tail
 from decoder.progress import Progress, silent
@@ -29,6 +30,11 @@ from decoder.sites import Scores
 Floats = NDArray[np.float64]
 
 WORTH_LEAVING_OUT = 1.0  # a z-score below which a site hardly shapes the residual
+MORE_DAMPING = 0.3  # of a site's step, where the usual one does not come to rest
+REFIT_ROUNDS = 20  # of a fit without a candidate: its test holds wherever it stops
+REFIT_WORK = 1e8  # of such a fit, in multiplications, however short the list
+MOST_REFIT_WORK = 3e10  # of all such fits: some seconds
+MAY_BE_NAMED = 0.2
 REFIT_TOLERANCE = 0.1  # of a z-score
 NEAR_TOLERANCE = 0.05  # of a z-score, for a fit that starts where another ended
 MOSTLY_OVER = 0.6  # of the rows' freedom, left by a fit where others may start
@@ -102,30 +108,81 @@ def fit_cavity(
 
     ends: of a series of windows; where like windows before ended, this one starts.
     """
-    now, iteration, converged = _settled(question, progress, ends)
+    question, found = _settled(question, progress, ends)
+    now, iteration, converged = found
     freedom = _freedom(question, now)
-    scores, z = now.scores, _left_out(question, now)
-    tail = null_tail(now.fitted.solution.residual, question.random)
-    if question.few_rows:
-        z, tail = _refitted(question, z, tail, progress), NORMAL_TAIL
+    z, tail = _left_out(question, now), null_tail(now.fitted.solution.residual, question.random)
+    doubtful = _doubtful(question, freedom / question.freedom, tail.deviate(z))
+    if len(doubtful):
+        z, tail = _refitted(question, tail.deviate(z), doubtful, progress), NORMAL_TAIL
     taking_part, full = now.sites.shrunken, question.full
     return CavityFit(
-        scores, z, tail, now.prior, now.fitted, taking_part, freedom, iteration, converged, full
+        now.scores,
+        z,
+        tail,
+        now.prior,
+        now.fitted,
+        taking_part,
+        freedom,
+        iteration,
+        converged,
+        full,
     )
 
 
-def _settled(question: Question, progress: Progress, ends: Ends | None) -> Settled:
-    """The rounds from where a like fit ended or, where that leads nowhere, from nothing."""
+def _settled(question: Question, progress: Progress, ends: Ends | None) -> tuple[Question, Settled]:
+    """The rounds from where a like fit ended or, where that leads nowhere, from nothing.
+
+    Where the fit of all candidates does not come to rest, that of the probable ones alone, and at
+    last with more damping; with the question as it was then asked.
+    """
     near = ends.near(question) if ends else None
     if near is not None:
         with suppress(ImproperError):
             found = settle(question, progress, NEAR_TOLERANCE, near)
             if found.converged:
-                return found
-    found = settle(question, progress)
-    if ends is not None:
+                return question, found
+    for attempt in _attempts(question):
+        found = settle(attempt, progress)
+        if found.converged:
+            break
+    if ends is not None and attempt is question:
         ends.keep(question, found)
-    return found
+    return attempt, found
+
+
+def _attempts(question: Question) -> list[Question]:
+    """The fits that are tried in turn until one converges."""
+    probable = replace(question, may_be_full=False)
+    slower = [replace(asked, damping=MORE_DAMPING) for asked in (probable, question)]
+    return [question, probable, *slower] if question.full else [question, slower[0]]
+
+
+def _doubtful(question: Question, left: float, deviates: Floats) -> NDArray[np.intp]:
+    """Candidates that are to be tested against fits that never saw them, (D,).
+
+    left: part of the rows' freedom that the fit leaves over. Where it leaves much, (3) is right to
+    first order, and enough. Where not, or where a threshold says who takes part, whoever a rule
+    may name, if that many fits are affordable.
+    """
+    if question.few_rows:
+        return np.flatnonzero(deviates > WORTH_LEAVING_OUT)
+    if question.full and left > MOSTLY_OVER:
+        return np.zeros(0, dtype=np.intp)
+    p = ndtr(-deviates)
+    doubtful = np.flatnonzero(p <= _may_be_named(p))
+    work = len(doubtful) * (REFIT_ROUNDS * question.work + REFIT_WORK)
+    return doubtful if work <= MOST_REFIT_WORK else doubtful[:0]
+
+
+def _may_be_named(p: Floats) -> float:
+    """The largest p-value that Benjamini and Hochberg would accept at a level of .2.
+
+    Storey's rule at .05 accepts no more if a quarter of the list or more is wrong.
+    """
+    ranked = np.sort(p)
+    named = np.flatnonzero(ranked <= MAY_BE_NAMED * np.arange(1, len(p) + 1) / len(p))
+    return float(ranked[named[-1]]) if len(named) else 0.0
 
 
 def _left_out(question: Question, now: Round) -> Floats:
@@ -147,8 +204,10 @@ def _left_out(question: Question, now: Round) -> Floats:
     return z
 
 
-def _refitted(question: Question, z: Floats, tail: NullTail, progress: Progress) -> Floats:
-    """Normal deviates of the test, those of z > 1 against fits that never saw the candidate, (M,).
+def _refitted(
+    question: Question, deviates: Floats, doubtful: NDArray[np.intp], progress: Progress
+) -> Floats:
+    """Normal deviates of the test; those of the doubtful against fits that never saw them, (M,).
 
     Where rows are few and much of them is fitted, the others' sites depend on each candidate. Then
     (1) holds to the letter: sites, prior and noise come from a fit that never saw it, begun anew,
@@ -156,19 +215,27 @@ def _refitted(question: Question, z: Floats, tail: NullTail, progress: Progress)
     in. Only the test may assume that nobody holds the candidate: a share is that of the fit of
     all, since without a heavy candidate others like it take over its share.
 
-    tail: of z. Each fit has a residual of its own, hence a null distribution of its own.
+    Each fit has a residual of its own, hence a null distribution of its own. Both are right
+    whether or not the fit has converged.
     """
-    deviates = tail.deviate(z)
-    worth = np.flatnonzero(z > WORTH_LEAVING_OUT)
-    for done, i in enumerate(worth, start=1):
-        column = centred_columns(question.positions[[i]], question.random)
-        others = settle(_without(question, i), tolerance=REFIT_TOLERANCE).last
-        residual = others.fitted.solution.residual
-        deviation = np.sqrt(null_variance(residual, question.random))
-        score = (column.ravel() @ residual.ravel()) / deviation * others.fitted.slack
-        deviates[i] = null_tail(residual, question.random).deviate(score)
-        progress(REFIT_STAGE, done, len(worth))
+    deviates = deviates.copy()
+    for done, i in enumerate(doubtful, start=1):
+        progress(REFIT_STAGE, done, len(doubtful))
+        deviates[i] = _unseen(question, i)
     return deviates
+
+
+def _unseen(question: Question, i: np.intp) -> float:
+    """Normal deviate of the test of i against a fit that never saw it; 0 where there is none."""
+    try:
+        rest = settle(_without(question, i), tolerance=REFIT_TOLERANCE, most=REFIT_ROUNDS)
+    except ImproperError:
+        return 0.0
+    fitted = rest.last.fitted
+    residual = fitted.solution.residual
+    sums = centred_sums(question.positions[[i]], residual, question.random)
+    score = sums / np.sqrt(null_variance(residual, question.random)) * fitted.slack
+    return float(null_tail(residual, question.random).deviate(score)[0])
 
 
 def _without(question: Question, left_out: np.intp) -> Question:

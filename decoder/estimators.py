@@ -24,6 +24,7 @@ from decoder.gls import (
     missing_error,
     null_variance,
 )
+from decoder.inference import p_values
 from decoder.intervals import plain_interval
 from decoder.mixture import SharePrior
 from decoder.noise import CohortNoise
@@ -111,6 +112,16 @@ class Estimate:
     penalty: float | None = None
     method: str = "cavity"
 
+    @property
+    def p_values(self) -> Floats:
+        """Of the test that nobody holds a candidate, (M,).
+
+        All 1 where the fit has not converged: it is no result, and nothing is named.
+        """
+        if not self.converged:
+            return np.ones(len(self.z))
+        return p_values(self.tail.deviate(self.z))
+
 
 def by_cavity(
     observed: Observed,
@@ -130,6 +141,8 @@ def by_cavity(
     held, rest = fit.taking_part, (fit.balance, fit.freedom)
     finished = _Finished(fit.scores, fit.z, fit.tail, held, *rest, prior=fit.prior)
     estimate = _estimate(observed, finished, level)
+    if not fit.converged:
+        estimate = replace(estimate, local_fdr=np.ones(len(estimate.z)))
     return replace(estimate, iterations=fit.iterations, converged=fit.converged, full=fit.full)
 
 

@@ -7,15 +7,15 @@ import pytest
 from scipy.stats import norm
 from threadpoolctl import threadpool_limits
 
-from decoder import gls, rounds
+from decoder import cavity, gls, rounds
 from decoder.bit_tensor import mark_repeated
-from decoder.cavity import REFIT_TOLERANCE, fit_cavity
+from decoder.cavity import REFIT_ROUNDS, REFIT_TOLERANCE, fit_cavity
 from decoder.errors import ImproperError
 from decoder.gls import Balance
 from decoder.noise import BitNoise, CohortNoise, RandomString
 from decoder.null_scores import null_tail
 from decoder.rounds import Question, _cavity, _leave_one_out
-from decoder.sites import Sites
+from decoder.sites import DAMPING, Sites
 
 COHORTS, BITS, M = 10, 6, 7
 RANDOM = RandomString(BITS, 2)
@@ -181,3 +181,66 @@ def alike(seed):
     counts = rng.multinomial(int(reports), shown / shown.sum(axis=1, keepdims=True))
     centred = (counts / reports - noise.bits.p_star) / noise.bits.gap - random.mean
     return Question(centred, positions, random, lambda b: noise.invertible(positions, b)), shares
+
+
+@pytest.fixture
+def crowded():
+    """16 cohorts of 10 bits, 300 candidates: 60 are held, and the fit uses up much of the rows."""
+    rng, cohorts, bits, count = np.random.default_rng(21), 16, 10, 300
+    random, noise = RandomString(bits, 2), np.broadcast_to(1e-4 * np.eye(bits), (16, bits, bits))
+    positions = mark_repeated(rng.integers(0, bits, (count, cohorts, 2), dtype=np.int16), bits)
+    shares = np.where(np.arange(count) < 60, 0.94 ** np.arange(count), 0.0) / 16
+    columns = gls.dense_columns(positions, bits) - random.mean
+    seen = (columns @ shares).reshape(cohorts, bits) + 0.01 * rng.normal(size=(cohorts, bits))
+    with threadpool_limits(1):
+        yield Question(seen, positions, random, lambda _: noise)
+
+
+def unsettled(*, full: bool):
+    """`settle` with fits that do not converge: those of all candidates, or every one."""
+
+    def fit(question, *arguments, **limits):
+        found = rounds.settle(question, *arguments, **limits)
+        return found._replace(converged=found.converged and full and not question.full)
+
+    return fit
+
+
+def test_where_the_fit_of_all_does_not_converge_the_probable_ones_are_fitted(crowded, monkeypatch):
+    alone = fit_cavity(replace(crowded, may_be_full=False))
+    assert crowded.full
+    assert alone.converged
+    monkeypatch.setattr(cavity, "settle", unsettled(full=True))
+    fit = fit_cavity(crowded)
+    assert fit.converged
+    assert not fit.full
+    np.testing.assert_array_equal(fit.z, alone.z)
+
+
+def test_a_fit_that_has_not_converged_is_told(crowded, monkeypatch):
+    asked = []
+    monkeypatch.setattr(cavity, "settle", unsettled(full=False))
+    monkeypatch.setattr(cavity, "_doubtful", lambda *_: np.zeros(0, dtype=np.intp))
+    attempts = cavity._attempts(crowded)
+    monkeypatch.setattr(cavity, "_attempts", lambda question: asked.append(question) or attempts)
+    assert not fit_cavity(crowded).converged
+    assert len(asked) == 1
+    assert {(one.full, one.damping < DAMPING) for one in attempts} == {
+        (full, slower) for full in (True, False) for slower in (True, False)
+    }
+
+
+def test_whoever_may_be_named_in_a_crowded_list_is_tested_by_a_fit_that_never_saw_it(crowded):
+    """Each p below .001 is that of a fit on the list without the candidate."""
+    fit = fit_cavity(crowded)
+    named = np.flatnonzero(norm.sf(fit.tail.deviate(fit.z)) < 1e-3)
+    assert len(named) >= 5
+    for i in named[:5]:
+        rest = replace(crowded, positions=np.delete(crowded.positions, i, axis=0))
+        rest = replace(rest, may_be_full=fit.full)
+        last = rounds.settle(rest, tolerance=REFIT_TOLERANCE, most=REFIT_ROUNDS).last.fitted
+        residual = last.solution.residual
+        score = gls.centred_sums(crowded.positions[[i]], residual, crowded.random)
+        score *= last.slack / np.sqrt(gls.null_variance(residual, crowded.random))
+        expected = null_tail(residual, crowded.random).deviate(score)[0]
+        assert fit.tail.deviate(fit.z[i]) == pytest.approx(expected, abs=0.01)
