@@ -111,13 +111,14 @@ def fit_cavity(
     question, found = _settled(question, progress, ends)
     now, iteration, converged = found
     freedom = _freedom(question, now)
+    scores = now.scores if question.full else _widened(question, now, freedom)
     z, tail = _left_out(question, now), null_tail(now.fitted.solution.residual, question.random)
     doubtful = _doubtful(question, freedom / question.freedom, tail.deviate(z))
     if len(doubtful):
         z, tail = _refitted(question, tail.deviate(z), doubtful, progress), NORMAL_TAIL
     taking_part, full = now.sites.shrunken, question.full
     return CavityFit(
-        now.scores,
+        scores,
         z,
         tail,
         now.prior,
@@ -183,6 +184,16 @@ def _may_be_named(p: Floats) -> float:
     ranked = np.sort(p)
     named = np.flatnonzero(ranked <= MAY_BE_NAMED * np.arange(1, len(p) + 1) / len(p))
     return float(ranked[named[-1]]) if len(named) else 0.0
+
+
+def _widened(question: Question, now: Round, freedom: float) -> Scores:
+    """Scores with errors larger by what the fit used up, where more had a claim to take part.
+
+    Then the part that fits best was chosen, and what it leaves over is less than the noise.
+    """
+    if not question.crammed(now.sites):
+        return now.scores
+    return now.scores._replace(std_errors=now.scores.std_errors * question.freedom / freedom)
 
 
 def _left_out(question: Question, now: Round) -> Floats:

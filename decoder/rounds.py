@@ -90,6 +90,10 @@ class Question:
         affordable = candidates <= FULL_FIT_PER_ROW * rows and self._work(True) <= MOST_WORK
         return self.may_be_full and (candidates <= rows or affordable)
 
+    def crammed(self, sites: Sites) -> bool:
+        """Whether as many of the probable candidates take part as may."""
+        return int(sites.active.sum()) >= self.centred.size // 2
+
     @property
     def work(self) -> float:
         """Multiplications of one round, roughly."""

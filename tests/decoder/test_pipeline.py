@@ -426,3 +426,19 @@ def test_a_fit_that_has_not_converged_names_nothing_and_says_so(
         decoding = decode(aggregate, listed, DecodeOptions(correction=correction))
         assert not decoding.detected
         assert "No fit converged" in decoding.warnings[0]
+
+
+@pytest.mark.parametrize("full", [True, False])
+@pytest.mark.parametrize("left", [0.5, 0.9])
+def test_a_fit_of_the_probable_that_uses_up_the_rows_says_who_took_no_part(
+    make_aggregate, values, monkeypatch, full, left
+):
+    fit, rows = estimators.fit_cavity, 32 * 32
+
+    def some(*given, **choices):
+        return replace(fit(*given, **choices), full=full, freedom=left * rows)
+
+    monkeypatch.setattr(estimators, "fit_cavity", some)
+    decoding = decode(make_aggregate(), Candidates.from_strings(values))
+    told = any("took no part" in text for text in decoding.warnings)
+    assert told is (left < 0.6 and not full)
