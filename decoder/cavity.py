@@ -33,7 +33,7 @@ WORTH_LEAVING_OUT = 1.0  # a z-score below which a site hardly shapes the residu
 MORE_DAMPING = 0.3  # of a site's step, where the usual one does not come to rest
 REFIT_ROUNDS = 20  # of a fit without a candidate: its test holds wherever it stops
 REFIT_WORK = 1e8  # of such a fit, in multiplications, however short the list
-MOST_REFIT_WORK = 3e10  # of all such fits: some seconds
+MOST_REFIT_WORK = 6e10  # of all such fits: some seconds
 MAY_BE_NAMED = 0.2
 REFIT_TOLERANCE = 0.1  # of a z-score
 NEAR_TOLERANCE = 0.05  # of a z-score, for a fit that starts where another ended
@@ -164,7 +164,7 @@ def _doubtful(question: Question, left: float, deviates: Floats) -> NDArray[np.i
 
     left: part of the rows' freedom that the fit leaves over. Where it leaves much, (3) is right to
     first order, and enough. Where not, or where a threshold says who takes part, whoever a rule
-    may name, if that many fits are affordable.
+    may name; the weakest of them, where fits for all would cost too much.
     """
     if question.few_rows:
         return np.flatnonzero(deviates > WORTH_LEAVING_OUT)
@@ -172,8 +172,9 @@ def _doubtful(question: Question, left: float, deviates: Floats) -> NDArray[np.i
         return np.zeros(0, dtype=np.intp)
     p = ndtr(-deviates)
     doubtful = np.flatnonzero(p <= _may_be_named(p))
-    work = len(doubtful) * (REFIT_ROUNDS * question.work + REFIT_WORK)
-    return doubtful if work <= MOST_REFIT_WORK else doubtful[:0]
+    affordable = int(MOST_REFIT_WORK / (REFIT_ROUNDS * question.work + REFIT_WORK))
+    weakest_first = doubtful[np.argsort(deviates[doubtful], kind="stable")]
+    return weakest_first[:affordable]
 
 
 def _may_be_named(p: Floats) -> float:
