@@ -18,6 +18,7 @@ FEW_COHORTS = 32
 FEW_ROWS = 128
 MUCH_UNLISTED = 0.05  # share of one value that would explain tau alone
 LARGE_EXCESS = 1.2
+MOSTLY_OVER = 0.7  # of the rows' freedom, left by a fit of probable candidates
 COHORT_ALARM = 1e-3  # chance of a false alarm about any cohort
 UNBALANCED = 0.25  # relative distance from the mean
 SUM_TOO_LARGE = 1.1
@@ -49,8 +50,20 @@ class Facts:
 
 def plain_warnings(facts: Facts) -> tuple[str, ...]:
     """Every warning that applies, most important first."""
-    first = _sum, _cohorts, _excess, _unlisted, _not_text, _same, _small, _few, _crowded
-    checks = *first, _balance, _empty, _repeats, _settled
+    first = (
+        _settled,
+        _sum,
+        _unfitted,
+        _cohorts,
+        _excess,
+        _unlisted,
+        _not_text,
+        _same,
+        _small,
+        _few,
+        _crowded,
+    )
+    checks = *first, _balance, _empty, _repeats
     found = [check(facts) for check in checks]
     return tuple(text for text in found if text is not None)
 
@@ -98,6 +111,18 @@ def _sum(facts: Facts) -> str | None:
     return (
         f"The shares found sum to {percent(total)}, more than all reports: the counts, the "
         "parameters or the candidates do not belong together."
+    )
+
+
+def _unfitted(facts: Facts) -> str | None:
+    diagnostics = facts.diagnostics
+    if diagnostics.full_fit or diagnostics.freedom > MOSTLY_OVER * facts.rows:
+        return None
+    return (
+        "Only the most probable candidates took part in the fit, and they used up much of what "
+        f"{facts.rows:,} numbers can tell: values that took no part may be too many to count as "
+        "noise, and the intervals, widened for it, are approximate. Shorten the list, or use more "
+        "cohorts or bits."
     )
 
 
@@ -224,6 +249,7 @@ def _settled(facts: Facts) -> str | None:
     if facts.diagnostics.converged:
         return None
     return (
-        f"The fit was still moving a little after {facts.diagnostics.iterations} rounds: values "
-        "close to the threshold may change with small changes of the list."
+        f"No fit converged within {facts.diagnostics.iterations} rounds, neither of all candidates "
+        "nor of the probable ones alone, also with smaller steps: no value is named, and the "
+        "estimates are not to be used. Shorten the list, or use more cohorts, bits or symbols."
     )

@@ -24,6 +24,7 @@ from decoder.gls import (
     missing_error,
     null_variance,
 )
+from decoder.inference import p_values
 from decoder.intervals import plain_interval
 from decoder.mixture import SharePrior
 from decoder.noise import CohortNoise
@@ -111,6 +112,16 @@ class Estimate:
     penalty: float | None = None
     method: str = "cavity"
 
+    @property
+    def p_values(self) -> Floats:
+        """Of the test that nobody holds a candidate, (M,).
+
+        All 1 where the fit has not converged: it is no result, and nothing is named.
+        """
+        if not self.converged:
+            return np.ones(len(self.z))
+        return p_values(self.tail.deviate(self.z))
+
 
 def by_cavity(
     observed: Observed,
@@ -127,8 +138,11 @@ def by_cavity(
     random = observed.noise.random
     question = Question(observed.centred, observed.positions, random, observed.noise_of, full)
     fit = fit_cavity(question, progress, ends)
-    finished = _Finished(fit.scores, fit.z, fit.taking_part, fit.balance, fit.freedom, fit.prior)
+    held, rest = fit.taking_part, (fit.balance, fit.freedom)
+    finished = _Finished(fit.scores, fit.z, fit.tail, held, *rest, prior=fit.prior)
     estimate = _estimate(observed, finished, level)
+    if not fit.converged:
+        estimate = replace(estimate, local_fdr=np.ones(len(estimate.z)))
     return replace(estimate, iterations=fit.iterations, converged=fit.converged, full=fit.full)
 
 
@@ -142,7 +156,8 @@ def by_lasso(
     left = max(observed.centred.size - len(observed.centred) - len(chosen.selected), 1.0)
     scores, z = _refit_scores(observed, fitted, chosen.selected, columns)
     balance = fitted.balance
-    finished = _Finished(scores, z, shares, balance, left, quieter=balance.slack)
+    tail = null_tail(balance.solution.residual, observed.noise.random)
+    finished = _Finished(scores, z, tail, shares, balance, left, quieter=balance.slack)
     estimate = _estimate(observed, finished, level)
     return replace(estimate, penalty=chosen.penalty, method="lasso")
 
@@ -230,14 +245,16 @@ def _refit_scores(
 class _Finished(NamedTuple):
     """What a fit leaves to be said of all candidates.
 
-    scores, z: of all, (M,).  held: the shares that the fit gives, 0 outside it, (M,).
-    freedom: what it leaves over.  prior: where it has one.  quieter: of the errors, how large the
-    scatter of the scores is, where a selection from a long list has taken noise out of the rest:
-    to a prior with the whole errors all of them would look like small shares.
+    scores, z: of all, (M,).  tail: the null distribution of z.  held: the shares that the fit
+    gives, 0 outside it, (M,).  freedom: what it leaves over.  prior: where it has one.  quieter:
+    of the errors, how large the scatter of the scores is, where a selection from a long list has
+    taken noise out of the rest: to a prior with the whole errors all of them would look like small
+    shares.
     """
 
     scores: Scores
     z: Floats
+    tail: NullTail
     held: Floats
     balance: Balance
     freedom: float
@@ -247,8 +264,7 @@ class _Finished(NamedTuple):
 
 def _estimate(observed: Observed, fit: _Finished, level: float) -> Estimate:
     """Intervals, prior and posteriors of the scores, against their null distribution."""
-    tail = null_tail(fit.balance.solution.residual, observed.noise.random)
-    null_z = tail.deviate(fit.z)
+    null_z = fit.tail.deviate(fit.z)
     near = Scores(fit.scores.estimates, fit.scores.std_errors * fit.quieter)
     prior = _prior_of(near, fit.held != 0, null_z, fit.prior)
     posterior = prior.posterior(*near, null_z)
@@ -265,7 +281,7 @@ def _estimate(observed: Observed, fit: _Finished, level: float) -> Estimate:
         prior=prior,
         fitted=_fitted(observed, fit.held),
         unfitted=unfitted,
-        tail=tail,
+        tail=fit.tail,
         missing=fit.balance.missing,
         missing_error=missing_error(fit.balance, fit.freedom),
         ratio=fit.balance.ratio,

@@ -18,7 +18,7 @@ from decoder.debias import debias
 from decoder.design_matrix import same_positions
 from decoder.errors import ConvergenceError, DecodeError
 from decoder.estimators import Estimate, Observed, by_bit, by_boolean, by_cavity, by_lasso
-from decoder.inference import decide, p_values
+from decoder.inference import decide
 from decoder.noise import BitNoise, CohortNoise, RandomString
 from decoder.options import DecodeOptions, repetition
 from decoder.progress import Progress, silent
@@ -61,7 +61,7 @@ def decode(
             observed = replace(observed, positions=observed.positions[grouping.first])
         fit = _estimator(aggregate.params, candidates, options, progress, ends)
         observed, estimate = _settled(fit, observed, options)
-        p = p_values(estimate.tail.deviate(estimate.z))
+        p = estimate.p_values
         decision = decide(
             p, estimate.local_fdr, options.correction, options.alpha, options.largest_p
         )
