@@ -18,29 +18,25 @@ from decoder.cavity import Ends, fit_cavity
 from decoder.direct import DirectFit, fit_direct
 from decoder.gls import (
     Balance,
-    centred_columns,
     centred_sums,
     left_out_scores,
     missing_error,
     null_variance,
 )
 from decoder.intervals import plain_interval
+from decoder.lasso import left_out, select
 from decoder.mixture import SharePrior
 from decoder.noise import CohortNoise
 from decoder.null_scores import NORMAL_TAIL, NullTail, null_tail
 from decoder.progress import Progress, silent
-from decoder.refit import Refit, refit
+from decoder.refit import Refit
 from decoder.rounds import Question
-from decoder.selection import LassoFit, fit_lasso, noise_penalty
 from decoder.sites import Scores, refit_prior
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 _PRIOR_STEPS = 80  # of expectation maximisation, from finished scores
-_SELECTIONS = 10  # rounds of the LASSO, while its penalty falls
-_SELECTION = "rounds of the LASSO"
-_SETTLED = 0.05  # of a row's variance: a smaller change of the unlisted does not matter
 _LITTLE_FITTED = 0.8  # part of the rows' freedom that a fit of few values leaves over
 _FEW = 20  # values below which a prior cannot be learnt from their own estimates
 
@@ -136,40 +132,19 @@ def by_lasso(
     observed: Observed, level: float, alpha: float, progress: Progress = silent
 ) -> Estimate:
     """LASSO at a penalty set by the noise, then weighted least squares on what it selects."""
-    chosen, columns, fitted = _select(observed, alpha, progress)
+    random = observed.noise.random
+    question = Question(observed.centred, observed.positions, random, observed.noise_of)
+    chosen = select(question, alpha, progress)
     shares = np.zeros(len(observed.positions))
-    shares[chosen.selected] = fitted.shares
-    left = max(observed.centred.size - len(observed.centred) - len(chosen.selected), 1.0)
-    scores, z = _refit_scores(observed, fitted, chosen.selected, columns)
-    balance = fitted.balance
+    shares[chosen.members] = chosen.fitted.shares
+    left = max(question.freedom - len(chosen.members), 1.0)
+    balance = chosen.fitted.balance
+    tail = null_tail(balance.solution.residual, random)
+    first = *_refit_scores(observed, chosen.fitted, chosen.members, chosen.columns), tail
+    scores, z = left_out(question, chosen, first, alpha, progress)
     finished = _Finished(scores, z, shares, balance, left, quieter=balance.slack)
     estimate = _estimate(observed, finished, level)
-    return replace(estimate, penalty=chosen.penalty, method="lasso")
-
-
-def _select(observed: Observed, alpha: float, progress: Progress) -> tuple[LassoFit, Floats, Refit]:
-    """Select and refit until the penalty fits what stays unexplained.
-
-    What the list lacks is noise to the selection, as the reports' own is. It is first taken as
-    all that the bare data show, and falls with every value that is found; the penalty with it.
-    """
-    random, shares = observed.noise.random, np.zeros(len(observed.positions))
-    noise, nothing = observed.noise_of(shares), np.empty((observed.centred.size, 0))
-    missing = refit(noise, observed.centred, nothing, random).balance.missing
-    for done in range(1, _SELECTIONS + 1):
-        weights = 1 / (np.einsum("jbb->jb", noise) + missing * random.variance)
-        penalty = noise_penalty(weights, random, len(shares), alpha)
-        chosen = fit_lasso(observed.centred, observed.positions, weights, random, penalty)
-        shares[:] = 0.0
-        shares[chosen.selected] = chosen.shares
-        columns = centred_columns(observed.positions[chosen.selected], random)
-        fitted = refit(observed.noise_of(shares), observed.centred, columns, random)
-        last, missing = missing, min(missing, fitted.balance.missing)
-        if last - missing <= _SETTLED * float(1 / weights.max()) / random.variance:
-            break
-        progress(_SELECTION, done, _SELECTIONS)
-    progress(_SELECTION, done, done)
-    return chosen, columns, fitted
+    return replace(estimate, penalty=chosen.fit.penalty, method="lasso")
 
 
 def by_bit(observed: Observed, level: float) -> Estimate:
