@@ -50,6 +50,17 @@ def variance_parts(centred: Floats, fitted: Floats, covariance: Floats) -> Varia
     return VarianceParts(explained, 1.0 - noise - explained, noise)
 
 
+def signal_explained(fitted: Floats, missing: float, variance: float) -> float | None:
+    """What a fit explains of the variance that values give the bit shares; None of nothing.
+
+    fitted: centred, of the fit, (m, k).  missing: tau of the strings that are not in it.
+    variance: a (1 - a), of a bit of a random string.
+    """
+    explained = float((fitted**2).sum())
+    total = explained + missing * variance * fitted.size
+    return explained / total if total > 0 else None
+
+
 def visible_share(cutoff: float, std_errors: Floats) -> float:
     """The share that passes a `cutoff` (in standard errors) 8 times in 10, at the median error."""
     return min(1.0, (cutoff + float(ndtri(POWER))) * float(np.median(std_errors)))

@@ -16,6 +16,7 @@ from scipy.special import expit
 from decoder.bit_tensor import Positions, scatter_sums
 from decoder.cavity import Ends, fit_cavity
 from decoder.direct import DirectFit, fit_direct
+from decoder.directions import Directions, fitted_directions, own_directions
 from decoder.gls import (
     Balance,
     centred_sums,
@@ -83,6 +84,7 @@ class Estimate:
     that the fit left over, in [0, 1].
     tail: null distribution of the scores beyond their variance.
     method: `cavity`, `lasso` or `direct`.
+    directions: of given candidates (B,), by how much each share follows each bit share, (n, B).
     """
 
     shares: Floats
@@ -106,6 +108,7 @@ class Estimate:
     full: bool = True
     penalty: float | None = None
     method: str = "cavity"
+    directions: Directions | None = None
 
 
 def by_cavity(
@@ -125,7 +128,13 @@ def by_cavity(
     fit = fit_cavity(question, progress, ends)
     finished = _Finished(fit.scores, fit.z, fit.taking_part, fit.balance, fit.freedom, fit.prior)
     estimate = _estimate(observed, finished, level)
-    return replace(estimate, iterations=fit.iterations, converged=fit.converged, full=fit.full)
+    return replace(
+        estimate,
+        iterations=fit.iterations,
+        converged=fit.converged,
+        full=fit.full,
+        directions=fitted_directions(observed.positions, random, fit.balance.solution),
+    )
 
 
 def by_lasso(
@@ -144,7 +153,10 @@ def by_lasso(
     scores, z = left_out(question, chosen, first, alpha, progress)
     finished = _Finished(scores, z, shares, balance, left, quieter=balance.slack)
     estimate = _estimate(observed, finished, level)
-    return replace(estimate, penalty=chosen.fit.penalty, method="lasso")
+    known = chosen.members, chosen.fitted.directions
+    directions = fitted_directions(observed.positions, random, balance.solution, *known)
+    penalty = chosen.fit.penalty
+    return replace(estimate, penalty=penalty, method="lasso", directions=directions)
 
 
 def by_bit(observed: Observed, level: float) -> Estimate:
@@ -157,7 +169,8 @@ def by_bit(observed: Observed, level: float) -> Estimate:
     num_bits = noise.random.num_bits
     listed = scatter_sums(observed.positions, np.ones(len(shares)), num_bits) > 0
     fitted = scatter_sums(observed.positions, shares, num_bits)
-    return _direct_estimate(fit, np.where(listed, fitted, observed.bit_shares))
+    estimate = _direct_estimate(fit, np.where(listed, fitted, observed.bit_shares))
+    return replace(estimate, directions=own_directions(noise, bits, np.ones(len(shares))))
 
 
 def by_boolean(observed: Observed, level: float) -> Estimate:
@@ -166,7 +179,9 @@ def by_boolean(observed: Observed, level: float) -> Estimate:
     true = fit_direct(bit, noise.reports, noise.bits, noise.repetition, level)
     false = fit_direct(1 - bit, noise.reports, noise.bits.mirrored(), noise.repetition, level)
     both = DirectFit(*(np.concatenate(pair) for pair in zip(true, false, strict=True)))
-    return _direct_estimate(both, np.full(bit.shape, np.clip(true.estimates[0], 0, 1)))
+    estimate = _direct_estimate(both, np.full(bit.shape, np.clip(true.estimates[0], 0, 1)))
+    bits, signs = np.zeros((len(bit), 2), dtype=np.intp), np.array([1.0, -1.0])
+    return replace(estimate, directions=own_directions(noise, bits, signs))
 
 
 def _direct_estimate(fit: DirectFit, fitted: Floats) -> Estimate:

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
 from decoder.gls import CandidateSolver, Solution, centred_columns, null_variance
 from decoder.null_scores import NullTail, null_tail
@@ -32,8 +33,8 @@ LEFT_OUT_STAGE = "selections without a candidate"
 _SELECTIONS = 10  # rounds of the LASSO, while its penalty falls
 _SETTLED = 0.05  # of a row's variance: a smaller change of the unlisted does not matter
 _DEPENDENT = 1e-8  # of a column's squares: what is left of one that others make up
-_WORTH_LEAVING_OUT = 1.0  # a deviate below which no rule accepts, or only with most of the list
-_WORTH_A_SHARE = 1.5  # the same, against the fit without the candidate
+_LARGEST_P = 0.15  # of a candidate that is worth a fit without it
+_MARGIN = 10.0  # over the p-value at which a rule accepts all that is selected
 _SHARE_STEPS = 3
 _SHARE_SETTLED = 0.1  # of a standard error
 
@@ -95,12 +96,14 @@ def left_out(
     (estimates, errors), z, tail = first
     estimates, errors, z = estimates.copy(), errors.copy(), z.copy()
     chosen = selected.fit.selected
-    worth = chosen[tail.deviate(z[chosen]) > _WORTH_LEAVING_OUT]
+    largest_p = min(_LARGEST_P, _MARGIN * alpha * max(len(chosen), 1) / len(z))
+    least = -float(ndtri(largest_p))
+    worth = chosen[tail.deviate(z[chosen]) > least]
     for done, i in enumerate(worth.tolist(), start=1):
         without = _without(question, selected, i, float(estimates[i]), alpha)
         deviate = without.deviate()
         z[i] = tail.score(np.array([deviate]))[0]
-        if deviate > _WORTH_A_SHARE:
+        if deviate > least:
             estimates[i], errors[i] = without.share(float(estimates[i]), float(errors[i]))
         progress(LEFT_OUT_STAGE, done, len(worth))
     return Scores(estimates, errors), z
@@ -152,7 +155,7 @@ def _without(
     """Prepare selections without candidate `left`, whose share is then one of the unlisted."""
     missing = selected.fitted.balance.missing + max(share, 0.0) ** 2
     weights = _weights(question, selected.noise, missing)
-    penalty = noise_penalty(weights, question.random, len(question.positions), alpha)
+    penalty = noise_penalty(weights, question.random, len(question.positions), alpha, strict=True)
     column = centred_columns(question.positions[[left]], question.random)
     others = selected.fit.selected != left
     start = selected.fit.selected[others], selected.fit.shares[others]

@@ -18,6 +18,7 @@ from decoder.debias import debias
 from decoder.design_matrix import same_positions
 from decoder.errors import ConvergenceError, DecodeError
 from decoder.estimators import Estimate, Observed, by_bit, by_boolean, by_cavity, by_lasso
+from decoder.forged import forged
 from decoder.inference import decide, p_values
 from decoder.noise import BitNoise, CohortNoise, RandomString
 from decoder.options import DecodeOptions, repetition
@@ -66,7 +67,8 @@ def decode(
             p, estimate.local_fdr, options.correction, options.alpha, options.largest_p
         )
         selected = selected_intervals(estimate, decision, options)
-        answer = Answer(observed, estimate, p, decision, *selected)
+        poison = forged(observed, estimate, decision.detected, selected[0])
+        answer = Answer(observed, estimate, p, decision, *selected, poison)
         return assemble(aggregate, candidates, options, answer, grouping)
 
 

@@ -47,16 +47,25 @@ class LassoFit:
 
 
 def noise_penalty(
-    weights: Floats, random: RandomString, num_candidates: int, alpha: float
+    weights: Floats,
+    random: RandomString,
+    num_candidates: int,
+    alpha: float,
+    *,
+    strict: bool = False,
 ) -> float:
     """Penalty at a fraction of the Bonferroni quantile of the score of an absent string.
 
     weights: 1 / variance of each row, (m, k). The score z_i' W noise has variance sum tr(C W_j).
+    strict: the whole quantile for a list longer than the rows, so that hardly any wrong string of
+    it is selected.
     """
     sigma = float(np.sqrt(random.variance * weights.sum()))
     quantile = max(-float(ndtri(alpha / num_candidates)), _LEAST_QUANTILE)
-    short = num_candidates <= weights.size
-    return (SHORT_LIST_FACTOR if short else LONG_LIST_FACTOR) * quantile * sigma
+    factor = SHORT_LIST_FACTOR
+    if num_candidates > weights.size:
+        factor = 1.0 if strict else LONG_LIST_FACTOR
+    return factor * quantile * sigma
 
 
 def fit_lasso(
