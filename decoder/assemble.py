@@ -84,6 +84,7 @@ def assemble(
         answer.observed.rows,
         candidates.complete,
         candidates.notes.not_text,
+        options.repeats is not None,
     )
     return Decoding(
         metric=aggregate.metric,
