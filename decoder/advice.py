@@ -34,7 +34,8 @@ class Facts:
     where it was told.  hashed: values share bits (a Bloom filter) or symbols.
     rows: bits counted in the cohorts that have reports; of symbols one less in each, since they
     sum to its reports.  complete: no other value can be held; what the fit leaves over are small
-    shares of the list itself.  not_text: entries of the list that are not UTF-8.
+    shares of the list itself.  not_text: entries of the list that are not UTF-8.  told: the analyst
+    gave the repetition.
     """
 
     summary: Summary
@@ -46,6 +47,7 @@ class Facts:
     rows: int
     complete: bool = False
     not_text: int = 0
+    told: bool = False
 
 
 def plain_warnings(facts: Facts) -> tuple[str, ...]:
@@ -232,7 +234,7 @@ def _empty(facts: Facts) -> str | None:
 def _repeats(facts: Facts) -> str | None:
     used = facts.summary.repetition
     if facts.bound <= 1:
-        return None
+        return _undeclared(used) if used > 1 and not facts.told else None
     allowed = (
         f"The definition allows a device up to {facts.bound:g} reports in this window, "
         "which repeat its permanent noise"
@@ -242,6 +244,15 @@ def _repeats(facts: Facts) -> str | None:
     return (
         f"{allowed}: the intervals allow for all devices doing so. If you know the number of "
         "reports by device, give it (--repeats) and they narrow."
+    )
+
+
+def _undeclared(used: float) -> str:
+    return (
+        f"Devices send repeated reports that nobody declared: the sizes of the cohorts and the "
+        f"noise between them are those of a repetition of about {used:.3g}, not of values that "
+        "the list misses. The intervals allow for it. Declare max_reports_per_period, or give the "
+        "number of reports by device (--repeats)."
     )
 
 
