@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from decoder.cavity import Ends
 from decoder.errors import DecodeError
-from decoder.field import Belief, Field, fit_field
+from decoder.field import Field, fit_field
+from decoder.field_prior import Belief
 from decoder.field_series import fit_windows
 from decoder.hierarchy import LevelEstimate, reconcile
 from decoder.options import DecodeOptions
@@ -167,7 +168,7 @@ def map_shares(
     """
     with one_thread():
         readings = slot_readings(in_order(aggregates), places, repeats)
-        return fit_field(readings, places.laplacian, belief, near).shares
+        return fit_field(readings, places.laplacian, belief, near, other=True).shares
 
 
 def _decode_levels(
@@ -204,12 +205,14 @@ def _fields(
         return []
     readings = [slot_readings(levels, places, options.repeats) for levels in windows]
     if len(windows) == 1:
-        alone = fit_field(readings[0], places.laplacian, options.belief)
+        alone = fit_field(readings[0], places.laplacian, options.belief, other=True)
         return [(alone.shares, alone)]
     merged = [_together(level) for level in zip(*windows, strict=True)]
     repeats = None if options.repeats is None else options.repeats * len(windows)
-    whole = fit_field(slot_readings(merged, places, repeats), places.laplacian, options.belief)
-    found = fit_windows(readings, places.laplacian, whole.belief, whole.shares)
+    whole = fit_field(
+        slot_readings(merged, places, repeats), places.laplacian, options.belief, other=True
+    )
+    found = fit_windows(readings, places.laplacian, whole.belief, whole.shares, other=True)
     return [(shares, whole) for shares in found]
 
 
