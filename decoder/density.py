@@ -36,7 +36,6 @@ from rappor_core.metrics_location import Location
 Floats = NDArray[np.float64]
 MapMethod = Literal["field", "hierarchy", "simplex"]
 
-LEAST_SHARE = 1e-12  # a projection holds zeros
 MOST_WORK = 1e9  # multiplications of one step of a fit of all cells: some tenths of a second
 
 
@@ -220,7 +219,7 @@ def _window_map(
     method = "simplex" if fields else options.method
     shares = _reconciled(decodings, places, method)
     readings = slot_readings(aggregates, places, options.repeats)
-    check = check_map(readings, np.maximum(shares, LEAST_SHARE))
+    check = check_map(readings, shares)
     if not fields:
         source: Source = "hierarchy" if method == "hierarchy" else "simplex"
         return WindowMap(shares, source, None, check, ())

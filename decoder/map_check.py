@@ -15,6 +15,7 @@ from decoder.readings import Reading
 Floats = NDArray[np.float64]
 
 BLOCKS = 15
+_LEAST = 1e-12  # a projection holds zeros
 _NO_INFORMATION = 1e-9  # of the largest eigenvalue
 
 
@@ -80,7 +81,7 @@ def _profiles(shares: Floats) -> Floats:
     cells = len(shares) - 1
     block = np.append(np.arange(cells) * min(BLOCKS, cells) // max(cells, 1), min(BLOCKS, cells))
     inside = (block[:, None] == np.arange(block[-1] + 1)).astype(np.float64)
-    as_map = inside * shares[:, None]
+    as_map = inside * np.maximum(shares, _LEAST)[:, None]
     profiles = as_map / as_map.sum(axis=0) + inside / inside.sum(axis=0)
     return np.asarray(profiles / 2 - shares[:, None])
 
