@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from scipy.stats import chi2
 
 from decoder.field_misfit import UNLIKELY, Misfit
@@ -66,14 +68,14 @@ def check_map(readings: Sequence[Reading], shares: Floats) -> MapCheck:
     return MapCheck(found.chi_square, found.freedom, found.misfit, rows, spread)
 
 
-def _weighted(readings: Sequence[Reading], shares: Floats) -> tuple[Floats, Floats]:
-    """Residuals (rows,) and designs (rows, n), divided by the standard errors of the rows."""
+def _weighted(readings: Sequence[Reading], shares: Floats) -> tuple[Floats, Any]:
+    """Residuals (rows,) and designs (rows, n), sparse, divided by the rows' standard errors."""
     residuals, designs = [], []
     for one in readings:
         root = np.sqrt(one.precision(shares))
         residuals.append(root * (one.target - one.design @ shares))
-        designs.append(root[:, None] * one.design.toarray())
-    return np.concatenate(residuals), np.concatenate(designs)
+        designs.append(sparse.diags_array(root) @ one.design)
+    return np.concatenate(residuals), sparse.vstack(designs).tocsr()
 
 
 def _profiles(shares: Floats) -> Floats:
@@ -86,11 +88,11 @@ def _profiles(shares: Floats) -> Floats:
     return np.asarray(profiles / 2 - shares[:, None])
 
 
-def _dispersion(residual: Floats, design: Floats, rows: int) -> float:
+def _dispersion(residual: Floats, design: Any, rows: int) -> float:
     """Variance of the rows over what was declared, at least 1; 1 where cells explain any rows."""
     cells = design.shape[1]
     if rows <= cells:
         return 1.0
-    fitted = design @ np.linalg.lstsq(design, residual, rcond=None)[0]
+    fitted = design @ np.linalg.lstsq(design.toarray(), residual, rcond=None)[0]
     left = residual - fitted
     return float(max(1.0, float(left @ left) / (rows - cells)))
