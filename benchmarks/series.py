@@ -129,7 +129,7 @@ def changes(path: Path, people: int, null: int, series: int) -> None:
                 extra += len(told - {(6, empty)})
                 shown.append(maps[6].shares[empty] / true[6, empty])
             else:
-                flags += len(told)
+                flags += len({cell for _, cell in told})
             inside = true[:, :-1] / true[:, :-1].sum(axis=1, keepdims=True)
             for index, one in enumerate(maps):
                 assert one.changes is not None
@@ -137,8 +137,8 @@ def changes(path: Path, people: int, null: int, series: int) -> None:
                 away = np.abs(one.changes.difference[:-1] - actual) / one.changes.std_error[:-1]
                 held.append(away < 1.645)
                 top.append(away[busiest] < 1.645)
-        print(f"{way:10} epsilon 4: {flags} flags in {null} series without a change; a new cell of "
-              f"5 % found in {found} of {series}, {np.mean(shown):.0%} of it shown (least "
+        print(f"{way:10} epsilon 4: {flags} cells flagged in {null} series without a change; a new "
+              f"cell of 5 % found in {found} of {series}, {np.mean(shown):.0%} of it shown (least "
               f"{min(shown):.0%}), {extra} others flagged; intervals of level .90 hold "
               f"{np.mean(held):.3f}, of the 20 busiest cells {np.mean(top):.3f}",
               flush=True)  # fmt: skip
