@@ -12,6 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyarrow import csv as arrow_csv
 from pyarrow import parquet
+from scipy.special import ndtri
 
 from decoder.density import Density
 from decoder.density_words import NOT_APART
@@ -129,15 +130,34 @@ def _rows(one: Density, cells: dict[str, Any]) -> Any:
             "note": pa.array(["", NOT_APART]).take(pa.array((~one.visible).astype(np.int8))),
             "floor": all_alike(one.floor),
             "reports": all_alike(one.num_reports),
+            "map_source": all_alike(one.source),
+            "check_p": all_alike(one.check and one.check.p_value, pa.float64()),
+            **_change_columns(one),
         }
     )
     return table if one.places.listed is None else pa.concat_tables([table, _rest(one, table)])
 
 
+def _change_columns(one: Density) -> dict[str, Any]:
+    """Changes from the other windows of a series; null where there are none, and for `other`."""
+    names = ("change", "change_low", "change_high", "changed")
+    if one.changes is None:
+        kinds = (pa.float64(), pa.float64(), pa.float64(), pa.bool_())
+        pairs = zip(names, kinds, strict=True)
+        return {name: pa.nulls(len(one.cells), kind) for name, kind in pairs}
+    found = one.changes
+    half = -float(ndtri((1 - one.options.level) / 2)) * found.std_error
+    columns = (found.difference, found.difference - half, found.difference + half)
+    missing = np.isnan(found.difference)
+    arrays = [pa.array(column, mask=missing) for column in (*columns, found.detected)]
+    return dict(zip(names, arrays, strict=True))
+
+
 def _rest(one: Density, table: Any) -> Any:
     """One row for the cells that are not shown: a share of the map, and no estimate."""
     known = table.slice(0, 1).to_pylist()[0]
-    of_map = ("metric", "slot", "first_day", "last_day", "floor", "reports")
+    of_map = ("metric", "slot", "first_day", "last_day", "floor", "reports", "map_source",
+              "check_p")  # fmt: skip
     row = {name: known[name] for name in of_map}
     row |= {"cell": UNLISTED, "map_share": one.unlisted, "note": "cells that are not shown"}
     return pa.Table.from_pylist([row], schema=table.schema)
