@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decoder.cavity import Ends
+from decoder.cells import cell_estimates
 from decoder.errors import DecodeError
 from decoder.field import Belief, Field, fit_field
 from decoder.field_series import fit_windows
@@ -68,7 +69,8 @@ class Density:
     shares: the map, positive; with `unlisted`, that of the cells not shown, of sum 1.
     estimate, std_error: unbiased, of each cell alone.
     visible: told apart from zero.  low, high: interval of each cell alone; that of a visible cell
-    allows for its having been picked out.  floor: the smallest share found 8 times in 10.
+    allows for its having been picked out, excludes 0 and holds the estimate.
+    floor: the smallest share found 8 times in 10.
     """
 
     metric: Metric
@@ -254,7 +256,9 @@ def _assemble(
     shares: Floats,
     field: Field | None,
 ) -> Density:
-    finest, table = aggregates[-1], decoding.candidates
+    finest = aggregates[-1]
+    listed = places.candidates(len(places.values) - 1, finest.params)
+    cells = cell_estimates(finest, listed, decoding)
     doubts = field.doubts if field else ()
     return Density(
         metric=location_of(finest)[0],
@@ -263,14 +267,14 @@ def _assemble(
         num_reports=sum(aggregate.num_reports for aggregate in aggregates),
         places=places,
         shares=shares,
-        estimate=table.estimate,
-        std_error=table.std_error,
-        low=np.where(table.detected, table.selected_low, table.low),
-        high=np.where(table.detected, table.selected_high, table.high),
-        visible=table.detected,
+        estimate=cells.estimate,
+        std_error=cells.std_error,
+        low=cells.low,
+        high=cells.high,
+        visible=cells.visible,
         floor=decoding.summary.visible_share,
         repetition=decoding.summary.repetition,
         options=options,
         belief=field.belief if field else None,
-        warnings=(*_missing_levels(aggregates), *doubts, *decoding.warnings),
+        warnings=(*_missing_levels(aggregates), *doubts, *cells.warnings),
     )
