@@ -1,8 +1,9 @@
 """What is said of each cell of a map by itself: estimate, interval, and whether it is above zero.
 
-Where the regression has more numbers than cells its own intervals are used. Where cells outnumber
-them, several lists of shares explain the data about equally well and a single fit is one of them:
-there the intervals come from samples of all (`gibbs`). The test of a cell is the regression's.
+Where the regression has numbers enough its own intervals are used. Where they are few, and fewer
+than the cells, several lists of shares explain the data about equally well and a single fit is one
+of them: there the intervals come from samples of all (`gibbs`). The test of a cell is the
+regression's.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from rappor_core.aggregate import Aggregate
 
 Floats = NDArray[np.float64]
 
+MOST_NUMBERS = 192  # that a map is read from; with more, one fit is enough (docs/decoding.md)
 MOST_CELLS = 1_100  # up to which samples take two seconds
 LEAST = 1e-9  # where an interval of a cell told from zero begins that reaches down to it
 _APART = 0.5  # posterior deviations between two halves of the samples, above which it is said
@@ -62,7 +64,7 @@ def cell_estimates(
             samples = _samples(aggregate, candidates, decoding)
             estimate, error = samples.flat_estimates
             low, high = _sampled(samples, table.detected, decoding.options.level)
-        warnings += _unsettled(samples, table.detected)
+        warnings += _crowded(len(estimate), excess, _unsettled(samples, table.detected))
     elif excess > 0:
         warnings += _not_sampled(len(estimate), len(estimate) - excess)
     low = np.where(table.detected, np.maximum(low, LEAST), low)
@@ -72,13 +74,14 @@ def cell_estimates(
 
 
 def _excess_cells(aggregate: Aggregate, candidates: Candidates) -> int:
-    """By how many the cells outnumber what their regression has to read; below 1: not crowded."""
+    """By how many the cells outnumber what their regression has to read; 0 if not crowded."""
     params = aggregate.params
     if candidates.direct(params):
         return 0
     cohorts = sum(count > 0 for count in aggregate.reports_per_cohort)
     free = params.num_bits - (params.encoding == "symbol")
-    return len(candidates) - cohorts * free
+    numbers = cohorts * free
+    return max(len(candidates) - numbers, 0) if numbers <= MOST_NUMBERS else 0
 
 
 def _samples(aggregate: Aggregate, candidates: Candidates, decoding: Decoding) -> Samples:
@@ -114,15 +117,23 @@ def _sampled(samples: Samples, detected: NDArray[np.bool_], level: float) -> tup
     return low, high
 
 
-def _unsettled(samples: Samples, detected: NDArray[np.bool_]) -> tuple[str, ...]:
-    """A warning where two halves of the samples tell different stories of detected cells."""
+def _crowded(cells: int, excess: int, unsettled: str) -> tuple[str, ...]:
+    """A warning that the map is one of several, and whether samples of them have settled."""
+    return (
+        f"{cells:,} cells are read from {cells - excess:,} numbers: different maps explain them "
+        f"about equally well, and the intervals of single cells allow for it.{unsettled} Use a "
+        "coarser level, or more cohorts, bits or symbols.",
+    )
+
+
+def _unsettled(samples: Samples, detected: NDArray[np.bool_]) -> str:
+    """A sentence where two halves of the samples tell different stories of detected cells."""
     apart = int((samples.disagreement[detected] > _APART).sum())
     if not apart:
-        return ()
+        return ""
     return (
-        f"Several maps explain these counts about equally well, and the search among them did not "
-        f"settle for {apart} of {int(detected.sum())} cells told from zero: their intervals may be "
-        "too narrow. Use more cohorts, bits or symbols.",
+        f" The search among them did not settle for {apart} of {int(detected.sum())} cells told "
+        "from zero: theirs may be too narrow."
     )
 
 
