@@ -196,8 +196,8 @@ def _few(facts: Facts) -> str | None:
 
 def _crowded(facts: Facts) -> str | None:
     listed = facts.summary.num_groups
-    if not facts.hashed or facts.rows > FEW_ROWS or listed <= facts.rows:
-        return None
+    if facts.complete or not facts.hashed or facts.rows > FEW_ROWS or listed <= facts.rows:
+        return None  # of maps, whose lists are complete, `cells` says it
     return (
         f"{listed:,} candidates are read from {facts.rows:,} numbers: different lists of values "
         "explain them about equally well, and intervals of 95 % of values that were found held the "

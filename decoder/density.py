@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decoder.cavity import Ends
+from decoder.cells import cell_estimates
 from decoder.errors import DecodeError
 from decoder.field import fit_field
 from decoder.field_prior import Belief
@@ -68,7 +69,8 @@ class Density:
     shares: the map, positive; with `unlisted`, that of the cells not shown, of sum 1.
     estimate, std_error: unbiased, of each cell alone.
     visible: told apart from zero.  low, high: interval of each cell alone; that of a visible cell
-    allows for its having been picked out.  floor: the smallest share found 8 times in 10.
+    allows for its having been picked out, excludes 0 and holds the estimate.
+    floor: the smallest share found 8 times in 10.
     source: how the map was made: `field`, `series` (pooled over the windows), `alone` (in a series,
     but by itself), `projection` (of the estimates: no field agreed with the reports), or another
     method.  check: of the map, by its own reports.  changes: from the other windows of a series.
@@ -264,7 +266,9 @@ def _assemble(
     decoding: Decoding,
     made: WindowMap,
 ) -> Density:
-    finest, table = aggregates[-1], decoding.candidates
+    finest = aggregates[-1]
+    listed = places.candidates(len(places.values) - 1, finest.params)
+    cells = cell_estimates(finest, listed, decoding)
     return Density(
         metric=location_of(finest)[0],
         first_day=finest.first_day,
@@ -272,16 +276,16 @@ def _assemble(
         num_reports=sum(aggregate.num_reports for aggregate in aggregates),
         places=places,
         shares=made.shares,
-        estimate=table.estimate,
-        std_error=table.std_error,
-        low=np.where(table.detected, table.selected_low, table.low),
-        high=np.where(table.detected, table.selected_high, table.high),
-        visible=table.detected,
+        estimate=cells.estimate,
+        std_error=cells.std_error,
+        low=cells.low,
+        high=cells.high,
+        visible=cells.visible,
         floor=decoding.summary.visible_share,
         repetition=decoding.summary.repetition,
         options=options,
         belief=made.belief,
-        warnings=(*_missing_levels(aggregates), *made.doubts, *decoding.warnings),
+        warnings=(*_missing_levels(aggregates), *made.doubts, *cells.warnings),
         source=made.source,
         check=made.check,
         changes=made.changes,

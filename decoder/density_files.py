@@ -15,7 +15,7 @@ from pyarrow import parquet
 from scipy.special import ndtri
 
 from decoder.density import Density
-from decoder.density_words import NOT_APART
+from decoder.density_words import row_notes
 from decoder.errors import DecodeError
 from decoder.geojson import DECIMALS, geometry
 from decoder.places import Places
@@ -87,14 +87,14 @@ def _properties(one: Density) -> Iterator[str]:
         "reports": one.num_reports,
     }
     common = json.dumps(of_map, allow_nan=False)[:-1]
-    unseen = f'"visible":false,"note":{json.dumps(NOT_APART)}}}'
     columns = [one.shares, one.estimate, one.std_error, one.low, one.high]
-    rows = zip(one.cells[:-1], one.visible, *map(_six_digits, columns), strict=False)
-    for cell, visible, share, estimate, error, low, high in rows:
+    seen = ("true" if visible else "false" for visible in one.visible)
+    rows = zip(one.cells[:-1], seen, row_notes(one), *map(_six_digits, columns), strict=False)
+    for cell, visible, note, share, estimate, error, low, high in rows:
         yield (
             f'{common},"cell":{json.dumps(cell)},"map_share":{share},"estimate":{estimate},'
             f'"std_error":{error},"low":{low},"high":{high},'
-            + ('"visible":true,"note":""}' if visible else unseen)
+            f'"visible":{visible},"note":{json.dumps(note)}}}'
         )
 
 
@@ -127,7 +127,7 @@ def _rows(one: Density, cells: dict[str, Any]) -> Any:
             "low": one.low,
             "high": one.high,
             "visible": one.visible,
-            "note": pa.array(["", NOT_APART]).take(pa.array((~one.visible).astype(np.int8))),
+            "note": pa.array(row_notes(one), pa.string()),
             "floor": all_alike(one.floor),
             "reports": all_alike(one.num_reports),
             "map_source": all_alike(one.source),

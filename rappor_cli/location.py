@@ -1,4 +1,4 @@
-"""`rappor simulate location` and `location-attacks`: what the modes give, and what they leave."""
+"""`rappor simulate location`, `location-coverage` and `location-attacks`: what the modes give."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ from simulations.location_budgets import (
     median,
     with_attacks,
 )
+from simulations.location_coverage import map_coverage
 from simulations.location_series import DELAYS, SeriesResult, series_of_riders
 from simulations.location_trips import read_trips
 from simulations.location_ways import ways
@@ -141,6 +142,42 @@ def location_attacks(
     Console().print(table)
 
 
+def location_coverage(
+    metrics: Annotated[Path, typer.Argument(exists=True, help="A metrics.toml.")],
+    metric: Annotated[
+        list[str] | None, typer.Option(help="Only these metrics; may be repeated.")
+    ] = None,
+    devices: Annotated[
+        list[int], typer.Option(min=1_000, help="Sizes of crowds; may be repeated.")
+    ] = [20_000, 100_000, 1_000_000],  # noqa: B006 - typer copies it
+    maps: Annotated[int, typer.Option(min=1, help="Maps of each metric and size.")] = 20,
+    seed: Seed = None,
+    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+) -> None:
+    """How often intervals of single cells hold the truth, on drawn maps of a file's metrics."""
+    rng = np.random.default_rng(seed)
+    declared = [one for one in load_metrics(metrics).declared if one.location is not None]
+    chosen = [one for one in declared if not metric or one.base_name in metric]
+    rows = []
+    with progress_bar("maps", len(chosen) * len(devices) * maps) as advance:
+        for one, size in product(chosen, devices):
+            found = map_coverage(one, size, maps, rng, advance)
+            rows.append({"metric": one.base_name, "devices": size, **asdict(found)})
+    if as_json:
+        print(json.dumps(rows))
+        return
+    title = f"coverage of intervals of 95 %, {maps} maps each"
+    table = _numbers(title, ("way", "devices", "all", "found", "n", "top 5", "top 10", "s"))
+    for row in rows:
+        parts = [row[name] for name in ("all", "found", "heaviest_five", "heaviest_ten")]
+        every, told, five, ten = (f"{part:.3f}" for part in parts)
+        table.add_row(
+            row["metric"], f"{row['devices']:,}", every, told, str(row["num_found"]), five, ten,
+            f"{row['seconds']:.2f}",
+        )  # fmt: skip
+    Console().print(table)
+
+
 def _plain(result: RealResult) -> dict[str, Any]:
     return {name: value for name, value in vars(result).items() if name != "map"}
 
@@ -148,13 +185,15 @@ def _plain(result: RealResult) -> dict[str, Any]:
 def _real_table(results: Sequence[RealResult], riders: int) -> Table:
     table = _numbers(
         f"{riders:,} real riders through the SDK, a report a month, {results[0].lifetime:.2f} nats",
-        ("way", "reports", "TV cells", "TV", "top 10", "cover", "spent", "most"),
+        ("way", "reports", "TV cells", "TV", "top 10", "cover", "found", "10", "spent", "most"),
     )
+    table.caption = "cover: of the intervals of all cells, of those found, and of the ten busiest"
     for r in results:
         table.add_row(
             r.way, f"{r.reports:,}", f"{r.tv_cells:.3f}", f"{r.tv:.3f}",
-            f"{r.busiest_found:.0%}", f"{r.coverage:.1%}", f"{r.spent_median:.2f}",
-            f"{r.spent_most:.2f}",
+            f"{r.busiest_found:.0%}", f"{r.coverage:.1%}",
+            "-" if r.coverage_found is None else f"{r.coverage_found:.0%}",
+            f"{r.coverage_busiest:.0%}", f"{r.spent_median:.2f}", f"{r.spent_most:.2f}",
         )  # fmt: skip
     return table
 
