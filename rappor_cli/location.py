@@ -18,6 +18,7 @@ from decoder.density_files import write_density_files
 from decoder.density_page import render_page
 from decoder.density_picture import write_picture
 from rappor_cli.progress import progress_bar
+from rappor_core.errors import ParameterError
 from rappor_core.metrics_file import load_metrics
 from simulations.location import RealResult, real_riders
 from simulations.location_budgets import (
@@ -158,6 +159,8 @@ def location_coverage(
     rng = np.random.default_rng(seed)
     declared = [one for one in load_metrics(metrics).declared if one.location is not None]
     chosen = [one for one in declared if not metric or one.base_name in metric]
+    if not chosen:
+        raise ParameterError(f"{metrics} has no metric of kind 'location' with such a name")
     rows = []
     with progress_bar("maps", len(chosen) * len(devices) * maps) as advance:
         for one, size in product(chosen, devices):
