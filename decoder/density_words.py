@@ -9,6 +9,7 @@ from decoder.density import Density
 
 KM_A_DEGREE = 111.2
 NOT_APART = "not distinguishable from zero"
+MAP_APART = "map_share, drawn towards other cells, lies outside the interval"
 
 
 def window_text(one: Density) -> str:
@@ -18,6 +19,15 @@ def window_text(one: Density) -> str:
     if period == "day" or not days:
         return " to ".join(days)
     return f"{period} to {days[0]}" if len(days) == 1 else f"{period}s that end {' to '.join(days)}"
+
+
+def row_notes(one: Density) -> list[str]:
+    """What is to be known of each row: told from zero or not, and a map beside its interval."""
+    outside = (one.shares < one.low) | (one.shares > one.high)
+    return [
+        "; ".join(text for text, said in ((NOT_APART, not seen), (MAP_APART, out)) if said)
+        for seen, out in zip(one.visible.tolist(), outside.tolist(), strict=True)
+    ]
 
 
 def visible_text(one: Density) -> str:
