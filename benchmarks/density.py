@@ -24,9 +24,9 @@ from pathlib import Path
 
 import numpy as np
 
-from decoder.density import density, density_series
-from decoder.places import places_of
-from decoder.slots import slot_places
+from decoder.density.cells import places_of
+from decoder.density.maps import density, density_series
+from decoder.density.slots import slot_places
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.file import parse_metrics
 from simulations.draws import draw_aggregate

@@ -24,12 +24,12 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from decoder.field import fit_field
-from decoder.hierarchy import LevelEstimate, reconcile
-from decoder.neighbours import cell_laplacian
-from decoder.places import Places
-from decoder.readings import read_aggregate
-from decoder.simplex import project_simplex
+from decoder.density.cells import Places
+from decoder.density.gaussian_field import fit_field
+from decoder.density.levels import LevelEstimate, reconcile
+from decoder.density.linear_system import read_aggregate
+from decoder.density.neighbours import cell_laplacian
+from decoder.numerics.simplex import project_simplex
 from rappor_core.grid.codes import Box
 from rappor_core.grid.grid import OTHER, Grid
 from rappor_core.mechanism import TwoRoundMechanism

@@ -21,8 +21,8 @@ from pathlib import Path
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from decoder.map_series import map_windows
-from decoder.places import Places, places_of
+from decoder.density.cells import Places, places_of
+from decoder.density.map_series import map_windows
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metric import Metric
 from simulations.location_series import draw_windows, one_series, true_shares

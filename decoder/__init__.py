@@ -4,13 +4,13 @@ decoding = decode(Aggregate.from_json(text), Candidates.from_file("words.txt"))
 write_outputs(decoding, "out")
 """
 
-from decoder.candidates import Candidates, metric_candidates
+from decoder.candidates.lists import Candidates, metric_candidates
 from decoder.options import DecodeOptions
-from decoder.outputs import write_outputs
-from decoder.over_time import Series, compare_windows, decode_over_time
 from decoder.pipeline import decode
-from decoder.results import Decoding, Detected
-from decoder.series_outputs import write_series
+from decoder.reports.decoding_files import write_outputs
+from decoder.reports.series_files import write_series
+from decoder.results.tables import Decoding, Detected
+from decoder.series.series import Series, compare_windows, decode_over_time
 
 __all__ = [
     "Candidates",

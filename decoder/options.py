@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from decoder.errors import DecodeError
-from decoder.inference import CORRECTIONS, Correction
+from decoder.inference.multiple_testing import CORRECTIONS, Correction
 from rappor_core.aggregate import Aggregate
 
 Method = Literal["cavity", "lasso"]

@@ -10,23 +10,23 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from decoder.assemble import Answer, Grouping, assemble
-from decoder.bit_tensor import Positions
-from decoder.candidates import Candidates, in_bit_order
-from decoder.cavity import Ends
-from decoder.debias import debias
-from decoder.design_matrix import same_positions
-from decoder.diagnostics import undeclared_repetition
+from decoder.candidates.lists import Candidates, in_bit_order
 from decoder.errors import ConvergenceError, DecodeError
-from decoder.estimators import Estimate, Observed, by_bit, by_boolean, by_cavity, by_lasso
-from decoder.forged import forged
-from decoder.inference import decide
-from decoder.noise import BitNoise, CohortNoise, RandomString
+from decoder.estimation.estimate import Estimate, Observed, by_bit, by_boolean, by_cavity, by_lasso
+from decoder.estimation.leave_one_out import Ends
+from decoder.inference.diagnostics import undeclared_repetition
+from decoder.inference.multiple_testing import decide
+from decoder.model.counts import debias
+from decoder.model.design_matrix import same_positions
+from decoder.model.noise import BitNoise, CohortNoise, RandomString
+from decoder.numerics.bit_tensor import Positions
+from decoder.numerics.threads import one_thread
 from decoder.options import DecodeOptions, repetition
 from decoder.progress import Progress, silent
-from decoder.results import Decoding
-from decoder.selected import selected_intervals
-from decoder.threads import one_thread
+from decoder.results.build import Answer, Grouping, assemble
+from decoder.results.forgeries import forged
+from decoder.results.selective_intervals import selected_intervals
+from decoder.results.tables import Decoding
 from rappor_core.aggregate import Aggregate
 from rappor_core.mechanism import PROBABILITY_SCALE, TwoRoundMechanism
 from rappor_core.params import RapporParams

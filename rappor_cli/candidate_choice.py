@@ -10,9 +10,9 @@ from rich.console import Console
 from rich.text import Text
 
 from decoder import Candidates, metric_candidates
-from decoder.candidate_files import column_taken
-from decoder.google_files import read_map
-from decoder.map_cache import cached_positions
+from decoder.candidates.cache import cached_positions
+from decoder.candidates.files import column_taken
+from decoder.formats.google_rappor import read_map
 from rappor_cli.days import read_day
 from rappor_cli.progress import stage_bars
 from rappor_cli.text import plain

@@ -12,12 +12,12 @@ import typer
 
 from decoder import DecodeOptions, write_outputs
 from decoder import decode as run_decoder
-from decoder.google_files import read_counts, read_params, write_metrics_json
-from decoder.over_time import decode_over_time
+from decoder.files import make_folder
+from decoder.formats.analyst_tables import read_repetition, read_shares
+from decoder.formats.google_rappor import read_counts, read_params, write_metrics_json
 from decoder.reading import read_aggregate_file
-from decoder.series_outputs import write_series
-from decoder.tables import read_repetition, read_shares
-from decoder.writing import make_folder
+from decoder.reports.series_files import write_series
+from decoder.series.series import decode_over_time
 from rappor_cli.candidate_choice import given_candidates
 from rappor_cli.days import read_day
 from rappor_cli.decode_tables import print_decoding, print_series

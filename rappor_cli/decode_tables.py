@@ -11,12 +11,12 @@ from rich.table import Table
 from rich.text import Text
 
 from decoder import Decoding
-from decoder.advice import percent
-from decoder.outputs import results
-from decoder.over_time import Series
-from decoder.report import fraction, p_heading, p_text
-from decoder.results import short
-from decoder.series_outputs import series_rows
+from decoder.reports.decoding_files import results
+from decoder.reports.decoding_html import fraction, p_heading, p_text
+from decoder.reports.series_files import series_rows
+from decoder.results.tables import short
+from decoder.results.warnings import percent
+from decoder.series.series import Series
 from rappor_cli.text import plain
 
 _SHOWN = 25

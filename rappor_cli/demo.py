@@ -19,9 +19,9 @@ from client_sdk.randomisation.randomness import Randomness, system_randomness
 from collector.server import running_collector
 from collector.settings import load_settings
 from decoder import Candidates, DecodeOptions, Decoding, decode, write_outputs
-from decoder.advice import percent
-from decoder.candidates import metric_candidates
-from decoder.report import p_text
+from decoder.candidates.lists import metric_candidates
+from decoder.reports.decoding_html import p_text
+from decoder.results.warnings import percent
 from rappor_cli.progress import progress_bar
 from rappor_cli.remote import ask, fetch_aggregate
 from rappor_cli.text import plain

@@ -10,11 +10,11 @@ from typing import Annotated
 
 import typer
 
-from decoder.change import Change, change
-from decoder.density import Density, DensityOptions, density_series
-from decoder.places import Places, location_of
-from decoder.slots import slot_places
-from decoder.writing import replacing
+from decoder.density.cells import Places, location_of
+from decoder.density.map_change import Change, change
+from decoder.density.maps import Density, DensityOptions, density_series
+from decoder.density.slots import slot_places
+from decoder.files import replacing
 from rappor_cli.days import read_day
 from rappor_cli.density_inputs import read_cells, read_points, read_region
 from rappor_cli.density_sources import (
@@ -151,9 +151,9 @@ def _write(
     maps: Sequence[Density], folder: Path, points: Sequence[Point], note: str, every_window: bool
 ) -> None:
     # Here: a second of libraries that a table does not need.
-    from decoder.density_files import write_density_files
-    from decoder.density_page import render_page
-    from decoder.density_picture import write_picture
+    from decoder.reports.density_csv import write_density_files
+    from decoder.reports.density_html import render_page
+    from decoder.reports.density_png import write_picture
 
     write_density_files(maps, folder, every_window=every_window)
     if maps[0].places.pairs:  # those of another metric would seem to go with the tables

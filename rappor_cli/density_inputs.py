@@ -6,13 +6,13 @@ import csv
 import json
 from pathlib import Path
 
-from decoder.candidate_files import read_values
+from decoder.candidates.files import read_values
+from decoder.density.cells import Places
+from decoder.density.regions import listed_cells, region_cells
 from decoder.errors import CandidatesError, DecodeError
-from decoder.places import Places
 from decoder.reading import naming
 from rappor_core.errors import shown
 from rappor_core.grid.codes import Point
-from rappor_core.grid_region import listed_cells, region_cells
 
 CELL_COLUMN = "cell"  # of a table with a header, as in density.csv
 

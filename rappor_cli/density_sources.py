@@ -15,9 +15,9 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from decoder.density.cells import location_of
 from decoder.errors import DecodeError
 from decoder.periods import last_days
-from decoder.places import location_of
 from decoder.reading import naming, read_aggregate_file
 from rappor_cli.remote import ask_json, fetch_aggregate
 from rappor_cli.store import opened

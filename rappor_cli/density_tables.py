@@ -9,10 +9,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from decoder.advice import percent
-from decoder.change import Change
-from decoder.density import Density
-from decoder.density_words import NOT_APART, visible_text, window_text
+from decoder.density.map_change import Change
+from decoder.density.maps import Density
+from decoder.reports.density_text import NOT_APART, visible_text, window_text
+from decoder.results.warnings import percent
 from rappor_core.grid.grid import OTHER
 
 _SHOWN = 10
@@ -22,7 +22,7 @@ NO_CHANGE = "not distinguishable from no change"
 
 def print_json(maps: Sequence[Density]) -> None:
     """Print one row a map and cell."""
-    from decoder.density_files import density_table  # pyarrow takes a while
+    from decoder.reports.density_csv import density_table  # pyarrow takes a while
 
     print(json.dumps(density_table(maps).to_pylist(), default=str))
 

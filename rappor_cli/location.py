@@ -14,9 +14,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from decoder.density_files import write_density_files
-from decoder.density_page import render_page
-from decoder.density_picture import write_picture
+from decoder.reports.density_csv import write_density_files
+from decoder.reports.density_html import render_page
+from decoder.reports.density_png import write_picture
 from rappor_cli.progress import progress_bar
 from rappor_core.errors import ParameterError
 from rappor_core.metrics.file import load_metrics

@@ -20,17 +20,17 @@ from scipy.special import ndtr, ndtri
 from scipy.stats import t as student
 from threadpoolctl import threadpool_limits
 
-from decoder.bit_tensor import Positions, mark_repeated, scatter_sums
-from decoder.debias import debias
-from decoder.design_matrix import same_positions
 from decoder.errors import ConvergenceError, DecodeError
-from decoder.estimators import Estimate, Observed, by_cavity, by_lasso
-from decoder.gls import centred_columns
-from decoder.inference import Correction, decide, p_values
-from decoder.noise import BitNoise, CohortNoise, RandomString
+from decoder.estimation.estimate import Estimate, Observed, by_cavity, by_lasso
+from decoder.estimation.least_squares import centred_columns
+from decoder.estimation.refit import refit
+from decoder.inference.multiple_testing import Correction, decide, p_values
+from decoder.model.counts import debias
+from decoder.model.design_matrix import same_positions
+from decoder.model.noise import BitNoise, CohortNoise, RandomString
+from decoder.numerics.bit_tensor import Positions, mark_repeated, scatter_sums
 from decoder.options import DecodeOptions, Method
-from decoder.refit import refit
-from decoder.selected import selected_intervals
+from decoder.results.selective_intervals import selected_intervals
 from simulations.calibration_settings import SIZES, kept_of, shares_of
 
 Floats = NDArray[np.float64]

@@ -20,13 +20,13 @@ from scipy.optimize import minimize
 from scipy.spatial.distance import cdist
 from scipy.special import lambertw
 
-from decoder.field import USUAL_STRENGTH, softmax
-from decoder.places import Places
+from decoder.density.cells import Places
+from decoder.density.gaussian_field import USUAL_STRENGTH, softmax
 
 Floats = NDArray[np.float64]
 
 METRES_A_DEGREE = 111_195.0
-_ANCHOR = 0.003  # as in `decoder.field`, for the level of the field
+_ANCHOR = 0.003  # as in `decoder.density.gaussian_field`, for the level of the field
 
 
 def planar_laplace(number: int, epsilon: float, rng: np.random.Generator) -> tuple[Floats, Floats]:
@@ -51,7 +51,7 @@ def point_map(points: Floats, centres: Floats, epsilon: float, laplacian: Any) -
     """Deconvolve noisy points (N, 2) to shares (n,) of people at the cells' centres (n, 2).
 
     The posterior mode for the exact density of the noise, under the same Gaussian field over the
-    cells as our own maps (`decoder.field`).  laplacian: of the cells' neighbours, sparse (n, n).
+    cells as our own maps (`decoder.density.gaussian_field`).  laplacian: of the cells' neighbours, sparse (n, n).
     Takes 8 N n bytes: no point is rounded, since wide noise is read off small differences.
     """
     away = cdist(points, centres)

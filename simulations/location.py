@@ -14,7 +14,7 @@ from client_sdk.location.local_time import moment_of
 from client_sdk.location.period_visits import Visits
 from client_sdk.randomisation.key_derivation import new_secret
 from client_sdk.randomisation.randomness import system_randomness
-from decoder.density import Density, DensityOptions, density
+from decoder.density.maps import Density, DensityOptions, density
 from rappor_core.errors import ParameterError
 from rappor_core.metrics.file import MetricsFile
 from rappor_core.metrics.metric import Metric

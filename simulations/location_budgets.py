@@ -9,10 +9,10 @@ from datetime import date, timedelta
 import numpy as np
 from numpy.typing import NDArray
 
-from decoder.density import map_shares
-from decoder.field import USUAL_STRENGTH
-from decoder.field_prior import Belief
-from decoder.places import Places, places_of
+from decoder.density.cells import Places, places_of
+from decoder.density.field_prior import Belief
+from decoder.density.gaussian_field import USUAL_STRENGTH
+from decoder.density.maps import map_shares
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.metric import Metric
 from simulations.geo_noise import centres_in_metres, planar_laplace, point_map

@@ -10,10 +10,10 @@ from datetime import date
 import numpy as np
 from numpy.typing import NDArray
 
-from decoder.cells import CellEstimates, cell_estimates
+from decoder.density.cell_estimates import CellEstimates, cell_estimates
+from decoder.density.cells import Places, places_of
 from decoder.options import DecodeOptions
 from decoder.pipeline import decode
-from decoder.places import Places, places_of
 from rappor_core.errors import ParameterError
 from rappor_core.metrics.metric import Metric
 from simulations.draws import draw_aggregate

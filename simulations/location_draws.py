@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from decoder.places import value_positions
+from decoder.density.cells import value_positions
 from rappor_core.mechanism import PROBABILITY_SCALE
 from rappor_core.params import RapporParams
 

@@ -15,10 +15,10 @@ from datetime import date, timedelta
 import numpy as np
 from numpy.typing import NDArray
 
-from decoder.field import fit_field
-from decoder.map_series import WindowMap, map_windows
-from decoder.places import Places, places_of
-from decoder.slots import slot_readings
+from decoder.density.cells import Places, places_of
+from decoder.density.gaussian_field import fit_field
+from decoder.density.map_series import WindowMap, map_windows
+from decoder.density.slots import slot_readings
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.metric import Metric
 from simulations.location_draws import capped, draw_memo, draw_window

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from decoder.candidate_files import column_taken, read_values
-from decoder.candidates import Candidates
+from decoder.candidates.files import column_taken, read_values
+from decoder.candidates.lists import Candidates
 from decoder.errors import CandidatesError
-from decoder.report import p_text
+from decoder.reports.decoding_html import p_text
 from rappor_cli.candidate_choice import given_candidates
 from rappor_core.aggregate import Aggregate
 

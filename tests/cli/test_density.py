@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from decoder.places import places_of
+from decoder.density.cells import places_of
 from rappor_cli.density import MAP_FILES
 from rappor_cli.main import main
 from rappor_core.metrics.file import parse_metrics

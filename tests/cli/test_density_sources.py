@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from decoder.places import places_of
+from decoder.density.cells import places_of
 from rappor_cli.main import main
 from rappor_cli.remote import RemoteError
 from rappor_core.aggregate import Aggregate

@@ -5,7 +5,7 @@ from datetime import date, timedelta
 
 import numpy as np
 
-from decoder.places import Places, places_of
+from decoder.density.cells import Places, places_of
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metric import Metric

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from decoder import bit_tensor
-from decoder.design_matrix import design_matrix, same_positions
+from decoder.model.design_matrix import design_matrix, same_positions
+from decoder.numerics import bit_tensor
 
 M, COHORTS, BITS = 40, 11, 7  # more than one tile of rows
 

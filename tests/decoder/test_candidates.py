@@ -9,7 +9,7 @@ import pyarrow.parquet as parquet
 import pytest
 
 from decoder import Candidates
-from decoder.candidates import metric_candidates
+from decoder.candidates.lists import metric_candidates
 from decoder.errors import CandidatesError
 from rappor_core.aggregate import Aggregate
 from rappor_core.params import RapporParams

@@ -7,15 +7,17 @@ import pytest
 from scipy.stats import norm
 from threadpoolctl import threadpool_limits
 
-from decoder import cavity, gls, rounds
-from decoder.bit_tensor import mark_repeated
-from decoder.cavity import REFIT_ROUNDS, REFIT_TOLERANCE, fit_cavity
 from decoder.errors import ImproperError
-from decoder.gls import Balance
-from decoder.noise import BitNoise, CohortNoise, RandomString
-from decoder.null_scores import null_tail
-from decoder.rounds import Question, _cavity, _leave_one_out
-from decoder.sites import DAMPING, Sites
+from decoder.estimation import ep_iterations as rounds
+from decoder.estimation import least_squares as gls
+from decoder.estimation import leave_one_out as cavity
+from decoder.estimation.ep_iterations import Question, _cavity, _leave_one_out
+from decoder.estimation.ep_sites import DAMPING, Sites
+from decoder.estimation.least_squares import Balance
+from decoder.estimation.leave_one_out import REFIT_ROUNDS, REFIT_TOLERANCE, fit_cavity
+from decoder.model.noise import BitNoise, CohortNoise, RandomString
+from decoder.model.null_distribution import null_tail
+from decoder.numerics.bit_tensor import mark_repeated
 
 COHORTS, BITS, M = 10, 6, 7
 RANDOM = RandomString(BITS, 2)

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from decoder.debias import debias
 from decoder.errors import DecodeError
-from decoder.noise import BitNoise
+from decoder.model.counts import debias
+from decoder.model.noise import BitNoise
 
 NOISE = BitNoise(0.75, 0.25, 0.75, 0.5)
 

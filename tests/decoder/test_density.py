@@ -12,15 +12,15 @@ import numpy as np
 import pytest
 from pyarrow import parquet
 
-from decoder.change import change
-from decoder.density import Density, DensityOptions, density, density_series, map_shares
-from decoder.density_files import write_density_files
-from decoder.density_page import render_page
-from decoder.density_picture import write_picture
-from decoder.density_words import NOT_APART, visible_text, window_text
+from decoder.density.cells import location_of, places_of
+from decoder.density.map_change import change
+from decoder.density.maps import Density, DensityOptions, density, density_series, map_shares
+from decoder.density.slots import repeats_of
 from decoder.errors import DecodeError
-from decoder.places import location_of, places_of
-from decoder.slots import repeats_of
+from decoder.reports.density_csv import write_density_files
+from decoder.reports.density_html import render_page
+from decoder.reports.density_png import write_picture
+from decoder.reports.density_text import NOT_APART, visible_text, window_text
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metric import Metric

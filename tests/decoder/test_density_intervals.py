@@ -8,12 +8,12 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from decoder.cells import cell_estimates
-from decoder.density import Density, DensityOptions, density
-from decoder.density_words import MAP_APART, NOT_APART, row_notes
+from decoder.density.cell_estimates import cell_estimates
+from decoder.density.cells import places_of
+from decoder.density.maps import Density, DensityOptions, density
 from decoder.options import DecodeOptions
 from decoder.pipeline import decode
-from decoder.places import places_of
+from decoder.reports.density_text import MAP_APART, NOT_APART, row_notes
 from rappor_core.metrics.file import parse_metrics
 from simulations.draws import draw_aggregate
 from simulations.location_coverage import true_shares

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from decoder.field import fit_field
-from decoder.field_misfit import even_map
-from decoder.field_prior import OTHER_PRECISION, Belief, Prior
-from decoder.field_series import fit_windows
-from decoder.neighbours import cell_laplacian
-from decoder.noise import BitNoise
-from decoder.places import value_positions
-from decoder.readings import Reading, design_of, read_aggregate
+from decoder.density.cells import value_positions
+from decoder.density.field_misfit import even_map
+from decoder.density.field_prior import OTHER_PRECISION, Belief, Prior
+from decoder.density.gaussian_field import fit_field
+from decoder.density.gaussian_field_series import fit_windows
+from decoder.density.linear_system import Reading, design_of, read_aggregate
+from decoder.density.neighbours import cell_laplacian
+from decoder.model.noise import BitNoise
 from rappor_core.grid.codes import Box
 from rappor_core.grid.grid import OTHER, Grid
 from rappor_core.mechanism import TwoRoundMechanism

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from decoder.density import Density, density
-from decoder.density_files import density_geojson, density_table
-from decoder.density_page import render_page
-from decoder.density_picture import write_picture
-from decoder.geojson import geometry
+from decoder.density.maps import Density, density
+from decoder.reports.density_csv import density_geojson, density_table
+from decoder.reports.density_html import render_page
+from decoder.reports.density_png import write_picture
+from decoder.reports.geojson import geometry
 from rappor_core.grid.codes import Box
 from rappor_core.grid.grid import Grid
 from rappor_core.metrics.file import parse_metrics

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from decoder.gibbs import sample
+from decoder.estimation.gibbs import sample
 
 
 def test_without_overlap_the_flat_interval_is_that_of_least_squares() -> None:

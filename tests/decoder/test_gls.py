@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from decoder import gls
-from decoder.bit_tensor import mark_repeated
 from decoder.errors import ConvergenceError, ImproperError
-from decoder.noise import RandomString
-from decoder.refit import refit
+from decoder.estimation import least_squares as gls
+from decoder.estimation.refit import refit
+from decoder.model.noise import RandomString
+from decoder.numerics.bit_tensor import mark_repeated
 
 COHORTS, BITS, M = 6, 5, 8
 RANDOM = RandomString(BITS, 2)

@@ -8,7 +8,7 @@ import pytest
 
 from decoder import Candidates, DecodeOptions, decode
 from decoder.errors import CountsError
-from decoder.google_files import (
+from decoder.formats.google_rappor import (
     read_counts,
     read_map,
     read_params,

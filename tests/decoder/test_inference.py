@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from decoder.errors import DecodeError
-from decoder.inference import CORRECTIONS, decide, null_share
+from decoder.inference.multiple_testing import CORRECTIONS, decide, null_share
 
 P = np.array([0.001, 0.2, 0.012, 0.03, 0.95, 0.013])
 LOCAL = np.array([0.01, 0.6, 0.05, 0.2, 0.99, 0.06])

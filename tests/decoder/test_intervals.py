@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from decoder.intervals import bisect, plain_interval, selected_interval
+from decoder.inference.intervals import bisect, plain_interval, selected_interval
 
 SIZE = 20_000
 

@@ -4,16 +4,16 @@ import numpy as np
 import pytest
 from scipy.stats import poisson
 
-from decoder import estimators
-from decoder.bit_tensor import mark_repeated
-from decoder.debias import debias
-from decoder.estimators import Observed, by_lasso
-from decoder.inference import p_values
-from decoder.lasso import select
-from decoder.noise import BitNoise, CohortNoise, RandomString
-from decoder.rounds import Question
-from decoder.selection import fit_lasso
-from decoder.threads import one_thread
+from decoder.estimation import estimate as estimators
+from decoder.estimation.ep_iterations import Question
+from decoder.estimation.estimate import Observed, by_lasso
+from decoder.estimation.lasso import select
+from decoder.estimation.lasso_path import fit_lasso
+from decoder.inference.multiple_testing import p_values
+from decoder.model.counts import debias
+from decoder.model.noise import BitNoise, CohortNoise, RandomString
+from decoder.numerics.bit_tensor import mark_repeated
+from decoder.numerics.threads import one_thread
 from simulations.calibration import noisy_counts, shares_of
 
 NOISE = BitNoise(1.0, 0.0, 0.775, 0.225)

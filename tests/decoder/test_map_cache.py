@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from decoder import Candidates, decode
+from decoder.candidates.cache import SMALLEST, cache_key, cached_positions
 from decoder.errors import CacheError
-from decoder.map_cache import SMALLEST, cache_key, cached_positions
-from decoder.outputs import write_outputs
+from decoder.reports.decoding_files import write_outputs
 
 
 @pytest.fixture
@@ -125,7 +125,7 @@ def test_a_failed_write_leaves_nothing_behind(tmp_path, long_list, params, monke
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("decoder.map_cache.os.fsync", full)
+    monkeypatch.setattr("decoder.candidates.cache.os.fsync", full)
     with pytest.raises(CacheError, match=r"cannot be written: No space left on device; give"):
         cached_positions(long_list, params, tmp_path)
     assert not list(tmp_path.iterdir())

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from decoder.mixture import SharePrior, fit_weights, flat_prior, ladder
+from decoder.model.share_prior import SharePrior, fit_weights, flat_prior, ladder
 
 
 def test_posterior_by_quadrature():
@@ -31,7 +31,7 @@ def test_rows_are_independent_of_how_they_are_cut(monkeypatch):
     estimates, errors = rng.normal(size=50), rng.random(50) + 0.5
     prior = flat_prior(np.array([1.0, 2.0]))
     whole = prior.posterior(estimates, errors)
-    monkeypatch.setattr("decoder.mixture._ROWS", 7)
+    monkeypatch.setattr("decoder.model.share_prior._ROWS", 7)
     for cut, uncut in zip(prior.posterior(estimates, errors), whole, strict=True):
         np.testing.assert_array_equal(cut, uncut)
 

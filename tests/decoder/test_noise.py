@@ -6,7 +6,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from decoder.noise import BitNoise, CohortNoise, RandomString
+from decoder.model.noise import BitNoise, CohortNoise, RandomString
 
 NOISE = BitNoise(keep_one=0.8, keep_zero=0.1, show_one=0.7, show_zero=0.25)
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from decoder.bit_tensor import gather_sums, mark_repeated
-from decoder.exact_scores import FEW_COHORTS
-from decoder.gls import null_variance
-from decoder.noise import RandomString
-from decoder.null_scores import NORMAL_TAIL, _cumulants, null_tail
+from decoder.estimation.least_squares import null_variance
+from decoder.model.exact_null import FEW_COHORTS
+from decoder.model.noise import RandomString
+from decoder.model.null_distribution import NORMAL_TAIL, _cumulants, null_tail
+from decoder.numerics.bit_tensor import gather_sums, mark_repeated
 
 DRAWS = 400_000
 

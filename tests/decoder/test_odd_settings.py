@@ -7,7 +7,7 @@ import pytest
 
 from decoder import Candidates, DecodeOptions, decode
 from decoder.errors import ConvergenceError, DecodeError
-from decoder.report import render_report
+from decoder.reports.decoding_html import render_report
 from rappor_core.aggregate import Aggregate
 from rappor_core.params import RapporParams
 from simulations.draws import draw_aggregate

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from decoder import Candidates, DecodeOptions, decode, metric_candidates, write_outputs
-from decoder.advice import percent
 from decoder.errors import OutputError
-from decoder.outputs import manifest, results
-from decoder.plots import axis_step, forest, tick_text
-from decoder.report import factor, p_text, render_report
+from decoder.reports.decoding_files import manifest, results
+from decoder.reports.decoding_html import factor, p_text, render_report
+from decoder.reports.svg import axis_step, forest, tick_text
+from decoder.results.warnings import percent
 from rappor_core.aggregate import Aggregate
 from rappor_core.params import RapporParams
 
@@ -156,7 +156,7 @@ def test_an_interrupted_write_leaves_the_last_whole_file(decoding, tmp_path, mon
         path.write_text("{")
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("decoder.outputs._write_json", half)
+    monkeypatch.setattr("decoder.reports.decoding_files._write_json", half)
     with pytest.raises(OutputError, match=r"results\.json' cannot be written: No space left"):
         write_outputs(decoding, tmp_path)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before

@@ -6,11 +6,12 @@ from datetime import date
 import numpy as np
 import pytest
 
-from decoder import Candidates, DecodeOptions, decode, estimators, metric_candidates
+from decoder import Candidates, DecodeOptions, decode, metric_candidates
 from decoder.errors import CandidatesError, ConvergenceError, DecodeError
-from decoder.noise import RandomString
-from decoder.outputs import manifest
-from decoder.refit import refit
+from decoder.estimation import estimate as estimators
+from decoder.estimation.refit import refit
+from decoder.model.noise import RandomString
+from decoder.reports.decoding_files import manifest
 from rappor_core.aggregate import Aggregate
 from rappor_core.errors import AggregateError, InformationLostError
 from rappor_core.mechanism import TwoRoundMechanism

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from decoder import Candidates, DecodeOptions, decode, metric_candidates
-from decoder.estimators import by_cavity, by_lasso
-from decoder.noise import BitNoise
+from decoder.estimation.estimate import by_cavity, by_lasso
+from decoder.inference.poisoning import Gains, forgery_gains, largest_shift, smallest_forgery
+from decoder.model.noise import BitNoise
+from decoder.numerics.threads import one_thread
 from decoder.pipeline import observe
-from decoder.poisoning import Gains, forgery_gains, largest_shift, smallest_forgery
-from decoder.threads import one_thread
 from rappor_core.aggregate import Aggregate
 from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.params import RapporParams

@@ -5,14 +5,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from decoder import cavity, rounds
-from decoder.bit_tensor import mark_repeated, scatter_sums
-from decoder.cavity import Ends, fit_cavity
 from decoder.errors import ImproperError
-from decoder.noise import RandomString
+from decoder.estimation import ep_iterations as rounds
+from decoder.estimation import leave_one_out as cavity
+from decoder.estimation.ep_iterations import Question, settle
+from decoder.estimation.leave_one_out import Ends, fit_cavity
+from decoder.model.noise import RandomString
+from decoder.numerics.bit_tensor import mark_repeated, scatter_sums
+from decoder.numerics.threads import one_thread
 from decoder.progress import silent
-from decoder.rounds import Question, settle
-from decoder.threads import one_thread
 
 COHORTS, BITS, M, ERROR = 40, 5, 300, 0.02
 RANDOM = RandomString(BITS, 1)

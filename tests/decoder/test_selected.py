@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from decoder import Candidates, DecodeOptions, decode
-from decoder.estimators import by_cavity
-from decoder.inference import decide, p_values
-from decoder.results import NOTES
-from decoder.selected import selected_intervals
-from decoder.threads import one_thread
+from decoder.estimation.estimate import by_cavity
+from decoder.inference.multiple_testing import decide, p_values
+from decoder.numerics.threads import one_thread
+from decoder.results.selective_intervals import selected_intervals
+from decoder.results.tables import NOTES
 from simulations.calibration import Cell, draw
 from simulations.calibration_settings import DISTRIBUTIONS
 

@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 from sklearn.linear_model import Lasso
 
-from decoder import Candidates, DecodeOptions, decode, selection
-from decoder.bit_tensor import mark_repeated
+from decoder import Candidates, DecodeOptions, decode
 from decoder.errors import ConvergenceError
-from decoder.gls import dense_columns
-from decoder.noise import RandomString
+from decoder.estimation import lasso_path as selection
+from decoder.estimation.least_squares import dense_columns
+from decoder.model.noise import RandomString
+from decoder.numerics.bit_tensor import mark_repeated
 from rappor_core.params import RapporParams
 from simulations.draws import draw_aggregate
 

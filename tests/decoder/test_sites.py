@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from decoder.mixture import SharePrior
-from decoder.sites import CUT_OFF, LEAST_PRECISION, Scores, Sites
+from decoder.estimation.ep_sites import CUT_OFF, LEAST_PRECISION, Scores, Sites
+from decoder.model.share_prior import SharePrior
 
 PRIOR = SharePrior(np.array([0.9, 0.05, 0.05]), np.array([1.0, 4.0]))
 ERRORS = np.ones(5)

@@ -5,14 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from decoder import map_series
-from decoder.density import density, density_series
-from decoder.density_files import density_table
-from decoder.map_check import check_map
-from decoder.map_series import map_windows
-from decoder.slots import slot_readings
-from decoder.space_time_modes import Modes
-from decoder.space_time_strengths import MOST_VARIANCE, contrasts_of, learn_strengths
+from decoder.density.map_check import check_map
+from decoder.density.map_series import map_windows
+from decoder.density.maps import density, density_series, map_series
+from decoder.density.slots import slot_readings
+from decoder.density.space_time_modes import Modes
+from decoder.density.space_time_strengths import MOST_VARIANCE, contrasts_of, learn_strengths
+from decoder.reports.density_csv import density_table
 from tests.decoder.series_support import (
     CAPPED,
     SYMBOLS,

@@ -8,7 +8,8 @@ from hashlib import sha256
 import numpy as np
 import pytest
 
-from decoder import Candidates, DecodeOptions, bit_tensor, decode, write_outputs
+from decoder import Candidates, DecodeOptions, decode, write_outputs
+from decoder.numerics import bit_tensor
 from rappor_core.aggregate import Aggregate
 from rappor_core.params import RapporParams
 from simulations.draws import draw_aggregate

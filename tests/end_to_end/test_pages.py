@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from decoder import DecodeOptions, write_outputs
-from decoder.density import DensityOptions, density
-from decoder.density_page import render_page
-from decoder.places import places_of
+from decoder.density.cells import places_of
+from decoder.density.maps import DensityOptions, density
+from decoder.reports.density_html import render_page
 from rappor_core.metrics.file import parse_metrics
 from simulations import paper
 from simulations.draws import draw_aggregate

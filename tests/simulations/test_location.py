@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from client_sdk.testing import FixedRandomness
-from decoder.places import places_of
+from decoder.density.cells import places_of
 from rappor_core.errors import ParameterError
 from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.metrics.file import parse_metrics

@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from decoder.change import Change, change
-from decoder.density import DensityOptions, density
-from decoder.places import Places, places_of
+from decoder.density.cells import Places, places_of
+from decoder.density.map_change import Change, change
+from decoder.density.maps import DensityOptions, density
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metric import Metric

@@ -7,7 +7,7 @@ that the usual mistakes do fail.
 
 import pytest
 
-from decoder.gls import Balance
+from decoder.estimation.least_squares import Balance
 from simulations.calibration import Cell, run_cell
 from simulations.calibration_settings import DISTRIBUTIONS
 from simulations.calibration_table import summarise
@@ -48,7 +48,7 @@ def _forgetful(solve, random, start, steps):
 @pytest.mark.statistical
 def test_forgetting_what_the_list_lacks_breaks_the_promises(monkeypatch):
     """Without tau and kappa intervals are too narrow, and wrong strings score too high."""
-    monkeypatch.setattr("decoder.rounds.balance", _forgetful)
+    monkeypatch.setattr("decoder.estimation.ep_iterations.balance", _forgetful)
     scores = [run_cell(Cell("small", "loose", name, 200)) for name in DISTRIBUTIONS]
     row = summarise(scores)[0]
     assert row.coverage.value < 0.85

@@ -1,0 +1,1 @@
+"""Candidate values: lists, files, and the Bloom positions of each candidate."""

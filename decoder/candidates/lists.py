@@ -1,0 +1,224 @@
+"""The candidates: which values to look for, and the bits that each would set.
+
+Strings are compared and hashed in one form, `rappor_core.hashing.normalise` (Unicode NFC, UTF-8),
+the same as on the device. Duplicates after normalisation count once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import date, timedelta
+from pathlib import Path
+
+import numpy as np
+
+from decoder.candidates.bloom_positions import bit_positions
+from decoder.candidates.files import read_values
+from decoder.errors import CandidatesError
+from decoder.numerics.bit_tensor import Positions, position_type
+from decoder.progress import Progress, silent
+from decoder.reading import naming
+from rappor_core.aggregate import Aggregate
+from rappor_core.errors import ValueRefusedError, shown
+from rappor_core.hashing import normalise
+from rappor_core.metrics.location import Location
+from rappor_core.params import RapporParams
+
+MAX_GENERATED = 10_000_000
+
+
+@dataclass(frozen=True)
+class ReadNotes:
+    """What was met while a list was read: entries in all, and how many of them were left out."""
+
+    read: int = 0
+    empty: int = 0
+    duplicates: int = 0
+    not_text: int = 0
+
+    def __str__(self) -> str:
+        """One line for people."""
+        left_out = [
+            f"{count:,} {name}"
+            for count, name in (
+                (self.empty, "empty"),
+                (self.duplicates, "duplicate"),
+                (self.not_text, "not UTF-8"),
+            )
+            if count
+        ]
+        return f"{self.read:,} entries read" + (
+            f"; left out: {', '.join(left_out)}" * bool(left_out)
+        )
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Distinct values (normalised bytes), in the order given.
+
+    tensor: their positions where they are given (a map file), otherwise None: hashed when needed.
+    complete: no other value can be held, as with the cells of a grid.
+    own_bits: each sets one bit, which no other value sets (basic RAPPOR, as a map file tells it).
+    """
+
+    values: Sequence[bytes]
+    notes: ReadNotes = field(default_factory=ReadNotes)
+    tensor: Positions | None = None
+    complete: bool = False
+    own_bits: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse an empty list."""
+        if not len(self.values):
+            raise CandidatesError("no candidates; give a list with one value a line")
+
+    def __len__(self) -> int:
+        """M, the number of candidates."""
+        return len(self.values)
+
+    @classmethod
+    def from_strings(cls, strings: Iterable[str | bytes]) -> Candidates:
+        """Normalise, drop empty, repeated and undecodable entries, and count what was dropped.
+
+        Raises CandidatesError if nothing is left, or for what is no list of text.
+        """
+        if isinstance(strings, str | bytes):
+            raise CandidatesError(f"{shown(strings)} is one value; give a list of them")
+        kept: dict[bytes, None] = {}
+        read = empty = not_text = 0
+        for read, text in enumerate(strings, start=1):  # noqa: B007
+            try:
+                value = _normalised(text)
+            except (UnicodeDecodeError, ValueRefusedError):
+                not_text += 1
+                continue
+            if value:
+                kept[value] = None
+            else:
+                empty += 1
+        notes = ReadNotes(read, empty, read - empty - not_text - len(kept), not_text)
+        if not kept:
+            raise CandidatesError(f"no candidates: {notes}; give a list with one value a line")
+        return cls(list(kept), notes)
+
+    @classmethod
+    def from_file(cls, path: str | Path, column: str | None = None) -> Candidates:
+        """Read txt, csv, Parquet, any of them gzipped; `column` names one of a table."""
+        way_out = "give UTF-8 text with a value a line, csv or Parquet, gzipped or not"
+        with naming(Path(path), CandidatesError, way_out):
+            return cls.from_strings(read_values(Path(path), column))
+
+    @classmethod
+    def numbers(cls, first: int, last: int, step: int = 1) -> Candidates:
+        """Whole numbers from `first` to `last`, both included, as decimal text."""
+        if step < 1 or last < first:
+            raise CandidatesError(f"numbers from {first} to {last} by {step}: nothing to count")
+        if (last - first) // step >= MAX_GENERATED:
+            raise CandidatesError(
+                f"numbers from {first} to {last} by {step}: more than {MAX_GENERATED:,} candidates"
+            )
+        return cls.from_strings(str(number) for number in range(first, last + 1, step))
+
+    @classmethod
+    def dates(cls, first: date, last: date) -> Candidates:
+        """Days from `first` to `last`, both included, as YYYY-MM-DD."""
+        if last < first:
+            raise CandidatesError(f"dates from {first} to {last}: the window runs backwards")
+        days = range((last - first).days + 1)
+        return cls.from_strings((first + timedelta(days=day)).isoformat() for day in days)
+
+    def direct(self, params: RapporParams) -> bool:
+        """Whether each value has a bit of its own, so that nothing has to be told apart."""
+        return params.encoding in ("boolean", "one_hot") or self.own_bits
+
+    def positions(self, params: RapporParams, progress: Progress = silent) -> Positions:
+        """Index tensor (M, m, h) of the bits that each candidate sets, in each cohort."""
+        if self.tensor is not None:
+            return self.tensor
+        if params.encoding in ("bloom", "symbol"):
+            return bit_positions(self.values, params, progress)
+        if params.encoding == "boolean":
+            return boolean_positions(len(self.values), params)
+        return one_bit_positions(len(self.values), params)
+
+
+def _normalised(text: str | bytes) -> bytes:
+    if not isinstance(text, str | bytes):
+        raise CandidatesError(
+            f"candidate {shown(text)} is not text; give strings, such as str(...)"
+        )
+    if isinstance(text, bytes):
+        if text.isascii():
+            return text
+        text = text.decode("utf-8")
+    return text.encode() if text.isascii() else normalise(text)
+
+
+def one_bit_positions(num_values: int, params: RapporParams) -> Positions:
+    """Index tensor (M, m, 1) of basic RAPPOR: value i sets bit i in every cohort.
+
+    Raises CandidatesError when the values do not fit the bits one to one.
+    """
+    if num_values != params.num_bits:
+        raise CandidatesError(
+            f"{num_values} candidates for num_bits = {params.num_bits}: encoding "
+            f"{params.encoding!r} has one bit for each value; take the metric's own categories"
+        )
+    bits = np.arange(num_values, dtype=position_type(params.num_bits))
+    return np.repeat(bits[:, None, None], params.num_cohorts, axis=1)
+
+
+def boolean_positions(num_values: int, params: RapporParams) -> Positions:
+    """Index tensor (2, m, 1) of a boolean: the first value sets the bit, the second sets none."""
+    if num_values != 2:
+        raise CandidatesError(f"{num_values} candidates for a boolean, which has two values")
+    bits = np.arange(2, dtype=position_type(1))
+    return np.repeat(bits[:, None, None], params.num_cohorts, axis=1)
+
+
+def metric_candidates(aggregate: Aggregate) -> Candidates:
+    """The values that a metric has by its definition: categories, true and false, or cells.
+
+    Categories are named by the bit that they set where the definition is not known. Raises
+    CandidatesError for a metric of strings: they are not listed anywhere.
+    """
+    params, definition = aggregate.params, aggregate.definition
+    if params.encoding == "boolean":
+        return _listed(["true", "false"])
+    location = definition.get("location")
+    if location is not None and not location["pairs"]:
+        return _listed(list(Location.from_dict(location).domain))
+    if params.encoding == "one_hot":
+        named = definition.get("categories") or [f"bit {bit}" for bit in range(params.num_bits)]
+        return _listed(named)
+    raise CandidatesError(
+        f"metric {aggregate.metric!r} holds strings, which must be guessed to be found: "
+        "give a list of candidates"
+    )
+
+
+def in_bit_order(candidates: Candidates, aggregate: Aggregate) -> Candidates:
+    """The metric's own values where it has a list of them: a bit is a value by its name.
+
+    Raises CandidatesError for a candidate that is none of them: another order or spelling must
+    not move an estimate to another name. Other candidates are returned as they are.
+    """
+    encoding = aggregate.params.encoding
+    named = encoding == "boolean" or "categories" in aggregate.definition
+    if encoding not in ("boolean", "one_hot") or not named or candidates.tensor is not None:
+        return candidates
+    own = metric_candidates(aggregate)
+    known = set(own.values)
+    for value in candidates.values:
+        if value not in known:
+            names = ", ".join(name.decode() for name in own.values[:10])
+            raise CandidatesError(
+                f"candidate {shown(value.decode(errors='replace'))} is not a value of metric "
+                f"{aggregate.metric!r}, which has {names}"
+            )
+    return own
+
+
+def _listed(names: Sequence[str]) -> Candidates:
+    return Candidates([normalise(name) for name in names], ReadNotes(read=len(names)))

@@ -1,0 +1,1 @@
+"""Densities of places: maps from the aggregates of location metrics, with intervals."""

@@ -1,0 +1,170 @@
+"""What the aggregates of a location metric are about: cells, levels, the values of each."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from decoder.candidates.bloom_positions import bit_positions
+from decoder.candidates.lists import Candidates, one_bit_positions
+from decoder.density.linear_system import design_of
+from decoder.density.neighbours import cell_laplacian
+from decoder.errors import DecodeError
+from decoder.numerics.bit_tensor import Positions
+from rappor_core.aggregate import Aggregate
+from rappor_core.grid.codes import Point
+from rappor_core.grid.grid import MAX_PAIRS, OTHER, PAIR_SEPARATOR, Grid, join_pair
+from rappor_core.hashing import normalise
+from rappor_core.metrics.location import Location
+from rappor_core.metrics.metric import Metric
+from rappor_core.params import RapporParams
+
+Indices = NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class Places:
+    """The values of one slot, by level, coarse to fine; `other` is the last of each.
+
+    parents: for each level but the first, the index of each value's parent in the level above.
+    laplacian: of the neighbours at the finest level, None for pairs.
+    listed: the finest values that are to be shown, ascending, `other` the last; None for all.
+    """
+
+    grid: Grid
+    levels: tuple[int, ...]
+    values: tuple[tuple[str, ...], ...]
+    parents: tuple[Indices, ...]
+    laplacian: Any | None
+    listed: Indices | None = None
+    _known: dict[tuple[int, RapporParams], tuple[Candidates, Any]] = field(
+        default_factory=dict, compare=False, repr=False
+    )
+
+    @property
+    def finest(self) -> tuple[str, ...]:
+        """The values of the finest level."""
+        return self.values[-1]
+
+    @property
+    def pairs(self) -> bool:
+        """Whether the values are trips from cell to cell."""
+        return self.laplacian is None
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """The finest values that are to be shown, `other` the last."""
+        if self.listed is None:
+            return self.finest
+        return tuple(self.finest[index] for index in self.listed)
+
+    def showing(self, cells: Collection[str]) -> Places:
+        """The same with only some of the finest cells (and `other`) to be shown."""
+        wanted = {*cells, OTHER}
+        listed = [index for index, value in enumerate(self.finest) if value in wanted]
+        return replace(self, listed=np.array(listed, dtype=np.intp))
+
+    def outlines(self) -> list[list[Point]]:
+        """Corners (latitude, longitude) of the cells shown, without `other`.
+
+        Longitudes go on beyond 180 where the box does, so that neighbours stay side by side.
+        """
+        return [list(self.grid.outline(cell)) for cell in self.shown[:-1]]
+
+    def ancestors(self, index: int) -> Indices:
+        """For each finest value, the index of the value of level `index` that holds it."""
+        found = np.arange(len(self.finest), dtype=np.intp)
+        for parent in reversed(self.parents[index:]):
+            found = parent[found]
+        return found
+
+    def candidates(self, index: int, params: RapporParams) -> Candidates:
+        """The values of level `index`, with the bits that they set."""
+        return self._hashed(index, params)[0]
+
+    def design(self, index: int, params: RapporParams) -> Any:
+        """The equations' matrix for reports of level `index`, in shares of the finest cells."""
+        return self._hashed(index, params)[1]
+
+    def _hashed(self, index: int, params: RapporParams) -> tuple[Candidates, Any]:
+        """Hashed once: maps of many slots and windows share them."""
+        if (index, params) not in self._known:
+            names = [normalise(value) for value in self.values[index]]
+            bits = value_positions(self.values[index], params)
+            design = design_of(bits, params, self.ancestors(index))
+            self._known[index, params] = Candidates(names, tensor=bits, complete=True), design
+        return self._known[index, params]
+
+
+def location_of(aggregate: Aggregate) -> tuple[Metric, Location]:
+    """The definition that an aggregate carries. Raises DecodeError if it is not of a location."""
+    if not aggregate.definition:
+        raise DecodeError(
+            f"the aggregate of {aggregate.metric!r} does not carry its definition; "
+            "fetch it from a collector that knows the metric"
+        )
+    metric = _defined(json.dumps(aggregate.definition, sort_keys=True))
+    if metric.location is None:
+        raise DecodeError(
+            f"metric {metric.name!r} is of kind {metric.kind!r}; densities are for kind 'location'"
+        )
+    return metric, metric.location
+
+
+@lru_cache(maxsize=256)
+def _defined(definition: str) -> Metric:
+    """Many windows carry the same definition, and checking one takes a millisecond."""
+    return Metric.from_dict(json.loads(definition))
+
+
+def places_of(locations: Sequence[Location]) -> Places:
+    """List the values of each level. locations: one for each level of a slot, coarse to fine.
+
+    Raises DecodeError where there are too many pairs to list.
+    """
+    grid, pairs = locations[0].grid, locations[0].pairs
+    levels = tuple(location.level for location in locations)
+    values = tuple((*_cells(grid, level, pairs), OTHER) for level in levels)
+    parents = tuple(
+        _parents(grid, below, above, level)
+        for above, below, level in zip(values, values[1:], levels, strict=False)
+    )
+    laplacian = None if pairs else cell_laplacian(grid, values[-1])
+    return Places(grid, levels, values, parents, laplacian)
+
+
+def value_positions(values: Sequence[str], params: RapporParams) -> Positions:
+    """Index tensor (M, m, h) of the values of a level."""
+    if params.encoding == "one_hot":
+        return one_bit_positions(len(values), params)
+    return bit_positions([normalise(value) for value in values], params)
+
+
+def _cells(grid: Grid, level: int, pairs: bool) -> Sequence[str]:
+    cells = grid.cells(level)
+    if not pairs:
+        return cells
+    if len(cells) ** 2 > MAX_PAIRS:
+        raise DecodeError(
+            f"{len(cells):,} cells make {len(cells) ** 2:,} pairs; at most {MAX_PAIRS:,} can be "
+            "listed: declare pairs over a coarser level or a smaller box"
+        )
+    return [join_pair(origin, destination) for origin in cells for destination in cells]
+
+
+def _parents(grid: Grid, below: Sequence[str], above: Sequence[str], level: int) -> Indices:
+    index = {value: position for position, value in enumerate(above)}
+    return np.array([index[_parent(grid, value, level)] for value in below], dtype=np.intp)
+
+
+def _parent(grid: Grid, value: str, level: int) -> str:
+    if value == OTHER:
+        return OTHER
+    ends = [grid.parent(cell, level) for cell in value.split(PAIR_SEPARATOR)]
+    return PAIR_SEPARATOR.join(ends)

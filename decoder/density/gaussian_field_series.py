@@ -1,0 +1,143 @@
+"""Fields of many windows of one slot: the same cells, designs and belief, other counts.
+
+They are fitted side by side, as columns: the designs, the prior and the metric of the descent are
+prepared once, and products with vectors become products with matrices. Each column ends where
+`fit_field` ends from the same start, up to what a step may gain there.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import diags_array
+
+from decoder.density.evidence import factor
+from decoder.density.field_misfit import Misfit, with_other
+from decoder.density.field_prior import Belief, Prior
+from decoder.density.linear_system import Reading
+from decoder.errors import ConvergenceError
+from decoder.numerics.lbfgs import column_products, descend_columns
+
+Floats = NDArray[np.float64]
+Windows = Sequence[Sequence[Reading]]
+
+_SETTLED = 1e-5  # nats that a further step would gain a window
+_STEPS = 500
+_MOST_NUMBERS = 400_000  # cells times windows fitted at once: some 100 MB of former steps
+
+
+def fit_windows(
+    windows: Windows,
+    laplacian: Any | None,
+    belief: Belief,
+    near: Floats,
+    *,
+    other: bool = False,
+) -> list[Floats]:
+    """Shares (n,) of each window, positive, sum 1, from `near` (n,), positive.
+
+    windows: the readings of each, one for each level.  other: the last share is `other`: each
+    window starts from its own estimate of it, and has a free parameter for it.
+    Raises ConvergenceError where a window has no finite fit.
+    """
+    prior = Prior.of(belief.graph, laplacian, len(near), other)
+    alike: dict[tuple[int, ...], list[int]] = defaultdict(list)
+    for index, readings in enumerate(windows):  # cohorts without reports are not in a design
+        alike[tuple(id(one.design) for one in readings)].append(index)
+    shares: dict[int, Floats] = {}
+    most = max(1, _MOST_NUMBERS // len(near))
+    for members in alike.values():
+        for first in range(0, len(members), most):
+            some = members[first : first + most]
+            found = _fit([windows[i] for i in some], prior, belief.strength, near)
+            shares |= zip(some, found, strict=True)
+    return [shares[index] for index in range(len(windows))]
+
+
+def _fit(windows: Windows, prior: Prior, strength: float, near: Floats) -> Sequence[Floats]:
+    """Twice: with rows weighted as if all cells held alike, then as the first fit says."""
+    starts = np.stack([_start(readings, prior, near) for readings in windows], axis=1)
+    log_shares, held = np.log(starts), np.full_like(starts, 1 / len(near))
+    if prior.other:
+        held = np.stack([with_other(h, o) for h, o in zip(held.T, starts[-1], strict=True)], axis=1)
+    for _ in range(2):
+        question = _Question(windows, held)
+        metric = question.metric(prior.precision(strength), near)
+        log_shares = _maximum(question, prior, strength, metric, log_shares)
+        held = _softmax(log_shares)
+    return list(held.T)
+
+
+def _start(readings: Sequence[Reading], prior: Prior, near: Floats) -> Floats:
+    """`near`, with the share of `other` that the window itself says."""
+    if not prior.other:
+        return near
+    return with_other(near, Misfit(readings, near).other_share(near)[0])
+
+
+class _Question:
+    """The readings of windows with common designs; rows weighted as if cells held `held` (n, W)."""
+
+    def __init__(self, windows: Windows, held: Floats) -> None:
+        self._rows = [
+            (
+                level[0].design,
+                level[0].design.T.tocsr(),
+                np.stack([one.target for one in level], axis=1),
+                np.stack([o.precision(h) for o, h in zip(level, held.T, strict=True)], axis=1),
+            )
+            for level in zip(*windows, strict=True)
+        ]
+
+    def misfit(self, shares: Floats) -> tuple[Floats, Floats]:
+        """Half the weighted squares of the residuals (W,), and their slopes (n, W)."""
+        value, slope = np.zeros(shares.shape[1]), np.zeros_like(shares)
+        for design, transposed, target, weight in self._rows:
+            residual = design @ shares - target
+            weighted = weight * residual
+            value += 0.5 * column_products(residual, weighted)
+            slope += transposed @ weighted
+        return value, slope
+
+    def metric(self, prior: Any, near: Floats) -> Callable[[Floats], Floats]:
+        """The inverse of a curvature near all maxima: of the mean window, where it holds `near`."""
+        own = sum(transposed @ weight.mean(axis=1) for _, transposed, _, weight in self._rows)
+        inverse: Callable[[Floats], Floats] = factor(prior + diags_array(near**2 * own)).solve
+        return inverse
+
+
+def _maximum(
+    question: _Question,
+    prior: Prior,
+    strength: float,
+    metric: Callable[[Floats], Floats],
+    start: Floats,
+) -> Floats:
+    """Log shares (n, W) of the largest posteriors, from `start`."""
+    precision = prior.precision(strength)
+
+    def objective(field: Floats) -> tuple[Floats, Floats]:
+        shares = _softmax(field)
+        value, slope = question.misfit(shares)
+        centred = prior.centred(field)
+        pull = precision @ centred
+        value += 0.5 * column_products(centred, pull)
+        slope = shares * (slope - column_products(slope, shares)) + prior.uncentred(pull)
+        return value, slope
+
+    found, losses, _ = descend_columns(objective, start, metric, _SETTLED, _STEPS)
+    if not np.isfinite(losses).all():
+        raise ConvergenceError(
+            "a map has no finite fit; check that the counts, the parameters and the cells "
+            "belong together"
+        )
+    return found
+
+
+def _softmax(field: Floats) -> Floats:
+    weights = np.exp(field - field.max(axis=0))
+    return np.asarray(weights / weights.sum(axis=0))

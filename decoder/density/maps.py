@@ -1,0 +1,292 @@
+"""`density`: from the aggregates of one time slot to a map with error bars.
+
+Two things are told apart. The *estimates* of the finest level are unbiased, each with its standard
+error, interval and test: what can be said of one cell. The *map* is one guess at all shares
+together, positive and of sum 1: closer to the truth as a whole, without a promise for one cell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from decoder.density.cell_estimates import cell_estimates
+from decoder.density.cells import Places, location_of
+from decoder.density.field_prior import Belief
+from decoder.density.gaussian_field import fit_field
+from decoder.density.levels import LevelEstimate, reconcile
+from decoder.density.map_check import MapCheck, check_map
+from decoder.density.map_series import CellChanges, Source, WindowMap, map_windows
+from decoder.density.slots import in_order, repeats_of, slot_places, slot_readings
+from decoder.errors import DecodeError
+from decoder.estimation.leave_one_out import Ends
+from decoder.numerics.simplex import project_simplex
+from decoder.numerics.threads import one_thread
+from decoder.options import DecodeOptions
+from decoder.pipeline import decode
+from decoder.results.tables import Decoding
+from rappor_core.aggregate import Aggregate
+from rappor_core.metrics.location import Location
+from rappor_core.metrics.metric import Metric
+
+Floats = NDArray[np.float64]
+MapMethod = Literal["field", "hierarchy", "simplex"]
+
+MOST_WORK = 1e9  # multiplications of one step of a fit of all cells: some tenths of a second
+
+
+@dataclass(frozen=True)
+class DensityOptions:
+    """Choices of a map.
+
+    method: `field` (smooth where the data are), `hierarchy` (families of cells) or
+    `simplex` (the nearest positive shares).  belief: of the field, None to choose it by the data.
+    level: of the intervals.  alpha: false share among the cells called visible.
+    repeats: as in DecodeOptions; None: what the definition allows.
+    """
+
+    method: MapMethod = "field"
+    belief: Belief | None = None
+    level: float = 0.95
+    alpha: float = 0.05
+    repeats: float | None = None
+
+    def __post_init__(self) -> None:
+        """Check the choice; the others are checked where they are used."""
+        if self.method not in get_args(MapMethod):
+            raise DecodeError(f"method = {self.method!r} is not one of {get_args(MapMethod)}")
+
+
+@dataclass(frozen=True)
+class Density:
+    """A map of one slot and window. Arrays are (n,), one entry a cell shown, `other` the last.
+
+    shares: the map, positive; with `unlisted`, that of the cells not shown, of sum 1.
+    estimate, std_error: unbiased, of each cell alone.
+    visible: told apart from zero.  low, high: interval of each cell alone; that of a visible cell
+    allows for its having been picked out, excludes 0 and holds the estimate.
+    floor: the smallest share found 8 times in 10.
+    source: how the map was made: `field`, `series` (pooled over the windows), `alone` (in a series,
+    but by itself), `projection` (of the estimates: no field agreed with the reports), or another
+    method.  check: of the map, by its own reports.  changes: from the other windows of a series.
+    """
+
+    metric: Metric
+    first_day: date | None
+    last_day: date | None
+    num_reports: int
+    places: Places
+    shares: Floats
+    estimate: Floats
+    std_error: Floats
+    low: Floats
+    high: Floats
+    visible: NDArray[np.bool_]
+    floor: float
+    repetition: float
+    options: DensityOptions
+    belief: Belief | None
+    warnings: tuple[str, ...]
+    unlisted: float = 0.0
+    source: Source = "field"
+    check: MapCheck | None = None
+    changes: CellChanges | None = None
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """The values of the rows, `other` the last."""
+        return self.places.shown
+
+    def showing(self, cells: Collection[str]) -> Density:
+        """The same with only some of its cells (and `other`); what the rest holds is unlisted."""
+        places = self.places.showing(cells)
+        names = ("shares", "estimate", "std_error", "low", "high", "visible")
+        listed = np.arange(len(self.cells)) if places.listed is None else places.listed
+        rows: dict[str, Any] = {name: getattr(self, name)[listed] for name in names}
+        unlisted = float(self.shares.sum() - rows["shares"].sum())
+        changes = self.changes.of(listed) if self.changes else None
+        return replace(self, places=places, unlisted=unlisted, changes=changes, **rows)
+
+    @property
+    def slot_text(self) -> str:
+        """Name and hours of its slot, as "night 22-6"."""
+        return next(str(slot) for slot in self.location.slots if slot.name == self.location.slot)
+
+    @property
+    def location(self) -> Location:
+        """What the metric's definition says of places; its slot is the map's."""
+        assert self.metric.location is not None  # noqa: S101 (`location_of` has checked it)
+        return self.metric.location
+
+
+def density(
+    aggregates: Sequence[Aggregate],
+    options: DensityOptions | None = None,
+    places: Places | None = None,
+) -> Density:
+    """Map one slot. aggregates: one for each level that has reports, all of one slot.
+
+    places: `slot_places` of the same metric, to list the cells once for many maps.
+    Deterministic. Raises DecodeError where they do not belong together or hold no reports.
+    """
+    return next(density_series([aggregates], options, places))
+
+
+def density_series(
+    windows: Sequence[Sequence[Aggregate]],
+    options: DensityOptions | None = None,
+    places: Places | None = None,
+) -> Iterator[Density]:
+    """Map each window of one slot, in turn; each window as the aggregates of `density`.
+
+    By method `field` the windows are pooled (`map_series`): one shared map, `other` free in each,
+    small deviations, and changes of cells that are tested. The estimates and their intervals are
+    those of each window alone, up to a part of their standard errors (`decode`, `ends`).
+    """
+    options = options or DensityOptions()
+    ordered = [in_order(aggregates) for aggregates in windows]
+    places = places or slot_places(ordered[0])
+    with one_thread():
+        field = options.method == "field"
+        fields = map_windows(ordered, places, options.belief, options.repeats) if field else []
+    ends = [Ends() for _ in ordered[0]]
+    for index, aggregates in enumerate(ordered):
+        with one_thread():
+            decodings = _decode_levels(aggregates, places, options, ends)
+            made = _window_map(fields, index, decodings, aggregates, places, options)
+        yield _assemble(aggregates, places, options, decodings[-1], made)
+
+
+def map_shares(
+    aggregates: Sequence[Aggregate],
+    places: Places,
+    belief: Belief,
+    repeats: float | None = None,
+    near: Floats | None = None,
+) -> Floats:
+    """Only the map (n,) of a field with a known belief: fast, for a series of periods.
+
+    near: the map of another window of the same slot, to start from.
+    """
+    with one_thread():
+        readings = slot_readings(in_order(aggregates), places, repeats)
+        return fit_field(readings, places.laplacian, belief, near, other=True).shares
+
+
+def _decode_levels(
+    aggregates: Sequence[Aggregate],
+    places: Places,
+    options: DensityOptions,
+    ends: Sequence[Ends],
+) -> list[Decoding]:
+    """The decoder's regression: of every level for a hierarchy, otherwise of the finest.
+
+    ends: of each level, where fits of windows before ended.
+    """
+    found = []
+    for index, aggregate in enumerate(aggregates):
+        if options.method != "hierarchy" and aggregate is not aggregates[-1]:
+            continue
+        candidates = places.candidates(index, aggregate.params)
+        rows = aggregate.params.num_cohorts * aggregate.params.num_bits
+        choices = DecodeOptions(
+            level=options.level,
+            alpha=options.alpha,
+            repeats=repeats_of(aggregate, options.repeats),
+            full_fit=rows * len(candidates) ** 2 <= MOST_WORK,
+        )
+        found.append(decode(aggregate, candidates, choices, ends=ends[index]))
+    return found
+
+
+def _window_map(
+    fields: Sequence[WindowMap],
+    index: int,
+    decodings: Sequence[Decoding],
+    aggregates: Sequence[Aggregate],
+    places: Places,
+    options: DensityOptions,
+) -> WindowMap:
+    """The map of a window: its field, or, by another method or where that is wrong, a projection.
+
+    A field that disagrees with its own reports is never shown.
+    """
+    if fields and fields[index].check.agrees:
+        return fields[index]
+    method = "simplex" if fields else options.method
+    shares = _reconciled(decodings, places, method)
+    readings = slot_readings(aggregates, places, options.repeats)
+    check = check_map(readings, shares)
+    if not fields:
+        source: Source = "hierarchy" if method == "hierarchy" else "simplex"
+        return WindowMap(shares, source, None, check, ())
+    rejected = fields[index]
+    doubt = (
+        "No field agrees with this window's own reports (chi-square of coarse sums "
+        f"{rejected.check.chi_square:.0f} for {rejected.check.freedom}): the map is the projection "
+        "of the plain estimates. Check that devices report as often as the definition says."
+    )
+    return WindowMap(shares, "projection", None, check, (doubt,), rejected.changes)
+
+
+def _reconciled(decodings: Sequence[Decoding], places: Places, method: str) -> Floats:
+    """By the other methods: of the finest level alone, or of all of them."""
+    tables = [decoding.candidates for decoding in decodings]
+    levels = [LevelEstimate(table.estimate, table.std_error) for table in tables]
+    if method == "simplex":
+        return project_simplex(levels[-1].shares)
+    return reconcile(levels, places.parents)[-1]
+
+
+def _missing_levels(aggregates: Sequence[Aggregate]) -> tuple[str, ...]:
+    """A warning that names the declared levels of the slot that nobody reported of."""
+    metric, location = location_of(aggregates[-1])
+    given = {location_of(one)[1].level for one in aggregates}
+    declared = location.grid.levels
+    missing = [str(level) for level in declared if level not in given]
+    if not missing:
+        return ()
+    slot = f"slot {location.slot!r} of {metric.base_name!r}"
+    return (
+        f"{slot} has no reports of level {', '.join(missing)}, which its definition declares: the "
+        f"map is of level {max(given)}, from {len(given)} of {len(declared)} levels, so from "
+        "fewer devices. Give the aggregates of all its levels.",
+    )
+
+
+def _assemble(
+    aggregates: Sequence[Aggregate],
+    places: Places,
+    options: DensityOptions,
+    decoding: Decoding,
+    made: WindowMap,
+) -> Density:
+    finest = aggregates[-1]
+    listed = places.candidates(len(places.values) - 1, finest.params)
+    cells = cell_estimates(finest, listed, decoding)
+    return Density(
+        metric=location_of(finest)[0],
+        first_day=finest.first_day,
+        last_day=finest.last_day,
+        num_reports=sum(aggregate.num_reports for aggregate in aggregates),
+        places=places,
+        shares=made.shares,
+        estimate=cells.estimate,
+        std_error=cells.std_error,
+        low=cells.low,
+        high=cells.high,
+        visible=cells.visible,
+        floor=decoding.summary.visible_share,
+        repetition=decoding.summary.repetition,
+        options=options,
+        belief=made.belief,
+        warnings=(*_missing_levels(aggregates), *made.doubts, *cells.warnings),
+        source=made.source,
+        check=made.check,
+        changes=made.changes,
+    )

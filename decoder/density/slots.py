@@ -1,0 +1,69 @@
+"""The aggregates of one slot and window: in order, their places, and what they say of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from decoder.density.cells import Places, location_of, places_of
+from decoder.density.linear_system import Reading, read_aggregate
+from decoder.errors import DecodeError
+from decoder.options import repetition
+from decoder.periods import last_days
+from rappor_core.aggregate import Aggregate
+
+
+def in_order(aggregates: Sequence[Aggregate]) -> list[Aggregate]:
+    """Sort one slot's aggregates from coarse to fine.
+
+    Raises DecodeError for none, for two of one level, and for two metrics or slots.
+    """
+    if not aggregates:
+        raise DecodeError("no aggregates: give those of one slot, one for each level")
+    found = {location_of(a)[1].level: a for a in aggregates}
+    slots = {(m.base_name, place.slot) for m, place in map(location_of, aggregates)}
+    names = ", ".join(a.metric for a in aggregates)
+    if len(slots) > 1:
+        raise DecodeError(f"{names}: a map takes one slot of one metric; make a map of each")
+    if len(found) < len(aggregates):
+        raise DecodeError(
+            f"{names}: two aggregates of one level and window; give each once, or merge them"
+        )
+    return [found[level] for level in sorted(found)]
+
+
+def slot_places(aggregates: Sequence[Aggregate]) -> Places:
+    """List the cells that the aggregates of a slot are about."""
+    return places_of([location_of(aggregate)[1] for aggregate in in_order(aggregates)])
+
+
+def repeats_of(aggregate: Aggregate, repeats: float | None) -> float:
+    """rho = sum r^2 / sum r over devices: as told, or the most that the definition allows.
+
+    A report is dated by the last day of its period, so there is at most one for each such day in
+    the window; in mode `window` one in `window` of them.
+    """
+    if repeats is not None or aggregate.first_day is None or aggregate.last_day is None:
+        return repetition(aggregate, repeats)
+    metric, location = location_of(aggregate)
+    ends = last_days(metric.period, aggregate.first_day, aggregate.last_day)
+    most = -(-ends // max(location.window, 1))
+    return float(max(1, min(most, metric.max_reports or most)))
+
+
+def slot_readings(
+    aggregates: Sequence[Aggregate],
+    places: Places,
+    repeats: float | None,
+    *,
+    keep_empty: bool = False,
+) -> list[Reading]:
+    """Write the equations of each level; keep_empty: as in `read_aggregate`."""
+    return [
+        read_aggregate(
+            one,
+            places.design(index, one.params),
+            repeats_of(one, repeats),
+            keep_empty=keep_empty,
+        )
+        for index, one in enumerate(aggregates)
+    ]

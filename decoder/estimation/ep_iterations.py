@@ -1,0 +1,307 @@
+"""The rounds of the cavity fit (`cavity`): sites, one solve with them, the scores that follow.
+
+Expectation propagation (Minka 2001), from nothing or from where the fit of a like window ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from decoder.errors import ImproperError
+from decoder.estimation.ep_sites import (
+    CUT_OFF,
+    DAMPING,
+    LEAST_PRECISION,
+    Scores,
+    Sites,
+    refit_prior,
+)
+from decoder.estimation.least_squares import (
+    Balance,
+    RowSolver,
+    Solver,
+    balance,
+    candidate_solver,
+    centred_sums,
+    row_solver,
+    unexplained,
+)
+from decoder.model.noise import RandomString
+from decoder.model.share_prior import SharePrior
+from decoder.numerics.bit_tensor import Positions, scatter_sums
+from decoder.progress import Progress, silent
+
+Floats = NDArray[np.float64]
+
+MAX_ITERATIONS = 60
+MIN_ITERATIONS = 9
+TOLERANCE = 0.03  # of a z-score
+LEAST_LEFT = 1e-9  # of a share's freedom: below it 1 - s^2 d is rounding
+REFRESH_NOISE = frozenset({3, 6})
+REBUILD_LADDER = frozenset({2, 3, 4, 5, 6})
+MOST_LAGGING = 5  # rounds in a row with the covariance of an earlier one
+LAST_LAGGING = 10  # the last such round: where heavy sites still move, they swing
+MOST_UNLIKE = 2.0  # factor between two windows of which one starts where the other ended
+ARRIVAL_STEPS = 200  # of expectation maximisation there: the scores are nearly those of the end
+MOST_SURE = 10.0  # precision of a site there, relative to its cavity's
+NEAR = 4  # the round that comes next
+FREEZE_ACTIVE_AFTER = 14
+FULL_FIT_PER_ROW = 4  # candidates a row up to which all take part: more would follow the noise
+MOST_WORK = 1e10  # multiplications of a round of such a fit: some seconds
+WORK_OF_BIT = 20.0  # of a gathered sum, in multiplications of a matrix product
+WORK_OF_CANDIDATE = 5e3  # of a candidate, in the prior
+FEW_ROWS = 128  # up to which the others are fitted again without each such candidate
+FEW_CANDIDATES = 256  # up to which that takes seconds
+STAGE = "rounds of the fit"
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is fitted.
+
+    centred: debiased bit shares less their mean under random strings, y - a, (m, k).
+    positions: index tensor of M candidates, (M, m, h).
+    noise_of: shares (M,) -> covariance of the noise of each cohort, (m, k, k).
+    may_be_full: whether all candidates may take part in the fit.
+    damping: part of the step from the last sites to those that match, in (0, 1].
+    """
+
+    centred: Floats
+    positions: Positions
+    random: RandomString
+    noise_of: Callable[[Floats], Floats]
+    may_be_full: bool = True
+    damping: float = DAMPING
+
+    @property
+    def freedom(self) -> int:
+        """m (k - 1): the rows of a cohort are centred."""
+        return int(self.centred.size - len(self.centred))
+
+    @property
+    def few_rows(self) -> bool:
+        """Whether fits without each candidate in turn are affordable."""
+        few = self.centred.size <= FEW_ROWS and 1 < len(self.positions) <= FEW_CANDIDATES
+        return self.full and few
+
+    @property
+    def full(self) -> bool:
+        """Whether all candidates take part in the fit, or only the probable ones."""
+        candidates, rows = len(self.positions), self.centred.size
+        affordable = candidates <= FULL_FIT_PER_ROW * rows and self._work(True) <= MOST_WORK
+        return self.may_be_full and (candidates <= rows or affordable)
+
+    def crammed(self, sites: Sites) -> bool:
+        """Whether as many of the probable candidates take part as may."""
+        return int(sites.active.sum()) >= self.centred.size // 2
+
+    @property
+    def work(self) -> float:
+        """Multiplications of one round, roughly."""
+        return self._work(self.full)
+
+    def _work(self, full: bool) -> float:
+        candidates, rows = len(self.positions), float(self.centred.size)
+        bits = float(self.positions[:1].size)
+        if full:
+            return rows * rows * rows + candidates * bits * bits
+        return candidates * (WORK_OF_BIT * bits + WORK_OF_CANDIDATE)
+
+
+@dataclass(frozen=True)
+class Round:
+    """One round of the fit: sites, the solve with them, and the scores and prior that follow.
+
+    cavity: variance of each candidate's estimate without its own site, before kappa, (M,).
+    """
+
+    sites: Sites
+    noise: Floats
+    fitted: Balance
+    cavity: Floats
+    scores: Scores
+    prior: SharePrior
+
+
+class Settled(NamedTuple):
+    """The last round, how many were run, and whether no z-score moved any more."""
+
+    last: Round
+    rounds: int
+    converged: bool
+
+
+def settle(
+    question: Question,
+    progress: Progress = silent,
+    tolerance: float = TOLERANCE,
+    near: Round | None = None,
+    most: int = MAX_ITERATIONS,
+) -> Settled:
+    """Rounds until no z-score moves by `tolerance`, at most `most`.
+
+    near: from `arrived`; then most rounds keep the covariance of an earlier one, which is what
+    costs; the last never does.
+    """
+    start, now = (NEAR, near) if near else (2, _first(question))
+    refresh_noise = frozenset({MIN_ITERATIONS}) if near else REFRESH_NOISE
+    lagging, converged = 0, False
+    for iteration in range(start, most + 1):
+        progress(STAGE, iteration - 1, most)
+        last, refresh = now, iteration in refresh_noise
+        lag = bool(near) and iteration <= LAST_LAGGING and not refresh and lagging < MOST_LAGGING
+        if lag:
+            now = _lagging(question, now, iteration)
+        else:
+            now = _next(question, now, iteration, refresh)
+        settled = bool(np.abs(now.scores.z - last.scores.z).max(initial=0.0) < tolerance)
+        converged = settled and not lag and iteration >= MIN_ITERATIONS
+        if converged:
+            break
+        enough = settled and iteration + 1 >= MIN_ITERATIONS
+        lagging = (MOST_LAGGING if enough else lagging + 1) if lag else 0
+    progress(STAGE, iteration, iteration)
+    return Settled(now, iteration - start + 2, converged)
+
+
+def _first(question: Question) -> Round:
+    """Nobody takes part."""
+    sites = Sites.none(len(question.positions))
+    noise = question.noise_of(sites.shrunken)
+    fitted = _solve(question, noise, sites, 0.0)
+    cavity = _cavity(fitted, sites)
+    scores = _leave_one_out(question, fitted, sites, cavity)
+    prior = refit_prior(None, scores, sites.active, may_rebuild=True)
+    return Round(sites, noise, fitted, cavity, scores, prior)
+
+
+def arrived(question: Question, end: Round) -> Round | None:
+    """Build a warm start from the fit of a similar window; None if the windows differ too much.
+
+    end: of the same candidates and cohorts, all of which took part. Too much is a factor of 2 in
+    the noise or in the residual ratio. The prior is learnt anew. No site stays more than 10 times
+    as precise as its cavity: one that is certain of a 0 would delay convergence.
+    """
+    noise = question.noise_of(end.sites.shrunken)
+    louder = np.trace(noise, axis1=1, axis2=2) / np.trace(end.noise, axis1=1, axis2=2)
+    fitted = _weighed(question, end.sites, end.fitted)
+    factors = np.array([np.median(louder), fitted.ratio / end.fitted.ratio])
+    if (np.maximum(factors, 1 / factors) > MOST_UNLIKE).any():
+        return None
+    scores = _leave_one_out(question, fitted, end.sites, end.cavity)
+    prior = refit_prior(None, scores, end.sites.active, may_rebuild=True, steps=ARRIVAL_STEPS)
+    variance, least = end.sites.variance, scores.std_errors**2 / MOST_SURE
+    loosened = np.where(variance < 0, variance, np.maximum(variance, least))
+    sites = replace(end.sites, variance=loosened)
+    return Round(sites, noise, fitted, end.cavity, scores, prior)
+
+
+def _next(question: Question, now: Round, iteration: int, refresh_noise: bool) -> Round:
+    """New sites from the scores and the prior, and what follows from them.
+
+    Sites of negative precision that leave no proper posterior are cut off to positive ones.
+    """
+    noise = now.noise
+    for least in (LEAST_PRECISION, CUT_OFF):
+        sites = _updated(question, now, iteration, least)
+        if refresh_noise:
+            noise = question.noise_of(sites.shrunken)
+        try:
+            fitted = _solve(question, noise, sites, now.fitted.missing)
+            cavity = _cavity(fitted, sites)
+            break
+        except ImproperError:
+            if least == CUT_OFF:
+                raise
+    scores = _leave_one_out(question, fitted, sites, cavity)
+    prior = _updated_prior(now, scores, sites, iteration)
+    return Round(sites, noise, fitted, cavity, scores, prior)
+
+
+def _lagging(question: Question, now: Round, iteration: int) -> Round:
+    """New sites; the covariance, and all that it alone decides, of an earlier round.
+
+    A score is free of its own site whatever symmetric matrix weighs the residual: this is as
+    good a step, for a product instead of an inverse.
+    """
+    sites = _updated(question, now, iteration, LEAST_PRECISION)
+    fitted = _weighed(question, sites, now.fitted)
+    scores = _leave_one_out(question, fitted, sites, now.cavity)
+    prior = _updated_prior(now, scores, sites, iteration)
+    return Round(sites, now.noise, fitted, now.cavity, scores, prior)
+
+
+def _weighed(question: Question, sites: Sites, fitted: Balance) -> Balance:
+    """What the sites leave of the data, weighed by the covariance of another round."""
+    target, solution = _target(question, sites), fitted.solution
+    residual = solution.weigh(target.reshape(-1, 1)).reshape(target.shape)
+    return unexplained(solution._replace(residual=residual), fitted.missing, question.random)
+
+
+def _updated(question: Question, now: Round, iteration: int, least: float) -> Sites:
+    limit, frozen = question.centred.size // 2, iteration > FREEZE_ACTIVE_AFTER
+    update = partial(now.sites.updated, now.scores, now.prior, limit, full=question.full)
+    return update(frozen=frozen, least=least, damping=question.damping)
+
+
+def _updated_prior(now: Round, scores: Scores, sites: Sites, iteration: int) -> SharePrior:
+    rebuild = iteration in REBUILD_LADDER
+    return refit_prior(now.prior, scores, sites.active, may_rebuild=rebuild)
+
+
+def _solve(question: Question, noise: Floats, sites: Sites, missing: float) -> Balance:
+    """One solve with the present sites, and tau settled from its last value."""
+    solver = solver_of(question, noise, sites)
+    return balance(solver, question.random, missing, 2 if isinstance(solver, RowSolver) else 4)
+
+
+def solver_of(question: Question, noise: Floats, sites: Sites) -> Solver:
+    """In the space of the rows, or of the candidates that take part where they are few."""
+    members, variance = question.positions[sites.active], sites.variance[sites.active]
+    make = row_solver if len(members) > question.centred.size // 2 else candidate_solver
+    return make(noise, _target(question, sites), members, variance, question.random)
+
+
+def _target(question: Question, sites: Sites) -> Floats:
+    """y - Z m, (m, k)."""
+    random, mean = question.random, sites.mean[sites.active]
+    listed = scatter_sums(question.positions[sites.active], mean, random.num_bits)
+    return np.asarray(question.centred - (listed - random.mean * float(mean.sum())))
+
+
+def _information(fitted: Balance, sites: Sites) -> Floats:
+    """d_i of every candidate, (M,); where it takes no part its mean over random positions."""
+    information = np.full(len(sites.mean), fitted.solution.expected)
+    information[sites.active] = fitted.solution.information
+    return information
+
+
+def _cavity(fitted: Balance, sites: Sites) -> Floats:
+    """(1 - s_i^2 d_i) / d_i, (M,): variance of the estimates of `_leave_one_out`, before kappa.
+
+    Raises ImproperError where negative sites leave a cavity without a positive variance.
+    """
+    information = _information(fitted, sites)
+    cavity = left(sites.variance, information) / information
+    if (cavity <= 0).any():
+        raise ImproperError("the sites of the others leave no proper belief in a candidate")
+    return np.asarray(cavity)
+
+
+def _leave_one_out(question: Question, fitted: Balance, sites: Sites, cavity: Floats) -> Scores:
+    """beta_i = m_i + z_i'u / d_i and se_i^2 = kappa times the cavity's variance."""
+    sums = centred_sums(question.positions, fitted.solution.residual, question.random)
+    information = _information(fitted, sites)
+    return Scores(sites.mean + sums / information, np.sqrt(fitted.excess * cavity))
+
+
+def left(variance: Floats, information: Floats) -> Floats:
+    """1 - s_i^2 d_i, (B,), above 0 by more than rounding where s_i^2 is."""
+    left = 1 - variance * information
+    return np.where(variance < 0, left, np.maximum(left, LEAST_LEFT))

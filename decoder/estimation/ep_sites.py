@@ -1,0 +1,189 @@
+"""Sites of the cavity fit: Gaussian stand-ins for each candidate's prior, by moment matching.
+
+Expectation propagation (Minka 2001): a candidate's site is the Gaussian which, multiplied with its
+cavity estimate, has the mean and variance of the true posterior.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from decoder.model.share_prior import Posterior, SharePrior, fit_weights, flat_prior, ladder
+
+Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+DAMPING = 0.6
+LEAST_PRECISION = -0.5  # of a site, relative to its cavity's; negative: wider than the cavity
+CUT_OFF = 0.02  # the same where only positive ones will do, and the least distance from 0
+ACTIVE_LOCAL_FDR = 0.2
+EM_STEPS = 20
+LADDER_MOVED = 0.10
+_CONTENDER = 1.0  # a z-score below which a candidate never becomes active
+_BIN = 0.01  # of a z-score, when a million of them are summarised for the prior
+_FAR = 1000.0  # a z-score; beyond it all are alike
+_SUMMARISE = 30_000  # candidates above which they are
+
+
+class Scores(NamedTuple):
+    """Cavity estimates and their standard errors, (M,)."""
+
+    estimates: Floats
+    std_errors: Floats
+
+    @property
+    def z(self) -> Floats:
+        """Estimates in units of their standard errors."""
+        return self.estimates / self.std_errors
+
+
+@dataclass(frozen=True)
+class Sites:
+    """Mean and variance of each candidate's site, (M,), both 0 where it takes no part in the fit.
+
+    A negative variance is a site that widens its cavity: a share that may be 0 or large.
+    active: who takes part, (M,).  shrunken: posterior means of the active, 0 elsewhere, (M,).
+    """
+
+    mean: Floats
+    variance: Floats
+    active: Flags
+    shrunken: Floats
+
+    @classmethod
+    def none(cls, num_candidates: int) -> Sites:
+        """Nobody takes part: the first round scores each candidate against the bare data."""
+        nothing = np.zeros(num_candidates)
+        return cls(nothing, nothing, np.zeros(num_candidates, dtype=bool), nothing)
+
+    def updated(
+        self,
+        scores: Scores,
+        prior: SharePrior,
+        limit: int,
+        *,
+        full: bool,
+        frozen: bool,
+        least: float = LEAST_PRECISION,
+        damping: float = DAMPING,
+    ) -> Sites:
+        """Sites from the posteriors under `prior`.
+
+        full: all take part; otherwise the most probable ones, at most `limit`, and once `frozen`
+        the same ones as now.  least: precision of a site, relative to its cavity's.
+        damping: part of the step from the last sites that is taken, in (0, 1].
+        """
+        contenders = np.flatnonzero(full | self._contenders(scores.z, limit))
+        near = Scores(scores.estimates[contenders], scores.std_errors[contenders])
+        posterior = prior.posterior(*near)
+        if full:
+            chosen = np.ones(len(contenders), dtype=bool)
+        elif frozen:
+            chosen = self.active[contenders]
+        else:
+            chosen = _most_probable(posterior.local_fdr, limit)
+        near = Scores(near.estimates[chosen], near.std_errors[chosen])
+        posterior = Posterior(*(column[chosen] for column in posterior))
+        return self._matched(contenders[chosen], near, posterior, (least, damping))
+
+    def _contenders(self, z: Floats, limit: int) -> Flags:
+        """The active, and all who may be among the `limit` most probable, (M,).
+
+        The others have one error: among them the most probable are those of the largest scores.
+        """
+        outside = np.where(self.active, -np.inf, z)
+        least = np.partition(outside, -limit)[-limit] if limit < len(z) else -np.inf
+        return np.asarray(self.active | (outside >= max(least, _CONTENDER)))
+
+    def _matched(
+        self,
+        members: NDArray[np.intp],
+        near: Scores,
+        posterior: Posterior,
+        limits: tuple[float, float],
+    ) -> Sites:
+        """Site precision 1/t - 1/se^2, clipped, with its shift; both damped against the last.
+
+        Where the damped precision is clipped, the shift is made anew to go with it: cavity and
+        site then have the posterior's mean, whatever the precision.
+        """
+        least, damping = limits
+        cavity = 1 / near.std_errors**2
+        precision = 1 / np.maximum(posterior.variance, 1e-300) - cavity
+        precision = np.maximum(precision, least * cavity)
+        shift = posterior.mean * (cavity + precision) - near.estimates * cavity
+        old = self.active[members]
+        old_precision = 1 / self.variance[members[old]]
+        old_shift = self.mean[members[old]] * old_precision
+        precision[old] = damping * precision[old] + (1 - damping) * old_precision
+        shift[old] = damping * shift[old] + (1 - damping) * old_shift
+        damped, precision = precision, np.maximum(precision, least * cavity)
+        precision = np.copysign(np.maximum(np.abs(precision), CUT_OFF * cavity), precision)
+        matched = posterior.mean * (cavity + precision) - near.estimates * cavity
+        shift = np.where(precision == damped, shift, matched)
+        columns = shift / precision, 1 / precision, np.ones(len(members)), posterior.mean
+        mean, variance, active, shrunken = (self._spread(members, x) for x in columns)
+        return Sites(mean, variance, active.astype(bool), shrunken)
+
+    def _spread(self, members: NDArray[np.intp], values: Floats) -> Floats:
+        everyone = np.zeros(len(self.mean))
+        everyone[members] = values
+        return everyone
+
+
+def refit_prior(
+    prior: SharePrior | None,
+    scores: Scores,
+    active: Flags,
+    *,
+    may_rebuild: bool,
+    null_z: Floats | None = None,
+    steps: int = EM_STEPS,
+) -> SharePrior:
+    """Weights from all scores; the ladder is rebuilt, if it may be, when the errors have moved.
+
+    null_z: their deviates if the share is 0, (M,); None: the scores themselves.  steps: of
+    expectation maximisation.
+    """
+    if prior is None or (may_rebuild and _ladder_is_off(prior, scores)):
+        prior = flat_prior(ladder(scores.estimates, scores.std_errors))
+    null_z = scores.z if null_z is None else null_z
+    return fit_weights(prior, *_summarise(scores, null_z, active), steps)
+
+
+def _ladder_is_off(prior: SharePrior, scores: Scores) -> bool:
+    lowest = ladder(scores.estimates, scores.std_errors)[0]
+    return bool(abs(lowest / prior.centres[0] - 1) > LADDER_MOVED)
+
+
+def _summarise(
+    scores: Scores, null_z: Floats, active: Flags
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """The columns and counts for the prior; the inactive, of one error, in narrow bins."""
+    if len(active) <= _SUMMARISE or active.all():
+        return *scores, null_z, np.ones(len(active))
+    error = scores.std_errors[~active][0]
+    bins = np.rint(np.clip(scores.z[~active], -_FAR, _FAR) / _BIN).astype(np.intp)
+    lowest = bins.min()
+    every = np.bincount(bins - lowest)
+    seen = np.flatnonzero(every)
+    counts, values = every[seen], (seen + lowest) * _BIN
+    sums = np.bincount(bins - lowest, null_z[~active])[seen]
+    estimates = np.concatenate([scores.estimates[active], values * error])
+    errors = np.concatenate([scores.std_errors[active], np.full(len(values), error)])
+    deviates = np.concatenate([null_z[active], sums / counts])
+    return estimates, errors, deviates, np.concatenate([np.ones(active.sum()), counts])
+
+
+def _most_probable(local_fdr: Floats, limit: int) -> Flags:
+    """The contenders with local fdr below .2, at most `limit` of them."""
+    chosen = local_fdr < ACTIVE_LOCAL_FDR
+    if chosen.sum() > limit:
+        order = np.argsort(local_fdr, kind="stable")
+        chosen = np.zeros(len(local_fdr), dtype=bool)
+        chosen[order[:limit]] = True
+    return chosen

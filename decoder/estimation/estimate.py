@@ -1,0 +1,298 @@
+"""The three estimators behind one interface: cavity, LASSO and refit, and direct (one bit a value).
+
+Each takes what was seen and gives, for every candidate, an unbiased share, a standard error and a
+score whose distribution is known when nobody holds the candidate.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from decoder.estimation.ep_iterations import Question
+from decoder.estimation.ep_sites import Scores, refit_prior
+from decoder.estimation.lasso import left_out, select
+from decoder.estimation.least_squares import (
+    Balance,
+    centred_sums,
+    left_out_scores,
+    missing_error,
+    null_variance,
+)
+from decoder.estimation.leave_one_out import Ends, fit_cavity
+from decoder.estimation.one_bit import DirectFit, fit_direct
+from decoder.estimation.refit import Refit
+from decoder.inference.influence import Directions, fitted_directions, own_directions
+from decoder.inference.intervals import plain_interval, score_freedom
+from decoder.inference.multiple_testing import p_values
+from decoder.model.noise import CohortNoise
+from decoder.model.null_distribution import NORMAL_TAIL, NullTail, null_tail
+from decoder.model.share_prior import SharePrior
+from decoder.numerics.bit_tensor import Positions, scatter_sums
+from decoder.progress import Progress, silent
+
+Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+_PRIOR_STEPS = 80  # of expectation maximisation, from finished scores
+_FEW = 20  # values below which a prior cannot be learnt from their own estimates
+
+
+@dataclass(frozen=True)
+class Observed:
+    """What was seen, without the empty cohorts.
+
+    bit_shares: debiased, (m, k).  positions: (M, m, h).  noise: covariance of the cohorts.
+    """
+
+    bit_shares: Floats
+    positions: Positions
+    noise: CohortNoise
+
+    @property
+    def centred(self) -> Floats:
+        """y - a, (m, k)."""
+        return self.bit_shares - self.noise.random.mean
+
+    @property
+    def rows(self) -> int:
+        """Numbers that are free: m k, or m (k - 1) where a cohort's symbols have a known sum."""
+        cohorts, num_bits = self.bit_shares.shape
+        return int(cohorts * (num_bits - self.noise.symbols))
+
+    def repeated(self, repetition: float) -> Observed:
+        """The same, with another repetition rho >= 1 of the reports."""
+        return replace(self, noise=replace(self.noise, repetition=repetition))
+
+    def noise_of(self, shares: Floats) -> Floats:
+        """Covariance of each cohort when the candidates hold `shares` (M,): (m, k, k)."""
+        return self.noise.invertible(self.positions, shares)
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What an estimator says of M candidates; every array is (M,) but `fitted` (m, k).
+
+    shares: unbiased.  shrunken: posterior means.  low, high: of every candidate, not selected.
+    prior: None where none was learnt.  fitted: bit shares that the fit explains.
+    missing: tau, with its error; ratio: of the noise to the model's; excess: kappa, at least 1;
+    freedom: of the t distribution of the scores; unfitted: part of the rows' freedom
+    that the fit left over, in [0, 1].
+    tail: null distribution of the scores beyond their variance.
+    method: `cavity`, `lasso` or `direct`.
+    directions: of given candidates (B,), by how much each share follows each bit share, (n, B).
+    """
+
+    shares: Floats
+    std_errors: Floats
+    z: Floats
+    low: Floats
+    high: Floats
+    shrunken: Floats
+    local_fdr: Floats
+    prior: SharePrior | None
+    fitted: Floats
+    unfitted: float
+    tail: NullTail = NORMAL_TAIL
+    missing: float = 0.0
+    missing_error: float = 0.0
+    ratio: float = 1.0
+    excess: float = 1.0
+    freedom: float = np.inf
+    iterations: int = 1
+    converged: bool = True
+    full: bool = True
+    penalty: float | None = None
+    method: str = "cavity"
+    directions: Directions | None = None
+
+    @property
+    def p_values(self) -> Floats:
+        """Of the test that nobody holds a candidate, (M,).
+
+        All 1 where the fit has not converged: it is no result, and nothing is named.
+        """
+        if not self.converged:
+            return np.ones(len(self.z))
+        return p_values(self.tail.deviate(self.z))
+
+
+def by_cavity(
+    observed: Observed,
+    level: float,
+    progress: Progress = silent,
+    *,
+    full: bool = True,
+    ends: Ends | None = None,
+) -> Estimate:
+    """Leave-one-out scores over a sparse, positive, empirical-Bayes fit (`cavity`).
+
+    full: all candidates may take part in the fit.  ends: as in `fit_cavity`.
+    """
+    random = observed.noise.random
+    question = Question(observed.centred, observed.positions, random, observed.noise_of, full)
+    fit = fit_cavity(question, progress, ends)
+    held, rest = fit.taking_part, (fit.balance, fit.freedom)
+    finished = _Finished(fit.scores, fit.z, fit.tail, held, *rest, prior=fit.prior)
+    estimate = _estimate(observed, finished, level)
+    if not fit.converged:
+        estimate = replace(estimate, local_fdr=np.ones(len(estimate.z)))
+    return replace(
+        estimate,
+        iterations=fit.iterations,
+        converged=fit.converged,
+        full=fit.full,
+        directions=fitted_directions(observed.positions, random, fit.balance.solution),
+    )
+
+
+def by_lasso(
+    observed: Observed, level: float, alpha: float, progress: Progress = silent
+) -> Estimate:
+    """LASSO at a penalty set by the noise, then weighted least squares on what it selects."""
+    random = observed.noise.random
+    question = Question(observed.centred, observed.positions, random, observed.noise_of)
+    chosen = select(question, alpha, progress)
+    shares = np.zeros(len(observed.positions))
+    shares[chosen.members] = chosen.fitted.shares
+    left = max(question.freedom - len(chosen.members), 1.0)
+    balance = chosen.fitted.balance
+    tail = null_tail(balance.solution.residual, random)
+    first = *_refit_scores(observed, chosen.fitted, chosen.members, chosen.columns), tail
+    scores, z = left_out(question, chosen, first, alpha, progress)
+    finished = _Finished(scores, z, tail, shares, balance, left, quieter=balance.slack)
+    estimate = _estimate(observed, finished, level)
+    known = chosen.members, chosen.fitted.directions
+    directions = fitted_directions(observed.positions, random, balance.solution, *known)
+    penalty = chosen.fit.penalty
+    return replace(estimate, penalty=penalty, method="lasso", directions=directions)
+
+
+def by_bit(observed: Observed, level: float) -> Estimate:
+    """Each value has a bit of its own (`direct`); positions[:, j, 0] says which."""
+    bits = observed.positions[:, :, 0].T
+    own = np.take_along_axis(observed.bit_shares, bits, axis=1)
+    noise = observed.noise
+    fit = fit_direct(own, noise.reports, noise.bits, noise.repetition, level)
+    shares = np.clip(fit.estimates, 0, 1)
+    num_bits = noise.random.num_bits
+    listed = scatter_sums(observed.positions, np.ones(len(shares)), num_bits) > 0
+    fitted = scatter_sums(observed.positions, shares, num_bits)
+    estimate = _direct_estimate(fit, np.where(listed, fitted, observed.bit_shares))
+    return replace(estimate, directions=own_directions(noise, bits, np.ones(len(shares))))
+
+
+def by_boolean(observed: Observed, level: float) -> Estimate:
+    """One bit, two values: the first is the bit, the second its complement."""
+    noise, bit = observed.noise, observed.bit_shares
+    true = fit_direct(bit, noise.reports, noise.bits, noise.repetition, level)
+    false = fit_direct(1 - bit, noise.reports, noise.bits.mirrored(), noise.repetition, level)
+    both = DirectFit(*(np.concatenate(pair) for pair in zip(true, false, strict=True)))
+    estimate = _direct_estimate(both, np.full(bit.shape, np.clip(true.estimates[0], 0, 1)))
+    bits, signs = np.zeros((len(bit), 2), dtype=np.intp), np.array([1.0, -1.0])
+    return replace(estimate, directions=own_directions(noise, bits, signs))
+
+
+def _direct_estimate(fit: DirectFit, fitted: Floats) -> Estimate:
+    """Where the values are few, their own shares are the best guess: no prior is learnt."""
+    scores = Scores(fit.estimates, fit.std_errors)
+    shrunken, local_fdr, prior = np.clip(fit.estimates, 0, 1), _evidence(fit.z), None
+    if len(fit.z) >= _FEW:
+        prior = _prior_of(scores, np.zeros(len(fit.z), dtype=bool), fit.z)
+        shrunken, _, local_fdr = prior.posterior(*scores, fit.z)
+    unfitted = 1 - 1 / len(fitted)
+    columns = *scores, fit.z, fit.low, fit.high, shrunken, local_fdr
+    return Estimate(*columns, prior, fitted, unfitted, method="direct")
+
+
+def _evidence(z: Floats) -> Floats:
+    """Local fdr without a prior: the bound 1 / (1 + exp(z^2 / 2)) of even odds, for z > 0."""
+    return np.asarray(expit(-(np.maximum(z, 0.0) ** 2) / 2))
+
+
+def _refit_scores(
+    observed: Observed, fitted: Refit, selected: NDArray[np.intp], columns: Floats
+) -> tuple[Scores, Floats]:
+    """Selected: the refit. Others: what they would add to it. With the scores of the test, (M,)."""
+    solution, random = fitted.balance.solution, observed.noise.random
+    residual = solution.residual
+    information = np.full(len(observed.positions), solution.expected)
+    information[selected] = solution.information
+    sums = centred_sums(observed.positions, residual, random)
+    shares = sums / information
+    shares[selected] = fitted.shares
+    z = sums / np.sqrt(null_variance(residual, random))
+    z[selected] = left_out_scores(residual, columns, fitted.directions, fitted.shares, random)
+    return Scores(shares, np.sqrt(fitted.balance.excess / information)), np.asarray(z)
+
+
+class _Finished(NamedTuple):
+    """What a fit leaves to be said of all candidates.
+
+    scores, z: of all, (M,).  tail: the null distribution of z.  held: the shares that the fit
+    gives, 0 outside it, (M,).  freedom: what it leaves over.  prior: where it has one.  quieter:
+    of the errors, how large the scatter of the scores is, where a selection from a long list has
+    taken noise out of the rest: to a prior with the whole errors all of them would look like small
+    shares.
+    """
+
+    scores: Scores
+    z: Floats
+    tail: NullTail
+    held: Floats
+    balance: Balance
+    freedom: float
+    prior: SharePrior | None = None
+    quieter: float = 1.0
+
+
+def _estimate(observed: Observed, fit: _Finished, level: float) -> Estimate:
+    """Intervals, prior and posteriors of the scores, against their null distribution."""
+    null_z = fit.tail.deviate(fit.z)
+    near = Scores(fit.scores.estimates, fit.scores.std_errors * fit.quieter)
+    prior = _prior_of(near, fit.held != 0, null_z, fit.prior)
+    posterior = prior.posterior(*near, null_z)
+    unfitted = _unfitted(observed, fit.freedom)
+    freedom = score_freedom(fit.freedom, unfitted)
+    low, high = plain_interval(*fit.scores, freedom, level)
+    return Estimate(
+        *fit.scores,
+        fit.z,
+        low,
+        high,
+        shrunken=posterior.mean,
+        local_fdr=posterior.local_fdr,
+        prior=prior,
+        fitted=_fitted(observed, fit.held),
+        unfitted=unfitted,
+        tail=fit.tail,
+        missing=fit.balance.missing,
+        missing_error=missing_error(fit.balance, fit.freedom),
+        ratio=fit.balance.ratio,
+        excess=fit.balance.excess,
+        freedom=freedom,
+    )
+
+
+def _prior_of(
+    scores: Scores, active: Flags, null_z: Floats, prior: SharePrior | None = None
+) -> SharePrior:
+    """A prior learnt from finished scores and their null deviates, (M,), or `prior` improved."""
+    new = prior is None
+    return refit_prior(prior, scores, active, may_rebuild=new, null_z=null_z, steps=_PRIOR_STEPS)
+
+
+def _fitted(observed: Observed, shares: Floats) -> Floats:
+    """Bit shares that `shares` (M,) explain, random strings holding the rest: (m, k)."""
+    random = observed.noise.random
+    listed = scatter_sums(observed.positions, shares, random.num_bits)
+    return listed + random.mean * (1 - float(shares.sum()))
+
+
+def _unfitted(observed: Observed, freedom: float) -> float:
+    """Freedom left over, as a part of the m (k - 1) that centred rows have."""
+    return float(freedom / (observed.centred.size - len(observed.centred)))

@@ -1,0 +1,295 @@
+"""Generalised least squares with the covariance of everything that is not a parameter.
+
+V = blockdiag(S_j + tau C) + Z_A diag(s_A^2) Z_A', Z = X - a: noise, unlisted strings, and a
+Gaussian belief about the active candidates. Two routes to the same numbers: in the space of the
+rows (n x n, n = m*k) or, when few candidates are active, in theirs (Woodbury). No belief at all is
+the limit of s -> infinity (`refit`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import lapack
+
+from decoder.errors import ImproperError
+from decoder.model.noise import RandomString
+from decoder.numerics.bit_tensor import (
+    Positions,
+    dense_columns,
+    gather_sums,
+    mirror,
+    pair_sums,
+    quadratic_sums,
+    scatter_sums,
+)
+
+Floats = NDArray[np.float64]
+
+_TINY = 1e-9
+_ROUNDING = 1e-12  # of the squares of a residual
+_CLOSE = 0.005  # of the ratio of observed to expected score variance to 1
+
+
+class Solution(NamedTuple):
+    """What one solve with V gives.
+
+    residual: u = V^-1 (y - Z m), (m, k).  information: d_i = z_i' V^-1 z_i of the active, (A,).
+    expected: sum tr(C [V^-1]_jj).  weigh: V^-1 times columns (n, B).
+    """
+
+    residual: Floats
+    information: Floats
+    expected: float
+    weigh: Callable[[Floats], Floats]
+
+
+class Balance(NamedTuple):
+    """A solution, the variance tau of unlisted strings in it, and what they leave unexplained.
+
+    ratio: observed over expected variance of the score of an absent string, > 0; 1 where tau
+    could settle it, below 1 where the noise is less than the model says.
+    """
+
+    solution: Solution
+    missing: float
+    ratio: float
+
+    @property
+    def excess(self) -> float:
+        """kappa >= 1, by which every variance is inflated."""
+        return max(1.0, self.ratio)
+
+    @property
+    def slack(self) -> float:
+        """At most 1: shrinks a score whose residual is quieter than the model says it can be."""
+        return float(np.sqrt(min(1.0, self.ratio)))
+
+
+Solver: TypeAlias = Callable[[float], Solution]  # tau >= 0 -> what a solve with it gives
+
+
+def centred_sums(positions: Positions, values: Floats, random: RandomString) -> Floats:
+    """Z' v for `values` v (m, k): (M,)."""
+    return gather_sums(positions, values) - random.mean * float(values.sum())
+
+
+def centred_columns(positions: Positions, random: RandomString) -> Floats:
+    """Z of a few candidates as a dense matrix, (n, A)."""
+    return dense_columns(positions, random.num_bits) - random.mean
+
+
+def null_variance(residual: Floats, random: RandomString) -> Floats:
+    """Variance of z_i' u over the random positions of a string nobody holds: sum u_j' C u_j.
+
+    residual: u, (..., m, k). Returns (...). Above what rounding leaves where C u is 0.
+    """
+    squares = (residual**2).sum(axis=(-2, -1))
+    off = random.covariance * (residual.sum(axis=-1) ** 2).sum(axis=-1)
+    own = (random.variance - random.covariance) * squares
+    return np.asarray(np.maximum(off + own, _ROUNDING * squares + np.finfo(float).tiny))
+
+
+def balance(solve: Solver, random: RandomString, start: float, steps: int) -> Balance:
+    """Find tau >= 0 at which scores of absent strings vary as much as V says (secant steps).
+
+    The equation is sum u_j' C u_j = sum tr(C [V^-1]_jj). What `steps` leave open, or a tau of 0
+    cannot give, is in the ratio, so that the null variance is right in any case.
+    """
+    tau, history = start, []
+    for step in range(steps + 1):
+        found = unexplained(solve(tau), tau, random)
+        history.append((tau, 1 - 1 / found.ratio))
+        settled = abs(found.ratio - 1) < _CLOSE or (tau == 0 and found.ratio <= 1)
+        if settled or step == steps:
+            break
+        scale = found.solution.residual.size / found.solution.expected
+        tau = _next_tau(history, scale * (found.ratio - 1))
+    return found
+
+
+def unexplained(solution: Solution, missing: float, random: RandomString) -> Balance:
+    """A solution at tau = `missing`, with its ratio of observed to expected score variance."""
+    observed = float(null_variance(solution.residual, random))
+    return Balance(solution, missing, max(observed / solution.expected, _TINY))
+
+
+def left_out_scores(
+    residual: Floats, columns: Floats, directions: Floats, shares: Floats, random: RandomString
+) -> Floats:
+    """Each column's score against the residual of a fit without it, in its own null deviation.
+
+    residual: u of the fit of all, (m, k).  columns: z_i, (n, B).  directions: V_-i^-1 z_i, V_-i
+    without the belief in i, (n, B).  shares: what the fit gives to i, (B,). Without i the residual
+    is u_-i = u + share_i V_-i^-1 z_i, and z_i' u_-i has variance sum u_-ij' C u_-ij. (B,)
+    """
+    without = residual.ravel()[:, None] + directions * shares
+    sums = np.einsum("nb,nb->b", columns, without)
+    return np.asarray(sums / np.sqrt(null_variance(without.T.reshape(-1, *residual.shape), random)))
+
+
+def missing_error(balanced: Balance, freedom: float) -> float:
+    """Standard error of tau: the score variance is about chi-squared with `freedom`."""
+    return float(np.sqrt(2 * freedom) / balanced.solution.expected)
+
+
+def _next_tau(history: list[tuple[float, float]], newton: float) -> float:
+    """Secant step on 1 - 1/ratio, which is about linear in tau; at first the step `newton`."""
+    tau, error = history[-1]
+    step = newton
+    if len(history) > 1:
+        before, error_before = history[-2]
+        if (error_before - error) * (tau - before) > 0:
+            step = error * (tau - before) / (error_before - error)
+    return max(0.0, tau + step)
+
+
+@dataclass(frozen=True)
+class RowSolver:
+    """Cost n^3 + A (m h)^2: for many active candidates.
+
+    widening: z of those with a negative variance, (n, L), which are not in `base`; precisions:
+    theirs, below 0, (L,).
+    """
+
+    base: Floats
+    target: Floats
+    positions: Positions
+    widening: Floats
+    precisions: Floats
+    random: RandomString
+
+    def __call__(self, missing: float) -> Solution:
+        """Solve with tau = `missing`."""
+        shape = self.target.shape
+        covariance = _plus_blocks(self.base, missing * self.random.covariance_matrix, shape)
+        inverse = _inverse(covariance)
+        if len(self.precisions):
+            spread = inverse @ self.widening
+            inner = _inverse(np.diag(self.precisions) + self.widening.T @ spread)
+            inverse -= spread @ inner @ spread.T
+        residual = (inverse @ self.target.ravel()).reshape(shape)
+        expected = self._expected(inverse)
+        return Solution(residual, self._information(inverse), expected, inverse.__matmul__)
+
+    def _information(self, inverse: Floats) -> Floats:
+        """x'Wx - 2a x'W1 + a^2 1'W1 for each candidate."""
+        ones = inverse.sum(axis=1).reshape(self.target.shape)
+        a = self.random.mean
+        cross = gather_sums(self.positions, ones)
+        square = quadratic_sums(self.positions, inverse, self.random.num_bits)
+        return np.asarray(square - 2 * a * cross + a * a * float(ones.sum()))
+
+    def _expected(self, inverse: Floats) -> float:
+        m, k = self.target.shape
+        blocks = np.einsum("jajb->jab", inverse.reshape(m, k, m, k))
+        return float(np.tensordot(blocks.sum(axis=0), self.random.covariance_matrix))
+
+
+def row_solver(
+    noise: Floats, target: Floats, positions: Positions, variances: Floats, random: RandomString
+) -> RowSolver:
+    """Assemble V at tau = 0. noise: (m, k, k); target y - Z m: (m, k); variances s^2: (A,)."""
+    positive, negative = np.maximum(variances, 0.0), variances < 0
+    a, sums = random.mean, scatter_sums(positions, positive, random.num_bits).ravel()
+    base = pair_sums(positions, positive, random.num_bits)
+    base += a * a * float(positive.sum()) - a * sums[:, None] - a * sums[None, :]
+    base = _plus_blocks(base, noise, target.shape)
+    widening = centred_columns(positions[negative], random)
+    return RowSolver(base, target, positions, widening, 1 / variances[negative], random)
+
+
+@dataclass(frozen=True)
+class CandidateSolver:
+    """Woodbury: cost m k^3 + n A^2 + A^3, for few active candidates.
+
+    precisions: 1 / s^2, (A,), or None for no belief at all about them (s = infinity).
+    """
+
+    noise: Floats
+    target: Floats
+    centred: Floats
+    precisions: Floats | None
+    random: RandomString
+
+    def __call__(self, missing: float) -> Solution:
+        """Solve with tau = `missing`: V^-1 = D^-1 - F H F', H = (1 / s^2 + G)^-1."""
+        m, k = self.target.shape
+        C = self.random.covariance_matrix
+        blocks, F, G, H = self.factors(missing)
+
+        def weigh(columns: Floats) -> Floats:
+            direct = (blocks @ columns.reshape(m, k, -1)).reshape(m * k, -1)
+            return np.asarray(direct - F @ (H @ (F.T @ columns)))
+
+        residual = weigh(self.target.reshape(-1, 1)).reshape(m, k)
+        K = F.T @ (C @ F.reshape(m, k, -1)).reshape(m * k, -1)
+        expected = float((blocks * C).sum()) - float((H * K).sum())
+        left = np.diag(G) - np.einsum("ab,ab->a", G @ H, G)
+        information = left if self.precisions is not None else 1 / np.diag(H)
+        return Solution(residual, information, expected, weigh)
+
+    def factors(self, missing: float) -> tuple[Floats, Floats, Floats, Floats]:
+        """D^-1 (m, k, k), F = D^-1 Z_A (n, A), G = Z_A' F and H, (A, A)."""
+        m, k = self.target.shape
+        blocks = _block_inverses(_Same(self.noise), missing, self.random)
+        F = (blocks @ self.centred.reshape(m, k, -1)).reshape(m * k, -1)
+        G = self.centred.T @ F
+        beliefs = 0.0 if self.precisions is None else np.diag(self.precisions)
+        return blocks, F, G, _inverse(G + beliefs)
+
+
+def candidate_solver(
+    noise: Floats, target: Floats, positions: Positions, variances: Floats, random: RandomString
+) -> CandidateSolver:
+    """Prepare Woodbury. noise: (m, k, k); target y - Z m: (m, k); variances s^2: (A,)."""
+    centred = centred_columns(positions, random)
+    return CandidateSolver(noise, target, centred, 1 / variances, random)
+
+
+class _Same:
+    """An array as a key: this very one."""
+
+    def __init__(self, array: Floats) -> None:
+        self.array = array
+
+    def __hash__(self) -> int:
+        return id(self.array)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self.array is other.array
+
+
+@lru_cache(maxsize=1)
+def _block_inverses(noise: _Same, missing: float, random: RandomString) -> Floats:
+    """D^-1 (m, k, k), D = noise + tau C: most rounds of a fit ask for that of the last round."""
+    return np.asarray(np.linalg.inv(noise.array + missing * random.covariance_matrix))
+
+
+def _plus_blocks(matrix: Floats, blocks: Floats, shape: tuple[int, ...]) -> Floats:
+    """A copy of `matrix` (n, n) with `blocks`, (m, k, k) or (k, k), added on its diagonal."""
+    summed, (m, k), cohort = matrix.copy(), shape, np.arange(shape[0])
+    summed.reshape(m, k, m, k)[cohort, :, cohort, :] += blocks
+    return summed
+
+
+def _inverse(matrix: Floats) -> Floats:
+    """Inverse of a symmetric positive definite `matrix`, which it uses up; symmetric to the bit."""
+    if not len(matrix):
+        return matrix
+    factor, failed = lapack.dpotrf(matrix.T, lower=0, clean=0, overwrite_a=1)
+    upper, failed_inverse = lapack.dpotri(factor, lower=0, overwrite_c=1)
+    if failed or failed_inverse:
+        raise ImproperError(
+            f"the {len(matrix)} x {len(matrix)} covariance is not positive definite; "
+            "check that the counts, the parameters and the candidates belong together; where many "
+            "candidates share few bits and cohorts, method 'cavity' tells what can be told"
+        )
+    inverse = np.asarray(upper.T, dtype=np.float64)
+    mirror(inverse)
+    return inverse

@@ -1,0 +1,273 @@
+"""The cavity estimator: each candidate is scored against a fit of all the others.
+
+A string that nobody holds has positions that are independent of the data and of every other
+candidate's. So whatever vector u is computed without it, its score z_i' u has mean 0 and variance
+sum_j u_j' C u_j. We may therefore use a strong fit for the others (sparse, positive, with a prior
+learnt from the data) and still know the null distribution of each score, whatever is missing from
+the list. The fit is expectation propagation (Minka 2001); the leave-one-out ("cavity")
+quantities are its by-product. Derivation: docs/decoding.md.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr
+
+from decoder.errors import ImproperError
+from decoder.estimation.ep_iterations import Question, Round, Settled, arrived, left, settle
+from decoder.estimation.ep_sites import Scores
+from decoder.estimation.least_squares import (
+    Balance,
+    centred_columns,
+    centred_sums,
+    left_out_scores,
+    null_variance,
+)
+from decoder.model.null_distribution import NORMAL_TAIL, NullTail, null_tail
+from decoder.model.share_prior import SharePrior
+from decoder.numerics.bit_tensor import Positions
+from decoder.progress import Progress, silent
+
+Floats = NDArray[np.float64]
+
+WORTH_LEAVING_OUT = 1.0  # a z-score below which a site hardly shapes the residual
+MORE_DAMPING = 0.3  # of a site's step, where the usual one does not come to rest
+REFIT_ROUNDS = 20  # of a fit without a candidate: its test holds wherever it stops
+REFIT_WORK = 1e8  # of such a fit, in multiplications, however short the list
+MOST_REFIT_WORK = 6e10  # of all such fits: some seconds
+MAY_BE_NAMED = 0.2
+REFIT_TOLERANCE = 0.1  # of a z-score
+NEAR_TOLERANCE = 0.05  # of a z-score, for a fit that starts where another ended
+MOSTLY_OVER = 0.6  # of the rows' freedom, left by a fit where others may start
+MOST_ROWS = 4096  # up to which it may: an end takes some tens of megabytes
+REFIT_STAGE = "fits without a candidate"
+
+
+@dataclass(frozen=True)
+class CavityFit:
+    """What the fit says of M candidates.
+
+    scores: unbiased shares and their standard errors, (M,).  z: of the test that nobody holds the
+    candidate, standardised, (M,).  tail: the null distribution of z.  prior: of shares, as fitted.
+    balance: residual u = V^-1 (y - Z m), tau (squared shares of unlisted strings), kappa >= 1.
+    taking_part: posterior means of those in the fit, 0 for the others, (M,).
+    freedom: degrees of freedom left in the residual, >= 1.
+    iterations: how many were run; converged: the z-scores had settled.
+    full: all candidates took part in the fit.
+    """
+
+    scores: Scores
+    z: Floats
+    tail: NullTail
+    prior: SharePrior
+    balance: Balance
+    taking_part: Floats
+    freedom: float
+    iterations: int
+    converged: bool
+    full: bool
+
+
+@dataclass(frozen=True)
+class Ends:
+    """Where the last fits that were begun anew ended: places for those of like windows to start.
+
+    Two: weekends may be unlike other days, and `pipeline` may fit a window twice. Not where much of
+    the rows is fitted: summits are then several, and a fit begun anew finds better ones. All that
+    is held of an end are the covariance of its rows and some arrays of their size.
+    """
+
+    kept: deque[tuple[Positions, Round]] = field(default_factory=lambda: deque(maxlen=2))
+
+    def near(self, question: Question) -> Round | None:
+        """A round to start from, or None."""
+        if not _worth_a_start(question):
+            return None
+        same = (end for positions, end in self.kept
+                if np.array_equal(positions, question.positions))  # fmt: skip
+        return next(filter(None, (arrived(question, end) for end in same)), None)
+
+    def keep(self, question: Question, found: Settled) -> None:
+        """Remember a fit that was begun anew, if others may start from it."""
+        over = _freedom(question, found.last) / question.freedom
+        if found.converged and over > MOSTLY_OVER and _worth_a_start(question):
+            self.kept.append((question.positions, found.last))
+
+
+def _worth_a_start(question: Question) -> bool:
+    """Where all candidates take part, since other fits are quick, and rows are not too many.
+
+    Nor few: then the fits without a candidate in turn are what costs.
+    """
+    return question.full and not question.few_rows and question.centred.size <= MOST_ROWS
+
+
+def fit_cavity(
+    question: Question, progress: Progress = silent, ends: Ends | None = None
+) -> CavityFit:
+    """Score all candidates. Deterministic: no random numbers, fixed orders of summation.
+
+    ends: of a series of windows; where like windows before ended, this one starts.
+    """
+    question, found = _settled(question, progress, ends)
+    now, iteration, converged = found
+    freedom = _freedom(question, now)
+    scores = now.scores if question.full else _widened(question, now, freedom)
+    z, tail = _left_out(question, now), null_tail(now.fitted.solution.residual, question.random)
+    doubtful = _doubtful(question, freedom / question.freedom, tail.deviate(z))
+    if len(doubtful):
+        z, tail = _refitted(question, tail.deviate(z), doubtful, progress), NORMAL_TAIL
+    taking_part, full = now.sites.shrunken, question.full
+    return CavityFit(
+        scores,
+        z,
+        tail,
+        now.prior,
+        now.fitted,
+        taking_part,
+        freedom,
+        iteration,
+        converged,
+        full,
+    )
+
+
+def _settled(question: Question, progress: Progress, ends: Ends | None) -> tuple[Question, Settled]:
+    """The rounds from where a like fit ended or, where that leads nowhere, from nothing.
+
+    Where the fit of all candidates does not come to rest, that of the probable ones alone, and at
+    last with more damping; with the question as it was then asked.
+    """
+    near = ends.near(question) if ends else None
+    if near is not None:
+        with suppress(ImproperError):
+            found = settle(question, progress, NEAR_TOLERANCE, near)
+            if found.converged:
+                return question, found
+    for attempt in _attempts(question):
+        found = settle(attempt, progress)
+        if found.converged:
+            break
+    if ends is not None and attempt is question:
+        ends.keep(question, found)
+    return attempt, found
+
+
+def _attempts(question: Question) -> list[Question]:
+    """The fits that are tried in turn until one converges."""
+    probable = replace(question, may_be_full=False)
+    slower = [replace(asked, damping=MORE_DAMPING) for asked in (probable, question)]
+    return [question, probable, *slower] if question.full else [question, slower[0]]
+
+
+def _doubtful(question: Question, left: float, deviates: Floats) -> NDArray[np.intp]:
+    """Candidates that are to be tested against fits that never saw them, (D,).
+
+    left: part of the rows' freedom that the fit leaves over. Where it leaves much, (3) is right to
+    first order, and enough. Where not, or where a threshold says who takes part, whoever a rule
+    may name; the weakest of them, where fits for all would cost too much.
+    """
+    if question.few_rows:
+        return np.flatnonzero(deviates > WORTH_LEAVING_OUT)
+    if question.full and left > MOSTLY_OVER:
+        return np.zeros(0, dtype=np.intp)
+    p = ndtr(-deviates)
+    doubtful = np.flatnonzero(p <= _may_be_named(p))
+    affordable = int(MOST_REFIT_WORK / (REFIT_ROUNDS * question.work + REFIT_WORK))
+    weakest_first = doubtful[np.argsort(deviates[doubtful], kind="stable")]
+    return weakest_first[:affordable]
+
+
+def _may_be_named(p: Floats) -> float:
+    """The largest p-value that Benjamini and Hochberg would accept at a level of .2.
+
+    Storey's rule at .05 accepts no more if a quarter of the list or more is wrong.
+    """
+    ranked = np.sort(p)
+    named = np.flatnonzero(ranked <= MAY_BE_NAMED * np.arange(1, len(p) + 1) / len(p))
+    return float(ranked[named[-1]]) if len(named) else 0.0
+
+
+def _widened(question: Question, now: Round, freedom: float) -> Scores:
+    """Scores with errors larger by what the fit used up, where more had a claim to take part.
+
+    Then the part that fits best was chosen, and what it leaves over is less than the noise.
+    """
+    if not question.crammed(now.sites):
+        return now.scores
+    return now.scores._replace(std_errors=now.scores.std_errors * question.freedom / freedom)
+
+
+def _left_out(question: Question, now: Round) -> Floats:
+    """Scores for the test that nobody holds a candidate, each with its exact null variance, (M,).
+
+    A site takes its candidate's own score out of the residual, from which the variance of
+    unlisted strings and of every score is read: left in, it would sharpen its own evidence.
+    """
+    solution, sites = now.fitted.solution, now.sites
+    z, active = now.scores.z.copy(), np.flatnonzero(sites.active)
+    worth = z[active] > WORTH_LEAVING_OUT
+    members = active[worth]
+    columns = centred_columns(question.positions[members], question.random)
+    variance = sites.variance[members]
+    shares = sites.mean[members] + variance * (columns.T @ solution.residual.ravel())
+    directions = solution.weigh(columns) / left(variance, solution.information[worth])
+    scores = left_out_scores(solution.residual, columns, directions, shares, question.random)
+    z[members] = scores * now.fitted.slack
+    return z
+
+
+def _refitted(
+    question: Question, deviates: Floats, doubtful: NDArray[np.intp], progress: Progress
+) -> Floats:
+    """Normal deviates of the test; those of the doubtful against fits that never saw them, (M,).
+
+    Where rows are few and much of them is fitted, the others' sites depend on each candidate. Then
+    (1) holds to the letter: sites, prior and noise come from a fit that never saw it, begun anew,
+    since from the present sites it would stay near an explanation that the candidate took part
+    in. Only the test may assume that nobody holds the candidate: a share is that of the fit of
+    all, since without a heavy candidate others like it take over its share.
+
+    Each fit has a residual of its own, hence a null distribution of its own. Both are right
+    whether or not the fit has converged.
+    """
+    deviates = deviates.copy()
+    for done, i in enumerate(doubtful, start=1):
+        progress(REFIT_STAGE, done, len(doubtful))
+        deviates[i] = _unseen(question, i)
+    return deviates
+
+
+def _unseen(question: Question, i: np.intp) -> float:
+    """Normal deviate of the test of i against a fit that never saw it; 0 where there is none."""
+    try:
+        rest = settle(_without(question, i), tolerance=REFIT_TOLERANCE, most=REFIT_ROUNDS)
+    except ImproperError:
+        return 0.0
+    fitted = rest.last.fitted
+    residual = fitted.solution.residual
+    sums = centred_sums(question.positions[[i]], residual, question.random)
+    score = sums / np.sqrt(null_variance(residual, question.random)) * fitted.slack
+    return float(null_tail(residual, question.random).deviate(score)[0])
+
+
+def _without(question: Question, left_out: np.intp) -> Question:
+    """The same question about all but one candidate."""
+    others = np.arange(len(question.positions)) != left_out
+
+    def noise_of(shares: Floats) -> Floats:
+        return question.noise_of(np.insert(shares, left_out, 0.0))
+
+    return replace(question, positions=question.positions[others], noise_of=noise_of)
+
+
+def _freedom(question: Question, now: Round) -> float:
+    """m (k - 1) - sum s_i^2 d_i: what the sites leave over."""
+    variance = now.sites.variance[now.sites.active]
+    used = float((variance * now.fitted.solution.information).sum())
+    return max(question.freedom - used, 1.0)

@@ -1,0 +1,1 @@
+"""Files of others: google/rappor, and small tables that an analyst gives."""

@@ -1,0 +1,1 @@
+"""Multiple testing, intervals and diagnostics. Arrays in, arrays out."""

@@ -1,0 +1,100 @@
+"""Does the model fit? Residuals by cohort, parts of the variance, the smallest visible share."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import chdtrc, ndtri
+
+from decoder.model.noise import CohortNoise
+
+Floats = NDArray[np.float64]
+
+SIZES_ALARM = 1e-3  # chance that cohorts of single reports look like repeated ones
+AGREE = 3.0  # factor within which the sizes of cohorts and the noise tell the same repetition
+POWER = 0.8  # of a test to find a share of the size that we call visible
+
+
+class VarianceParts(NamedTuple):
+    """Fractions of the variance of the bit shares over all rows; they sum to 1."""
+
+    explained: float
+    missing: float
+    noise: float
+
+
+def cohort_residuals(residual: Floats, covariance: Floats, scale: float, freedom: int) -> Floats:
+    """Size of each cohort's residual as a standard normal score, (m,).
+
+    residual: y - fitted, (m, k).  covariance: of y, (m, k, k).  scale: by how much the fit and
+    kappa change the variance; 0 where the fit leaves nothing over (then NaN).  freedom: k, or
+    k - 1 where the entries have a known sum. The quadratic form is about chi-squared with so many
+    degrees; made normal by Wilson and Hilferty (1931).
+    """
+    if scale <= 0:
+        return np.full(len(residual), np.nan)
+    solved = np.linalg.solve(covariance, residual[:, :, None])[:, :, 0]
+    size = np.maximum((residual * solved).sum(axis=1), 0.0) / scale  # below 0 by rounding
+    spread = 2 / (9 * freedom)
+    return np.asarray(((size / freedom) ** (1 / 3) - (1 - spread)) / np.sqrt(spread))
+
+
+def variance_parts(centred: Floats, fitted: Floats, covariance: Floats) -> VarianceParts:
+    """Split sum (y - a)^2 into noise (its expectation), what the fit explains, and the rest.
+
+    centred: y - a, (m, k).  fitted: the same of the fit.  covariance: of the noise, (m, k, k).
+    """
+    total = float((centred**2).sum())
+    if total == 0:
+        return VarianceParts(0.0, 0.0, 1.0)
+    noise = min(float(np.trace(covariance, axis1=1, axis2=2).sum()) / total, 1.0)
+    explained = min(float((fitted**2).sum()) / total, 1.0 - noise)
+    return VarianceParts(explained, 1.0 - noise - explained, noise)
+
+
+def signal_explained(fitted: Floats, missing: float, variance: float) -> float | None:
+    """What a fit explains of the variance that values give the bit shares; None of nothing.
+
+    fitted: centred, of the fit, (m, k).  missing: tau of the strings that are not in it.
+    variance: a (1 - a), of a bit of a random string.
+    """
+    explained = float((fitted**2).sum())
+    total = explained + missing * variance * fitted.size
+    return explained / total if total > 0 else None
+
+
+def visible_share(cutoff: float, std_errors: Floats) -> float:
+    """The share that passes a `cutoff` (in standard errors) 8 times in 10, at the median error."""
+    return min(1.0, (cutoff + float(ndtri(POWER))) * float(np.median(std_errors)))
+
+
+def balance_p_value(reports: Floats, repetition: float) -> float:
+    """P-value of equal cohorts: chi-squared over the m cohorts; 1 for a single one.
+
+    repetition: rho = sum r^2 / sum r, by which whole devices make the reports vary more.
+    """
+    if len(reports) < 2:
+        return 1.0
+    mean = float(reports.mean())
+    size = ((reports - mean) ** 2).sum() / (mean * repetition)
+    return float(chdtrc(len(reports) - 1, size))
+
+
+def undeclared_repetition(noise: CohortNoise, missing: float, excess: float) -> float:
+    """The repetition that both the cohorts' sizes and their noise show; 1 where they do not.
+
+    Repeated reports of one device go to one cohort, so that sizes vary by rho as much as those
+    of single reports; values that are not on the list add noise, and leave the sizes alone.
+    missing, excess: tau and kappa of a fit that took each report for a device of its own.
+    """
+    reports = noise.reports
+    if len(reports) < 2 or balance_p_value(reports, 1.0) > SIZES_ALARM:
+        return 1.0
+    mean = float(reports.mean())
+    by_size = float(((reports - mean) ** 2).sum() / (mean * (len(reports) - 1)))
+    unlisted = missing * noise.random.variance * mean / noise.typical(1.0)
+    by_noise = noise.repetition_of((1 + unlisted) * excess)
+    agree = 1 / AGREE < by_size / by_noise < AGREE
+    return by_noise if agree else 1.0

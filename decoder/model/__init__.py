@@ -1,0 +1,1 @@
+"""The statistical model of an aggregate: unbiased counts, noise, design matrix, prior, null."""

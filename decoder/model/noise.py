@@ -1,0 +1,211 @@
+"""What stands between the shares and what we see: the noise of the mechanism, and of sampling.
+
+`BitNoise` splits a report's variance by round, because a device that reports r times draws its
+permanent bits once. `RandomString` has the moments of a string that nobody holds. Together they
+give the covariance of the debiased bit shares of a cohort (docs/decoding.md, "What we see").
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from decoder.numerics.bit_tensor import Positions, block_pair_sums, scatter_sums
+
+Floats = NDArray[np.float64]
+
+LEAST_VARIANCE = 1e-6  # of a report bit: a probability of 0 or 1 is noiseless, the next is above it
+
+
+@dataclass(frozen=True)
+class BitNoise:
+    """What the two rounds do to one bit, as probabilities in [0, 1].
+
+    keep_one, keep_zero: P(B'=1) for B=1 and for B=0 (p1, q1).
+    show_one, show_zero: P(S=1) for B'=1 and for B'=0 (p2, q2).
+    """
+
+    keep_one: float
+    keep_zero: float
+    show_one: float
+    show_zero: float
+
+    @property
+    def q_star(self) -> float:
+        """P(S=1 given B=1)."""
+        return self.keep_one * self.show_one + (1 - self.keep_one) * self.show_zero
+
+    @property
+    def p_star(self) -> float:
+        """P(S=1 given B=0)."""
+        return self.keep_zero * self.show_one + (1 - self.keep_zero) * self.show_zero
+
+    @property
+    def gap(self) -> float:
+        """d = q_star - p_star = (p1 - q1)(p2 - q2): what a set bit adds to the mean of a report."""
+        return self.q_star - self.p_star
+
+    def mirrored(self) -> BitNoise:
+        """The same rounds for the complement of the bit: 1 - B, 1 - B', 1 - S."""
+        return BitNoise(
+            1 - self.keep_zero, 1 - self.keep_one, 1 - self.show_zero, 1 - self.show_one
+        )
+
+    def within(self, bit: int) -> float:
+        """Variance that every report draws afresh, for a true `bit`; of a sum over r: r times."""
+        kept = self.keep_one if bit else self.keep_zero
+        return kept * self.show_one * (1 - self.show_one) + (1 - kept) * self.show_zero * (
+            1 - self.show_zero
+        )
+
+    def between(self, bit: int) -> float:
+        """Variance of the permanent bit, drawn once for a device; of a sum over r: r^2 times."""
+        kept = self.keep_one if bit else self.keep_zero
+        return kept * (1 - kept) * (self.show_one - self.show_zero) ** 2
+
+    def mechanism_variance(self, share: Floats, repetition: float) -> Floats:
+        """Noise of one report about its own bit, averaged over bits set with `share` in [0, 1].
+
+        repetition: rho = sum r^2 / sum r over devices, 1 when each reports once. In units of the
+        debiased share (divided by d^2); the sampling of the population is not in it.
+        """
+        one = self.within(1) + repetition * self.between(1)
+        zero = self.within(0) + repetition * self.between(0)
+        drawn = np.maximum(share * one + (1 - share) * zero, LEAST_VARIANCE)
+        return np.asarray(drawn / self.gap**2)
+
+    def symbol_covariance(self, shares: Floats, repetition: float) -> Floats:
+        """Noise of one report between two of its g symbols, which exclude each other; negative.
+
+        shares: of the devices whose own symbol each is, (m, g), rows of sum 1.  Returns
+        (m, g, g), off the diagonal; `mechanism_variance` is on it, in the same units. A report
+        has a 1 in one place: given the device, E S_b S_c = 0, so that what is fresh is
+        -E S_b E S_c, and the permanent symbol adds (rho - 1) times its own.
+        """
+        pairs = shares[:, :, None] + shares[:, None, :]
+
+        def product(own: float, other: float) -> Floats:
+            return np.asarray(other**2 + other * (own - other) * pairs)
+
+        kept = (self.show_one - self.show_zero) ** 2 * product(self.keep_one, self.keep_zero)
+        shown = product(self.q_star, self.p_star)
+        return np.asarray(-(shown + (repetition - 1) * kept) / self.gap**2)
+
+
+@dataclass(frozen=True)
+class RandomString:
+    """First and second moments of the bits of a string hashed at random into one cohort.
+
+    mean: a = P(bit set) = 1 - (1 - 1/k)^h.  both: P(two given bits set) =
+    1 - 2 (1 - 1/k)^h + (1 - 2/k)^h. The h positions are independent and may coincide.
+    """
+
+    num_bits: int
+    num_hashes: int
+
+    @property
+    def mean(self) -> float:
+        """a, in (0, 1)."""
+        return 1 - self._none_of(1)
+
+    @property
+    def both(self) -> float:
+        """P(two given bits are both set)."""
+        return 1 - 2 * self._none_of(1) + self._none_of(2)
+
+    @property
+    def variance(self) -> float:
+        """a (1 - a): the diagonal of the covariance."""
+        return self.mean * (1 - self.mean)
+
+    @property
+    def covariance(self) -> float:
+        """Between two bits: off the diagonal of the covariance. Negative."""
+        return self.both - self.mean**2
+
+    @property
+    def covariance_matrix(self) -> Floats:
+        """C, (k, k)."""
+        matrix = np.full((self.num_bits, self.num_bits), self.covariance)
+        np.fill_diagonal(matrix, self.variance)
+        return matrix
+
+    def _none_of(self, bits: int) -> float:
+        return float((1 - min(bits, self.num_bits) / self.num_bits) ** self.num_hashes)
+
+
+@dataclass(frozen=True)
+class CohortNoise:
+    """Covariance of the debiased bit shares of each cohort, about the population's.
+
+    reports: N_j, (m,), above 0.  repetition: rho = sum r^2 / sum r over devices, >= 1.
+    symbols: a report is one of k symbols, not k bits with noise of their own.
+    """
+
+    bits: BitNoise
+    random: RandomString
+    reports: Floats
+    repetition: float
+    symbols: bool = False
+
+    def shown_repetition(self, ratio: float) -> float:
+        """The repetition in [1, rho] at which the noise of a typical bit is `ratio` of ours."""
+        return min(self.repetition_of(ratio), self.repetition)
+
+    def repetition_of(self, ratio: float) -> float:
+        """The repetition, at least 1, at which the noise of a typical bit is `ratio` of ours."""
+        once, now = self.typical(1.0), self.typical(self.repetition)
+        return max(1.0 + (ratio * now - once) / (self.typical(2.0) - once), 1.0)
+
+    def typical(self, repetition: float) -> float:
+        """N_j times the variance of a bit of mean share; linear in the repetition."""
+        share = np.array([self.random.mean])
+        mechanism = float(self.bits.mechanism_variance(share, repetition)[0])
+        return mechanism + repetition * self.random.variance
+
+    def covariance(self, positions: Positions, shares: Floats) -> Floats:
+        """S_j, (m, k, k), when the candidates hold `shares` (M,) and random strings the rest.
+
+        S_j = (diag(mechanism noise at the fitted bit shares) + rho Cov(bits of one device)) / N_j.
+        Symbols have the noise of a multinomial instead of a diagonal; those of a cohort sum to its
+        reports, so S_j is 0 along the ones. Negative shares count as 0, and shares that sum to
+        more than 1 are scaled down, so that Cov is that of a real distribution, hence positive
+        semi-definite.
+        """
+        held = np.maximum(shares, 0.0)
+        held = held / max(float(held.sum()), 1.0)
+        bit_shares = self._bit_shares(positions, held)
+        both = self._both_set(positions, held)
+        sampling = both - bit_shares[:, :, None] * bit_shares[:, None, :]
+        mechanism = np.zeros_like(sampling)
+        if self.symbols:
+            mechanism = self.bits.symbol_covariance(bit_shares, self.repetition)
+        diagonal = np.arange(self.random.num_bits)
+        mechanism[:, diagonal, diagonal] = self.bits.mechanism_variance(bit_shares, self.repetition)
+        mechanism += self.repetition * sampling
+        return np.asarray(mechanism / self.reports[:, None, None])
+
+    def invertible(self, positions: Positions, shares: Floats) -> Floats:
+        """`covariance`, with a typical variance along the ones where it has none, (m, k, k).
+
+        Nothing that is solved for has a part along the ones of a cohort of symbols, neither data
+        nor candidates, so that any variance there gives the same answers.
+        """
+        found = self.covariance(positions, shares)
+        if not self.symbols:
+            return found
+        k = self.random.num_bits
+        typical = np.trace(found, axis1=1, axis2=2) / (k - 1)
+        return np.asarray(found + typical[:, None, None] / k)
+
+    def _bit_shares(self, positions: Positions, held: Floats) -> Floats:
+        rest = max(1.0 - float(held.sum()), 0.0)
+        listed = scatter_sums(positions, held, self.random.num_bits)
+        return np.clip(listed + rest * self.random.mean, 0.0, 1.0)
+
+    def _both_set(self, positions: Positions, held: Floats) -> Floats:
+        rest = max(1.0 - float(held.sum()), 0.0)
+        random_pairs = self.random.covariance_matrix + self.random.mean**2
+        return block_pair_sums(positions, held, self.random.num_bits) + rest * random_pairs

@@ -1,0 +1,139 @@
+"""The null distribution of a score beyond its variance: exact, or a saddlepoint approximation.
+
+Given the residual u, the score of a string that nobody holds is a sum over cohorts of the entries
+of u at h random positions, each bit counted once: its whole distribution is known, not only its
+variance. One heavy unlisted value leaves a few large entries in u and skews it, the more so the
+fewer the cohorts. Where they are few it is listed (`exact_scores`); otherwise we take
+Barndorff-Nielsen's r* (1986) on the cumulants of that sum; see docs/decoding.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import factorial, ndtri, stirling2
+
+from decoder.model.exact_null import can_be_listed, upper_tail
+from decoder.model.noise import RandomString
+
+Floats = NDArray[np.float64]
+
+_TILTS = np.geomspace(0.3, 60, 40)
+_ROUNDING = 1e-12  # of the squares of a residual
+_ALMOST_SURE = 1 - 1e-12  # the chance of a score that every string reaches: its deviate is finite
+_LEAST_VARIANCE = 0.02  # of the tilted sum: below it the sum is at the end of its range
+
+
+@dataclass(frozen=True)
+class NullTail:
+    """Standardised scores and the standard normal deviates with the same upper tail; both rise.
+
+    Beyond the first and the last point both go on with slope 1.
+    """
+
+    scores: Floats
+    deviates: Floats
+
+    def deviate(self, z: Floats) -> Floats:
+        """Normal deviates of standardised scores (M,)."""
+        return _extended(z, self.scores, self.deviates)
+
+    def score(self, deviate: Floats) -> Floats:
+        """The inverse of `deviate`."""
+        return _extended(deviate, self.deviates, self.scores)
+
+
+NORMAL_TAIL = NullTail(np.array([0.0, 1.0]), np.array([0.0, 1.0]))
+
+
+def null_tail(residual: Floats, random: RandomString) -> NullTail:
+    """Tabulate the distribution of z' u over random strings, for a residual u (m, k)."""
+    variance = float(_cumulants(residual, random, np.zeros(1)).variance[0])
+    if variance <= _ROUNDING * float((residual**2).sum()):
+        return NORMAL_TAIL
+    scale = float(np.sqrt(variance))
+    if can_be_listed(len(residual), random):
+        scores, reached = upper_tail(residual / scale, random)
+        deviates = -ndtri(np.minimum(reached, _ALMOST_SURE))
+        return _tail(scores, deviates)
+    tilts = np.concatenate([-_TILTS[::-1], _TILTS])
+    scores, deviates = _saddlepoints(tilts, _cumulants(residual / scale, random, tilts))
+    return _tail(scores, deviates)
+
+
+def _tail(scores: Floats, deviates: Floats) -> NullTail:
+    """A table that rises, also where neighbours differ by rounding."""
+    if len(scores) < 2:
+        return NORMAL_TAIL
+    rising = np.maximum.accumulate(deviates) + 1e-9 * np.arange(len(scores))
+    return NullTail(scores, rising)
+
+
+def _extended(x: Floats, points: Floats, values: Floats) -> Floats:
+    """Interpolate, with slope 1 outside the points."""
+    inside = np.interp(x, points, values)
+    return np.asarray(inside + np.maximum(x - points[-1], 0) + np.minimum(x - points[0], 0))
+
+
+class Cumulants(NamedTuple):
+    """Of z' u tilted by s: K(s), K'(s) and K''(s), (T,) each."""
+
+    generating: Floats
+    mean: Floats
+    variance: Floats
+
+
+def _saddlepoints(tilts: Floats, K: Cumulants) -> tuple[Floats, Floats]:
+    """x = K'(s) and r* = w + log(v / w) / w, w = sign(s) sqrt(2 (s x - K)), v = s sqrt(K'').
+
+    Where the tilted sum has come to the end of its range, the points are left out.
+    """
+    inside = K.variance > _LEAST_VARIANCE
+    s, x = tilts[inside], K.mean[inside]
+    w = np.sign(s) * np.sqrt(2 * (s * x - K.generating[inside]))
+    v = s * np.sqrt(K.variance[inside])
+    return x, w + np.log(v / w) / w
+
+
+def _cumulants(residual: Floats, random: RandomString, tilts: Floats) -> Cumulants:
+    """K(s) = sum_j log E exp(s z_j' u_j) over the bits of a random string, and its derivatives.
+
+    A string sets r given bits and no other with probability p_r = S(h, r) r! / k^h, S the Stirling
+    numbers of the second kind. So E exp(s x_j' u_j) = sum_r p_r e_r, with e_r the elementary
+    symmetric polynomials of exp(s u_jb), r from 1 to the lesser of h and k; taken relative to the
+    largest entry of the cohort. NaN for a tilt at which no double holds a term of the sum.
+    """
+    k, h = random.num_bits, random.num_hashes
+    sizes = np.arange(1, min(h, k) + 1)
+    chances = stirling2(h, sizes) * factorial(sizes) / float(k) ** h
+    powers = tilts[:, None, None] * residual
+    largest = powers.max(axis=2, keepdims=True)
+    scale = largest * np.where(largest > 0, sizes[-1], 1)
+    sums = _symmetric(np.exp(powers - largest), residual, len(sizes) + 1)
+    weights = chances * np.exp(sizes * largest - scale)
+    E, first, second = ((weights * part[:, :, 1:]).sum(axis=2) for part in sums)
+    E = np.where(E > 0, E, np.nan)
+    first, second = first / E, second / E
+    centre = random.mean * float(residual.sum())
+    generating = (np.log(E) + scale[:, :, 0]).sum(axis=1) - tilts * centre
+    return Cumulants(generating, first.sum(axis=1) - centre, (second - first**2).sum(axis=1))
+
+
+def _symmetric(weights: Floats, residual: Floats, count: int) -> tuple[Floats, Floats, Floats]:
+    """e_0 ... e_(count-1) of `weights` (T, m, k) = exp(s u), and d/ds, d2/ds2: (T, m, count) each.
+
+    e_r of the bits up to b is e_r of those before plus w_b e_(r-1) of those before.
+    """
+    e = np.zeros((*weights.shape[:2], count))
+    e[:, :, 0] = 1.0
+    first, second = np.zeros_like(e), np.zeros_like(e)
+    for bit in range(weights.shape[2]):
+        w, u = weights[:, :, bit, None], residual[:, bit, None]
+        before, slope, bend = e[:, :, :-1], first[:, :, :-1], second[:, :, :-1]
+        second[:, :, 1:] += w * (bend + 2 * u * slope + u * u * before)
+        first[:, :, 1:] += w * (slope + u * before)
+        e[:, :, 1:] += w * before
+    return e, first, second

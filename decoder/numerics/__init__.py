@@ -1,0 +1,1 @@
+"""Numerical routines without statistics: index tensors, L-BFGS, projections, threads."""

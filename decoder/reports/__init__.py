@@ -1,0 +1,1 @@
+"""Output files: CSV, JSON, HTML, SVG, PNG and GeoJSON of decodings, series and maps."""

@@ -1,0 +1,149 @@
+"""`report.html`: one page, self-contained, that can be shown to a customer."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from decoder.reports.svg import forest
+from decoder.results.tables import Decoding, Detected, short
+from decoder.results.warnings import odd_cohorts, percent
+from rappor_core.metrics.metric import Metric
+
+SHOWN = 60  # rows of the picture and of the table; the files have all
+
+
+def render_report(decoding: Decoding) -> str:
+    """The page as text."""
+    environment = Environment(
+        loader=PackageLoader("decoder"), autoescape=True, undefined=StrictUndefined
+    )
+    environment.filters |= {
+        "percent": percent,
+        "fraction": fraction,
+        "p_text": p_text,
+        "count": "{:,}".format,
+        "short": short,
+    }
+    environment.trim_blocks = environment.lstrip_blocks = True
+    return environment.get_template("report.html.j2").render(_context(decoding))
+
+
+def _context(decoding: Decoding) -> dict[str, Any]:
+    detected = decoding.detected
+    shown = detected[:SHOWN]
+    cohort_z = decoding.diagnostics.cohort_z.tolist()
+    return {
+        "decoding": decoding,
+        "summary": decoding.summary,
+        "diagnostics": decoding.diagnostics,
+        "detected": detected,
+        "shown": shown,
+        "forest": forest(shown),
+        "notes": sorted({row.note for row in shown if row.note}),
+        "weakest": min((row for row in detected if row.forged >= 0), key=_forged, default=None),
+        "known": decoding.options.true_shares is not None,
+        "covered": _covered(decoding),
+        "false_found": sum(1 for row in detected if row.true_share == 0.0),
+        "window": _window(decoding),
+        "guarantee": guarantee(decoding),
+        "promise": promise(decoding),
+        "p_heading": p_heading(decoding),
+        "cost": cost(decoding),
+        "description": decoding.definition.get("description"),
+        "level": f"{100 * decoding.options.level:g} %",
+        "checked": not all(map(math.isnan, cohort_z)),
+        "odd_cohorts": [
+            (int(cohort), round(cohort_z[cohort], 1))
+            for cohort in odd_cohorts(decoding.diagnostics.cohort_z)
+        ],
+    }
+
+
+def _forged(row: Detected) -> float:
+    return row.forged
+
+
+def fraction(part: float) -> str:
+    """A part of the reports as people write it; NaN: not known."""
+    return "not known" if math.isnan(part) else "all" if part >= 1 else percent(part)
+
+
+def _covered(decoding: Decoding) -> int:
+    return sum(
+        1
+        for row in decoding.detected
+        if row.true_share is not None and row.low <= row.true_share <= row.high
+    )
+
+
+def _window(decoding: Decoding) -> str | None:
+    first, last = decoding.first_day, decoding.last_day
+    if first is None or last is None:
+        return None
+    return f"{first}" if first == last else f"{first} to {last}"
+
+
+def guarantee(decoding: Decoding) -> str:
+    """What each device was promised, in words and in numbers."""
+    one, life = decoding.summary.epsilon_one, decoding.summary.epsilon_infinity
+    by_report = (
+        f"one report changes the odds of any guess about a device's value at most "
+        f"{factor(one)} times (epsilon = {one:.2f})"
+    )
+    if math.isinf(life):
+        return (
+            f"{by_report[0].upper()}{by_report[1:]}. There is no permanent response: the bound for "
+            "a device's life is this one times its number of reports."
+        )
+    return (
+        f"Each device randomised its own data before sending. To whoever sees everything that a "
+        f"device ever sends about one value, the odds of any guess about that value change at most "
+        f"{factor(life)} times (epsilon = {life:.2f}), for life; {by_report}."
+    )
+
+
+def cost(decoding: Decoding) -> str | None:
+    """What the metric's caps allow a device to spend in its life; None where not declared."""
+    if not decoding.definition:
+        return None
+    metric = Metric.from_dict(decoding.definition)
+    return (
+        f"A device memoises at most {metric.max_memoized_values:,} values of this metric, and "
+        f"spends for life at most epsilon = {metric.lifetime_epsilon:.2f} on it."
+    )
+
+
+def factor(epsilon: float) -> str:
+    """e^epsilon as people write it."""
+    if epsilon > 13.8:
+        return "over a million"
+    value = math.exp(epsilon)
+    return f"{value:,.0f}" if value >= 10 else f"{value:.1f}"
+
+
+def promise(decoding: Decoding) -> str:
+    """What the correction promises about the list of values found."""
+    level = f"{100 * decoding.options.alpha:g} %"
+    return {
+        "bonferroni": f"the chance that any of them is wrong is at most {level} (Bonferroni)",
+        "holm": f"the chance that any of them is wrong is at most {level} (Holm)",
+        "bh": f"on average at most {level} of them are wrong (Benjamini-Hochberg)",
+        "fdr": f"on average at most {level} of them are wrong (Benjamini-Hochberg-Storey)",
+        "fdr-eb": f"on average at most {level} of them are wrong, by the fitted prior (local fdr)",
+        "none": f"each of them had a chance of {level} to be listed by mistake: nothing corrects "
+        "for the number of candidates",
+    }[decoding.options.correction]
+
+
+def p_heading(decoding: Decoding) -> str:
+    """What the column of corrected p-values holds."""
+    headings = {"fdr-eb": "Mean local fdr", "none": "p-value"}
+    return headings.get(decoding.options.correction, "Corrected p")
+
+
+def p_text(p: float) -> str:
+    """A p-value as people write it."""
+    return f"{p:.3f}" if p >= 0.001 else "< 1e-300" if p < 1e-300 else f"{p:.0e}"

@@ -1,0 +1,1 @@
+"""`Decoding` and how it is built: table, warnings, intervals after selection."""

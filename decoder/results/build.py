@@ -1,0 +1,210 @@
+"""From the numbers of a decoding to the analyst's terms: table, summary, diagnostics, warnings."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from decoder.candidates.lists import Candidates
+from decoder.estimation.estimate import Estimate, Observed
+from decoder.inference.diagnostics import (
+    cohort_residuals,
+    signal_explained,
+    variance_parts,
+    visible_share,
+)
+from decoder.inference.multiple_testing import Decision
+from decoder.options import DecodeOptions, repetition
+from decoder.results.forgeries import Forged
+from decoder.results.tables import CandidateTable, Decoding, Diagnostics, Summary
+from decoder.results.warnings import Facts, plain_warnings, why_nothing
+from rappor_core.aggregate import Aggregate
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the steps of `decode` gave, for candidates that can be told apart, (G,)."""
+
+    observed: Observed
+    estimate: Estimate
+    p: Floats
+    decision: Decision
+    selected_low: Floats
+    selected_high: Floats
+    forged: Forged
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """Candidates that set the same bits in every cohort. group: the first such candidate, (M,)."""
+
+    group: Indices
+
+    @property
+    def first(self) -> NDArray[np.bool_]:
+        """Whether a candidate is the first of its group, (M,)."""
+        return np.asarray(self.group == np.arange(len(self.group)))
+
+    @property
+    def back(self) -> Indices:
+        """The index of a candidate's group among the groups, (M,)."""
+        return (np.cumsum(self.first) - 1)[self.group]
+
+    def larger_than_one(self, values: Sequence[str]) -> list[list[str]]:
+        """The values of each group that has more than one."""
+        named: dict[int, list[str]] = defaultdict(list)
+        for i in np.flatnonzero((np.bincount(self.group) > 1)[self.group]).tolist():
+            named[self.group[i]].append(values[i])
+        return list(named.values())
+
+
+def assemble(
+    aggregate: Aggregate,
+    candidates: Candidates,
+    options: DecodeOptions,
+    answer: Answer,
+    grouping: Grouping,
+) -> Decoding:
+    """Put the answer in the analyst's terms."""
+    table = _table(candidates, options, answer, grouping)
+    noise = answer.observed.noise_of(answer.estimate.shrunken)
+    diagnostics = _diagnostics(aggregate, answer, noise)
+    summary = _summary(aggregate, options, answer, noise, len(table.values))
+    facts = Facts(
+        summary,
+        diagnostics,
+        np.delete(np.array(aggregate.reports_per_cohort, float), list(options.without_cohorts)),
+        grouping.larger_than_one(table.values),
+        repetition(aggregate, options.repeats) if options.repeats is None else 1.0,
+        answer.estimate.method != "direct",
+        answer.observed.rows,
+        candidates.complete,
+        candidates.notes.not_text,
+        options.repeats is not None,
+    )
+    return Decoding(
+        metric=aggregate.metric,
+        params=aggregate.params,
+        params_id=aggregate.params_id,
+        definition=aggregate.definition,
+        first_day=aggregate.first_day,
+        last_day=aggregate.last_day,
+        options=options,
+        candidates=table,
+        summary=summary,
+        diagnostics=diagnostics,
+        warnings=plain_warnings(facts),
+        reason=None if summary.num_detected else why_nothing(summary),
+        notes=str(candidates.notes),
+    )
+
+
+def notes_of(answer: Answer, options: DecodeOptions) -> NDArray[np.uint8]:
+    """Numbers into `NOTES`, (G,): why an interval reaches 0, or does not hold its estimate."""
+    shares, detected = answer.estimate.shares, answer.decision.detected
+    reaches = detected & ~(answer.selected_low > 0)
+    weak = answer.p > (1 - options.level) / 2
+    notes = np.where(shares < 0, 1, np.where(shares > 1, 2, 0))
+    return np.where(reaches, np.where(weak, 3, 4), notes).astype(np.uint8)
+
+
+def _table(
+    candidates: Candidates, options: DecodeOptions, answer: Answer, grouping: Grouping
+) -> CandidateTable:
+    estimate, back = answer.estimate, grouping.back
+    decision = answer.decision
+    columns: dict[str, NDArray[Any]] = {
+        "estimate": estimate.shares,
+        "std_error": estimate.std_errors,
+        "low": estimate.low,
+        "high": estimate.high,
+        "shrunken": estimate.shrunken,
+        "z": estimate.z,
+        "p_value": answer.p,
+        "p_adjusted": decision.adjusted,
+        "local_fdr": estimate.local_fdr,
+        "selected_low": answer.selected_low,
+        "selected_high": answer.selected_high,
+        "forged": answer.forged.whole,
+        "forged_low": answer.forged.low,
+        "forged_shift": answer.forged.shift,
+        "note": notes_of(answer, options),
+    }
+    values = [value.decode() for value in candidates.values]
+    expanded = {name: column[back] for name, column in columns.items()}
+    return CandidateTable(
+        values=values, group=grouping.group, detected=decision.detected[back], **expanded
+    )
+
+
+def _diagnostics(aggregate: Aggregate, answer: Answer, noise: Floats) -> Diagnostics:
+    observed, estimate = answer.observed, answer.estimate
+    covariance = noise + estimate.missing * observed.noise.random.covariance_matrix
+    residual = observed.bit_shares - estimate.fitted
+    cohort_z = np.full(len(aggregate.reports_per_cohort), np.nan)
+    present = np.array(aggregate.reports_per_cohort) > 0
+    scale, freedom = estimate.excess * estimate.unfitted, observed.rows // len(residual)
+    cohort_z[present] = cohort_residuals(residual, covariance, scale, freedom)
+    return Diagnostics(
+        method=estimate.method,
+        shrunk=estimate.prior is not None,
+        cohort_z=cohort_z,
+        unlisted_squared=estimate.missing,
+        unlisted_error=estimate.missing_error,
+        excess=estimate.excess,
+        freedom=estimate.freedom,
+        iterations=estimate.iterations,
+        converged=estimate.converged,
+        full_fit=estimate.full,
+        penalty=estimate.penalty,
+    )
+
+
+def _summary(
+    aggregate: Aggregate, options: DecodeOptions, answer: Answer, noise: Floats, listed: int
+) -> Summary:
+    params, observed, estimate = aggregate.params, answer.observed, answer.estimate
+    detected = answer.decision.detected
+    mean = observed.noise.random.mean
+    if observed.noise.symbols:  # without what was added to make it invertible
+        noise = observed.noise.covariance(observed.positions, estimate.shrunken)
+    fitted = estimate.fitted - mean
+    parts = variance_parts(observed.centred, fitted, noise)
+    return Summary(
+        num_candidates=listed,
+        num_groups=len(estimate.shares),
+        num_detected=int(detected.sum()),
+        num_reports=aggregate.num_reports,
+        num_cohorts=params.num_cohorts,
+        empty_cohorts=params.num_cohorts - len(observed.bit_shares),
+        allocated_share=float(estimate.shrunken[detected].sum()),
+        explained=parts.explained,
+        missing=parts.missing,
+        noise=parts.noise,
+        signal_explained=signal_explained(fitted, estimate.missing, observed.noise.random.variance),
+        visible_share=_visible(estimate, answer.decision, options),
+        epsilon_infinity=params.epsilon_infinity,
+        epsilon_one=params.epsilon_one,
+        repetition=observed.noise.repetition,
+    )
+
+
+def _visible(estimate: Estimate, decision: Decision, options: DecodeOptions) -> float:
+    """The smallest share found 8 times in 10, under the rule as it came out."""
+    threshold = options.alpha / len(estimate.shares)
+    if options.correction == "none":
+        threshold = options.alpha
+    elif options.correction not in ("bonferroni", "fdr-eb"):
+        threshold = max(decision.cutoff, threshold)
+    threshold = min(threshold, options.largest_p)
+    null_errors = estimate.std_errors
+    return visible_share(-float(ndtri(min(threshold, 0.5))), null_errors)

@@ -1,0 +1,266 @@
+"""Warnings in plain words: what an analyst must know before trusting a decoding."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from decoder.inference.diagnostics import balance_p_value
+from decoder.results.tables import Diagnostics, Summary, join_group, short
+
+Floats = NDArray[np.float64]
+
+FEW_COHORTS = 32
+FEW_ROWS = 128
+MUCH_UNLISTED = 0.05  # share of one value that would explain tau alone
+LARGE_EXCESS = 1.2
+MOSTLY_OVER = 0.7  # of the rows' freedom, left by a fit of probable candidates
+COHORT_ALARM = 1e-3  # chance of a false alarm about any cohort
+UNBALANCED = 0.25  # relative distance from the mean
+SUM_TOO_LARGE = 1.1
+_GROUPS_SHOWN = 5
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the warnings are made from.
+
+    reports: N_j of all cohorts but those left out as asked.  groups: candidates that set the same
+    bits, as lists of values, larger than one.  bound: repetition that the definition allows, 1
+    where it was told.  hashed: values share bits (a Bloom filter) or symbols.
+    rows: bits counted in the cohorts that have reports; of symbols one less in each, since they
+    sum to its reports.  complete: no other value can be held; what the fit leaves over are small
+    shares of the list itself.  not_text: entries of the list that are not UTF-8.  told: the analyst
+    gave the repetition.
+    """
+
+    summary: Summary
+    diagnostics: Diagnostics
+    reports: Floats
+    groups: list[list[str]]
+    bound: float
+    hashed: bool
+    rows: int
+    complete: bool = False
+    not_text: int = 0
+    told: bool = False
+
+
+def plain_warnings(facts: Facts) -> tuple[str, ...]:
+    """Every warning that applies, most important first."""
+    first = (
+        _settled,
+        _sum,
+        _unfitted,
+        _cohorts,
+        _excess,
+        _unlisted,
+        _not_text,
+        _same,
+        _small,
+        _few,
+        _crowded,
+    )
+    checks = *first, _balance, _empty, _repeats
+    found = [check(facts) for check in checks]
+    return tuple(text for text in found if text is not None)
+
+
+def why_nothing(summary: Summary) -> str:
+    """One line for a decoding without detected values."""
+    return (
+        f"No value was found: {summary.num_reports:,} reports cannot show shares below "
+        f"{percent(summary.visible_share)} among {summary.num_candidates:,} candidates. "
+        "Collect more reports, shorten the list, or allow a larger epsilon."
+    )
+
+
+def odd_cohorts(cohort_z: Floats) -> NDArray[np.intp]:
+    """Cohorts whose residual is larger than noise; about any of them, a false alarm in 1,000."""
+    limit = -float(ndtri(COHORT_ALARM / max(len(cohort_z), 1)))
+    return np.flatnonzero(np.nan_to_num(cohort_z) > limit)
+
+
+def percent(share: float) -> str:
+    """A share as people write it: three significant digits at most, 12.3 %, 0.045 %, 0.00012 %."""
+    size = abs(share)
+    if size < 5e-12:
+        return "0 %"
+    if size < 0.00095:
+        return f"{100 * share:.{1 - math.floor(math.log10(100 * size))}f} %"
+    digits = 0 if size >= 0.995 else 1 if size >= 0.095 else 2 if size >= 0.0095 else 3
+    return f"{100 * share:.{digits}f} %"
+
+
+def _small(facts: Facts) -> str | None:
+    summary = facts.summary
+    if summary.visible_share < MUCH_UNLISTED:
+        return None
+    return (
+        f"{summary.num_reports:,} reports cannot show shares below "
+        f"{percent(summary.visible_share)}: a smaller share is more often missed than found."
+    )
+
+
+def _sum(facts: Facts) -> str | None:
+    total = facts.summary.allocated_share
+    if total <= SUM_TOO_LARGE:
+        return None
+    return (
+        f"The shares found sum to {percent(total)}, more than all reports: the counts, the "
+        "parameters or the candidates do not belong together."
+    )
+
+
+def _unfitted(facts: Facts) -> str | None:
+    diagnostics = facts.diagnostics
+    if diagnostics.full_fit or diagnostics.freedom > MOSTLY_OVER * facts.rows:
+        return None
+    return (
+        "Only the most probable candidates took part in the fit, and they used up much of what "
+        f"{facts.rows:,} numbers can tell: values that took no part may be too many to count as "
+        "noise, and the intervals, widened for it, are approximate. Shorten the list, or use more "
+        "cohorts or bits."
+    )
+
+
+def _cohorts(facts: Facts) -> str | None:
+    odd = odd_cohorts(facts.diagnostics.cohort_z)
+    if not len(odd):
+        return None
+    named = ",".join(str(cohort) for cohort in odd[:10])
+    why = "their counts may be damaged or made up"
+    if facts.summary.repetition > 1:
+        why = f"a few devices may have sent many of their reports, or {why}"
+    return (
+        f"{len(odd)} of {facts.summary.num_cohorts} cohorts do not follow the others "
+        f"(cohort {named}): {why}. "
+        f"Decode again without them (--without-cohorts {named}) to see what changes."
+    )
+
+
+def _excess(facts: Facts) -> str | None:
+    excess = facts.diagnostics.excess
+    if excess < LARGE_EXCESS:
+        return None
+    return (
+        f"The data vary {excess:.1f} times more than the model says, and the intervals were "
+        "widened for it. Check that the counts were made with these parameters."
+    )
+
+
+def _unlisted(facts: Facts) -> str | None:
+    largest = float(np.sqrt(facts.diagnostics.unlisted_squared))
+    certain = facts.diagnostics.unlisted_squared > 3 * facts.diagnostics.unlisted_error
+    if facts.complete or largest < MUCH_UNLISTED or not certain:
+        return None
+    return (
+        "Values that are not on the list weigh as much as one value with "
+        f"{percent(largest)} of the reports: the list of candidates misses something large."
+    )
+
+
+def _not_text(facts: Facts) -> str | None:
+    if not facts.not_text:
+        return None
+    return (
+        f"Entries of the list of candidates that are not UTF-8 were left out ({facts.not_text:,}): "
+        "save the list as UTF-8, or these values cannot be found."
+    )
+
+
+def _same(facts: Facts) -> str | None:
+    if not facts.groups:
+        return None
+    named = "; ".join(join_group(list(map(short, group))) for group in facts.groups[:_GROUPS_SHOWN])
+    return (
+        f"{len(facts.groups):,} groups of candidates set the same bits in every cohort and cannot "
+        f"be told apart; each is shown as one: {named}."
+    )
+
+
+def _few(facts: Facts) -> str | None:
+    cohorts = facts.summary.num_cohorts
+    if not facts.hashed or cohorts >= FEW_COHORTS:
+        return None
+    few = "a single cohort" if cohorts == 1 else f"{cohorts} cohorts (fewer than {FEW_COHORTS})"
+    return (
+        f"With {few} a string may share all its bits with a frequent one: "
+        "treat values with few reports beside very frequent ones with care."
+    )
+
+
+def _crowded(facts: Facts) -> str | None:
+    listed = facts.summary.num_groups
+    if facts.complete or not facts.hashed or facts.rows > FEW_ROWS or listed <= facts.rows:
+        return None  # of maps, whose lists are complete, `cells` says it
+    return (
+        f"{listed:,} candidates are read from {facts.rows:,} numbers: different lists of values "
+        "explain them about equally well, and intervals of 95 % of values that were found held the "
+        "truth 88 to 93 times in 100 in such simulations. Shorten the list, or use more cohorts, "
+        "bits or symbols."
+    )
+
+
+def _balance(facts: Facts) -> str | None:
+    mean = float(facts.reports.mean())
+    worst = float(np.abs(facts.reports / mean - 1).max())
+    if (
+        worst < UNBALANCED
+        or balance_p_value(facts.reports, facts.summary.repetition) > COHORT_ALARM
+    ):
+        return None
+    why = "devices may not choose their cohort at random, or reports of some were lost"
+    if facts.summary.repetition > 1:
+        why = f"some devices may report much more often than others, or {why}"
+    return (
+        f"The cohorts are not equally large (from {facts.reports.min():,.0f} to "
+        f"{facts.reports.max():,.0f} reports, {mean:,.0f} expected): {why}."
+    )
+
+
+def _empty(facts: Facts) -> str | None:
+    total = facts.summary.num_cohorts
+    empty, asked = int((facts.reports == 0).sum()), total - len(facts.reports)
+    reasons = (empty, "have no reports and were left out"), (asked, "were left out as asked")
+    told = [f"{count} of {total} cohorts {why}" for count, why in reasons if count]
+    return "; ".join(told) + "." if told else None
+
+
+def _repeats(facts: Facts) -> str | None:
+    used = facts.summary.repetition
+    if facts.bound <= 1:
+        return _undeclared(used) if used > 1 and not facts.told else None
+    allowed = (
+        f"The definition allows a device up to {facts.bound:g} reports in this window, "
+        "which repeat its permanent noise"
+    )
+    if used < facts.bound:
+        return f"{allowed}; the noise in the data shows a repetition of at most {used:.3g}."
+    return (
+        f"{allowed}: the intervals allow for all devices doing so. If you know the number of "
+        "reports by device, give it (--repeats) and they narrow."
+    )
+
+
+def _undeclared(used: float) -> str:
+    return (
+        f"Devices send repeated reports that nobody declared: the sizes of the cohorts and the "
+        f"noise between them are those of a repetition of about {used:.3g}, not of values that "
+        "the list misses. The intervals allow for it. Declare max_reports_per_period, or give the "
+        "number of reports by device (--repeats)."
+    )
+
+
+def _settled(facts: Facts) -> str | None:
+    if facts.diagnostics.converged:
+        return None
+    return (
+        f"No fit converged within {facts.diagnostics.iterations} rounds, neither of all candidates "
+        "nor of the probable ones alone, also with smaller steps: no value is named, and the "
+        "estimates are not to be used. Shorten the list, or use more cohorts, bits or symbols."
+    )

@@ -1,0 +1,1 @@
+"""Decodings over time: series of windows and tests for change."""
