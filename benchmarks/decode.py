@@ -41,9 +41,9 @@ from decoder.pipeline import observe
 from rappor_core.aggregate import Aggregate
 from rappor_core.hashing import bloom_positions
 from rappor_core.params import HashFamily, RapporParams
-from simulations.calibration import Cell, draw, fit
-from simulations.draws import draw_aggregate
-from simulations.populations import exponential_shares
+from simulations.experiments.calibration import Cell, draw, fit
+from simulations.populations.draws import draw_aggregate
+from simulations.populations.populations import exponential_shares
 
 VALUES, REPORTS, SEED = 100, 10_000_000, 1
 JOBS: tuple[tuple[int, HashFamily], ...] = ((16, "mmh3"), (64, "mmh3"), (16, "md5"))

@@ -29,7 +29,7 @@ from decoder.density.maps import density, density_series
 from decoder.density.slots import slot_places
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.file import parse_metrics
-from simulations.draws import draw_aggregate
+from simulations.populations.draws import draw_aggregate
 
 DECLARED = """
 [metrics.places]

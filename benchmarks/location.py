@@ -34,7 +34,7 @@ from rappor_core.grid.codes import Box
 from rappor_core.grid.grid import OTHER, Grid
 from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.params import RapporParams
-from simulations.draws import draw_aggregate
+from simulations.populations.draws import draw_aggregate
 
 BOX = Box(40.5, -74.3, 40.95, -73.65)
 DATA = Path(__file__).parents[1] / ".." / "shared" / "data" / "nyc_pickups_h3res8.csv.gz"

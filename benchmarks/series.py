@@ -25,7 +25,7 @@ from decoder.density.cells import Places, places_of
 from decoder.density.map_series import map_windows
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metric import Metric
-from simulations.location_series import draw_windows, one_series, true_shares
+from simulations.location.series import draw_windows, one_series, true_shares
 
 DATA = Path(__file__).parents[1] / ".." / "shared" / "data" / "nyc_pickups_h3res8.csv.gz"
 DECLARED = """

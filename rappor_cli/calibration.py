@@ -19,9 +19,9 @@ from rich.table import Table
 
 from rappor_cli.decode import MethodName
 from rappor_cli.progress import progress_bar
-from simulations.calibration import RULES, Cell, RunScore, cells, run_cell
-from simulations.calibration_settings import STRESS
-from simulations.calibration_table import REFERENCE, Mean, Row, summarise
+from simulations.experiments.calibration import RULES, Cell, RunScore, cells, run_cell
+from simulations.experiments.calibration_settings import STRESS
+from simulations.experiments.calibration_table import REFERENCE, Mean, Row, summarise
 
 FOUND = ("bh", "fdr", "fdr-eb")  # rules whose intervals of the found are shown
 HEADINGS = (

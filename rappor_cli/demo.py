@@ -26,8 +26,8 @@ from rappor_cli.progress import progress_bar
 from rappor_cli.remote import ask, fetch_aggregate
 from rappor_cli.text import plain
 from rappor_core.errors import RapporError
-from simulations.demo import Plan, Question, plan_values, plan_words
-from simulations.fleet import Delivery, deliver, encode_fleet
+from simulations.experiments.demo import Plan, Question, plan_values, plan_words
+from simulations.populations.fleet import Delivery, deliver, encode_fleet
 
 DEFAULT_CLIENTS = 200_000
 DEFAULT_OUTPUT = Path("demo-output")

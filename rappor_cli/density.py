@@ -15,6 +15,7 @@ from decoder.density.map_change import Change, change
 from decoder.density.maps import Density, DensityOptions, density_series
 from decoder.density.slots import slot_places
 from decoder.files import replacing
+from privacy_audit.trackability import trackability_text
 from rappor_cli.days import read_day
 from rappor_cli.density_inputs import read_cells, read_points, read_region
 from rappor_cli.density_sources import (
@@ -30,7 +31,6 @@ from rappor_cli.progress import progress_bar
 from rappor_cli.store import CollectorOption, DatabaseOption
 from rappor_core.aggregate import Aggregate
 from rappor_core.grid.codes import Point
-from simulations.trackability import trackability_text
 
 MAP_FILES = ("density.geojson", "density.png", "density.html")  # not of pairs
 

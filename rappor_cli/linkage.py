@@ -11,8 +11,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from privacy_audit.batch_linkage import Linkage, linkages
 from rappor_core.params import RapporParams
-from simulations.batch_linkage import Linkage, linkages
 
 Probability = Annotated[float, typer.Option(min=0, max=1, help="Of the metric's mechanism.")]
 

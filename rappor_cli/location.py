@@ -17,21 +17,21 @@ from rich.table import Table
 from decoder.reports.density_csv import write_density_files
 from decoder.reports.density_html import render_page
 from decoder.reports.density_png import write_picture
+from privacy_audit.trackability import PERIODS, attacks_on
 from rappor_cli.progress import progress_bar
 from rappor_core.errors import ParameterError
 from rappor_core.metrics.file import load_metrics
-from simulations.location import RealResult, real_riders
-from simulations.location_budgets import (
+from simulations.location.allocations import ways
+from simulations.location.budgets import (
     BudgetResult,
     compare_budgets,
     median,
     with_attacks,
 )
-from simulations.location_coverage import map_coverage
-from simulations.location_series import DELAYS, SeriesResult, series_of_riders
-from simulations.location_trips import read_trips
-from simulations.location_ways import ways
-from simulations.trackability import PERIODS, attacks_on
+from simulations.location.coverage import map_coverage
+from simulations.location.riders import RealResult, real_riders
+from simulations.location.series import DELAYS, SeriesResult, series_of_riders
+from simulations.location.trips import read_trips
 
 SERIES = ("memo, L-OSUE, cap 2", "memo, LOLOHA, 2 symbols", "window")  # mapped as a series
 

@@ -54,7 +54,7 @@ def check(
 def _tracking(metrics: MetricsFile, population: int) -> Iterable[Finding]:
     """Attack the location metrics, where the numerical libraries for it are installed."""
     try:
-        simulate = import_module("simulations.trackability")
+        simulate = import_module("privacy_audit.trackability")
         numpy = import_module("numpy")
     except ModuleNotFoundError as error:
         missing = f"re-linking was not tried, as {error.name} is missing: "

@@ -17,9 +17,9 @@ from rappor_cli.calibration import decoder_calibration
 from rappor_cli.decode import CorrectionName, MethodName
 from rappor_cli.linkage import batch_linkage
 from rappor_cli.location import location, location_attacks, location_coverage
-from simulations import paper
-from simulations.figures import draw_experiments
-from simulations.paper import Experiment
+from simulations.experiments import paper
+from simulations.experiments.figures import draw_experiments
+from simulations.experiments.paper import Experiment
 
 app = typer.Typer(
     add_completion=False,

@@ -27,9 +27,9 @@ from client_sdk.storage.file_lock import FileLock
 from client_sdk.storage.rollback_guard import Witness
 from client_sdk.storage.sqlite import SqliteState
 from client_sdk.testing import FixedRandomness, MemoryCollector
+from privacy_audit.batch_linkage import chance_of, expected_groups, linkage
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.params import RapporParams
-from simulations.batch_linkage import chance_of, expected_groups, linkage
 
 DAY = 86_400.0
 NOON = 1_795_262_400.0

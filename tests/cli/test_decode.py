@@ -13,7 +13,7 @@ import pytest
 
 from rappor_cli.main import main
 from rappor_core.params import RapporParams
-from simulations.draws import draw_aggregate
+from simulations.populations.draws import draw_aggregate
 
 WORDS = [f"word{i}" for i in range(12)]
 PARAMS = RapporParams.rappor(

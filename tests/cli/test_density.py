@@ -12,7 +12,7 @@ from decoder.density.cells import places_of
 from rappor_cli.density import MAP_FILES
 from rappor_cli.main import main
 from rappor_core.metrics.file import parse_metrics
-from simulations.draws import draw_aggregate
+from simulations.populations.draws import draw_aggregate
 from tests.cli.density_support import DAY, DECLARED
 
 

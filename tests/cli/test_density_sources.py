@@ -13,7 +13,7 @@ from rappor_cli.main import main
 from rappor_cli.remote import RemoteError
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.file import parse_metrics
-from simulations.draws import draw_aggregate
+from simulations.populations.draws import draw_aggregate
 from tests.cli.density_support import DAY, DECLARED
 
 

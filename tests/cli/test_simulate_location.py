@@ -9,7 +9,7 @@ import pytest
 
 from rappor_cli import location
 from rappor_cli.main import main
-from simulations.location_budgets import with_attacks
+from simulations.location.budgets import with_attacks
 
 START = datetime(2026, 1, 5, 8)
 PLACES = [(42.30, -72.60), (42.37, -72.52), (42.10, -72.60)]

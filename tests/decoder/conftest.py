@@ -7,7 +7,7 @@ import pytest
 
 from rappor_core.aggregate import Aggregate
 from rappor_core.params import RapporParams
-from simulations.draws import draw_aggregate
+from simulations.populations.draws import draw_aggregate
 
 
 @pytest.fixture

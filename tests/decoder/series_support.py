@@ -9,7 +9,7 @@ from decoder.density.cells import Places, places_of
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metric import Metric
-from simulations.location_draws import draw_memo, draw_window
+from simulations.location.draws import draw_memo, draw_window
 
 DECLARED = """
 [metrics.places]

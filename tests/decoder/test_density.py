@@ -24,8 +24,8 @@ from decoder.reports.density_text import NOT_APART, visible_text, window_text
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metric import Metric
-from simulations.draws import draw_aggregate
-from simulations.location_draws import draw_memo
+from simulations.location.draws import draw_memo
+from simulations.populations.draws import draw_aggregate
 
 DECLARED = """
 [metrics.places]

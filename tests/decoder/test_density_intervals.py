@@ -15,8 +15,8 @@ from decoder.options import DecodeOptions
 from decoder.pipeline import decode
 from decoder.reports.density_text import MAP_APART, NOT_APART, row_notes
 from rappor_core.metrics.file import parse_metrics
-from simulations.draws import draw_aggregate
-from simulations.location_coverage import true_shares
+from simulations.location.coverage import true_shares
+from simulations.populations.draws import draw_aggregate
 
 DECLARED = """
 [metrics.places]

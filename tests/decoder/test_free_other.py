@@ -18,7 +18,7 @@ from rappor_core.grid.codes import Box
 from rappor_core.grid.grid import OTHER, Grid
 from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.params import RapporParams
-from simulations.draws import draw_aggregate
+from simulations.populations.draws import draw_aggregate
 
 GRID = Grid("square", Box(0, 0, 1, 1), (0,), 31, 31)
 CELLS = [*GRID.cells(0), OTHER]

@@ -14,7 +14,7 @@ from decoder.reports.geojson import geometry
 from rappor_core.grid.codes import Box
 from rappor_core.grid.grid import Grid
 from rappor_core.metrics.file import parse_metrics
-from simulations.location_fleet import Tally
+from simulations.location.fleet import Tally
 
 FIJI = Box(-21, 176, -12, -178)
 

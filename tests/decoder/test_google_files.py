@@ -20,7 +20,7 @@ from decoder.formats.google_rappor import (
 from rappor_core.aggregate import Aggregate
 from rappor_core.hashing import md5_positions
 from rappor_core.params import RapporParams
-from simulations.draws import draw_aggregate
+from simulations.populations.draws import draw_aggregate
 
 WORDS = [f"word{i}" for i in range(20)]
 

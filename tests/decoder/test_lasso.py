@@ -14,7 +14,7 @@ from decoder.model.counts import debias
 from decoder.model.noise import BitNoise, CohortNoise, RandomString
 from decoder.numerics.bit_tensor import mark_repeated
 from decoder.numerics.threads import one_thread
-from simulations.calibration import noisy_counts, shares_of
+from simulations.experiments.calibration import noisy_counts, shares_of
 
 NOISE = BitNoise(1.0, 0.0, 0.775, 0.225)
 LISTS, WRONG, LEVEL = 16, 1280, 0.0003

@@ -24,7 +24,7 @@ from rappor_core.grid.codes import Box
 from rappor_core.grid.grid import OTHER, Grid
 from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.params import RapporParams
-from simulations.draws import draw_aggregate
+from simulations.populations.draws import draw_aggregate
 
 vectors = st.lists(st.floats(-2, 2), min_size=1, max_size=12).map(np.array)
 

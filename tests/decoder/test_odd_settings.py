@@ -10,7 +10,7 @@ from decoder.errors import ConvergenceError, DecodeError
 from decoder.reports.decoding_html import render_report
 from rappor_core.aggregate import Aggregate
 from rappor_core.params import RapporParams
-from simulations.draws import draw_aggregate
+from simulations.populations.draws import draw_aggregate
 
 COINS = [(0, 0, 1), (0, 0.25, 0.75), (0.5, 0.75, 0.25), (0, 0.001, 1), (0.9, 0.4, 0.6)]
 SHAPES = list(product((2, 3, 16), (1, 2, 8)))  # k, h

@@ -13,7 +13,7 @@ from decoder.series.series import compare_windows, decode_over_time
 from rappor_core.aggregate import Aggregate
 from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.params import RapporParams
-from simulations.draws import draw_aggregate
+from simulations.populations.draws import draw_aggregate
 
 DAYS = [date(2026, 1, day) for day in (1, 2, 3)]
 

@@ -10,7 +10,7 @@ from decoder import Candidates, decode, metric_candidates
 from decoder.errors import CandidatesError
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.file import parse_metrics
-from simulations.draws import draw_aggregate
+from simulations.populations.draws import draw_aggregate
 
 TOML = """
 [metrics.theme]

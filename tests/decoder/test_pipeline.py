@@ -16,7 +16,7 @@ from rappor_core.aggregate import Aggregate
 from rappor_core.errors import AggregateError, InformationLostError
 from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.params import RapporParams
-from simulations.draws import draw_aggregate
+from simulations.populations.draws import draw_aggregate
 
 METHODS = ("cavity", "lasso")
 

@@ -9,8 +9,8 @@ from decoder.inference.multiple_testing import decide, p_values
 from decoder.numerics.threads import one_thread
 from decoder.results.selective_intervals import selected_intervals
 from decoder.results.tables import NOTES
-from simulations.calibration import Cell, draw
-from simulations.calibration_settings import DISTRIBUTIONS
+from simulations.experiments.calibration import Cell, draw
+from simulations.experiments.calibration_settings import DISTRIBUTIONS
 
 RUNS = 2
 

@@ -11,7 +11,7 @@ from decoder.estimation.least_squares import dense_columns
 from decoder.model.noise import RandomString
 from decoder.numerics.bit_tensor import mark_repeated
 from rappor_core.params import RapporParams
-from simulations.draws import draw_aggregate
+from simulations.populations.draws import draw_aggregate
 
 COHORTS, BITS, M = 8, 16, 900
 RANDOM = RandomString(BITS, 2)

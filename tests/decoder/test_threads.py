@@ -12,7 +12,7 @@ from decoder import Candidates, DecodeOptions, decode, write_outputs
 from decoder.numerics import bit_tensor
 from rappor_core.aggregate import Aggregate
 from rappor_core.params import RapporParams
-from simulations.draws import draw_aggregate
+from simulations.populations.draws import draw_aggregate
 
 WORDS = [f"word{i}" for i in range(700)]
 FILES = ("results.csv", "candidates.csv", "results.json", "report.html")

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from rappor_core.metrics.file import parse_metrics
-from simulations.draws import draw_aggregate
+from simulations.populations.draws import draw_aggregate
 
 ROOT = Path(__file__).parents[2]
 

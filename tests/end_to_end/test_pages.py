@@ -15,8 +15,8 @@ from decoder.density.cells import places_of
 from decoder.density.maps import DensityOptions, density
 from decoder.reports.density_html import render_page
 from rappor_core.metrics.file import parse_metrics
-from simulations import paper
-from simulations.draws import draw_aggregate
+from simulations.experiments import paper
+from simulations.populations.draws import draw_aggregate
 
 BROWSER = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), ""

@@ -13,8 +13,8 @@ from collector.settings import load_settings
 from rappor_cli.main import main
 from rappor_cli.remote import ask
 from rappor_core.metrics.file import load_metrics
-from simulations.fleet import deliver
-from simulations.location_fleet import Device, Fix
+from simulations.location.fleet import Device, Fix
+from simulations.populations.fleet import deliver
 
 DECLARED = """
 [metrics.places]

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from rappor_cli.calibration import HEADINGS, _figure, _markdown, _without_nan
-from simulations.calibration import Cell, RuleScore, RunScore, draw, run_cell
-from simulations.calibration_table import Mean, mean_over_runs, recall_at, summarise
+from simulations.experiments.calibration import Cell, RuleScore, RunScore, draw, run_cell
+from simulations.experiments.calibration_table import Mean, mean_over_runs, recall_at, summarise
 
 
 def test_differences_between_distributions_are_no_error():

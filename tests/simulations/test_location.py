@@ -9,19 +9,19 @@ import pytest
 
 from client_sdk.testing import FixedRandomness
 from decoder.density.cells import places_of
+from privacy_audit.location_attacks import attack
+from privacy_audit.trackability import attacks_on, reports_in, track_findings, trackability_text
 from rappor_core.errors import ParameterError
 from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.params import RapporParams
-from simulations.geo_noise import planar_laplace, point_map
-from simulations.location import real_riders, total_variation
-from simulations.location_attacks import attack
-from simulations.location_budgets import Crowd, compare_budgets, median, with_attacks
-from simulations.location_draws import capped, draw_memo, draw_window
-from simulations.location_fleet import Fix, run_fleet
-from simulations.location_trips import daily_places, read_trips, resample
-from simulations.location_ways import Way, ways
-from simulations.trackability import attacks_on, reports_in, track_findings, trackability_text
+from simulations.location.allocations import Way, ways
+from simulations.location.budgets import Crowd, compare_budgets, median, with_attacks
+from simulations.location.draws import capped, draw_memo, draw_window
+from simulations.location.fleet import Fix, run_fleet
+from simulations.location.geo_noise import planar_laplace, point_map
+from simulations.location.riders import real_riders, total_variation
+from simulations.location.trips import daily_places, read_trips, resample
 
 START = datetime(2026, 1, 1, 9, tzinfo=UTC)
 PLACES = [(42.3, -72.6), (42.37, -72.52), (42.1, -72.6), (42.2, -72.55)]

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from decoder import DecodeOptions
-from simulations import paper
-from simulations.figures import draw_experiments
+from simulations.experiments import paper
+from simulations.experiments.figures import draw_experiments
 
 BONFERRONI = DecodeOptions(correction="bonferroni")
 

@@ -8,9 +8,9 @@ that the usual mistakes do fail.
 import pytest
 
 from decoder.estimation.least_squares import Balance
-from simulations.calibration import Cell, run_cell
-from simulations.calibration_settings import DISTRIBUTIONS
-from simulations.calibration_table import summarise
+from simulations.experiments.calibration import Cell, run_cell
+from simulations.experiments.calibration_settings import DISTRIBUTIONS
+from simulations.experiments.calibration_table import summarise
 
 RUNS = 3
 CONFIGURATIONS = ("typical", "loose", "over_x2")

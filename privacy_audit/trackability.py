@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from privacy_audit.location_attacks import AttackResult, attack
 from rappor_core.metrics.file import MetricsFile
 from rappor_core.metrics.metric import Metric
 from rappor_core.metrics.review import Finding
 from rappor_core.params import RapporParams
-from simulations.location_attacks import AttackResult, attack
 
 CROWD = 1_500
 PERIODS = (1, 7, 30)

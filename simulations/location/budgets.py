@@ -13,15 +13,15 @@ from decoder.density.cells import Places, places_of
 from decoder.density.field_prior import Belief
 from decoder.density.gaussian_field import USUAL_STRENGTH
 from decoder.density.maps import map_shares
+from privacy_audit.location_attacks import AttackResult
+from privacy_audit.trackability import CROWD, PERIODS, attacks_on
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.metric import Metric
-from simulations.geo_noise import centres_in_metres, planar_laplace, point_map
-from simulations.location import over_cells, total_variation
-from simulations.location_attacks import AttackResult
-from simulations.location_draws import PeriodCounts, capped, draw_memo, draw_window, phases
-from simulations.location_trips import Trips, daily_places, resample
-from simulations.location_ways import Way, splitting, ways
-from simulations.trackability import CROWD, PERIODS, attacks_on
+from simulations.location.allocations import Way, splitting, ways
+from simulations.location.draws import PeriodCounts, capped, draw_memo, draw_window, phases
+from simulations.location.geo_noise import centres_in_metres, planar_laplace, point_map
+from simulations.location.riders import over_cells, total_variation
+from simulations.location.trips import Trips, daily_places, resample
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from decoder import Candidates, DecodeOptions, Decoding, decode
 from rappor_core.params import RapporParams
-from simulations.draws import draw_aggregate
-from simulations.populations import exponential_shares, normal_shares
+from simulations.populations.draws import draw_aggregate
+from simulations.populations.populations import exponential_shares, normal_shares
 
 Floats = NDArray[np.float64]
 

@@ -18,9 +18,9 @@ from decoder.density.maps import Density, DensityOptions, density
 from rappor_core.errors import ParameterError
 from rappor_core.metrics.file import MetricsFile
 from rappor_core.metrics.metric import Metric
-from simulations.location_fleet import FleetResult, looks, run_fleet
-from simulations.location_trips import Trips
-from simulations.location_ways import NAME, Way, ways
+from simulations.location.allocations import NAME, Way, ways
+from simulations.location.fleet import FleetResult, looks, run_fleet
+from simulations.location.trips import Trips
 
 Floats = NDArray[np.float64]
 

@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from simulations.paper import Experiment
+from simulations.experiments.paper import Experiment
 
 TRUTH, ESTIMATE, FALSE = "#9aa5b1", "#1f5fa8", "#c0392b"
 

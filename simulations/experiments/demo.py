@@ -12,8 +12,8 @@ import numpy as np
 
 from rappor_core.metrics.file import MetricsFile, parse_metrics
 from rappor_core.metrics.metric import Metric
-from simulations.fleet import Reading, repetition
-from simulations.populations import (
+from simulations.populations.fleet import Reading, repetition
+from simulations.populations.populations import (
     PopulationError,
     absent_words,
     draw_words,

@@ -16,7 +16,7 @@ from decoder.options import DecodeOptions
 from decoder.pipeline import decode
 from rappor_core.errors import ParameterError
 from rappor_core.metrics.metric import Metric
-from simulations.draws import draw_aggregate
+from simulations.populations.draws import draw_aggregate
 
 Floats = NDArray[np.float64]
 

@@ -21,9 +21,9 @@ from decoder.density.map_series import WindowMap, map_windows
 from decoder.density.slots import slot_readings
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.metric import Metric
-from simulations.location_draws import capped, draw_memo, draw_window
-from simulations.location_trips import Trips, daily_places, resample
-from simulations.location_ways import Way
+from simulations.location.allocations import Way
+from simulations.location.draws import capped, draw_memo, draw_window
+from simulations.location.trips import Trips, daily_places, resample
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

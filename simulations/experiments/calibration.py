@@ -31,7 +31,7 @@ from decoder.model.noise import BitNoise, CohortNoise, RandomString
 from decoder.numerics.bit_tensor import Positions, mark_repeated, scatter_sums
 from decoder.options import DecodeOptions, Method
 from decoder.results.selective_intervals import selected_intervals
-from simulations.calibration_settings import SIZES, kept_of, shares_of
+from simulations.experiments.calibration_settings import SIZES, kept_of, shares_of
 
 Floats = NDArray[np.float64]
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from privacy_audit.location_attacks import attack
 from rappor_core.params import RapporParams
-from simulations.location_attacks import attack
 
 METRICS = 4
 COHORTS = (32, 8, 4, 1)

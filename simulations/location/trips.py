@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from rappor_core.errors import ParameterError
 from rappor_core.grid.grid import Grid
-from simulations.location_fleet import Fix
+from simulations.location.fleet import Fix
 
 Trips = dict[str, list[Fix]]
 

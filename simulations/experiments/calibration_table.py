@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from simulations.calibration import RULES, RunScore
-from simulations.calibration_settings import SIZES
+from simulations.experiments.calibration import RULES, RunScore
+from simulations.experiments.calibration_settings import SIZES
 
 Floats = NDArray[np.float64]
 

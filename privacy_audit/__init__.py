@@ -1,0 +1,1 @@
+"""Audits of what devices reveal: trackability, and attacks on location metrics."""

@@ -1,0 +1,1 @@
+"""Simulated and real movement: fleets with fixes, riders, budgets over time."""

@@ -1,0 +1,1 @@
+"""Populations, fleets of simulated devices, and aggregates drawn from their exact law."""
