@@ -1,13 +1,58 @@
-"""Files are written whole or not at all, and whatever goes wrong names the file."""
+"""Reading and writing files: written whole or not at all, and every error names the file."""
 
 from __future__ import annotations
 
+import csv
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
 
-from decoder.errors import OutputError
+from decoder.errors import CountsError, DecodeError, OutputError
+from rappor_core.aggregate import Aggregate
+from rappor_core.errors import RapporError, shown
+
+_UNREADABLE = (
+    RapporError,
+    ValueError,
+    OverflowError,
+    NotImplementedError,
+    EOFError,
+    OSError,
+    csv.Error,
+    zlib.error,
+)
+
+
+@contextmanager
+def naming(path: Path, error: type[DecodeError], way_out: str) -> Iterator[None]:
+    """Raise what a reader of `path` raises as `error`, with the file's name.
+
+    The decoder's errors say what to do; to others `way_out` is added. ValueError covers bytes
+    that are not UTF-8, numbers that cannot be read, and most errors of pyarrow.
+    """
+    try:
+        yield
+    except DecodeError as cause:
+        raise error(f"{path}: {cause}") from cause
+    except _UNREADABLE as cause:
+        reason = getattr(cause, "strerror", None) or " ".join(str(cause).split())[:200]
+        raise error(f"{path}: {reason}; {way_out}") from cause
+
+
+def read_aggregate_file(path: Path) -> Aggregate:
+    """An aggregate file. Raises CountsError with its name."""
+    with naming(path, CountsError, "write it again with rappor aggregate -o FILE"):
+        return Aggregate.from_json(path.read_bytes())
+
+
+def whole_number(text: str, what: str) -> int:
+    """An integer of at most 18 digits. Raises ValueError that names the text."""
+    digits = text.strip()
+    if len(digits) > 18 or not digits.removeprefix("-").isdecimal():
+        raise ValueError(f"{what} {shown(text)} is not a whole number of at most 18 digits")
+    return int(digits)
 
 
 def make_folder(folder: Path) -> None:

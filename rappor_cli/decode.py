@@ -12,10 +12,9 @@ import typer
 
 from decoder import DecodeOptions, write_outputs
 from decoder import decode as run_decoder
-from decoder.files import make_folder
+from decoder.files import make_folder, read_aggregate_file
 from decoder.formats.analyst_tables import read_repetition, read_shares
 from decoder.formats.google_rappor import read_counts, read_params, write_metrics_json
-from decoder.reading import read_aggregate_file
 from decoder.reports.series_files import write_series
 from decoder.series.series import decode_over_time
 from rappor_cli.candidate_choice import given_candidates

@@ -10,7 +10,7 @@ from decoder.candidates.files import read_values
 from decoder.density.cells import Places
 from decoder.density.regions import listed_cells, region_cells
 from decoder.errors import CandidatesError, DecodeError
-from decoder.reading import naming
+from decoder.files import naming
 from rappor_core.errors import shown
 from rappor_core.grid.codes import Point
 

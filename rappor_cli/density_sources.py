@@ -17,8 +17,8 @@ from rich.text import Text
 
 from decoder.density.cells import location_of
 from decoder.errors import DecodeError
+from decoder.files import naming, read_aggregate_file
 from decoder.periods import last_days
-from decoder.reading import naming, read_aggregate_file
 from rappor_cli.remote import ask_json, fetch_aggregate
 from rappor_cli.store import opened
 from rappor_core.aggregate import Aggregate

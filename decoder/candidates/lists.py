@@ -16,9 +16,9 @@ import numpy as np
 from decoder.candidates.bloom_positions import bit_positions
 from decoder.candidates.files import read_values
 from decoder.errors import CandidatesError
+from decoder.files import naming
 from decoder.numerics.bit_tensor import Positions, position_type
 from decoder.progress import Progress, silent
-from decoder.reading import naming
 from rappor_core.aggregate import Aggregate
 from rappor_core.errors import ValueRefusedError, shown
 from rappor_core.hashing import normalise

@@ -15,6 +15,7 @@ from scipy.special import expit
 
 from decoder.estimation.ep_iterations import Question
 from decoder.estimation.ep_sites import Scores, refit_prior
+from decoder.estimation.influence import Directions, fitted_directions, own_directions
 from decoder.estimation.lasso import left_out, select
 from decoder.estimation.least_squares import (
     Balance,
@@ -26,7 +27,6 @@ from decoder.estimation.least_squares import (
 from decoder.estimation.leave_one_out import Ends, fit_cavity
 from decoder.estimation.one_bit import DirectFit, fit_direct
 from decoder.estimation.refit import Refit
-from decoder.inference.influence import Directions, fitted_directions, own_directions
 from decoder.inference.intervals import plain_interval, score_freedom
 from decoder.inference.multiple_testing import p_values
 from decoder.model.noise import CohortNoise

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from decoder.candidates.files import read_values
 from decoder.errors import CountsError
-from decoder.reading import naming, whole_number
+from decoder.files import naming, whole_number
 from rappor_core.errors import shown
 from rappor_core.hashing import normalise
 

@@ -15,9 +15,8 @@ import numpy as np
 
 from decoder.candidates.lists import Candidates, ReadNotes
 from decoder.errors import CountsError
-from decoder.files import replacing
+from decoder.files import naming, replacing, whole_number
 from decoder.numerics.bit_tensor import Positions, mark_repeated, position_type
-from decoder.reading import naming, whole_number
 from decoder.results.tables import Decoding
 from rappor_core.aggregate import Aggregate
 from rappor_core.errors import shown

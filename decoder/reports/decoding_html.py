@@ -18,7 +18,7 @@ SHOWN = 60  # rows of the picture and of the table; the files have all
 def render_report(decoding: Decoding) -> str:
     """The page as text."""
     environment = Environment(
-        loader=PackageLoader("decoder"), autoescape=True, undefined=StrictUndefined
+        loader=PackageLoader("decoder.reports"), autoescape=True, undefined=StrictUndefined
     )
     environment.filters |= {
         "percent": percent,

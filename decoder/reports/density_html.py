@@ -28,7 +28,7 @@ def render_page(
     notes: further sentences for the reader.
     """
     environment = Environment(
-        loader=PackageLoader("decoder"), autoescape=True, undefined=StrictUndefined
+        loader=PackageLoader("decoder.reports"), autoescape=True, undefined=StrictUndefined
     )
     environment.trim_blocks = environment.lstrip_blocks = True
     one = maps[0]

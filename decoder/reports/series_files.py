@@ -50,7 +50,7 @@ def write_series(series: Series, directory: str | Path) -> tuple[Path, ...]:
 def render_series(series: Series) -> str:
     """The page as text: one panel a value, largest first."""
     environment = Environment(
-        loader=PackageLoader("decoder"), autoescape=True, undefined=StrictUndefined
+        loader=PackageLoader("decoder.reports"), autoescape=True, undefined=StrictUndefined
     )
     environment.filters |= {"p_text": p_text, "percent": percent}
     return environment.get_template("series.html.j2").render(

@@ -51,7 +51,8 @@ def point_map(points: Floats, centres: Floats, epsilon: float, laplacian: Any) -
     """Deconvolve noisy points (N, 2) to shares (n,) of people at the cells' centres (n, 2).
 
     The posterior mode for the exact density of the noise, under the same Gaussian field over the
-    cells as our own maps (`decoder.density.gaussian_field`).  laplacian: of the cells' neighbours, sparse (n, n).
+    cells as our own maps (`decoder.density.gaussian_field`).  laplacian: of the cells' neighbours,
+    sparse (n, n).
     Takes 8 N n bytes: no point is rounded, since wide noise is read off small differences.
     """
     away = cdist(points, centres)
