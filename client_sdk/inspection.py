@@ -14,7 +14,8 @@ from client_sdk.refusals import sentence
 from client_sdk.sqlite_state import SqliteState
 from client_sdk.state import Line
 
-REASONS = {"full", "expired", "closed", "late", "ahead", "not_recorded", "trouble", "mistake"}
+REASONS = {"full", "expired", "closed", "late", "ahead", "held", "not_recorded", "trouble"}
+REASONS |= {"mistake"}
 
 
 def inspect_state(
