@@ -13,7 +13,9 @@ from typing import Any
 import pytest
 
 from client_sdk import Client, Delivery
+from client_sdk.outbox import Outbox
 from client_sdk.overflow import MOST_HELD
+from client_sdk.randomness import system_randomness
 from client_sdk.state_file import PATIENCE
 
 QUIET = Delivery(mean_delay=86_400.0)
@@ -144,3 +146,27 @@ def test_a_value_is_reported_for_the_day_on_which_it_was_recorded(
     until_nothing_is_held(used)
     state = used._life.session.state  # type: ignore[union-attr]
     assert state.rows("SELECT count(DISTINCT day) FROM queue") == [(1,)]
+
+
+def test_the_bounds_of_the_queue_are_looked_at_without_the_apps_lock(used: Client) -> None:
+    """Adding up a queue of 20,000 takes milliseconds, every hundred records."""
+    session = used._life.session
+    assert session is not None
+    taken, ended = threading.Event(), threading.Event()
+
+    def app() -> None:
+        with session.state.lock:
+            taken.set()
+            ended.wait(20)
+
+    thread = threading.Thread(target=app)
+    thread.start()
+    assert taken.wait(20)
+    try:
+        outbox = Outbox(session.worker._state, QUIET, system_randomness)
+        started = time.perf_counter()
+        outbox.trim()
+        assert time.perf_counter() - started < NOISE
+    finally:
+        ended.set()
+        thread.join()
