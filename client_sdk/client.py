@@ -132,10 +132,12 @@ class Client:
         """Record a value of a metric. True when a report was queued, durably.
 
         Never raises and never waits for the network; False when nothing was queued: `last_refusal`
-        says why, and `inspect` counts it by reason. In development mode an unknown metric and a
-        value that the metric cannot encode raise UnknownMetricError and ValueRefusedError.
+        says why, and `inspect` counts it by reason (`held`: another process or thread held the
+        state, and the sending thread records it: do not record it again). In development mode an
+        unknown metric and a value that the metric cannot encode raise UnknownMetricError and
+        ValueRefusedError.
         """
-        return self._guarded(name, lambda session, now: session.recorder.record(name, value, now))
+        return self._guarded(name, lambda session, now: session.record(name, value, now))
 
     def record_location(
         self, name: str, latitude: float, longitude: float, at: datetime | None = None
@@ -270,8 +272,15 @@ class Client:
         counters = account.get("counters", {})
         for reason, number in self._life.counted.items():  # what could not be written yet
             counters[reason] = counters.get(reason, 0) + number
+        held = 0 if session is None else len(session.overflow)
         told = {"status": self.status.to_fields(), "last_error": self.last_error}
-        return {**told, "last_refusal": self.last_refusal, **account, "counters": counters}
+        return {
+            **told,
+            "last_refusal": self.last_refusal,
+            "held": held,
+            **account,
+            "counters": counters,
+        }
 
     def __enter__(self) -> Client:
         """Use it in a `with` block."""

@@ -14,7 +14,8 @@ from client_sdk.storage.damage import reading
 from client_sdk.storage.interface import Line
 from client_sdk.storage.sqlite import SqliteState
 
-REASONS = {"full", "expired", "closed", "late", "ahead", "not_recorded", "trouble", "mistake"}
+REASONS = {"full", "expired", "closed", "late", "ahead", "held", "not_recorded", "trouble"}
+REASONS |= {"mistake"}
 
 
 def inspect_state(

@@ -61,7 +61,7 @@ class Lifecycle:
         self._withdrawal.end()
         with self._lock:
             try:
-                self.session = Session(self.setup, self._lock, may_create=may_create)
+                self.session = Session(self.setup, self._lock, self.count, may_create=may_create)
                 self.status = Status(ACTIVE, SENTENCES[ACTIVE])
                 self._revive_at = None
             except StateError as error:
@@ -91,6 +91,7 @@ class Lifecycle:
             self.status = Status(condition, SENTENCES[condition])
         if session is not None:
             session.worker.cancel()  # before anything that may wait: nothing leaves from now on
+            session.end_overflow(CLOSE_SECONDS if condition == "closed" else 0)
             self.save_counts(session)
             session.close(CLOSE_SECONDS)
 

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 from client_sdk import fork_hooks as forks
 from client_sdk.delivery.options import Delivery
 from client_sdk.delivery.thread import Worker
-from client_sdk.errors import ClientError, StateError
+from client_sdk.errors import ClientError, StateBusyError, StateError
 from client_sdk.privacy_level import PrivacyLevel
 from client_sdk.randomisation.randomness import Randomness
+from client_sdk.recording.overflow import Overflow
 from client_sdk.recording.recorder import Recorder
 from client_sdk.storage.damage import trouble
 from client_sdk.storage.directory import StateDirectory, ensure_secret
@@ -47,14 +48,21 @@ class Setup(Frozen):
 
 
 class Session:
-    """From opening the state to closing it. lock: of this process, for the state."""
+    """From opening the state to closing it.
 
-    def __init__(self, setup: Setup, lock: threading.RLock, *, may_create: bool) -> None:
+    lock: of this process, for the state.  count: told why a value that waited was not recorded.
+    """
+
+    def __init__(
+        self, setup: Setup, lock: threading.RLock, count: Callable[[str], None], *, may_create: bool
+    ) -> None:
         """Open the state, the recorder and the sending thread.
 
         may_create: a secret may be made, because the person has just consented.
         Raises StateError, with condition `no_consent` where there is no secret and none may be.
         """
+        self._count = count
+        self.overflow = Overflow(self._record_late, self._failed_late)
         self._places: LocationRecorder | None = None
         self._places_lock = threading.Lock()
         if setup.directory.is_withdrawn:
@@ -95,11 +103,39 @@ class Session:
             setup.randomness,
             setup.clock,
             self._close_periods if located or filled else None,
+            self.overflow.write_out,
         )
         try:
             self.worker.start()
         except RuntimeError as error:  # no more threads, or the interpreter is ending
             raise StateError(f"the sending thread cannot be started: {error}") from error
+
+    def record(self, name: str, value: object, now: float) -> str:
+        """As `Recorder.record`; where the state is held, the value waits for the sending thread."""
+        try:
+            return self.recorder.record(name, value, now)
+        except StateBusyError:
+            if not self.overflow.hold(name, value, now):
+                raise
+            self.worker.keep_house()
+            return "held"
+
+    def end_overflow(self, seconds: float) -> None:
+        """Write what waits in memory, within some seconds (0: not at all); the rest is lost."""
+        with suppress(StateBusyError):
+            if seconds > 0:
+                self.overflow.write_out(seconds)
+        for _ in range(self.overflow.forget()):
+            self._count("not_recorded:busy")
+
+    def _record_late(self, name: str, value: object, now: float) -> None:
+        outcome = self.recorder.record(name, value, now)
+        if outcome not in ("queued", "queued_fallback"):
+            self._count(f"{outcome}:{name}")
+
+    def _failed_late(self, error: Exception) -> None:
+        kind = "trouble" if isinstance(error, StateError | sqlite3.Error | OSError) else "mistake"
+        self._count(f"{kind}:{type(error).__name__}")
 
     def _close_periods(self) -> bool:
         """Report what is due for periods that are over; the sending thread does it now and then.
@@ -129,6 +165,7 @@ class Session:
         Once this returns nothing leaves any more.
         """
         self.worker.cancel()
+        self.end_overflow(0)
         with suppress(ClientError, sqlite3.Error, OSError):  # a full disk must not keep it open
             if self._places is not None:
                 self._places.save()

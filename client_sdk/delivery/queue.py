@@ -84,6 +84,9 @@ class Outbox:
     def trim(self) -> None:
         """Hold the bounds on count and size: the oldest goes, batches before the queue."""
         most, most_bytes = self._delivery.max_queued, self._delivery.max_queued_bytes
+        number, size, _ = self._held()
+        if number <= most and size <= most_bytes:
+            return
         with self._state.transaction():
             while True:
                 number, size, batches = self._held()
@@ -96,14 +99,14 @@ class Outbox:
                     self._drop_oldest_queued(number - fitting)
 
     def _held(self) -> tuple[int, int, int]:
-        """Reports and bytes that wait, and how many batches are among them."""
+        """Reports and bytes that wait, and how many batches are among them; nobody waits for it."""
         query = "SELECT count(*), coalesce(sum(length(bits)), 0) FROM queue"
-        ((queued, bits),) = self._state.rows(query)
+        ((queued, bits),) = self._state.rows_aside(query)
         query = (
             "SELECT count(*), coalesce(sum(reports), 0), coalesce(sum(length(body)), 0) "
             "FROM batches"
         )
-        ((batches, composed, size),) = self._state.rows(query)
+        ((batches, composed, size),) = self._state.rows_aside(query)
         return queued + composed, size + bits + REPORT_OVERHEAD * queued, batches
 
     def drop_older_than(self, day: int) -> None:

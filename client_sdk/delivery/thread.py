@@ -42,12 +42,15 @@ class Worker:
         randomness: Randomness,
         clock: Callable[[], float],
         chore: Callable[[], bool] | None = None,
+        catch_up: Callable[[], None] = lambda: None,
     ) -> None:
         """lock: of the process, for the state. clock: seconds since 1970.
 
         chore: done at the start, and every now and then while nothing else happens; True where
-        the files hold what was deleted.
+        the files hold what was deleted.  catch_up: done first; raises StateBusyError to have it
+        tried again.
         """
+        self._catch_up = catch_up
         self._chore = chore
         self._collector = collector
         self._key = key
@@ -161,6 +164,7 @@ class Worker:
     def _step(self, *, hurried: bool) -> float | None:
         if self._directory.is_withdrawn:
             raise StateError("consent was withdrawn; the state is about to be wiped", "no_consent")
+        self._catch_up()
         if self._chore is not None and self._chore():
             self._state.scrub()
         if self._loop is None:

@@ -13,6 +13,8 @@ FIXED = {
     "ahead": "the time of the fix lies more than a day ahead of this device's clock",
     "nothing_left": "what the ledger allows on this device is used up, for good",
     "busy": "another process or thread held the state for longer than 50 ms",
+    "held": "another process or thread held the state for longer than 50 ms; the value waits in "
+    "memory and is recorded as soon as it can be: do not record it again",
     "state_changed": "another process replaced or wiped the secret; the state was read again",
 }
 

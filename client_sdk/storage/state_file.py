@@ -171,6 +171,16 @@ class StateFile:
         with self._mine(reads=True):
             return self.database.execute(query, values).fetchall()
 
+    def rows_aside(self, query: str) -> list[tuple[Any, ...]]:
+        """As `rows`, while other threads record: for a long read, where one thread uses this."""
+        with self._checkpointing:  # not `lock`: nobody waits
+            if self._open is not None:
+                try:
+                    return self._open.execute(query).fetchall()
+                except sqlite3.OperationalError as error:
+                    raise self._seen(error) from error
+        return self.rows(query)
+
     def checkpoint(self) -> bool:
         """Move the write-ahead log into the file; recording goes on meanwhile.
 

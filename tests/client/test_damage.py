@@ -141,7 +141,7 @@ def test_random_flips(sample: Sample, memory: Path) -> None:
     assert seen["active"] > FLIPS / 20
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_ten_thousand_flips(sample: Sample, memory: Path) -> None:
     print(dict(flip_many(sample, memory, 10_000, seed=13)))
 

@@ -19,7 +19,7 @@ from client_sdk import Client, Delivery
 from client_sdk.testing import MemoryCollector
 
 PROGRAM = Path(__file__).with_name("device_process.py")
-KILL_POINTS = 30  # in the suite; 200 with -m slow, see test_two_hundred_kill_points
+KILL_POINTS = 30  # in the suite; 200 with -m long, see test_two_hundred_kill_points
 AT_ONCE = Delivery(mean_delay=0, first_pause=0.05, timeout=10)
 
 
@@ -130,7 +130,7 @@ def test_random_kill_points(start: Any, open_client: Any, collector: MemoryColle
     kill_at_random(KILL_POINTS, start, open_client, collector, seed=1)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_two_hundred_kill_points(start: Any, open_client: Any, collector: MemoryCollector) -> None:
     kill_at_random(200, start, open_client, collector, seed=2)
 
