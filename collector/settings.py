@@ -22,6 +22,7 @@ from collector.errors import SettingsError
 from collector.logs import LEVELS
 from collector.store.engine import parse_url
 from collector.validation import first_problem
+from rappor_core.errors import toml_problem
 
 PREFIX = "RAPPOR_"
 # Read by the command line, and by this project's own long tests.
@@ -125,7 +126,7 @@ def load_settings(**chosen: Any) -> Settings:
     try:
         return Settings(**chosen)
     except tomllib.TOMLDecodeError as error:
-        raise SettingsError(f"{file}: not TOML: {error}") from error
+        raise SettingsError(f"{file}: {toml_problem(error)}") from None
     except ValidationError as error:
         name, message = first_problem(error, {"log_level": ", ".join(LEVELS)})
         raise SettingsError(f"setting {name}: {message}" if name else message) from None

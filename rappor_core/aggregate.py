@@ -187,13 +187,14 @@ def _check_definition(aggregate: Aggregate) -> None:
     if not aggregate.definition:
         return
     metric = Metric.from_dict(aggregate.definition)
-    for name, stated, declared in (
-        ("metric", aggregate.metric, metric.name),
-        ("params_id", aggregate.params_id, metric.params_id),
-        ("params", aggregate.params, metric.params),
-    ):
-        if stated != declared:
-            raise AggregateError(f"{name} = {shown(stated)}, but the definition says {declared}")
+    stated, declared = aggregate.params.to_dict(), metric.params.to_dict()
+    pairs = {key: (value, declared[key]) for key, value in stated.items()} | {
+        "metric": (aggregate.metric, metric.name),
+        "params_id": (aggregate.params_id, metric.params_id),
+    }
+    for name, (here, there) in sorted(pairs.items()):
+        if here != there:
+            raise AggregateError(f"{name} = {shown(here)}, but the definition says {shown(there)}")
 
 
 def _dated(aggregate: Aggregate) -> bool:

@@ -27,6 +27,24 @@ def shown(value: object) -> str:
     return short.repr(value).encode("ascii", "backslashreplace").decode("ascii")
 
 
+def toml_problem(error: ValueError) -> str:
+    """Why a text is not TOML, in our words: the parser's own are Python's."""
+    said = str(error)
+    where = said.rpartition("(at ")[2].rstrip(")") if "(at " in said else ""
+    if not where:
+        return "not TOML: a number in it has too many digits"
+    twice = any(word in said for word in ("twice", "overwrite", "mutate"))
+    what = "a key or a table stands twice" if twice else "it cannot be read"
+    return f"not TOML: {what} at {where.replace('end of document', 'the end')}"
+
+
+def file_problem(error: OSError | UnicodeDecodeError) -> str:
+    """Why a file cannot be read, without numbers of the system and Python's words."""
+    if isinstance(error, OSError):
+        return (error.strerror or "it is no file").lower()
+    return "it is not UTF-8"
+
+
 class RapporError(Exception):
     """Base of every error that this product raises on purpose."""
 

@@ -25,8 +25,11 @@ def parse_strict_json(body: bytes) -> Any:
         raise WireFormatError("the body is not valid UTF-8, or escapes a lone surrogate") from None
     except WireFormatError:
         raise
-    except ValueError as error:  # the parser's own words; a digit string too long is one, too
-        raise WireFormatError(f"the body is not JSON: {str(error)[:200]}") from None
+    except json.JSONDecodeError as error:
+        where = f"line {error.lineno}, column {error.colno}"
+        raise WireFormatError(f"the body is not JSON: it cannot be read at {where}") from None
+    except ValueError:
+        raise WireFormatError("the body is not JSON: a number has too many digits") from None
     return document
 
 

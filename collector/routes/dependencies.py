@@ -15,9 +15,15 @@ from collector.errors import NotFoundError, RequestError
 from collector.limits import KeyLimit, RateLimit
 from collector.request_body import BodyBounds, sender_of
 from collector.service.access import Scope
+<<<<<<< HEAD:collector/routes/dependencies.py
 from collector.service.commit_queue import Intake
 from collector.service.key_cache import KeyKeeper
 from collector.service.operations import Collector
+=======
+from collector.service.operations import Collector
+from collector.service.commit_queue import Intake
+from collector.service.key_cache import MAX_AGE_OF_UNKNOWN, KeyKeeper
+>>>>>>> collector-attack:collector/routes/dependencies.py
 from collector.service.readiness import Readiness
 from collector.settings import Settings
 from collector.store.engine import Database
@@ -75,15 +81,19 @@ def parts_of(request: Request) -> Parts:
 def actor(request: Request, *scopes: Scope) -> str:
     """Who asks: the id of a key of one of the scopes, or `open` where keys are not required.
 
-    For analysts and admins, on a worker thread: the keys are read afresh, so that a revoked one
-    is refused at once. Raises AuthenticationError or ScopeError.
+    For analysts and admins, on a worker thread: for a key of theirs the keys are read afresh, so
+    that a revoked one is refused at once. Whoever has none costs the database at most a look a
+    second, all together. Raises AuthenticationError or ScopeError.
     """
     parts = parts_of(request)
     limit_address(request.scope, parts)
     if not parts.settings.require_keys:
         return "open"
+    authorization = request.headers.get("authorization")
+    if not parts.keys.is_stale(MAX_AGE_OF_UNKNOWN):
+        parts.keys.check(authorization, *scopes)
     parts.keys.refresh()
-    who = parts.keys.check(request.headers.get("authorization"), *scopes)
+    who = parts.keys.check(authorization, *scopes)
     parts.limits.by_key.take(who, sender_of(request.scope))
     return who
 

@@ -142,10 +142,17 @@ def _prolong(connection: Connection, metric: Metric, versions: list[VersionRow])
 
 
 def _weakenings(metric: Metric, versions: list[VersionRow]) -> Iterator[str]:
-    """What would tell more about a device, or let answers differ by fewer reports."""
-    if not versions:
-        return
-    old = Metric.from_dict(json.loads(versions[-1].definition))
+    """What would tell more about a device, or let answers differ by fewer reports.
+
+    Than the current version does, and than this version did where it was declared before.
+    """
+    held = [row for row in versions[:-1] if row.params_id == metric.params_id] + versions[-1:]
+    found = (_weaker(metric, Metric.from_dict(json.loads(row.definition))) for row in held)
+    yield from dict.fromkeys(what for one in found for what in one)
+
+
+def _weaker(metric: Metric, old: Metric) -> Iterator[str]:
+    """In what `metric` protects less than `old`."""
     growing = (
         ("epsilon_one", old.params.epsilon_one, metric.params.epsilon_one),
         ("epsilon_infinity", old.params.epsilon_infinity, metric.params.epsilon_infinity),

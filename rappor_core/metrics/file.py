@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from rappor_core.errors import MetricsFileError, ParameterError, shown
+from rappor_core.errors import MetricsFileError, ParameterError, file_problem, shown, toml_problem
 from rappor_core.frozen import Frozen
 from rappor_core.metrics.metric import Metric
 from rappor_core.metrics.tables import (
@@ -84,7 +84,7 @@ def load_metrics(path: str | os.PathLike[str]) -> MetricsFile:
         with open(os.fspath(path), encoding="utf-8") as file:  # a number would be a handle
             text = file.read()
     except (OSError, UnicodeDecodeError) as error:
-        raise MetricsFileError(f"{path}: cannot be read: {error}") from error
+        raise MetricsFileError(f"{path}: cannot be read: {file_problem(error)}") from error
     try:
         return parse_metrics(text)
     except MetricsFileError as error:
@@ -104,7 +104,7 @@ def parse_metrics(text: str) -> MetricsFile:
     except RecursionError:
         raise MetricsFileError("not TOML that can be read: nested too deeply") from None
     except ValueError as error:  # TOMLDecodeError, and numbers of thousands of digits
-        raise MetricsFileError(f"not TOML: {error}") from error
+        raise MetricsFileError(toml_problem(error)) from None
     refuse_unknown("the file", document, _TOP_KEYS)
     tables = document.get("metrics")
     if not isinstance(tables, dict) or not tables:

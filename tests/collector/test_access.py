@@ -9,9 +9,11 @@ from datetime import timedelta
 
 import httpx
 import pytest
+from sqlalchemy import Connection
 
 from collector.errors import MetricChangeError, SettingsError
 from collector.server import running_collector
+from collector.service import access
 from collector.service.access import Scope
 from collector.settings import load_settings
 from tests.collector.support import TODAY, Bench, Server, ServerMaker, make_bench, make_metric
@@ -324,3 +326,41 @@ def test_an_inherited_socket_beyond_loopback_needs_keys(sqlite_url: str) -> None
             running_collector(settings),
         ):
             pass
+
+
+def test_who_has_no_key_costs_the_database_nothing(
+    serving: ServerMaker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Keys are read afresh only for a key of the route's scope; a report key is in every app."""
+    with serving([METRIC], require_keys=True) as server:
+        headers = keys_for(server)
+        assert server.http.get("/v1/audit", headers=headers["admin"]).status_code == 200
+        reads: list[None] = []
+        load = access.load_ring
+
+        def counted(connection: Connection) -> access.KeyRing:
+            reads.append(None)
+            return load(connection)
+
+        monkeypatch.setattr(access, "load_ring", counted)
+        started = time.monotonic()
+        for given in ({}, {"authorization": "Bearer x"}, headers["report"]):
+            for path in ("/v1/metrics", "/v1/metrics/homepage/aggregate", "/v1/audit"):
+                for _ in range(10):
+                    assert server.http.get(path, headers=given).status_code in (401, 403)
+        assert len(reads) <= 2 + time.monotonic() - started  # 90 before
+
+
+def test_what_another_version_was_let_weaken_is_not_let_here(bench: Bench) -> None:
+    """A version pushed again is held against itself, too, not only against the current one."""
+    first = make_metric(min_reports=50, min_reports_per_cohort=20)
+    second = make_metric(min_reports=10, min_reports_per_cohort=5, keep_raw_days=3, num_bits=8)
+    bench.collector.push_metrics([first], "test")
+    bench.collector.push_metrics([second], "test", weaken=True)
+    weaker = first.replace(min_reports=10, min_reports_per_cohort=5, keep_raw_days=3)
+    with pytest.raises(MetricChangeError) as refused:
+        bench.collector.push_metrics([weaker], "test")
+    for name in ("min_reports", "min_reports_per_cohort", "keep_raw_days"):
+        assert f"{name} " in str(refused.value)
+    pushed = bench.collector.push_metrics([weaker], "test", weaken=True)
+    assert len(pushed.weakened) == len(set(pushed.weakened)) >= 3

@@ -10,7 +10,8 @@ from datetime import timedelta
 import pytest
 
 from collector.service.growth import find_growth, highest_usual
-from tests.collector.support import TODAY, Bench, ServerMaker, make_metric
+from rappor_core.metrics.metric import Metric
+from tests.collector.support import NOON, TODAY, Bench, ServerMaker, make_metric
 
 METRIC = make_metric(min_reports=10, accept_days=6)
 
@@ -60,6 +61,44 @@ def test_steady_populations_give_no_false_alarm_in_10_000_days(mean: int) -> Non
     alarms = [d for d in range(28, 10_000) if days[d] > highest_usual(days[d - 28 : d])]
     assert alarms == []
     assert 2 * mean > highest_usual(days[:28]) or mean < 100  # twice the usual is told
+
+
+def _send(bench: Bench, metric: Metric, days_ago: int, count: int) -> None:
+    bench.send(bench.sender.reports(metric, count, TODAY - timedelta(days_ago)))
+
+
+def test_a_weekly_rhythm_is_no_growth_and_a_flood_in_it_is(bench: Bench) -> None:
+    """An app of the weekend, four times as busy then: told each Saturday before."""
+    metric = make_metric(min_reports=10, accept_days=30)
+    bench.collector.push_metrics([metric], "test")
+    for days_ago in range(21, -1, -1):
+        busy = (TODAY - timedelta(days_ago)).weekday() >= 5
+        _send(bench, metric, days_ago, 200 if busy else 50)
+    first_week = {str(TODAY - timedelta(days)) for days in range(15, 22)}
+    assert {day for day, _, _ in _growth(bench)} <= first_week  # a rhythm is known after a week
+    bench.collector.close_day(TODAY - timedelta(7), "test")
+    assert _growth(bench) == []
+    _send(bench, metric, 0, 200)
+    assert _growth(bench) == [(str(TODAY), 400, 50)]
+
+
+@pytest.mark.parametrize(("period", "every"), [("week", 7), ("month", 28)])
+def test_a_metric_of_one_report_a_period_that_comes_on_one_day_is_no_growth(
+    bench: Bench, period: str, every: int
+) -> None:
+    """As of places, which state the last day of the period: blocks spread it over all days."""
+    metric = make_metric(min_reports=10, accept_days=3, period=period)
+    bench.clock.now = NOON - timedelta(3 * every)
+    bench.collector.push_metrics([metric], "test")
+    for step in (3, 2, 1):
+        bench.clock.now = NOON - timedelta(step * every)
+        _send(bench, metric, step * every, 100)
+    bench.clock.now = NOON
+    bench.collector.close_due()
+    _send(bench, metric, 0, 110)
+    assert _growth(bench) == []
+    _send(bench, metric, 0, 100)
+    assert [day for day, _, _ in _growth(bench)] == [str(TODAY)] * (every == 7)
 
 
 def test_a_collector_that_runs_tells_once(
