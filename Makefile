@@ -9,6 +9,7 @@ help:
 	@echo "make demo   the whole life of a report on this machine, ending with a table and an HTML report"
 	@echo "make test   lint, types, import rules, unit, statistical and end-to-end tests"
 	@echo "make lint   lint, types and import rules only"
+	@echo "make test-long  the tests marked slow and long, which make test leaves out"
 	@echo "make bench  speed and memory, as ratios against named alternatives"
 	@echo "make client-wheel  the device's part alone, as a wheel in dist/"
 	@echo "make clean  remove the virtual environment and what the tools leave behind"
@@ -37,7 +38,10 @@ lint: $(VENV)/.dev
 	$(BIN)/lint-imports
 
 test: lint
-	$(BIN)/pytest -n 2 --dist loadfile $(PYTEST_ARGS)
+	$(BIN)/pytest -n 2 --dist loadfile -m "not long" $(PYTEST_ARGS)
+
+test-long: $(VENV)/.dev
+	$(BIN)/pytest -n 2 --dist loadfile -m long $(PYTEST_ARGS)
 
 bench: $(VENV)/.dev
 	$(BIN)/rappor bench

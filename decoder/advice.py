@@ -18,6 +18,7 @@ FEW_COHORTS = 32
 FEW_ROWS = 128
 MUCH_UNLISTED = 0.05  # share of one value that would explain tau alone
 LARGE_EXCESS = 1.2
+MOSTLY_OVER = 0.7  # of the rows' freedom, left by a fit of probable candidates
 COHORT_ALARM = 1e-3  # chance of a false alarm about any cohort
 UNBALANCED = 0.25  # relative distance from the mean
 SUM_TOO_LARGE = 1.1
@@ -33,7 +34,8 @@ class Facts:
     where it was told.  hashed: values share bits (a Bloom filter) or symbols.
     rows: bits counted in the cohorts that have reports; of symbols one less in each, since they
     sum to its reports.  complete: no other value can be held; what the fit leaves over are small
-    shares of the list itself.  not_text: entries of the list that are not UTF-8.
+    shares of the list itself.  not_text: entries of the list that are not UTF-8.  told: the analyst
+    gave the repetition.
     """
 
     summary: Summary
@@ -45,12 +47,25 @@ class Facts:
     rows: int
     complete: bool = False
     not_text: int = 0
+    told: bool = False
 
 
 def plain_warnings(facts: Facts) -> tuple[str, ...]:
     """Every warning that applies, most important first."""
-    first = _sum, _cohorts, _excess, _unlisted, _not_text, _same, _small, _few, _crowded
-    checks = *first, _balance, _empty, _repeats, _settled
+    first = (
+        _settled,
+        _sum,
+        _unfitted,
+        _cohorts,
+        _excess,
+        _unlisted,
+        _not_text,
+        _same,
+        _small,
+        _few,
+        _crowded,
+    )
+    checks = *first, _balance, _empty, _repeats
     found = [check(facts) for check in checks]
     return tuple(text for text in found if text is not None)
 
@@ -98,6 +113,18 @@ def _sum(facts: Facts) -> str | None:
     return (
         f"The shares found sum to {percent(total)}, more than all reports: the counts, the "
         "parameters or the candidates do not belong together."
+    )
+
+
+def _unfitted(facts: Facts) -> str | None:
+    diagnostics = facts.diagnostics
+    if diagnostics.full_fit or diagnostics.freedom > MOSTLY_OVER * facts.rows:
+        return None
+    return (
+        "Only the most probable candidates took part in the fit, and they used up much of what "
+        f"{facts.rows:,} numbers can tell: values that took no part may be too many to count as "
+        "noise, and the intervals, widened for it, are approximate. Shorten the list, or use more "
+        "cohorts or bits."
     )
 
 
@@ -169,8 +196,8 @@ def _few(facts: Facts) -> str | None:
 
 def _crowded(facts: Facts) -> str | None:
     listed = facts.summary.num_groups
-    if not facts.hashed or facts.rows > FEW_ROWS or listed <= facts.rows:
-        return None
+    if facts.complete or not facts.hashed or facts.rows > FEW_ROWS or listed <= facts.rows:
+        return None  # of maps, whose lists are complete, `cells` says it
     return (
         f"{listed:,} candidates are read from {facts.rows:,} numbers: different lists of values "
         "explain them about equally well, and intervals of 95 % of values that were found held the "
@@ -207,7 +234,7 @@ def _empty(facts: Facts) -> str | None:
 def _repeats(facts: Facts) -> str | None:
     used = facts.summary.repetition
     if facts.bound <= 1:
-        return None
+        return _undeclared(used) if used > 1 and not facts.told else None
     allowed = (
         f"The definition allows a device up to {facts.bound:g} reports in this window, "
         "which repeat its permanent noise"
@@ -220,10 +247,20 @@ def _repeats(facts: Facts) -> str | None:
     )
 
 
+def _undeclared(used: float) -> str:
+    return (
+        f"Devices send repeated reports that nobody declared: the sizes of the cohorts and the "
+        f"noise between them are those of a repetition of about {used:.3g}, not of values that "
+        "the list misses. The intervals allow for it. Declare max_reports_per_period, or give the "
+        "number of reports by device (--repeats)."
+    )
+
+
 def _settled(facts: Facts) -> str | None:
     if facts.diagnostics.converged:
         return None
     return (
-        f"The fit was still moving a little after {facts.diagnostics.iterations} rounds: values "
-        "close to the threshold may change with small changes of the list."
+        f"No fit converged within {facts.diagnostics.iterations} rounds, neither of all candidates "
+        "nor of the probable ones alone, also with smaller steps: no value is named, and the "
+        "estimates are not to be used. Shorten the list, or use more cohorts, bits or symbols."
     )

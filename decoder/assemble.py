@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,8 +13,9 @@ from scipy.special import ndtri
 
 from decoder.advice import Facts, plain_warnings, why_nothing
 from decoder.candidates import Candidates
-from decoder.diagnostics import cohort_residuals, variance_parts, visible_share
+from decoder.diagnostics import cohort_residuals, signal_explained, variance_parts, visible_share
 from decoder.estimators import Estimate, Observed
+from decoder.forged import Forged
 from decoder.inference import Decision
 from decoder.options import DecodeOptions, repetition
 from decoder.results import CandidateTable, Decoding, Diagnostics, Summary
@@ -33,6 +35,7 @@ class Answer:
     decision: Decision
     selected_low: Floats
     selected_high: Floats
+    forged: Forged
 
 
 @dataclass(frozen=True)
@@ -67,7 +70,7 @@ def assemble(
     grouping: Grouping,
 ) -> Decoding:
     """Put the answer in the analyst's terms."""
-    table = _table(candidates, answer, grouping)
+    table = _table(candidates, options, answer, grouping)
     noise = answer.observed.noise_of(answer.estimate.shrunken)
     diagnostics = _diagnostics(aggregate, answer, noise)
     summary = _summary(aggregate, options, answer, noise, len(table.values))
@@ -81,6 +84,7 @@ def assemble(
         answer.observed.rows,
         candidates.complete,
         candidates.notes.not_text,
+        options.repeats is not None,
     )
     return Decoding(
         metric=aggregate.metric,
@@ -99,10 +103,21 @@ def assemble(
     )
 
 
-def _table(candidates: Candidates, answer: Answer, grouping: Grouping) -> CandidateTable:
+def notes_of(answer: Answer, options: DecodeOptions) -> NDArray[np.uint8]:
+    """Numbers into `NOTES`, (G,): why an interval reaches 0, or does not hold its estimate."""
+    shares, detected = answer.estimate.shares, answer.decision.detected
+    reaches = detected & ~(answer.selected_low > 0)
+    weak = answer.p > (1 - options.level) / 2
+    notes = np.where(shares < 0, 1, np.where(shares > 1, 2, 0))
+    return np.where(reaches, np.where(weak, 3, 4), notes).astype(np.uint8)
+
+
+def _table(
+    candidates: Candidates, options: DecodeOptions, answer: Answer, grouping: Grouping
+) -> CandidateTable:
     estimate, back = answer.estimate, grouping.back
     decision = answer.decision
-    columns = {
+    columns: dict[str, NDArray[Any]] = {
         "estimate": estimate.shares,
         "std_error": estimate.std_errors,
         "low": estimate.low,
@@ -114,6 +129,10 @@ def _table(candidates: Candidates, answer: Answer, grouping: Grouping) -> Candid
         "local_fdr": estimate.local_fdr,
         "selected_low": answer.selected_low,
         "selected_high": answer.selected_high,
+        "forged": answer.forged.whole,
+        "forged_low": answer.forged.low,
+        "forged_shift": answer.forged.shift,
+        "note": notes_of(answer, options),
     }
     values = [value.decode() for value in candidates.values]
     expanded = {name: column[back] for name, column in columns.items()}
@@ -153,7 +172,8 @@ def _summary(
     mean = observed.noise.random.mean
     if observed.noise.symbols:  # without what was added to make it invertible
         noise = observed.noise.covariance(observed.positions, estimate.shrunken)
-    parts = variance_parts(observed.centred, estimate.fitted - mean, noise)
+    fitted = estimate.fitted - mean
+    parts = variance_parts(observed.centred, fitted, noise)
     return Summary(
         num_candidates=listed,
         num_groups=len(estimate.shares),
@@ -165,6 +185,7 @@ def _summary(
         explained=parts.explained,
         missing=parts.missing,
         noise=parts.noise,
+        signal_explained=signal_explained(fitted, estimate.missing, observed.noise.random.variance),
         visible_share=_visible(estimate, answer.decision, options),
         epsilon_infinity=params.epsilon_infinity,
         epsilon_one=params.epsilon_one,

@@ -16,18 +16,25 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtr
 
 from decoder.bit_tensor import Positions
 from decoder.errors import ImproperError
-from decoder.gls import Balance, centred_columns, left_out_scores, null_variance
+from decoder.gls import Balance, centred_columns, centred_sums, left_out_scores, null_variance
 from decoder.mixture import SharePrior
+from decoder.null_scores import NORMAL_TAIL, NullTail, null_tail
 from decoder.progress import Progress, silent
-from decoder.rounds import Question, Round, Settled, arrived, left, settle, solver_of
+from decoder.rounds import Question, Round, Settled, arrived, left, settle
 from decoder.sites import Scores
 
 Floats = NDArray[np.float64]
 
 WORTH_LEAVING_OUT = 1.0  # a z-score below which a site hardly shapes the residual
+MORE_DAMPING = 0.3  # of a site's step, where the usual one does not come to rest
+REFIT_ROUNDS = 20  # of a fit without a candidate: its test holds wherever it stops
+REFIT_WORK = 1e8  # of such a fit, in multiplications, however short the list
+MOST_REFIT_WORK = 6e10  # of all such fits: some seconds
+MAY_BE_NAMED = 0.2
 REFIT_TOLERANCE = 0.1  # of a z-score
 NEAR_TOLERANCE = 0.05  # of a z-score, for a fit that starts where another ended
 MOSTLY_OVER = 0.6  # of the rows' freedom, left by a fit where others may start
@@ -40,7 +47,7 @@ class CavityFit:
     """What the fit says of M candidates.
 
     scores: unbiased shares and their standard errors, (M,).  z: of the test that nobody holds the
-    candidate, standardised, (M,).  prior: of shares, as fitted.
+    candidate, standardised, (M,).  tail: the null distribution of z.  prior: of shares, as fitted.
     balance: residual u = V^-1 (y - Z m), tau (squared shares of unlisted strings), kappa >= 1.
     taking_part: posterior means of those in the fit, 0 for the others, (M,).
     freedom: degrees of freedom left in the residual, >= 1.
@@ -50,6 +57,7 @@ class CavityFit:
 
     scores: Scores
     z: Floats
+    tail: NullTail
     prior: SharePrior
     balance: Balance
     taking_part: Floats
@@ -100,29 +108,93 @@ def fit_cavity(
 
     ends: of a series of windows; where like windows before ended, this one starts.
     """
-    now, iteration, converged = _settled(question, progress, ends)
+    question, found = _settled(question, progress, ends)
+    now, iteration, converged = found
     freedom = _freedom(question, now)
-    scores, z = now.scores, _left_out(question, now)
-    if question.few_rows:
-        scores, z = _refitted(question, now, z, progress)
+    scores = now.scores if question.full else _widened(question, now, freedom)
+    z, tail = _left_out(question, now), null_tail(now.fitted.solution.residual, question.random)
+    doubtful = _doubtful(question, freedom / question.freedom, tail.deviate(z))
+    if len(doubtful):
+        z, tail = _refitted(question, tail.deviate(z), doubtful, progress), NORMAL_TAIL
     taking_part, full = now.sites.shrunken, question.full
     return CavityFit(
-        scores, z, now.prior, now.fitted, taking_part, freedom, iteration, converged, full
+        scores,
+        z,
+        tail,
+        now.prior,
+        now.fitted,
+        taking_part,
+        freedom,
+        iteration,
+        converged,
+        full,
     )
 
 
-def _settled(question: Question, progress: Progress, ends: Ends | None) -> Settled:
-    """The rounds from where a like fit ended or, where that leads nowhere, from nothing."""
+def _settled(question: Question, progress: Progress, ends: Ends | None) -> tuple[Question, Settled]:
+    """The rounds from where a like fit ended or, where that leads nowhere, from nothing.
+
+    Where the fit of all candidates does not come to rest, that of the probable ones alone, and at
+    last with more damping; with the question as it was then asked.
+    """
     near = ends.near(question) if ends else None
     if near is not None:
         with suppress(ImproperError):
             found = settle(question, progress, NEAR_TOLERANCE, near)
             if found.converged:
-                return found
-    found = settle(question, progress)
-    if ends is not None:
+                return question, found
+    for attempt in _attempts(question):
+        found = settle(attempt, progress)
+        if found.converged:
+            break
+    if ends is not None and attempt is question:
         ends.keep(question, found)
-    return found
+    return attempt, found
+
+
+def _attempts(question: Question) -> list[Question]:
+    """The fits that are tried in turn until one converges."""
+    probable = replace(question, may_be_full=False)
+    slower = [replace(asked, damping=MORE_DAMPING) for asked in (probable, question)]
+    return [question, probable, *slower] if question.full else [question, slower[0]]
+
+
+def _doubtful(question: Question, left: float, deviates: Floats) -> NDArray[np.intp]:
+    """Candidates that are to be tested against fits that never saw them, (D,).
+
+    left: part of the rows' freedom that the fit leaves over. Where it leaves much, (3) is right to
+    first order, and enough. Where not, or where a threshold says who takes part, whoever a rule
+    may name; the weakest of them, where fits for all would cost too much.
+    """
+    if question.few_rows:
+        return np.flatnonzero(deviates > WORTH_LEAVING_OUT)
+    if question.full and left > MOSTLY_OVER:
+        return np.zeros(0, dtype=np.intp)
+    p = ndtr(-deviates)
+    doubtful = np.flatnonzero(p <= _may_be_named(p))
+    affordable = int(MOST_REFIT_WORK / (REFIT_ROUNDS * question.work + REFIT_WORK))
+    weakest_first = doubtful[np.argsort(deviates[doubtful], kind="stable")]
+    return weakest_first[:affordable]
+
+
+def _may_be_named(p: Floats) -> float:
+    """The largest p-value that Benjamini and Hochberg would accept at a level of .2.
+
+    Storey's rule at .05 accepts no more if a quarter of the list or more is wrong.
+    """
+    ranked = np.sort(p)
+    named = np.flatnonzero(ranked <= MAY_BE_NAMED * np.arange(1, len(p) + 1) / len(p))
+    return float(ranked[named[-1]]) if len(named) else 0.0
+
+
+def _widened(question: Question, now: Round, freedom: float) -> Scores:
+    """Scores with errors larger by what the fit used up, where more had a claim to take part.
+
+    Then the part that fits best was chosen, and what it leaves over is less than the noise.
+    """
+    if not question.crammed(now.sites):
+        return now.scores
+    return now.scores._replace(std_errors=now.scores.std_errors * question.freedom / freedom)
 
 
 def _left_out(question: Question, now: Round) -> Floats:
@@ -145,32 +217,37 @@ def _left_out(question: Question, now: Round) -> Floats:
 
 
 def _refitted(
-    question: Question, now: Round, z: Floats, progress: Progress
-) -> tuple[Scores, Floats]:
-    """Scores, and those of the test, against fits of the others without the candidate, (M,).
+    question: Question, deviates: Floats, doubtful: NDArray[np.intp], progress: Progress
+) -> Floats:
+    """Normal deviates of the test; those of the doubtful against fits that never saw them, (M,).
 
     Where rows are few and much of them is fitted, the others' sites depend on each candidate. Then
     (1) holds to the letter: sites, prior and noise come from a fit that never saw it, begun anew,
     since from the present sites it would stay near an explanation that the candidate took part
-    in. For its share, tau is that of the fit of all.
+    in. Only the test may assume that nobody holds the candidate: a share is that of the fit of
+    all, since without a heavy candidate others like it take over its share.
+
+    Each fit has a residual of its own, hence a null distribution of its own. Both are right
+    whether or not the fit has converged.
     """
-    estimates, errors, z = now.scores.estimates.copy(), now.scores.std_errors.copy(), z.copy()
-    worth = np.flatnonzero(z > WORTH_LEAVING_OUT)
-    for done, i in enumerate(worth, start=1):
-        column = centred_columns(question.positions[[i]], question.random)
-        rest = _without(question, i)
-        others = settle(rest, tolerance=REFIT_TOLERANCE).last
-        residual = others.fitted.solution.residual
-        deviation = np.sqrt(null_variance(residual, question.random))
-        z[i] = (column.ravel() @ residual.ravel()) / deviation * others.fitted.slack
-        missing = min(now.fitted.missing, others.fitted.missing)
-        known = solver_of(rest, others.noise, others.sites)(missing)
-        information = float((column * known.weigh(column)).sum())
-        if information > 0:  # a proper belief without the candidate
-            estimates[i] = (column.ravel() @ known.residual.ravel()) / information
-            errors[i] = np.sqrt(now.fitted.excess / information)
-        progress(REFIT_STAGE, done, len(worth))
-    return Scores(estimates, errors), z
+    deviates = deviates.copy()
+    for done, i in enumerate(doubtful, start=1):
+        progress(REFIT_STAGE, done, len(doubtful))
+        deviates[i] = _unseen(question, i)
+    return deviates
+
+
+def _unseen(question: Question, i: np.intp) -> float:
+    """Normal deviate of the test of i against a fit that never saw it; 0 where there is none."""
+    try:
+        rest = settle(_without(question, i), tolerance=REFIT_TOLERANCE, most=REFIT_ROUNDS)
+    except ImproperError:
+        return 0.0
+    fitted = rest.last.fitted
+    residual = fitted.solution.residual
+    sums = centred_sums(question.positions[[i]], residual, question.random)
+    score = sums / np.sqrt(null_variance(residual, question.random)) * fitted.slack
+    return float(null_tail(residual, question.random).deviate(score)[0])
 
 
 def _without(question: Question, left_out: np.intp) -> Question:

@@ -10,17 +10,19 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
-from functools import reduce
 from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from decoder.cavity import Ends
+from decoder.cells import cell_estimates
 from decoder.errors import DecodeError
-from decoder.field import Belief, Field, fit_field
-from decoder.field_series import fit_windows
+from decoder.field import fit_field
+from decoder.field_prior import Belief
 from decoder.hierarchy import LevelEstimate, reconcile
+from decoder.map_check import MapCheck, check_map
+from decoder.map_series import CellChanges, Source, WindowMap, map_windows
 from decoder.options import DecodeOptions
 from decoder.pipeline import decode
 from decoder.places import Places, location_of
@@ -29,7 +31,6 @@ from decoder.simplex import project_simplex
 from decoder.slots import in_order, repeats_of, slot_places, slot_readings
 from decoder.threads import one_thread
 from rappor_core.aggregate import Aggregate
-from rappor_core.errors import AggregateError
 from rappor_core.metrics import Metric
 from rappor_core.metrics_location import Location
 
@@ -68,7 +69,11 @@ class Density:
     shares: the map, positive; with `unlisted`, that of the cells not shown, of sum 1.
     estimate, std_error: unbiased, of each cell alone.
     visible: told apart from zero.  low, high: interval of each cell alone; that of a visible cell
-    allows for its having been picked out.  floor: the smallest share found 8 times in 10.
+    allows for its having been picked out, excludes 0 and holds the estimate.
+    floor: the smallest share found 8 times in 10.
+    source: how the map was made: `field`, `series` (pooled over the windows), `alone` (in a series,
+    but by itself), `projection` (of the estimates: no field agreed with the reports), or another
+    method.  check: of the map, by its own reports.  changes: from the other windows of a series.
     """
 
     metric: Metric
@@ -88,6 +93,9 @@ class Density:
     belief: Belief | None
     warnings: tuple[str, ...]
     unlisted: float = 0.0
+    source: Source = "field"
+    check: MapCheck | None = None
+    changes: CellChanges | None = None
 
     @property
     def cells(self) -> tuple[str, ...]:
@@ -98,9 +106,11 @@ class Density:
         """The same with only some of its cells (and `other`); what the rest holds is unlisted."""
         places = self.places.showing(cells)
         names = ("shares", "estimate", "std_error", "low", "high", "visible")
-        rows: dict[str, Any] = {name: getattr(self, name)[places.listed] for name in names}
+        listed = np.arange(len(self.cells)) if places.listed is None else places.listed
+        rows: dict[str, Any] = {name: getattr(self, name)[listed] for name in names}
         unlisted = float(self.shares.sum() - rows["shares"].sum())
-        return replace(self, places=places, unlisted=unlisted, **rows)
+        changes = self.changes.of(listed) if self.changes else None
+        return replace(self, places=places, unlisted=unlisted, changes=changes, **rows)
 
     @property
     def slot_text(self) -> str:
@@ -134,24 +144,22 @@ def density_series(
 ) -> Iterator[Density]:
     """Map each window of one slot, in turn; each window as the aggregates of `density`.
 
-    What a field believes about its cells is read off all windows together, and the search for
-    each map starts from theirs: quicker than window by window, and steadier. The estimates are
+    By method `field` the windows are pooled (`map_series`): one shared map, `other` free in each,
+    small deviations, and changes of cells that are tested. The estimates and their intervals are
     those of each window alone, up to a part of their standard errors (`decode`, `ends`).
     """
     options = options or DensityOptions()
     ordered = [in_order(aggregates) for aggregates in windows]
     places = places or slot_places(ordered[0])
     with one_thread():
-        fields = _fields(ordered, places, options)
+        field = options.method == "field"
+        fields = map_windows(ordered, places, options.belief, options.repeats) if field else []
     ends = [Ends() for _ in ordered[0]]
     for index, aggregates in enumerate(ordered):
         with one_thread():
             decodings = _decode_levels(aggregates, places, options, ends)
-            if fields:
-                shares, field = fields[index]
-            else:
-                shares, field = _reconciled(decodings, places, options.method), None
-        yield _assemble(aggregates, places, options, decodings[-1], shares, field)
+            made = _window_map(fields, index, decodings, aggregates, places, options)
+        yield _assemble(aggregates, places, options, decodings[-1], made)
 
 
 def map_shares(
@@ -167,7 +175,7 @@ def map_shares(
     """
     with one_thread():
         readings = slot_readings(in_order(aggregates), places, repeats)
-        return fit_field(readings, places.laplacian, belief, near).shares
+        return fit_field(readings, places.laplacian, belief, near, other=True).shares
 
 
 def _decode_levels(
@@ -196,29 +204,34 @@ def _decode_levels(
     return found
 
 
-def _fields(
-    windows: Sequence[Sequence[Aggregate]], places: Places, options: DensityOptions
-) -> Sequence[tuple[Floats, Field]]:
-    """By method `field`: shares of each window, and the field that says what was believed."""
-    if options.method != "field":
-        return []
-    readings = [slot_readings(levels, places, options.repeats) for levels in windows]
-    if len(windows) == 1:
-        alone = fit_field(readings[0], places.laplacian, options.belief)
-        return [(alone.shares, alone)]
-    merged = [_together(level) for level in zip(*windows, strict=True)]
-    repeats = None if options.repeats is None else options.repeats * len(windows)
-    whole = fit_field(slot_readings(merged, places, repeats), places.laplacian, options.belief)
-    found = fit_windows(readings, places.laplacian, whole.belief, whole.shares)
-    return [(shares, whole) for shares in found]
+def _window_map(
+    fields: Sequence[WindowMap],
+    index: int,
+    decodings: Sequence[Decoding],
+    aggregates: Sequence[Aggregate],
+    places: Places,
+    options: DensityOptions,
+) -> WindowMap:
+    """The map of a window: its field, or, by another method or where that is wrong, a projection.
 
-
-def _together(windows: Sequence[Aggregate]) -> Aggregate:
-    """The sum of several windows; the one with the most reports where they overlap."""
-    try:
-        return reduce(Aggregate.merge, sorted(windows, key=lambda one: one.first_day or date.min))
-    except AggregateError:
-        return max(windows, key=lambda one: one.num_reports)
+    A field that disagrees with its own reports is never shown.
+    """
+    if fields and fields[index].check.agrees:
+        return fields[index]
+    method = "simplex" if fields else options.method
+    shares = _reconciled(decodings, places, method)
+    readings = slot_readings(aggregates, places, options.repeats)
+    check = check_map(readings, shares)
+    if not fields:
+        source: Source = "hierarchy" if method == "hierarchy" else "simplex"
+        return WindowMap(shares, source, None, check, ())
+    rejected = fields[index]
+    doubt = (
+        "No field agrees with this window's own reports (chi-square of coarse sums "
+        f"{rejected.check.chi_square:.0f} for {rejected.check.freedom}): the map is the projection "
+        "of the plain estimates. Check that devices report as often as the definition says."
+    )
+    return WindowMap(shares, "projection", None, check, (doubt,), rejected.changes)
 
 
 def _reconciled(decodings: Sequence[Decoding], places: Places, method: str) -> Floats:
@@ -251,26 +264,29 @@ def _assemble(
     places: Places,
     options: DensityOptions,
     decoding: Decoding,
-    shares: Floats,
-    field: Field | None,
+    made: WindowMap,
 ) -> Density:
-    finest, table = aggregates[-1], decoding.candidates
-    doubts = field.doubts if field else ()
+    finest = aggregates[-1]
+    listed = places.candidates(len(places.values) - 1, finest.params)
+    cells = cell_estimates(finest, listed, decoding)
     return Density(
         metric=location_of(finest)[0],
         first_day=finest.first_day,
         last_day=finest.last_day,
         num_reports=sum(aggregate.num_reports for aggregate in aggregates),
         places=places,
-        shares=shares,
-        estimate=table.estimate,
-        std_error=table.std_error,
-        low=np.where(table.detected, table.selected_low, table.low),
-        high=np.where(table.detected, table.selected_high, table.high),
-        visible=table.detected,
+        shares=made.shares,
+        estimate=cells.estimate,
+        std_error=cells.std_error,
+        low=cells.low,
+        high=cells.high,
+        visible=cells.visible,
         floor=decoding.summary.visible_share,
         repetition=decoding.summary.repetition,
         options=options,
-        belief=field.belief if field else None,
-        warnings=(*_missing_levels(aggregates), *doubts, *decoding.warnings),
+        belief=made.belief,
+        warnings=(*_missing_levels(aggregates), *made.doubts, *cells.warnings),
+        source=made.source,
+        check=made.check,
+        changes=made.changes,
     )

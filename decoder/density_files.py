@@ -12,9 +12,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyarrow import csv as arrow_csv
 from pyarrow import parquet
+from scipy.special import ndtri
 
 from decoder.density import Density
-from decoder.density_words import NOT_APART
+from decoder.density_words import row_notes
 from decoder.errors import DecodeError
 from decoder.geojson import DECIMALS, geometry
 from decoder.places import Places
@@ -86,14 +87,14 @@ def _properties(one: Density) -> Iterator[str]:
         "reports": one.num_reports,
     }
     common = json.dumps(of_map, allow_nan=False)[:-1]
-    unseen = f'"visible":false,"note":{json.dumps(NOT_APART)}}}'
     columns = [one.shares, one.estimate, one.std_error, one.low, one.high]
-    rows = zip(one.cells[:-1], one.visible, *map(_six_digits, columns), strict=False)
-    for cell, visible, share, estimate, error, low, high in rows:
+    seen = ("true" if visible else "false" for visible in one.visible)
+    rows = zip(one.cells[:-1], seen, row_notes(one), *map(_six_digits, columns), strict=False)
+    for cell, visible, note, share, estimate, error, low, high in rows:
         yield (
             f'{common},"cell":{json.dumps(cell)},"map_share":{share},"estimate":{estimate},'
             f'"std_error":{error},"low":{low},"high":{high},'
-            + ('"visible":true,"note":""}' if visible else unseen)
+            f'"visible":{visible},"note":{json.dumps(note)}}}'
         )
 
 
@@ -126,18 +127,37 @@ def _rows(one: Density, cells: dict[str, Any]) -> Any:
             "low": one.low,
             "high": one.high,
             "visible": one.visible,
-            "note": pa.array(["", NOT_APART]).take(pa.array((~one.visible).astype(np.int8))),
+            "note": pa.array(row_notes(one), pa.string()),
             "floor": all_alike(one.floor),
             "reports": all_alike(one.num_reports),
+            "map_source": all_alike(one.source),
+            "check_p": all_alike(one.check and one.check.p_value, pa.float64()),
+            **_change_columns(one),
         }
     )
     return table if one.places.listed is None else pa.concat_tables([table, _rest(one, table)])
 
 
+def _change_columns(one: Density) -> dict[str, Any]:
+    """Changes from the other windows of a series; null where there are none, and for `other`."""
+    names = ("change", "change_low", "change_high", "changed")
+    if one.changes is None:
+        kinds = (pa.float64(), pa.float64(), pa.float64(), pa.bool_())
+        pairs = zip(names, kinds, strict=True)
+        return {name: pa.nulls(len(one.cells), kind) for name, kind in pairs}
+    found = one.changes
+    half = -float(ndtri((1 - one.options.level) / 2)) * found.std_error
+    columns = (found.difference, found.difference - half, found.difference + half)
+    missing = np.isnan(found.difference)
+    arrays = [pa.array(column, mask=missing) for column in (*columns, found.detected)]
+    return dict(zip(names, arrays, strict=True))
+
+
 def _rest(one: Density, table: Any) -> Any:
     """One row for the cells that are not shown: a share of the map, and no estimate."""
     known = table.slice(0, 1).to_pylist()[0]
-    of_map = ("metric", "slot", "first_day", "last_day", "floor", "reports")
+    of_map = ("metric", "slot", "first_day", "last_day", "floor", "reports", "map_source",
+              "check_p")  # fmt: skip
     row = {name: known[name] for name in of_map}
     row |= {"cell": UNLISTED, "map_share": one.unlisted, "note": "cells that are not shown"}
     return pa.Table.from_pylist([row], schema=table.schema)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
 from decoder.base_layer import BaseLayer, place_name
 from decoder.basemap import View, bundled_source, surroundings
@@ -27,6 +28,7 @@ from decoder.density_words import (
     grid_text,
     grouped_warnings,
     promise_text,
+    source_text,
     visible_text,
     window_text,
 )
@@ -122,7 +124,19 @@ def _map(one: Density, top: float) -> dict[str, Any]:
         "estimate": _counted(one.estimate[:-1]),
         "shade": np.rint(255 * positions(one, top)).astype(int).tolist(),
         "visible": np.flatnonzero(one.visible[:-1]).tolist(),
+        "source": source_text(one),
+        "changed": _changed(one),
     }
+
+
+def _changed(one: Density) -> dict[int, list[float]]:
+    """Cells that differ from the other windows of a series: change, and its interval's ends."""
+    if one.changes is None:
+        return {}
+    half = -float(ndtri((1 - one.options.level) / 2)) * one.changes.std_error
+    change = one.changes.difference
+    edges = np.stack([change, change - half, change + half], axis=1).round(6)
+    return {int(i): edges[i].tolist() for i in np.flatnonzero(one.changes.detected[:-1])}
 
 
 def _called(maps: Sequence[Density], base: BaseLayer) -> dict[int, str]:

@@ -11,7 +11,17 @@ from decoder.density import Density
 
 KM_A_DEGREE = 111.2
 NOT_APART = "not distinguishable from zero"
+MAP_APART = "map_share, drawn towards other cells, lies outside the interval"
 _MOST_NAMED = 4  # windows of a warning
+_DOUBTFUL = 1e-3  # one map in a thousand says so by chance
+_SOURCES = {
+    "field": "",
+    "series": "pooled over the windows",
+    "alone": "decoded by itself",
+    "projection": "made of the plain estimates alone",
+    "hierarchy": "method hierarchy",
+    "simplex": "method simplex",
+}
 
 
 def window_text(one: Density) -> str:
@@ -21,6 +31,15 @@ def window_text(one: Density) -> str:
     if period == "day" or not days:
         return " to ".join(days)
     return f"{period} to {days[0]}" if len(days) == 1 else f"{period}s that end {' to '.join(days)}"
+
+
+def row_notes(one: Density) -> list[str]:
+    """What is to be known of each row: told from zero or not, and a map beside its interval."""
+    outside = (one.shares < one.low) | (one.shares > one.high)
+    return [
+        "; ".join(text for text, said in ((NOT_APART, not seen), (MAP_APART, out)) if said)
+        for seen, out in zip(one.visible.tolist(), outside.tolist(), strict=True)
+    ]
 
 
 def visible_text(one: Density) -> str:
@@ -64,6 +83,19 @@ def _with_windows(said: dict[str, str], num_maps: int) -> str:
 def cell_km(one: Density) -> float:
     """How wide or high a cell in the middle of the box is, the larger of both."""
     return max(_cell_size(one))
+
+
+def source_text(one: Density) -> str:
+    """How the map was made, and how it agrees with its own reports; empty for a field of its own.
+
+    A small p says that the map contradicts the sums of the reports that it was made of.
+    """
+    text = _SOURCES[one.source]
+    if one.check is not None and one.check.p_value < _DOUBTFUL:
+        text += (
+            f"{', ' if text else ''}at odds with its own reports (p = {one.check.p_value:.2g})"
+        )
+    return text
 
 
 def grid_text(one: Density) -> str:

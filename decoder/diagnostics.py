@@ -8,8 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import chdtrc, ndtri
 
+from decoder.noise import CohortNoise
+
 Floats = NDArray[np.float64]
 
+SIZES_ALARM = 1e-3  # chance that cohorts of single reports look like repeated ones
+AGREE = 3.0  # factor within which the sizes of cohorts and the noise tell the same repetition
 POWER = 0.8  # of a test to find a share of the size that we call visible
 
 
@@ -50,6 +54,17 @@ def variance_parts(centred: Floats, fitted: Floats, covariance: Floats) -> Varia
     return VarianceParts(explained, 1.0 - noise - explained, noise)
 
 
+def signal_explained(fitted: Floats, missing: float, variance: float) -> float | None:
+    """What a fit explains of the variance that values give the bit shares; None of nothing.
+
+    fitted: centred, of the fit, (m, k).  missing: tau of the strings that are not in it.
+    variance: a (1 - a), of a bit of a random string.
+    """
+    explained = float((fitted**2).sum())
+    total = explained + missing * variance * fitted.size
+    return explained / total if total > 0 else None
+
+
 def visible_share(cutoff: float, std_errors: Floats) -> float:
     """The share that passes a `cutoff` (in standard errors) 8 times in 10, at the median error."""
     return min(1.0, (cutoff + float(ndtri(POWER))) * float(np.median(std_errors)))
@@ -65,3 +80,21 @@ def balance_p_value(reports: Floats, repetition: float) -> float:
     mean = float(reports.mean())
     size = ((reports - mean) ** 2).sum() / (mean * repetition)
     return float(chdtrc(len(reports) - 1, size))
+
+
+def undeclared_repetition(noise: CohortNoise, missing: float, excess: float) -> float:
+    """The repetition that both the cohorts' sizes and their noise show; 1 where they do not.
+
+    Repeated reports of one device go to one cohort, so that sizes vary by rho as much as those
+    of single reports; values that are not on the list add noise, and leave the sizes alone.
+    missing, excess: tau and kappa of a fit that took each report for a device of its own.
+    """
+    reports = noise.reports
+    if len(reports) < 2 or balance_p_value(reports, 1.0) > SIZES_ALARM:
+        return 1.0
+    mean = float(reports.mean())
+    by_size = float(((reports - mean) ** 2).sum() / (mean * (len(reports) - 1)))
+    unlisted = missing * noise.random.variance * mean / noise.typical(1.0)
+    by_noise = noise.repetition_of((1 + unlisted) * excess)
+    agree = 1 / AGREE < by_size / by_noise < AGREE
+    return by_noise if agree else 1.0

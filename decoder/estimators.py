@@ -16,32 +16,29 @@ from scipy.special import expit
 from decoder.bit_tensor import Positions, scatter_sums
 from decoder.cavity import Ends, fit_cavity
 from decoder.direct import DirectFit, fit_direct
+from decoder.directions import Directions, fitted_directions, own_directions
 from decoder.gls import (
     Balance,
-    centred_columns,
     centred_sums,
     left_out_scores,
     missing_error,
     null_variance,
 )
-from decoder.intervals import plain_interval
+from decoder.inference import p_values
+from decoder.intervals import plain_interval, score_freedom
+from decoder.lasso import left_out, select
 from decoder.mixture import SharePrior
 from decoder.noise import CohortNoise
 from decoder.null_scores import NORMAL_TAIL, NullTail, null_tail
 from decoder.progress import Progress, silent
-from decoder.refit import Refit, refit
+from decoder.refit import Refit
 from decoder.rounds import Question
-from decoder.selection import LassoFit, fit_lasso, noise_penalty
 from decoder.sites import Scores, refit_prior
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 _PRIOR_STEPS = 80  # of expectation maximisation, from finished scores
-_SELECTIONS = 10  # rounds of the LASSO, while its penalty falls
-_SELECTION = "rounds of the LASSO"
-_SETTLED = 0.05  # of a row's variance: a smaller change of the unlisted does not matter
-_LITTLE_FITTED = 0.8  # part of the rows' freedom that a fit of few values leaves over
 _FEW = 20  # values below which a prior cannot be learnt from their own estimates
 
 
@@ -87,6 +84,7 @@ class Estimate:
     that the fit left over, in [0, 1].
     tail: null distribution of the scores beyond their variance.
     method: `cavity`, `lasso` or `direct`.
+    directions: of given candidates (B,), by how much each share follows each bit share, (n, B).
     """
 
     shares: Floats
@@ -110,6 +108,17 @@ class Estimate:
     full: bool = True
     penalty: float | None = None
     method: str = "cavity"
+    directions: Directions | None = None
+
+    @property
+    def p_values(self) -> Floats:
+        """Of the test that nobody holds a candidate, (M,).
+
+        All 1 where the fit has not converged: it is no result, and nothing is named.
+        """
+        if not self.converged:
+            return np.ones(len(self.z))
+        return p_values(self.tail.deviate(self.z))
 
 
 def by_cavity(
@@ -127,49 +136,40 @@ def by_cavity(
     random = observed.noise.random
     question = Question(observed.centred, observed.positions, random, observed.noise_of, full)
     fit = fit_cavity(question, progress, ends)
-    finished = _Finished(fit.scores, fit.z, fit.taking_part, fit.balance, fit.freedom, fit.prior)
+    held, rest = fit.taking_part, (fit.balance, fit.freedom)
+    finished = _Finished(fit.scores, fit.z, fit.tail, held, *rest, prior=fit.prior)
     estimate = _estimate(observed, finished, level)
-    return replace(estimate, iterations=fit.iterations, converged=fit.converged, full=fit.full)
+    if not fit.converged:
+        estimate = replace(estimate, local_fdr=np.ones(len(estimate.z)))
+    return replace(
+        estimate,
+        iterations=fit.iterations,
+        converged=fit.converged,
+        full=fit.full,
+        directions=fitted_directions(observed.positions, random, fit.balance.solution),
+    )
 
 
 def by_lasso(
     observed: Observed, level: float, alpha: float, progress: Progress = silent
 ) -> Estimate:
     """LASSO at a penalty set by the noise, then weighted least squares on what it selects."""
-    chosen, columns, fitted = _select(observed, alpha, progress)
+    random = observed.noise.random
+    question = Question(observed.centred, observed.positions, random, observed.noise_of)
+    chosen = select(question, alpha, progress)
     shares = np.zeros(len(observed.positions))
-    shares[chosen.selected] = fitted.shares
-    left = max(observed.centred.size - len(observed.centred) - len(chosen.selected), 1.0)
-    scores, z = _refit_scores(observed, fitted, chosen.selected, columns)
-    balance = fitted.balance
-    finished = _Finished(scores, z, shares, balance, left, quieter=balance.slack)
+    shares[chosen.members] = chosen.fitted.shares
+    left = max(question.freedom - len(chosen.members), 1.0)
+    balance = chosen.fitted.balance
+    tail = null_tail(balance.solution.residual, random)
+    first = *_refit_scores(observed, chosen.fitted, chosen.members, chosen.columns), tail
+    scores, z = left_out(question, chosen, first, alpha, progress)
+    finished = _Finished(scores, z, tail, shares, balance, left, quieter=balance.slack)
     estimate = _estimate(observed, finished, level)
-    return replace(estimate, penalty=chosen.penalty, method="lasso")
-
-
-def _select(observed: Observed, alpha: float, progress: Progress) -> tuple[LassoFit, Floats, Refit]:
-    """Select and refit until the penalty fits what stays unexplained.
-
-    What the list lacks is noise to the selection, as the reports' own is. It is first taken as
-    all that the bare data show, and falls with every value that is found; the penalty with it.
-    """
-    random, shares = observed.noise.random, np.zeros(len(observed.positions))
-    noise, nothing = observed.noise_of(shares), np.empty((observed.centred.size, 0))
-    missing = refit(noise, observed.centred, nothing, random).balance.missing
-    for done in range(1, _SELECTIONS + 1):
-        weights = 1 / (np.einsum("jbb->jb", noise) + missing * random.variance)
-        penalty = noise_penalty(weights, random, len(shares), alpha)
-        chosen = fit_lasso(observed.centred, observed.positions, weights, random, penalty)
-        shares[:] = 0.0
-        shares[chosen.selected] = chosen.shares
-        columns = centred_columns(observed.positions[chosen.selected], random)
-        fitted = refit(observed.noise_of(shares), observed.centred, columns, random)
-        last, missing = missing, min(missing, fitted.balance.missing)
-        if last - missing <= _SETTLED * float(1 / weights.max()) / random.variance:
-            break
-        progress(_SELECTION, done, _SELECTIONS)
-    progress(_SELECTION, done, done)
-    return chosen, columns, fitted
+    known = chosen.members, chosen.fitted.directions
+    directions = fitted_directions(observed.positions, random, balance.solution, *known)
+    penalty = chosen.fit.penalty
+    return replace(estimate, penalty=penalty, method="lasso", directions=directions)
 
 
 def by_bit(observed: Observed, level: float) -> Estimate:
@@ -182,7 +182,8 @@ def by_bit(observed: Observed, level: float) -> Estimate:
     num_bits = noise.random.num_bits
     listed = scatter_sums(observed.positions, np.ones(len(shares)), num_bits) > 0
     fitted = scatter_sums(observed.positions, shares, num_bits)
-    return _direct_estimate(fit, np.where(listed, fitted, observed.bit_shares))
+    estimate = _direct_estimate(fit, np.where(listed, fitted, observed.bit_shares))
+    return replace(estimate, directions=own_directions(noise, bits, np.ones(len(shares))))
 
 
 def by_boolean(observed: Observed, level: float) -> Estimate:
@@ -191,7 +192,9 @@ def by_boolean(observed: Observed, level: float) -> Estimate:
     true = fit_direct(bit, noise.reports, noise.bits, noise.repetition, level)
     false = fit_direct(1 - bit, noise.reports, noise.bits.mirrored(), noise.repetition, level)
     both = DirectFit(*(np.concatenate(pair) for pair in zip(true, false, strict=True)))
-    return _direct_estimate(both, np.full(bit.shape, np.clip(true.estimates[0], 0, 1)))
+    estimate = _direct_estimate(both, np.full(bit.shape, np.clip(true.estimates[0], 0, 1)))
+    bits, signs = np.zeros((len(bit), 2), dtype=np.intp), np.array([1.0, -1.0])
+    return replace(estimate, directions=own_directions(noise, bits, signs))
 
 
 def _direct_estimate(fit: DirectFit, fitted: Floats) -> Estimate:
@@ -230,14 +233,16 @@ def _refit_scores(
 class _Finished(NamedTuple):
     """What a fit leaves to be said of all candidates.
 
-    scores, z: of all, (M,).  held: the shares that the fit gives, 0 outside it, (M,).
-    freedom: what it leaves over.  prior: where it has one.  quieter: of the errors, how large the
-    scatter of the scores is, where a selection from a long list has taken noise out of the rest:
-    to a prior with the whole errors all of them would look like small shares.
+    scores, z: of all, (M,).  tail: the null distribution of z.  held: the shares that the fit
+    gives, 0 outside it, (M,).  freedom: what it leaves over.  prior: where it has one.  quieter:
+    of the errors, how large the scatter of the scores is, where a selection from a long list has
+    taken noise out of the rest: to a prior with the whole errors all of them would look like small
+    shares.
     """
 
     scores: Scores
     z: Floats
+    tail: NullTail
     held: Floats
     balance: Balance
     freedom: float
@@ -247,13 +252,12 @@ class _Finished(NamedTuple):
 
 def _estimate(observed: Observed, fit: _Finished, level: float) -> Estimate:
     """Intervals, prior and posteriors of the scores, against their null distribution."""
-    tail = null_tail(fit.balance.solution.residual, observed.noise.random)
-    null_z = tail.deviate(fit.z)
+    null_z = fit.tail.deviate(fit.z)
     near = Scores(fit.scores.estimates, fit.scores.std_errors * fit.quieter)
     prior = _prior_of(near, fit.held != 0, null_z, fit.prior)
     posterior = prior.posterior(*near, null_z)
     unfitted = _unfitted(observed, fit.freedom)
-    freedom = _score_freedom(fit.freedom, unfitted)
+    freedom = score_freedom(fit.freedom, unfitted)
     low, high = plain_interval(*fit.scores, freedom, level)
     return Estimate(
         *fit.scores,
@@ -265,7 +269,7 @@ def _estimate(observed: Observed, fit: _Finished, level: float) -> Estimate:
         prior=prior,
         fitted=_fitted(observed, fit.held),
         unfitted=unfitted,
-        tail=tail,
+        tail=fit.tail,
         missing=fit.balance.missing,
         missing_error=missing_error(fit.balance, fit.freedom),
         ratio=fit.balance.ratio,
@@ -292,15 +296,3 @@ def _fitted(observed: Observed, shares: Floats) -> Floats:
 def _unfitted(observed: Observed, freedom: float) -> float:
     """Freedom left over, as a part of the m (k - 1) that centred rows have."""
     return float(freedom / (observed.centred.size - len(observed.centred)))
-
-
-def _score_freedom(freedom: float, unfitted: float) -> float:
-    """Of the t distribution of a score: what the residual has left, over the part fitted away.
-
-    Given a residual that no fit has touched, the variance of a null score is known, not estimated
-    (normal). Only the part that the fit has shaped makes it uncertain. A fit that has used up much
-    of the rows has shaped all of it: then what is left.
-    """
-    if unfitted < _LITTLE_FITTED:
-        return freedom
-    return float(min(freedom / max(1 - unfitted, 1e-6), 1e9))

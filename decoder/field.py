@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,34 +23,26 @@ from scipy import sparse
 
 from decoder.descent import descend
 from decoder.errors import ConvergenceError
+from decoder.field_misfit import Misfit, even_evidence, even_map, with_other
+from decoder.field_prior import Belief, Graph, Prior
 from decoder.laplace import factor, log_evidence
 from decoder.readings import Reading
 
 Floats = NDArray[np.float64]
-Graph = Literal["neighbours", "alike"]
 
 STRENGTHS = (20.0, 5.0, 2.0, 1.0, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01)
 USUAL_STRENGTH = 0.05
 MOST_CELLS_FOR_EVIDENCE = 4_500  # it takes a dense matrix of the cells
-_SLOPES = 0.3  # of the weight of bends
-_ANCHOR = 0.003  # keeps the level of a component of the graph from drifting; 1 for a lone cell
 _SETTLED = 1e-4  # nats that a further step would gain
 _MIDDLE = STRENGTHS.index(0.1)
 _ENOUGH = 2  # strengths in a row that are worse
+_NEGLIGIBLE = 4.0  # nats: e^4 times less probable
 _SAME = 0.05  # nats between two fits of one summit
 _LOOSER = 0.3  # from one strength of the smoother to the next
 _LOOSEST = 1e-8
 _LEAST = 0.1  # of an even share: where the smoother goes below
 _STEPS = 40  # before the metric of the descent is taken afresh
 _ROUNDS = 25
-
-
-@dataclass(frozen=True)
-class Belief:
-    """A prior: precision `strength * structure` of the log shares about a common level."""
-
-    graph: Graph
-    strength: float
 
 
 @dataclass(frozen=True)
@@ -89,170 +81,179 @@ def fit_field(
     laplacian: Any | None,
     belief: Belief | None = None,
     near: Floats | None = None,
+    *,
+    other: bool = False,
 ) -> Field:
     """Fit a map to the readings. laplacian: of the graph of neighbours (n, n), None for no graph.
 
     belief: fixed, or None to choose it by the evidence (up to 4,500 cells; above, the usual one).
     near: positive shares (n,) that a fit with a fixed belief starts from, as of another window.
+    other: the last share is `other`, with a free parameter.
     Raises ConvergenceError where there is no finite fit.
     """
     size = readings[0].design.shape[1]
-    flat = _Question(readings, np.full(size, 1 / size))
+    even = even_map(readings, size, other)
+    flat = Misfit(readings, even)
     if belief is None and size <= MOST_CELLS_FOR_EVIDENCE:
-        first = _most_probable(flat, laplacian)
+        first = _most_probable(flat, laplacian, even, other)
     else:
         belief = belief or _usual(laplacian)
-        structure = structure_of(belief.graph, laplacian, size)
-        if near is not None:
-            first = _fit(flat, belief, structure, np.log(near))
-        else:
-            *_, first = _anneal(flat, belief, structure)
-    structure = structure_of(first.belief.graph, laplacian, size)
-    found = _fit(_Question(readings, first.shares), first.belief, structure, first.log_shares)
+        prior = Prior.of(belief.graph, laplacian, size, other)
+        first = _highest(flat, prior, belief, even, near)
+    if first.doubts:  # an average has no summit to be refined
+        return first
+    prior = Prior.of(first.belief.graph, laplacian, size, other)
+    found = _fit(Misfit(readings, first.shares), first.belief, prior, first.log_shares)
     return replace(found, gain=first.gain)
 
 
-class _Question:
-    """The readings, each row weighted by its precision if the cells held `held` (n,)."""
+def _highest(
+    misfit: Misfit, prior: Prior, belief: Belief, even: Floats, near: Floats | None
+) -> Field:
+    """The summit of the least loss: the first that explains the data, of those that ways lead to.
 
-    def __init__(self, readings: Sequence[Reading], held: Floats) -> None:
-        self.size = len(held)
-        self._rows = [(one.design, one.target, one.precision(held)) for one in readings]
-        self.freedom = sum(one.freedom for one in readings)
+    From `near`; from a flat map, as the prior is weakened; from a smoother of the shares.
+    """
+    fits = []
+    for start in _starts(misfit, prior, belief, even, near):
+        fits.append(_fit(misfit, belief, prior, start))
+        if misfit.explains(fits[-1].shares):
+            break
+    return min(fits, key=lambda one: one.loss)
 
-    def misfit(self, shares: Floats) -> tuple[float, Floats]:
-        """Half the weighted squares of the residuals, and their slope in the shares (n,)."""
-        value, slope = 0.0, np.zeros(self.size)
-        for design, target, weight in self._rows:
-            residual = design @ shares - target
-            weighted = weight * residual
-            value += 0.5 * float(residual @ weighted)
-            slope += weighted @ design
-        return value, slope
 
-    def own_information(self) -> Floats:
-        """The diagonal of the information about the shares, (n,); designs hold 0 and 1."""
-        return np.asarray(sum(weight @ design for design, _, weight in self._rows))
-
-    def information(self) -> Floats:
-        """The information about the shares, (n, n)."""
-        parts = [design.T @ design.multiply(w[:, None]) for design, _, w in self._rows]
-        return np.asarray(sum(part.toarray() for part in parts))
+def _starts(
+    misfit: Misfit, prior: Prior, belief: Belief, even: Floats, near: Floats | None
+) -> Iterator[Floats]:
+    """Log shares (n,) to start from; each is found only when it is asked for."""
+    if near is not None:
+        yield np.log(with_other(near, misfit.other_share(near)[0]) if prior.other else near)
+    *_, annealed = _anneal(misfit, belief, prior, even)
+    yield annealed.log_shares
+    if belief.graph == "neighbours":
+        yield _smoothed(misfit, prior, even)
 
 
 def _usual(laplacian: Any | None) -> Belief:
     return Belief("alike" if laplacian is None else "neighbours", USUAL_STRENGTH)
 
 
-def structure_of(graph: Graph, laplacian: Any | None, size: int) -> Any:
-    """The precision (n, n) of log shares at strength 1, sparse."""
-    if graph == "alike" or laplacian is None:
-        return sparse.eye_array(size, format="csr")
-    alone = np.where(laplacian.diagonal() > 0, _ANCHOR, 1.0)
-    return (laplacian @ laplacian + _SLOPES * laplacian + sparse.diags_array(alone)).tocsr()
-
-
-def _most_probable(question: _Question, laplacian: Any | None) -> Field:
+def _most_probable(misfit: Misfit, laplacian: Any | None, even: Floats, other: bool) -> Field:
     """The fit of the highest evidence, with its gain.
 
     That all cells are alike makes spikes cheap: it must gain more than a spike of noise can. Each
     from the middle strength to weaker ones, then to stronger ones, until two in a row are worse.
     """
-    information = question.information()
-    even, _ = question.misfit(np.full(question.size, 1 / question.size))
+    information = misfit.information()
+    nothing = even_evidence(misfit, even, other)
     graphs: tuple[Graph, ...] = ("alike",) if laplacian is None else ("neighbours", "alike")
-    best, to_beat = None, -np.inf
+    best, to_beat, weighed = None, -np.inf, [(0.0, even)]
     for graph in graphs:
-        structure = structure_of(graph, laplacian, question.size)
-        for walk in _walks(question, graph, structure):
+        prior = Prior.of(graph, laplacian, misfit.size, other)
+        for walk in _walks(misfit, graph, prior, even):
             worse = 0
             for fits in walk:
                 worse += 1
                 for fit in fits:
-                    gain = even + _evidence(question, information, fit, structure, to_beat - even)
-                    if gain > to_beat:
-                        best, to_beat, worse = replace(fit, gain=gain), gain, 0
+                    found = _evidence(misfit, information, fit, prior, to_beat + nothing)
+                    if found - nothing > to_beat:
+                        best, to_beat, worse = (
+                            replace(fit, gain=found - nothing),
+                            found - nothing,
+                            0,
+                        )
                 if worse == _ENOUGH:
                     break
-        to_beat += _lucky(question.size)
+        to_beat += _lucky(misfit.size)
     if best is None:
         raise ConvergenceError(
             f"no strength of {STRENGTHS[-1]} to {STRENGTHS[0]} gives the map a maximum; "
             "give a belief, or use method 'simplex'"
         )
-    return best
+    return best if best.doubts == () else _averaged(best, weighed)
 
 
-def _walks(question: _Question, graph: Graph, structure: Any) -> Sequence[Iterator[list[Field]]]:
+def _averaged(best: Field, weighed: Sequence[tuple[float, Floats]]) -> Field:
+    """The mean of maps, each weighed by its evidence: where that is weak, no one of them is right.
+
+    weighed: evidence over an even map, nats, and shares (n,) of each; the even map is among them.
+    """
+    weights = np.exp([gain - (best.gain or 0.0) for gain, _ in weighed])
+    shares = weights @ np.array([one for _, one in weighed]) / weights.sum()
+    return replace(best, shares=shares, log_shares=np.log(shares))
+
+
+def _walks(
+    misfit: Misfit, graph: Graph, prior: Prior, even: Floats
+) -> Sequence[Iterator[list[Field]]]:
     """From the middle strength to weaker ones, and to stronger ones; fitted as far as followed."""
-    annealed = _anneal(question, Belief(graph, STRENGTHS[-1]), structure)
+    annealed = _anneal(misfit, Belief(graph, STRENGTHS[-1]), prior, even)
     stronger = list(islice(annealed, _MIDDLE))[::-1]
-    start = None if graph == "alike" else _smoothed(question, structure)
-    return [_summits(question, fits, structure, start) for fits in (annealed, iter(stronger))]
+    start = None if graph == "alike" else _smoothed(misfit, prior, even)
+    return [_summits(misfit, fits, prior, start) for fits in (annealed, iter(stronger))]
 
 
 def _summits(
-    question: _Question, annealed: Iterator[Field], structure: Any, start: Floats | None
+    misfit: Misfit, annealed: Iterator[Field], prior: Prior, start: Floats | None
 ) -> Iterator[list[Field]]:
     """For each strength one fit, or two where the way from `start` leads to another summit."""
     for fit in annealed:
         fits = [fit]
         if start is not None:
-            other = _fit(question, fit.belief, structure, start)
+            other = _fit(misfit, fit.belief, prior, start)
             start = other.log_shares
             if abs(other.loss - fit.loss) > _SAME:
                 fits.append(other)
         yield fits
 
 
-def _smoothed(question: _Question, structure: Any) -> Floats:
+def _smoothed(misfit: Misfit, prior: Prior, even: Floats) -> Floats:
     """Log shares (n,) of a smoother of the shares: least squares with the prior on them.
 
     As strong as leaves residuals of the size of the noise (Morozov's principle of discrepancy).
     """
-    even, strength = 1 / question.size, STRENGTHS[0]
-    shares, misfit = np.full(question.size, even), question.misfit(np.full(question.size, even))[0]
-    information = question.own_information()
-    while misfit > question.freedom / 2 and strength > _LOOSEST:
-        precision = strength / even**2 * structure
+    strength, shares = STRENGTHS[0], even
+    value, information = misfit.at(even)[0], misfit.own_information()
+    while value > misfit.freedom / 2 and strength > _LOOSEST:
+        precision = prior.precision(strength) / even[0] ** 2
 
         def objective(x: Floats, precision: Any = precision) -> tuple[float, Floats]:
-            value, slope = question.misfit(x)
+            value, slope = misfit.at(x)
             pull = precision @ (x - even)
             return value + 0.5 * float((x - even) @ pull), slope + pull
 
         metric = factor(precision + sparse.diags_array(information)).solve
         shares, _, _ = descend(objective, shares, metric, _SETTLED, _STEPS)
-        misfit = question.misfit(shares)[0]
+        value = misfit.at(shares)[0]
         strength *= _LOOSER
-    return np.asarray(np.log(np.maximum(shares, _LEAST * even)))
+    return np.asarray(np.log(np.maximum(shares, _LEAST * even[0])))
 
 
-def _anneal(question: _Question, belief: Belief, structure: Any) -> Iterator[Field]:
+def _anneal(misfit: Misfit, belief: Belief, prior: Prior, even: Floats) -> Iterator[Field]:
     """Fits from the strongest prior down to `belief`, each from the one before.
 
     The posterior has several summits at a weak prior. The way down from a smooth map leads to one
     near it; a search at once would end on spikes of noise.
     """
-    log_shares = np.zeros(question.size)
+    log_shares = np.log(even)
     stronger = [strength for strength in STRENGTHS if strength > belief.strength]
     for strength in (*stronger, belief.strength):
-        fit = _fit(question, Belief(belief.graph, strength), structure, log_shares)
+        fit = _fit(misfit, Belief(belief.graph, strength), prior, log_shares)
         log_shares = fit.log_shares
         yield fit
 
 
-def _fit(question: _Question, belief: Belief, structure: Any, start: Floats) -> Field:
+def _fit(misfit: Misfit, belief: Belief, prior: Prior, start: Floats) -> Field:
     """Maximise the posterior of the log shares, from `start` (n,)."""
-    precision = belief.strength * structure
-    information = question.own_information()
+    precision = prior.precision(belief.strength)
+    information = misfit.own_information()
 
     def objective(field: Floats) -> tuple[float, Floats]:
         shares = softmax(field)
-        value, slope = question.misfit(shares)
-        centred = field - field.mean()
+        value, slope = misfit.at(shares)
+        centred = prior.centred(field)
         pull = precision @ centred
-        slope = shares * (slope - float(slope @ shares)) + pull - pull.mean()
+        slope = shares * (slope - float(slope @ shares)) + prior.uncentred(pull)
         return value + 0.5 * float(centred @ pull), slope
 
     for _ in range(_ROUNDS):
@@ -265,16 +266,16 @@ def _fit(question: _Question, belief: Belief, structure: Any, start: Floats) -> 
             "the map has no finite fit; check that the counts, the parameters and the cells "
             "belong together"
         )
-    return Field(softmax(start), start - start.mean(), belief, loss)
+    return Field(softmax(start), prior.centred(start), belief, loss)
 
 
 def _evidence(
-    question: _Question, information: Floats, fit: Field, structure: Any, to_beat: float
+    misfit: Misfit, information: Floats, fit: Field, prior: Prior, to_beat: float
 ) -> float:
     """Log evidence of a fit by Laplace's approximation; -inf where it is below `to_beat`."""
-    prior = fit.belief.strength * structure
-    _, slope = question.misfit(fit.shares)
-    return log_evidence(fit.shares, fit.loss, slope, information, prior, to_beat)
+    precision = prior.precision(fit.belief.strength)
+    _, slope = misfit.at(fit.shares)
+    return log_evidence(fit.shares, fit.loss, slope, information, precision, to_beat)
 
 
 def softmax(field: Floats) -> Floats:

@@ -17,7 +17,8 @@ from scipy.sparse import diags_array
 
 from decoder.descent import column_products, descend_columns
 from decoder.errors import ConvergenceError
-from decoder.field import Belief, structure_of
+from decoder.field_misfit import Misfit, with_other
+from decoder.field_prior import Belief, Prior
 from decoder.laplace import factor
 from decoder.readings import Reading
 
@@ -30,14 +31,20 @@ _MOST_NUMBERS = 400_000  # cells times windows fitted at once: some 100 MB of fo
 
 
 def fit_windows(
-    windows: Windows, laplacian: Any | None, belief: Belief, near: Floats
+    windows: Windows,
+    laplacian: Any | None,
+    belief: Belief,
+    near: Floats,
+    *,
+    other: bool = False,
 ) -> list[Floats]:
     """Shares (n,) of each window, positive, sum 1, from `near` (n,), positive.
 
-    windows: the readings of each, one for each level. Raises ConvergenceError where a window has
-    no finite fit.
+    windows: the readings of each, one for each level.  other: the last share is `other`: each
+    window starts from its own estimate of it, and has a free parameter for it.
+    Raises ConvergenceError where a window has no finite fit.
     """
-    prior = belief.strength * structure_of(belief.graph, laplacian, len(near))
+    prior = Prior.of(belief.graph, laplacian, len(near), other)
     alike: dict[tuple[int, ...], list[int]] = defaultdict(list)
     for index, readings in enumerate(windows):  # cohorts without reports are not in a design
         alike[tuple(id(one.design) for one in readings)].append(index)
@@ -46,20 +53,30 @@ def fit_windows(
     for members in alike.values():
         for first in range(0, len(members), most):
             some = members[first : first + most]
-            shares |= zip(some, _fit([windows[i] for i in some], prior, near), strict=True)
+            found = _fit([windows[i] for i in some], prior, belief.strength, near)
+            shares |= zip(some, found, strict=True)
     return [shares[index] for index in range(len(windows))]
 
 
-def _fit(windows: Windows, prior: Any, near: Floats) -> Sequence[Floats]:
+def _fit(windows: Windows, prior: Prior, strength: float, near: Floats) -> Sequence[Floats]:
     """Twice: with rows weighted as if all cells held alike, then as the first fit says."""
-    log_shares = np.repeat(np.log(near)[:, None], len(windows), axis=1)
-    held = np.full_like(log_shares, 1 / len(near))
+    starts = np.stack([_start(readings, prior, near) for readings in windows], axis=1)
+    log_shares, held = np.log(starts), np.full_like(starts, 1 / len(near))
+    if prior.other:
+        held = np.stack([with_other(h, o) for h, o in zip(held.T, starts[-1], strict=True)], axis=1)
     for _ in range(2):
         question = _Question(windows, held)
-        metric = question.metric(prior, near)
-        log_shares = _maximum(question, prior, metric, log_shares)
+        metric = question.metric(prior.precision(strength), near)
+        log_shares = _maximum(question, prior, strength, metric, log_shares)
         held = _softmax(log_shares)
     return list(held.T)
+
+
+def _start(readings: Sequence[Reading], prior: Prior, near: Floats) -> Floats:
+    """`near`, with the share of `other` that the window itself says."""
+    if not prior.other:
+        return near
+    return with_other(near, Misfit(readings, near).other_share(near)[0])
 
 
 class _Question:
@@ -94,17 +111,22 @@ class _Question:
 
 
 def _maximum(
-    question: _Question, prior: Any, metric: Callable[[Floats], Floats], start: Floats
+    question: _Question,
+    prior: Prior,
+    strength: float,
+    metric: Callable[[Floats], Floats],
+    start: Floats,
 ) -> Floats:
     """Log shares (n, W) of the largest posteriors, from `start`."""
+    precision = prior.precision(strength)
 
     def objective(field: Floats) -> tuple[Floats, Floats]:
         shares = _softmax(field)
         value, slope = question.misfit(shares)
-        centred = field - field.mean(axis=0)
-        pull = prior @ centred
+        centred = prior.centred(field)
+        pull = precision @ centred
         value += 0.5 * column_products(centred, pull)
-        slope = shares * (slope - column_products(slope, shares)) + pull - pull.mean(axis=0)
+        slope = shares * (slope - column_products(slope, shares)) + prior.uncentred(pull)
         return value, slope
 
     found, losses, _ = descend_columns(objective, start, metric, _SETTLED, _STEPS)

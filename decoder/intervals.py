@@ -1,4 +1,4 @@
-"""Intervals of 95 %: of any candidate, and of one that was chosen because its score was high."""
+"""Intervals of a share: of any candidate, and of one that was chosen for its high score."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from scipy.special import log_ndtr, stdtrit
 Floats = NDArray[np.float64]
 
 _BISECTIONS = 60
+LITTLE_FITTED = 0.8  # part of the rows' freedom that a fit of few values leaves over
 
 
 def plain_interval(
@@ -61,3 +62,15 @@ def bisect(rising: Callable[[Floats], Floats], low: Floats, high: Floats) -> Flo
         below = rising(middle) < 0
         low, high = np.where(below, middle, low), np.where(below, high, middle)
     return np.where(starts_above, bottom, (low + high) / 2)
+
+
+def score_freedom(freedom: float, unfitted: float) -> float:
+    """Of the t distribution of a score: what the residual has left, over the part fitted away.
+
+    Given a residual that no fit has touched, the variance of a null score is known, not estimated
+    (normal). Only the part that the fit has shaped makes it uncertain. A fit that has used up much
+    of the rows has shaped all of it: then what is left.
+    """
+    if unfitted < LITTLE_FITTED:
+        return freedom
+    return float(min(freedom / max(1 - unfitted, 1e-6), 1e9))

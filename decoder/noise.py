@@ -152,13 +152,18 @@ class CohortNoise:
 
     def shown_repetition(self, ratio: float) -> float:
         """The repetition in [1, rho] at which the noise of a typical bit is `ratio` of ours."""
+        return min(self.repetition_of(ratio), self.repetition)
+
+    def repetition_of(self, ratio: float) -> float:
+        """The repetition, at least 1, at which the noise of a typical bit is `ratio` of ours."""
+        once, now = self.typical(1.0), self.typical(self.repetition)
+        return max(1.0 + (ratio * now - once) / (self.typical(2.0) - once), 1.0)
+
+    def typical(self, repetition: float) -> float:
+        """N_j times the variance of a bit of mean share; linear in the repetition."""
         share = np.array([self.random.mean])
-        sampling = self.random.variance
-        once = float(self.bits.mechanism_variance(share, 1.0)[0]) + sampling
-        now = float(self.bits.mechanism_variance(share, self.repetition)[0])
-        now += self.repetition * sampling
-        slope = (now - once) / (self.repetition - 1) if self.repetition > 1 else 1.0
-        return min(max(1.0 + (ratio * now - once) / slope, 1.0), self.repetition)
+        mechanism = float(self.bits.mechanism_variance(share, repetition)[0])
+        return mechanism + repetition * self.random.variance
 
     def covariance(self, positions: Positions, shares: Floats) -> Floats:
         """S_j, (m, k, k), when the candidates hold `shares` (M,) and random strings the rest.

@@ -1,9 +1,10 @@
-"""The null distribution of a score beyond its variance: a saddlepoint approximation.
+"""The null distribution of a score beyond its variance: exact, or a saddlepoint approximation.
 
 Given the residual u, the score of a string that nobody holds is a sum over cohorts of the entries
 of u at h random positions, each bit counted once: its whole distribution is known, not only its
 variance. One heavy unlisted value leaves a few large entries in u and skews it, the more so the
-fewer the cohorts. Barndorff-Nielsen's r* (1986) on the cumulants of that sum; see docs/decoding.md.
+fewer the cohorts. Where they are few it is listed (`exact_scores`); otherwise we take
+Barndorff-Nielsen's r* (1986) on the cumulants of that sum; see docs/decoding.md.
 """
 
 from __future__ import annotations
@@ -13,14 +14,16 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import factorial, stirling2
+from scipy.special import factorial, ndtri, stirling2
 
+from decoder.exact_scores import can_be_listed, upper_tail
 from decoder.noise import RandomString
 
 Floats = NDArray[np.float64]
 
 _TILTS = np.geomspace(0.3, 60, 40)
 _ROUNDING = 1e-12  # of the squares of a residual
+_ALMOST_SURE = 1 - 1e-12  # the chance of a score that every string reaches: its deviate is finite
 _LEAST_VARIANCE = 0.02  # of the tilted sum: below it the sum is at the end of its range
 
 
@@ -52,8 +55,17 @@ def null_tail(residual: Floats, random: RandomString) -> NullTail:
     if variance <= _ROUNDING * float((residual**2).sum()):
         return NORMAL_TAIL
     scale = float(np.sqrt(variance))
+    if can_be_listed(len(residual), random):
+        scores, reached = upper_tail(residual / scale, random)
+        deviates = -ndtri(np.minimum(reached, _ALMOST_SURE))
+        return _tail(scores, deviates)
     tilts = np.concatenate([-_TILTS[::-1], _TILTS])
     scores, deviates = _saddlepoints(tilts, _cumulants(residual / scale, random, tilts))
+    return _tail(scores, deviates)
+
+
+def _tail(scores: Floats, deviates: Floats) -> NullTail:
+    """A table that rises, also where neighbours differ by rounding."""
     if len(scores) < 2:
         return NORMAL_TAIL
     rising = np.maximum.accumulate(deviates) + 1e-9 * np.arange(len(scores))

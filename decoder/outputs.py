@@ -23,7 +23,7 @@ from pyarrow import csv as arrow_csv
 
 from decoder.progress import Progress, silent
 from decoder.report import render_report
-from decoder.results import Decoding
+from decoder.results import NOTES, Decoding
 from decoder.writing import make_folder, replacing
 
 RESULT_COLUMNS = (
@@ -101,6 +101,10 @@ def write_candidates_csv(decoding: Decoding, path: Path) -> None:
         values = getattr(table, name).astype(np.float32)
         columns[name] = pa.array(values, mask=np.isnan(values))
     columns["same_bits_as"] = _same_bits_as(decoding)
+    for name in ("forged", "forged_low", "forged_shift"):
+        values = getattr(table, name).astype(np.float32)
+        columns[name] = pa.array(values, mask=np.isnan(values))
+    columns["note"] = pa.DictionaryArray.from_arrays(table.note, list(NOTES)).cast(pa.string())
     with path.open("wb") as file:
         arrow_csv.write_csv(pa.table(columns), file)
 

@@ -35,6 +35,8 @@ from rappor_core.aggregate import Aggregate
 
 Floats = NDArray[np.float64]
 
+_LOUDER = 3  # steps of the repetition that the noise of a difference shows
+
 
 @dataclass(frozen=True)
 class Change:
@@ -185,6 +187,8 @@ def _between(windows: Sequence[Window], first: int, second: int) -> Change:
 def change(before: Window, after: Window) -> tuple[Floats, Floats, float]:
     """Fit the difference of the bit shares in the cohorts that both windows have.
 
+    Where it is noisier than the windows' repetition says, reports are taken to repeat more: that
+    widens the errors of heavy values, whose sampling repeats, more than those of the others.
     Returns the differences (D,), their standard errors (D,) and the degrees of freedom.
     """
     common = before.present & after.present
@@ -193,11 +197,22 @@ def change(before: Window, after: Window) -> tuple[Floats, Floats, float]:
         (old, old_error), (new, new_error) = _direct(first), _direct(second)
         found = before.found
         return (new - old)[found], np.hypot(old_error, new_error)[found], np.inf
-    noise = _noise(first) + _noise(second)
-    target, random = second.bit_shares - first.bit_shares, first.noise.random
-    fitted = refit(noise, target, _columns(first), random, settle=False)
+    fitted = _difference(first, second)
+    for _ in range(_LOUDER):
+        if fitted.balance.ratio <= 1:
+            break
+        repeats = first.noise.repetition_of(fitted.balance.ratio)
+        first, second = first.repeated(repeats), second.repeated(repeats)
+        fitted = _difference(first, second)
     errors = np.sqrt(fitted.balance.ratio * np.diag(fitted.covariance))
     return fitted.shares, errors, _freedom(first)
+
+
+def _difference(first: Observed, second: Observed) -> Refit:
+    """Least squares on the difference of the bit shares, the noise being that of both windows."""
+    noise = _noise(first) + _noise(second)
+    target, random = second.bit_shares - first.bit_shares, first.noise.random
+    return refit(noise, target, _columns(first), random, settle=False)
 
 
 def _corrected(changes: Sequence[Change]) -> tuple[Change, ...]:

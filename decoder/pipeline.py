@@ -16,9 +16,11 @@ from decoder.candidates import Candidates, in_bit_order
 from decoder.cavity import Ends
 from decoder.debias import debias
 from decoder.design_matrix import same_positions
+from decoder.diagnostics import undeclared_repetition
 from decoder.errors import ConvergenceError, DecodeError
 from decoder.estimators import Estimate, Observed, by_bit, by_boolean, by_cavity, by_lasso
-from decoder.inference import decide, p_values
+from decoder.forged import forged
+from decoder.inference import decide
 from decoder.noise import BitNoise, CohortNoise, RandomString
 from decoder.options import DecodeOptions, repetition
 from decoder.progress import Progress, silent
@@ -61,12 +63,13 @@ def decode(
             observed = replace(observed, positions=observed.positions[grouping.first])
         fit = _estimator(aggregate.params, candidates, options, progress, ends)
         observed, estimate = _settled(fit, observed, options)
-        p = p_values(estimate.tail.deviate(estimate.z))
+        p = estimate.p_values
         decision = decide(
             p, estimate.local_fdr, options.correction, options.alpha, options.largest_p
         )
         selected = selected_intervals(estimate, decision, options)
-        answer = Answer(observed, estimate, p, decision, *selected)
+        poison = forged(observed, estimate, decision.detected, selected[0])
+        answer = Answer(observed, estimate, p, decision, *selected, poison)
         return assemble(aggregate, candidates, options, answer, grouping)
 
 
@@ -125,13 +128,21 @@ def bit_noise(mechanism: TwoRoundMechanism) -> BitNoise:
 def _settled(
     fit: Estimator, observed: Observed, options: DecodeOptions
 ) -> tuple[Observed, Estimate]:
-    """Estimate; where repeated reports are only bounded and the data are quieter, once more.
+    """Estimate; once more where the data show another repetition of the reports.
 
-    The repetition is lowered to what the noise in the data shows, plus two standard errors.
+    One that is only bounded is lowered to what the noise in the data shows, plus two standard
+    errors. One that nobody declared is raised to what the noise shows, where the sizes of the
+    cohorts show it too.
     """
     estimate = fit(observed)
+    if options.repeats is None and observed.noise.repetition == 1:
+        shown = undeclared_repetition(observed.noise, estimate.missing, estimate.excess)
+        if shown > 1:
+            observed = observed.repeated(shown)
+            estimate = fit(observed)
+        return observed, estimate
     left = (observed.centred.size - len(observed.centred)) * estimate.unfitted
-    if options.repeats is not None or observed.noise.repetition == 1 or left < 1:
+    if options.repeats is not None or left < 1:
         return observed, estimate
     ratio = estimate.ratio * (1 + 2 * np.sqrt(2 / left))
     if ratio >= 1:

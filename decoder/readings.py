@@ -42,7 +42,7 @@ class Reading:
     @property
     def freedom(self) -> int:
         """How many of the rows are free: the symbols of a cohort sum to its reports."""
-        rows = len(self.target)
+        rows = int((self.reports > 0).sum())
         return rows - rows // self.symbols if self.symbols else rows
 
     def precision(self, shares: Floats) -> Floats:
@@ -60,9 +60,12 @@ class Reading:
         return np.asarray(self.reports / variance)
 
 
-def read_aggregate(aggregate: Aggregate, design: Any, repetition: float) -> Reading:
+def read_aggregate(
+    aggregate: Aggregate, design: Any, repetition: float, *, keep_empty: bool = False
+) -> Reading:
     """Write the equations of an aggregate. design: of all its rows (`design_of`).
 
+    keep_empty: keep the rows of cohorts without reports, with precision 0.
     Raises DecodeError without reports.
     """
     reports = np.array(aggregate.reports_per_cohort, dtype=np.float64)
@@ -77,9 +80,10 @@ def read_aggregate(aggregate: Aggregate, design: Any, repetition: float) -> Read
         )
     totals, ones = np.repeat(reports, aggregate.params.num_bits), counts.ravel()
     present = totals > 0
-    if not present.all():
+    if not keep_empty and not present.all():
         design, totals, ones = design[present], totals[present], ones[present]
-    target = (ones / totals - noise.p_star) / noise.gap
+    shares = ones / np.maximum(totals, 1)
+    target = np.where(totals > 0, (shares - noise.p_star) / noise.gap, 0.0)
     symbols = aggregate.params.num_bits if aggregate.params.encoding == "symbol" else 0
     return Reading(design, target, totals, noise, repetition, symbols)
 

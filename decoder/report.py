@@ -9,7 +9,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from decoder.advice import odd_cohorts, percent
 from decoder.plots import forest
-from decoder.results import Decoding, short
+from decoder.results import Decoding, Detected, short
 from rappor_core.metrics import Metric
 
 SHOWN = 60  # rows of the picture and of the table; the files have all
@@ -22,6 +22,7 @@ def render_report(decoding: Decoding) -> str:
     )
     environment.filters |= {
         "percent": percent,
+        "fraction": fraction,
         "p_text": p_text,
         "count": "{:,}".format,
         "short": short,
@@ -41,6 +42,8 @@ def _context(decoding: Decoding) -> dict[str, Any]:
         "detected": detected,
         "shown": shown,
         "forest": forest(shown),
+        "notes": sorted({row.note for row in shown if row.note}),
+        "weakest": min((row for row in detected if row.forged >= 0), key=_forged, default=None),
         "known": decoding.options.true_shares is not None,
         "covered": _covered(decoding),
         "false_found": sum(1 for row in detected if row.true_share == 0.0),
@@ -57,6 +60,15 @@ def _context(decoding: Decoding) -> dict[str, Any]:
             for cohort in odd_cohorts(decoding.diagnostics.cohort_z)
         ],
     }
+
+
+def _forged(row: Detected) -> float:
+    return row.forged
+
+
+def fraction(part: float) -> str:
+    """A part of the reports as people write it; NaN: not known."""
+    return "not known" if math.isnan(part) else "all" if part >= 1 else percent(part)
 
 
 def _covered(decoding: Decoding) -> int:

@@ -16,6 +16,16 @@ from rappor_core.text import visible
 
 Floats = NDArray[np.float64]
 
+NOTES = (
+    "",
+    "the estimate is below 0, as that of a value that few or none hold often is by chance",
+    "the estimate is above 1, by chance or because counts and parameters do not belong together",
+    "the interval reaches 0: by itself the value is not told from 0 at this level; the rule "
+    "accepts so large a p-value because much of the list is there, or because it corrects nothing",
+    "the interval reaches 0: the estimate, made beside the other values, is weaker than the test, "
+    "which was made without the value",
+)  # of a row, by number
+
 
 @dataclass(frozen=True)
 class CandidateTable:
@@ -27,6 +37,9 @@ class CandidateTable:
     share, the best single guess.  z, p_value, p_adjusted, local_fdr, detected: of the test that
     nobody holds the value (docs/decoding.md).
     selected_low, selected_high: interval that accounts for the choice; NaN if not detected.
+    forged, forged_low: smallest part of all reports that, forged, accounts for the estimate, and
+    for what of it is above selected_low; forged_shift: largest change of the estimate by forged
+    reports of 1 %; NaN if not detected.  note: number of one of `NOTES`.
     """
 
     values: Sequence[str]
@@ -43,6 +56,10 @@ class CandidateTable:
     detected: NDArray[np.bool_]
     selected_low: Floats
     selected_high: Floats
+    forged: Floats
+    forged_low: Floats
+    forged_shift: Floats
+    note: NDArray[np.uint8]
 
     @property
     def found(self) -> NDArray[np.intp]:
@@ -55,7 +72,8 @@ class CandidateTable:
 class Detected:
     """One value found: shares in [0, 1], interval after selection, corrected p-value.
 
-    value: the candidates that set the same bits, joined by " | ".
+    value: the candidates that set the same bits, joined by " | ".  forged, forged_low,
+    forged_shift: as in `CandidateTable`.  note: why the interval reaches 0, or "".
     """
 
     value: str
@@ -67,6 +85,10 @@ class Detected:
     p_adjusted: float
     local_fdr: float
     true_share: float | None
+    forged: float
+    forged_low: float
+    forged_shift: float
+    note: str
 
 
 @dataclass(frozen=True)
@@ -74,6 +96,8 @@ class Summary:
     """The decoding in numbers. Shares and variances are fractions of 1.
 
     explained, missing, noise: parts of the variance of the bit shares over rows.
+    signal_explained: what the fit explains of what values can explain, listed or not, which is
+    without the noise; None where neither is told from 0.
     visible_share: the smallest share that is found 8 times in 10.
     repetition: rho = sum r^2 / sum r over devices, as used.
     """
@@ -88,6 +112,7 @@ class Summary:
     explained: float
     missing: float
     noise: float
+    signal_explained: float | None
     visible_share: float
     epsilon_infinity: float
     epsilon_one: float
@@ -161,6 +186,10 @@ class Decoding:
             p_adjusted=float(table.p_adjusted[i]),
             local_fdr=float(table.local_fdr[i]),
             true_share=self._true_share(members),
+            forged=float(table.forged[i]),
+            forged_low=float(table.forged_low[i]),
+            forged_shift=float(table.forged_shift[i]),
+            note=NOTES[int(table.note[i])],
         )
 
     def _members(self, leader: int) -> Sequence[int]:

@@ -1,13 +1,13 @@
 """The rounds of the cavity fit (`cavity`): sites, one solve with them, the scores that follow.
 
-Expectation propagation (Minka 2001). A fit begins with nothing, or where the fit of a like window
-ended: then most rounds can do with the covariance of an earlier one.
+Expectation propagation (Minka 2001), from nothing or from where the fit of a like window ended.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -28,7 +28,7 @@ from decoder.gls import (
 from decoder.mixture import SharePrior
 from decoder.noise import RandomString
 from decoder.progress import Progress, silent
-from decoder.sites import CUT_OFF, LEAST_PRECISION, Scores, Sites, refit_prior
+from decoder.sites import CUT_OFF, DAMPING, LEAST_PRECISION, Scores, Sites, refit_prior
 
 Floats = NDArray[np.float64]
 
@@ -46,7 +46,9 @@ MOST_SURE = 10.0  # precision of a site there, relative to its cavity's
 NEAR = 4  # the round that comes next
 FREEZE_ACTIVE_AFTER = 14
 FULL_FIT_PER_ROW = 4  # candidates a row up to which all take part: more would follow the noise
-FULL_FIT_ROWS = 1536  # rows up to which a fit in the space of the rows is quick
+MOST_WORK = 1e10  # multiplications of a round of such a fit: some seconds
+WORK_OF_BIT = 20.0  # of a gathered sum, in multiplications of a matrix product
+WORK_OF_CANDIDATE = 5e3  # of a candidate, in the prior
 FEW_ROWS = 128  # up to which the others are fitted again without each such candidate
 FEW_CANDIDATES = 256  # up to which that takes seconds
 STAGE = "rounds of the fit"
@@ -60,6 +62,7 @@ class Question:
     positions: index tensor of M candidates, (M, m, h).
     noise_of: shares (M,) -> covariance of the noise of each cohort, (m, k, k).
     may_be_full: whether all candidates may take part in the fit.
+    damping: part of the step from the last sites to those that match, in (0, 1].
     """
 
     centred: Floats
@@ -67,6 +70,7 @@ class Question:
     random: RandomString
     noise_of: Callable[[Floats], Floats]
     may_be_full: bool = True
+    damping: float = DAMPING
 
     @property
     def freedom(self) -> int:
@@ -83,8 +87,24 @@ class Question:
     def full(self) -> bool:
         """Whether all candidates take part in the fit, or only the probable ones."""
         candidates, rows = len(self.positions), self.centred.size
-        affordable = candidates <= FULL_FIT_PER_ROW * rows and rows <= FULL_FIT_ROWS
+        affordable = candidates <= FULL_FIT_PER_ROW * rows and self._work(True) <= MOST_WORK
         return self.may_be_full and (candidates <= rows or affordable)
+
+    def crammed(self, sites: Sites) -> bool:
+        """Whether as many of the probable candidates take part as may."""
+        return int(sites.active.sum()) >= self.centred.size // 2
+
+    @property
+    def work(self) -> float:
+        """Multiplications of one round, roughly."""
+        return self._work(self.full)
+
+    def _work(self, full: bool) -> float:
+        candidates, rows = len(self.positions), float(self.centred.size)
+        bits = float(self.positions[:1].size)
+        if full:
+            return rows * rows * rows + candidates * bits * bits
+        return candidates * (WORK_OF_BIT * bits + WORK_OF_CANDIDATE)
 
 
 @dataclass(frozen=True)
@@ -115,8 +135,9 @@ def settle(
     progress: Progress = silent,
     tolerance: float = TOLERANCE,
     near: Round | None = None,
+    most: int = MAX_ITERATIONS,
 ) -> Settled:
-    """Rounds until no z-score moves by `tolerance`, from nothing or from near where they end.
+    """Rounds until no z-score moves by `tolerance`, at most `most`.
 
     near: from `arrived`; then most rounds keep the covariance of an earlier one, which is what
     costs; the last never does.
@@ -124,8 +145,8 @@ def settle(
     start, now = (NEAR, near) if near else (2, _first(question))
     refresh_noise = frozenset({MIN_ITERATIONS}) if near else REFRESH_NOISE
     lagging, converged = 0, False
-    for iteration in range(start, MAX_ITERATIONS + 1):
-        progress(STAGE, iteration - 1, MAX_ITERATIONS)
+    for iteration in range(start, most + 1):
+        progress(STAGE, iteration - 1, most)
         last, refresh = now, iteration in refresh_noise
         lag = bool(near) and iteration <= LAST_LAGGING and not refresh and lagging < MOST_LAGGING
         if lag:
@@ -154,12 +175,11 @@ def _first(question: Question) -> Round:
 
 
 def arrived(question: Question, end: Round) -> Round | None:
-    """The first round of a fit that starts where another ended; None if that is too far away.
+    """Build a warm start from the fit of a similar window; None if the windows differ too much.
 
-    end: of the same candidates and cohorts, all of which took part. What differs by a factor may
-    be neither the noise that is expected nor what its sites leave of the data, weighed as there.
-    The prior is learnt anew, since one that saw few shares believes in few, and no site is much
-    surer than its cavity: damped against one that is certain of a 0, the next would stay at it.
+    end: of the same candidates and cohorts, all of which took part. Too much is a factor of 2 in
+    the noise or in the residual ratio. The prior is learnt anew. No site stays more than 10 times
+    as precise as its cavity: one that is certain of a 0 would delay convergence.
     """
     noise = question.noise_of(end.sites.shrunken)
     louder = np.trace(noise, axis1=1, axis2=2) / np.trace(end.noise, axis1=1, axis2=2)
@@ -219,9 +239,8 @@ def _weighed(question: Question, sites: Sites, fitted: Balance) -> Balance:
 
 def _updated(question: Question, now: Round, iteration: int, least: float) -> Sites:
     limit, frozen = question.centred.size // 2, iteration > FREEZE_ACTIVE_AFTER
-    return now.sites.updated(
-        now.scores, now.prior, limit, full=question.full, frozen=frozen, least=least
-    )
+    update = partial(now.sites.updated, now.scores, now.prior, limit, full=question.full)
+    return update(frozen=frozen, least=least, damping=question.damping)
 
 
 def _updated_prior(now: Round, scores: Scores, sites: Sites, iteration: int) -> SharePrior:

@@ -24,23 +24,50 @@ def selected_intervals(
 ) -> tuple[Floats, Floats]:
     """Intervals of the detected that account for their having been chosen; NaN elsewhere, (G,).
 
-    Widened to hold the printed share: the exact interval of an estimate that just passed ends
-    below it, which is right on average over choices and useless to read. Widening only adds
-    coverage.
+    They agree with the decision: where the rule accepts no p-value above (1 - level) / 2, the
+    interval of an accepted candidate excludes 0 (docs/decoding.md, "Intervals and the printed
+    share"). They hold both the unbiased and the printed share.
     """
     low = np.full(len(estimate.shares), np.nan)
     high = low.copy()
     found = np.flatnonzero(decision.detected)
     if len(found):
-        low[found], high[found] = selected_interval(
-            estimate.shares[found],
-            estimate.std_errors[found],
-            _cutoffs(estimate, decision, options, found),
-            options.level,
-        )
-        low = np.minimum(low, estimate.shrunken)
-        high = np.maximum(high, estimate.shrunken)
+        shares, errors = estimate.shares[found], estimate.std_errors[found]
+        cutoffs = _cutoffs(estimate, decision, options, found)
+        wrong = float(estimate.local_fdr[found].mean())
+        lows, highs = selected_interval(shares, errors, cutoffs, _level(options.level, wrong))
+        lows = np.maximum(lows, np.clip(shares - _margins(estimate, cutoffs, options, found), 0, 1))
+        printed = estimate.shrunken[found]
+        low[found] = np.minimum(lows, printed)
+        high[found] = np.maximum(np.maximum(highs, np.clip(shares, 0, 1)), printed)
     return low, high
+
+
+def _level(level: float, wrong: float) -> float:
+    """The level of the intervals of what is rightly found, where a part `wrong` is not.
+
+    No interval without 0 holds the share of a wrong string. What those miss is taken from what all
+    may miss, down to half of it.
+    """
+    return 1 - max(1 - level - wrong, (1 - level) / 2)
+
+
+def _margins(
+    estimate: Estimate, cutoffs: Floats, options: DecodeOptions, found: NDArray[np.intp]
+) -> Floats:
+    """How far below its estimate the test of each detected candidate reaches, (D,).
+
+    As far as the rule's cutoff lies above 0, and no less than a plain interval of the level.
+    """
+    deviate = -ndtri([(1 - options.level) / 2])
+    spread = _spread(estimate, found)
+    return np.asarray(np.maximum(cutoffs, estimate.tail.score(deviate) * spread))
+
+
+def _spread(estimate: Estimate, found: NDArray[np.intp]) -> Floats:
+    """What a unit of the test's score is as a share, (D,)."""
+    shares, z, errors = (x[found] for x in (estimate.shares, estimate.z, estimate.std_errors))
+    return np.asarray(np.divide(shares, z, out=errors.copy(), where=shares * z > 0))
 
 
 def _cutoffs(
@@ -51,10 +78,9 @@ def _cutoffs(
     largest_p = options.largest_p if by_local_fdr else min(decision.cutoff, options.largest_p)
     deviate = np.maximum(-ndtri([largest_p]), -_FAR)
     limit = estimate.tail.score(deviate)
-    shares, z, errors = (x[found] for x in (estimate.shares, estimate.z, estimate.std_errors))
-    spread = np.divide(shares, z, out=errors.copy(), where=shares * z > 0)
-    cutoffs = limit * spread
+    cutoffs = limit * _spread(estimate, found)
     if by_local_fdr and estimate.prior is not None:
+        errors = estimate.std_errors[found]
         by_prior = _local_fdr_cutoffs(estimate.prior, estimate.tail, errors, decision.cutoff)
         cutoffs = np.maximum(cutoffs, by_prior)
     return np.asarray(cutoffs)

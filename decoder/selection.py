@@ -47,43 +47,68 @@ class LassoFit:
 
 
 def noise_penalty(
-    weights: Floats, random: RandomString, num_candidates: int, alpha: float
+    weights: Floats,
+    random: RandomString,
+    num_candidates: int,
+    alpha: float,
+    *,
+    strict: bool = False,
 ) -> float:
     """Penalty at a fraction of the Bonferroni quantile of the score of an absent string.
 
     weights: 1 / variance of each row, (m, k). The score z_i' W noise has variance sum tr(C W_j).
+    strict: the whole quantile for a list longer than the rows, so that hardly any wrong string of
+    it is selected.
     """
     sigma = float(np.sqrt(random.variance * weights.sum()))
     quantile = max(-float(ndtri(alpha / num_candidates)), _LEAST_QUANTILE)
-    short = num_candidates <= weights.size
-    return (SHORT_LIST_FACTOR if short else LONG_LIST_FACTOR) * quantile * sigma
+    factor = SHORT_LIST_FACTOR
+    if num_candidates > weights.size:
+        factor = 1.0 if strict else LONG_LIST_FACTOR
+    return factor * quantile * sigma
 
 
 def fit_lasso(
-    centred: Floats, positions: Positions, weights: Floats, random: RandomString, penalty: float
+    centred: Floats,
+    positions: Positions,
+    weights: Floats,
+    random: RandomString,
+    penalty: float,
+    *,
+    start: tuple[NDArray[np.intp], Floats] | None = None,
+    left_out: int | None = None,
 ) -> LassoFit:
     """Solve among the columns of the largest scores, until none of the others asks to be let in.
 
     centred: y - a, (m, k).  positions: (M, m, h).  weights: (m, k), > 0.
+    start: indices and shares near the solution.  left_out: a candidate that takes no part.
     """
-    near, shares, residual = np.empty(0, dtype=np.intp), np.empty(0), centred
-    accuracy = _EXACT
+    near, shares = start or (np.empty(0, dtype=np.intp), np.empty(0))
+    residual, accuracy = _residual(centred, positions[near], random, shares), _EXACT
     for look in range(_MAX_LOOKS):
         scores = centred_sums(positions, weights * residual, random)
+        if left_out is not None:
+            scores[left_out] = -np.inf
         violation = float(scores.max(initial=penalty) / penalty - 1)
         kept, shares = near[shares > 0], shares[shares > 0]
-        if accuracy == _EXACT and _none_outside(scores, near, penalty):
+        if accuracy == _EXACT and (look or not len(near)) and _none_outside(scores, near, penalty):
             order = np.argsort(kept)
             return LassoFit(kept[order], shares[order], penalty, violation)
         scores[kept] = -np.inf
         near = np.append(kept, _largest(scores))
         shares = np.append(shares, np.zeros(len(near) - len(kept)))
         problem = centred, positions[near], weights, random, penalty
-        accuracy = _EXACT if look else _ROUGH
+        accuracy = _EXACT if look or start else _ROUGH
         shares, residual = _descend(*problem, shares, accuracy)
     raise ConvergenceError(
         f"the LASSO still had columns to add after {_MAX_LOOKS} rounds; use a larger penalty"
     )
+
+
+def _residual(centred: Floats, columns: Positions, random: RandomString, shares: Floats) -> Floats:
+    """y - Z b, (m, k), of a few columns."""
+    fitted = scatter_sums(columns, shares, random.num_bits)
+    return centred - fitted + random.mean * float(shares.sum())
 
 
 def _none_outside(scores: Floats, near: NDArray[np.intp], penalty: float) -> bool:
@@ -117,12 +142,8 @@ def _descend(
 
     Returns the shares and the residual y - Z b, (m, k).
     """
-
-    def residual() -> Floats:
-        fitted = scatter_sums(columns, shares, random.num_bits)
-        return centred - fitted + random.mean * float(shares.sum())
-
-    padded, weighted = (np.pad(w, ((0, 0), (0, 1))) for w in (weights, weights * residual()))
+    rest = _residual(centred, columns, random, shares)
+    padded, weighted = (np.pad(w, ((0, 0), (0, 1))) for w in (weights, weights * rest))
     own, limits = gather_sums(columns, weights), (_MAX_SWEEPS, accuracy)
     off = _sweep(columns, padded, weighted, own, random.mean, penalty, shares, *limits)
     if off > accuracy:
@@ -130,7 +151,7 @@ def _descend(
             f"the LASSO of {len(columns)} columns did not converge: after {_MAX_SWEEPS} sweeps a "
             f"condition is off by {off:.1e} of the penalty; use a larger penalty"
         )
-    return shares, residual()
+    return shares, _residual(centred, columns, random, shares)
 
 
 @compiled

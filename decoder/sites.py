@@ -69,11 +69,13 @@ class Sites:
         full: bool,
         frozen: bool,
         least: float = LEAST_PRECISION,
+        damping: float = DAMPING,
     ) -> Sites:
         """Sites from the posteriors under `prior`.
 
         full: all take part; otherwise the most probable ones, at most `limit`, and once `frozen`
         the same ones as now.  least: precision of a site, relative to its cavity's.
+        damping: part of the step from the last sites that is taken, in (0, 1].
         """
         contenders = np.flatnonzero(full | self._contenders(scores.z, limit))
         near = Scores(scores.estimates[contenders], scores.std_errors[contenders])
@@ -86,7 +88,7 @@ class Sites:
             chosen = _most_probable(posterior.local_fdr, limit)
         near = Scores(near.estimates[chosen], near.std_errors[chosen])
         posterior = Posterior(*(column[chosen] for column in posterior))
-        return self._matched(contenders[chosen], near, posterior, least)
+        return self._matched(contenders[chosen], near, posterior, (least, damping))
 
     def _contenders(self, z: Floats, limit: int) -> Flags:
         """The active, and all who may be among the `limit` most probable, (M,).
@@ -98,9 +100,18 @@ class Sites:
         return np.asarray(self.active | (outside >= max(least, _CONTENDER)))
 
     def _matched(
-        self, members: NDArray[np.intp], near: Scores, posterior: Posterior, least: float
+        self,
+        members: NDArray[np.intp],
+        near: Scores,
+        posterior: Posterior,
+        limits: tuple[float, float],
     ) -> Sites:
-        """Site precision 1/t - 1/se^2, clipped, with its shift; both damped against the last."""
+        """Site precision 1/t - 1/se^2, clipped, with its shift; both damped against the last.
+
+        Where the damped precision is clipped, the shift is made anew to go with it: cavity and
+        site then have the posterior's mean, whatever the precision.
+        """
+        least, damping = limits
         cavity = 1 / near.std_errors**2
         precision = 1 / np.maximum(posterior.variance, 1e-300) - cavity
         precision = np.maximum(precision, least * cavity)
@@ -108,10 +119,12 @@ class Sites:
         old = self.active[members]
         old_precision = 1 / self.variance[members[old]]
         old_shift = self.mean[members[old]] * old_precision
-        precision[old] = DAMPING * precision[old] + (1 - DAMPING) * old_precision
-        shift[old] = DAMPING * shift[old] + (1 - DAMPING) * old_shift
-        precision = np.maximum(precision, least * cavity)
+        precision[old] = damping * precision[old] + (1 - damping) * old_precision
+        shift[old] = damping * shift[old] + (1 - damping) * old_shift
+        damped, precision = precision, np.maximum(precision, least * cavity)
         precision = np.copysign(np.maximum(np.abs(precision), CUT_OFF * cavity), precision)
+        matched = posterior.mean * (cavity + precision) - near.estimates * cavity
+        shift = np.where(precision == damped, shift, matched)
         columns = shift / precision, 1 / precision, np.ones(len(members)), posterior.mean
         mean, variance, active, shrunken = (self._spread(members, x) for x in columns)
         return Sites(mean, variance, active.astype(bool), shrunken)

@@ -51,10 +51,19 @@ def repeats_of(aggregate: Aggregate, repeats: float | None) -> float:
 
 
 def slot_readings(
-    aggregates: Sequence[Aggregate], places: Places, repeats: float | None
+    aggregates: Sequence[Aggregate],
+    places: Places,
+    repeats: float | None,
+    *,
+    keep_empty: bool = False,
 ) -> list[Reading]:
-    """Write the equations of each level."""
+    """Write the equations of each level; keep_empty: as in `read_aggregate`."""
     return [
-        read_aggregate(one, places.design(index, one.params), repeats_of(one, repeats))
+        read_aggregate(
+            one,
+            places.design(index, one.params),
+            repeats_of(one, repeats),
+            keep_empty=keep_empty,
+        )
         for index, one in enumerate(aggregates)
     ]

@@ -20,6 +20,7 @@ from rich.table import Table
 from rappor_cli.decode import MethodName
 from rappor_cli.progress import progress_bar
 from simulations.calibration import RULES, Cell, RunScore, cells, run_cell
+from simulations.calibration_settings import STRESS
 from simulations.calibration_table import REFERENCE, Mean, Row, summarise
 
 FOUND = ("bh", "fdr", "fdr-eb")  # rules whose intervals of the found are shown
@@ -32,6 +33,7 @@ HEADINGS = (
     "ranking",
     "covered: all",
     *(f"found ({rule})" for rule in FOUND),
+    "five heaviest",
     "z² of wrong",
 )
 
@@ -45,6 +47,14 @@ def decoder_calibration(
     ] = 0,
     few_rows_runs: Annotated[
         int, typer.Option(min=0, help="Runs by cell at 16 cohorts of 8 bits (10 cells).")
+    ] = 0,
+    stress_runs: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            help="Runs of each setting that is hard: a dominant value, several candidates a row, "
+            "more values than rows, one cohort, nothing true.",
+        ),
     ] = 0,
     method: Annotated[MethodName, typer.Option(help="Estimator.")] = MethodName.CAVITY,
     seed: Annotated[int | None, typer.Option(min=0, help="Repeat; otherwise fresh.")] = None,
@@ -63,6 +73,7 @@ def decoder_calibration(
         "large": large_runs,
         "paper": paper_runs,
         "few rows": few_rows_runs,
+        **dict.fromkeys(STRESS, stress_runs),
     }
     rows = summarise(_run(list(cells(sizes, seed)), method))
     if as_json:
@@ -116,7 +127,7 @@ def _cells(row: Row) -> list[str]:
     """One line of the table."""
     reference = REFERENCE.get((row.size, row.configuration))
     return [
-        f"{row.size} {row.configuration} ({row.runs})",
+        _name(row),
         "-" if reference is None else " / ".join(map(_short, reference)),
         f"{_figure(row.told)} / {_figure(row.bound)}",
         *(f"{_figure(row.recall[r])} / {_figure(row.false_proportion[r])}" for r in RULES),
@@ -124,8 +135,16 @@ def _cells(row: Row) -> list[str]:
         _figure(row.recall_at_reference),
         _figure(row.coverage),
         *(_figure(row.coverage_detected[rule]) for rule in FOUND),
+        _figure(row.heaviest),
         _figure(row.wrong_z_squared),
     ]
+
+
+def _name(row: Row) -> str:
+    """Setting and runs, with those that gave no answer."""
+    told = (row.unsettled, "not converged"), (row.refused, "refused")
+    notes = [str(row.runs), *(f"{count} {what}" for count, what in told if count)]
+    return f"{row.size} {row.configuration} ({', '.join(notes)})"
 
 
 def _figure(mean: Mean) -> str:

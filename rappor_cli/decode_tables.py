@@ -14,12 +14,13 @@ from decoder import Decoding
 from decoder.advice import percent
 from decoder.outputs import results
 from decoder.over_time import Series
-from decoder.report import p_heading, p_text
+from decoder.report import fraction, p_heading, p_text
 from decoder.results import short
 from decoder.series_outputs import series_rows
 from rappor_cli.text import plain
 
 _SHOWN = 25
+_FORGERS = "forgers: holding this part of the reports, they could explain the estimate"
 
 
 def print_decoding(decoding: Decoding, output: Path | None, as_json: bool) -> None:
@@ -68,14 +69,17 @@ def _table(decoding: Decoding) -> Table:
     table = Table(title=plain(f"{decoding.metric}: {decoding.summary.num_detected:,} values found"))
     table.add_column("value")
     heading = p_heading(decoding).lower()
-    for name in (*(["true"] if known else []), "share", "interval", heading):
+    for name in (*(["true"] if known else []), "share", "interval", heading, "forgers"):
         table.add_column(name, justify="right")
     for row in rows[:_SHOWN]:
         truth = [percent(row.true_share or 0.0)] if known else []
-        interval = f"{percent(row.low)} to {percent(row.high)}"
-        numbers = percent(row.share), interval, p_text(row.p_adjusted)
+        interval = f"{percent(row.low)}{' *' * bool(row.note)} to {percent(row.high)}"
+        numbers = percent(row.share), interval, p_text(row.p_adjusted), fraction(row.forged)
         table.add_row(Text(short(row.value)), *truth, *numbers)
     _tell_of_more(table, rows, "results.csv")
+    notes = sorted({f"* {row.note}" for row in rows[:_SHOWN] if row.note})
+    told = [table.caption] if table.caption else []
+    table.caption = Text("\n".join(map(str, [*told, _FORGERS, *notes])))
     return table
 
 

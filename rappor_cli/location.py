@@ -1,4 +1,4 @@
-"""`rappor simulate location` and `location-attacks`: what the modes give, and what they leave."""
+"""`rappor simulate location`, `location-coverage` and `location-attacks`: what the modes give."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from decoder.density_files import write_density_files
 from decoder.density_page import render_page
 from decoder.density_picture import write_picture
 from rappor_cli.progress import progress_bar
+from rappor_core.errors import ParameterError
 from rappor_core.metrics_file import load_metrics
 from simulations.location import RealResult, real_riders
 from simulations.location_budgets import (
@@ -26,9 +27,13 @@ from simulations.location_budgets import (
     median,
     with_attacks,
 )
+from simulations.location_coverage import map_coverage
+from simulations.location_series import DELAYS, SeriesResult, series_of_riders
 from simulations.location_trips import read_trips
 from simulations.location_ways import ways
 from simulations.trackability import PERIODS, attacks_on
+
+SERIES = ("memo, L-OSUE, cap 2", "memo, LOLOHA, 2 symbols", "window")  # mapped as a series
 
 Seed = Annotated[
     int | None, typer.Option(min=0, help="Repeat the drawn parts exactly; otherwise fresh.")
@@ -51,6 +56,9 @@ def location(
     crowds: Annotated[
         int, typer.Option(min=1, help="Crowds of each size; medians are printed.")
     ] = 3,
+    windows: Annotated[
+        int, typer.Option(min=6, help="Months of the smoothed series of each crowd.")
+    ] = 26,
     seed: Seed = None,
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder for the maps.")] = Path(
         "simulation-output"
@@ -74,11 +82,24 @@ def location(
                 advance(1)
             drawn += [median(same) for same in zip(*several, strict=True)]
     drawn = with_attacks(drawn, budget, level, rng)
+    choices = [way for way in ways(budget, 12) if way.name in SERIES]
+    with progress_bar("series", len(people) * len(choices)) as advance:
+        series = [
+            (size, one)
+            for size in people
+            for one in series_of_riders(everybody, choices, size, windows, level, rng, advance)
+        ]
     maps = [real[0].map]
     write_density_files(maps, output)
     write_picture(maps, output / "density.png")
     (output / "density.html").write_text(render_page(maps), encoding="utf-8")
-    figures = json.dumps({"real": [_plain(r) for r in real], "crowds": list(map(asdict, drawn))})
+    figures = json.dumps(
+        {
+            "real": [_plain(r) for r in real],
+            "crowds": list(map(asdict, drawn)),
+            "series": [{"people": size, **asdict(one)} for size, one in series],
+        }
+    )
     (output / "figures.json").write_text(figures, encoding="utf-8")
     if as_json:
         print(figures)
@@ -89,6 +110,10 @@ def location(
         same = [one for one in drawn if (one.people, one.days) == (size, number)]
         console.print(_crowd_table(same, size, number))
         console.print(_attack_table(same, number))
+    for size in people:
+        same_size = [one for s, one in series if s == size]
+        console.print(_series_table(same_size, size, windows))
+        console.print(_delay_table(same_size))
     console.print(f"{output}: figures.json, and the map as density.html, density.png and more")
 
 
@@ -118,6 +143,44 @@ def location_attacks(
     Console().print(table)
 
 
+def location_coverage(
+    metrics: Annotated[Path, typer.Argument(exists=True, help="A metrics.toml.")],
+    metric: Annotated[
+        list[str] | None, typer.Option(help="Only these metrics; may be repeated.")
+    ] = None,
+    devices: Annotated[
+        list[int], typer.Option(min=1_000, help="Sizes of crowds; may be repeated.")
+    ] = [20_000, 100_000, 1_000_000],  # noqa: B006 - typer copies it
+    maps: Annotated[int, typer.Option(min=1, help="Maps of each metric and size.")] = 20,
+    seed: Seed = None,
+    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+) -> None:
+    """How often intervals of single cells hold the truth, on drawn maps of a file's metrics."""
+    rng = np.random.default_rng(seed)
+    declared = [one for one in load_metrics(metrics).declared if one.location is not None]
+    chosen = [one for one in declared if not metric or one.base_name in metric]
+    if not chosen:
+        raise ParameterError(f"{metrics} has no metric of kind 'location' with such a name")
+    rows = []
+    with progress_bar("maps", len(chosen) * len(devices) * maps) as advance:
+        for one, size in product(chosen, devices):
+            found = map_coverage(one, size, maps, rng, advance)
+            rows.append({"metric": one.base_name, "devices": size, **asdict(found)})
+    if as_json:
+        print(json.dumps(rows))
+        return
+    title = f"coverage of intervals of 95 %, {maps} maps each"
+    table = _numbers(title, ("way", "devices", "all", "found", "n", "top 5", "top 10", "s"))
+    for row in rows:
+        parts = [row[name] for name in ("all", "found", "heaviest_five", "heaviest_ten")]
+        every, told, five, ten = (f"{part:.3f}" for part in parts)
+        table.add_row(
+            row["metric"], f"{row['devices']:,}", every, told, str(row["num_found"]), five, ten,
+            f"{row['seconds']:.2f}",
+        )  # fmt: skip
+    Console().print(table)
+
+
 def _plain(result: RealResult) -> dict[str, Any]:
     return {name: value for name, value in vars(result).items() if name != "map"}
 
@@ -125,13 +188,15 @@ def _plain(result: RealResult) -> dict[str, Any]:
 def _real_table(results: Sequence[RealResult], riders: int) -> Table:
     table = _numbers(
         f"{riders:,} real riders through the SDK, a report a month, {results[0].lifetime:.2f} nats",
-        ("way", "reports", "TV cells", "TV", "top 10", "cover", "spent", "most"),
+        ("way", "reports", "TV cells", "TV", "top 10", "cover", "found", "10", "spent", "most"),
     )
+    table.caption = "cover: of the intervals of all cells, of those found, and of the ten busiest"
     for r in results:
         table.add_row(
             r.way, f"{r.reports:,}", f"{r.tv_cells:.3f}", f"{r.tv:.3f}",
-            f"{r.busiest_found:.0%}", f"{r.coverage:.1%}", f"{r.spent_median:.2f}",
-            f"{r.spent_most:.2f}",
+            f"{r.busiest_found:.0%}", f"{r.coverage:.1%}",
+            "-" if r.coverage_found is None else f"{r.coverage_found:.0%}",
+            f"{r.coverage_busiest:.0%}", f"{r.spent_median:.2f}", f"{r.spent_most:.2f}",
         )  # fmt: skip
     return table
 
@@ -153,6 +218,35 @@ def _crowd_table(results: Sequence[BudgetResult], people: int, days: int) -> Tab
             r.way + radius, f"{r.errors.cells:.3f}", f"{low:.3f}-{high:.3f}", f"{r.errors.all:.3f}",
             f"{r.errors.capping:.3f}", f"{r.errors.capping_cells:.3f}", f"{r.errors.noise:.3f}",
         )  # fmt: skip
+    return table
+
+
+def _series_table(results: Sequence[SeriesResult], people: int, windows: int) -> Table:
+    table = _numbers(
+        f"{people:,} people, {windows} windows, `other` from 20 to 95 %",
+        ("way", "alone", "whole", "pooled", "worst", "over alone", "whole", "s"),
+    )
+    table.caption = (
+        "TV over the cells, means of the windows: each by itself, the map of all, the smoothed "
+        "series, its worst window; the most by which one of its windows is worse than the others' "
+        "map of it; seconds to map the series."
+    )
+    for r in results:
+        figures = (r.alone, r.whole, r.pooled, r.worst[-1])
+        table.add_row(r.way, *(f"{figure:.3f}" for figure in figures), f"{r.over_alone:+.3f}",
+                      f"{r.over_whole:+.3f}", f"{r.seconds:.1f}")  # fmt: skip
+    return table
+
+
+def _delay_table(results: Sequence[SeriesResult]) -> Table:
+    table = _numbers(
+        "The smoothed series with its delay: what it shows of a new crowd of 5 %",
+        ("way", *(f"{delay} windows after" for delay in DELAYS)),
+    )
+    table.caption = "* told from no change"
+    for r in results:
+        shown = zip(r.shown, r.found, strict=True)
+        table.add_row(r.way, *(f"{share:.0%}{'*' if told else ''}" for share, told in shown))
     return table
 
 

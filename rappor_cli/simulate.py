@@ -16,7 +16,7 @@ from decoder.options import DecodeOptions
 from rappor_cli.calibration import decoder_calibration
 from rappor_cli.decode import CorrectionName, MethodName
 from rappor_cli.linkage import batch_linkage
-from rappor_cli.location import location, location_attacks
+from rappor_cli.location import location, location_attacks, location_coverage
 from simulations import paper
 from simulations.figures import draw_experiments
 from simulations.paper import Experiment
@@ -32,6 +32,7 @@ app.command("decoder-calibration")(decoder_calibration)
 app.command("location")(location)
 app.command("location-attacks")(location_attacks)
 app.command("batch-linkage")(batch_linkage)
+app.command("location-coverage")(location_coverage)
 
 Seed = Annotated[
     int | None, typer.Option(min=0, help="Repeat a run exactly; otherwise the draws are fresh.")

@@ -3,15 +3,16 @@
 The settings are those of google/rappor's published regression simulations in spirit: k = 8, h = 2,
 m = 128 cohorts of equal size, five distributions over n values, and lists of candidates that lack a
 tenth of the values and hold wrong strings; then the RAPPOR paper's exponential experiment, few
-rows, and lists with nothing true. Positions are drawn at random for every run (that is what a hash
-does), cohorts are multinomial, bits binomial: exact, without a fleet.
+rows, and lists with nothing true; and settings chosen to break a decoder: one value that dominates,
+more values than rows, several candidates a row, a single cohort (`STRESS`). Positions are drawn at
+random for every run (that is what a hash does), cohorts are multinomial, bits binomial: exact,
+without a fleet. Candidates that set the same bits in every cohort are one, as in `decode`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,8 @@ from threadpoolctl import threadpool_limits
 
 from decoder.bit_tensor import Positions, mark_repeated, scatter_sums
 from decoder.debias import debias
+from decoder.design_matrix import same_positions
+from decoder.errors import ConvergenceError, DecodeError
 from decoder.estimators import Estimate, Observed, by_cavity, by_lasso
 from decoder.gls import centred_columns
 from decoder.inference import Correction, decide, p_values
@@ -28,60 +31,14 @@ from decoder.noise import BitNoise, CohortNoise, RandomString
 from decoder.options import DecodeOptions, Method
 from decoder.refit import refit
 from decoder.selected import selected_intervals
+from simulations.calibration_settings import SIZES, kept_of, shares_of
 
 Floats = NDArray[np.float64]
 
 NUM_HASHES = 2
-DISTRIBUTIONS = ("uniform", "exp", "gauss", "zipf1", "zipf1.5")
 RULES: tuple[Correction, ...] = ("bonferroni", "bh", "fdr", "fdr-eb")
 LEVEL, ALPHA = 0.95, 0.05
-EVERY_TENTH, ALL = 0.1, 1.0  # values that are missing from a list
-
-
-class Configuration(NamedTuple):
-    """f, p, q of the reports; share of values missing from the list; wrong strings per value."""
-
-    prob_f: float
-    prob_p: float
-    prob_q: float
-    missing: float
-    wrong: float
-
-
-class Size(NamedTuple):
-    """Reports, values held, k and m; the lists and the distributions that are run with them."""
-
-    reports: int
-    values: int
-    num_bits: int
-    num_cohorts: int
-    configurations: Mapping[str, Configuration]
-    distributions: tuple[str, ...] = DISTRIBUTIONS
-
-
-GOOGLE: Mapping[str, Configuration] = {
-    "typical": Configuration(0.45, 0.39, 0.61, EVERY_TENTH, 0.2),
-    "sharp": Configuration(0.45, 0.39, 0.61, 0.0, 0.0),
-    "loose": Configuration(0.0, 0.225, 0.775, EVERY_TENTH, 0.2),
-    "over_x2": Configuration(0.45, 0.39, 0.61, EVERY_TENTH, 2.0),
-    "over_x10": Configuration(0.45, 0.39, 0.61, EVERY_TENTH, 10.0),
-}
-PAPER: Mapping[str, Configuration] = {
-    "200": Configuration(0.5, 0.5, 0.75, 0.0, 1.0),
-    "10,000": Configuration(0.5, 0.5, 0.75, 0.0, 99.0),
-    "nothing true": Configuration(0.5, 0.5, 0.75, ALL, 2.0),
-}
-FEW_ROWS: Mapping[str, Configuration] = {
-    "loose": Configuration(0.0, 0.225, 0.775, EVERY_TENTH, 0.6),
-    "nothing true": Configuration(0.0, 0.225, 0.775, ALL, 1.5),
-}
-SIZES: Mapping[str, Size] = {
-    "small": Size(1_000_000, 100, 8, 128, GOOGLE),
-    "medium": Size(10_000_000, 1_000, 8, 128, GOOGLE),
-    "large": Size(100_000_000, 10_000, 8, 128, GOOGLE),
-    "paper": Size(1_000_000, 100, 128, 16, PAPER, ("exp",)),
-    "few rows": Size(1_000_000, 100, 8, 16, FEW_ROWS),
-}
+HEAVIEST = 5  # listed values whose intervals are also counted by themselves
 
 
 @dataclass(frozen=True)
@@ -117,6 +74,9 @@ class RuleScore:
 class RunScore:
     """One run: by rule; all candidates' coverage; z of wrong strings; the ranking and its truth.
 
+    heaviest: part of the intervals of the heaviest values listed that hold their truth, as printed
+    by `fdr`; NaN where none is held.  settled: the fit had come to rest.  refused: the method gave
+    no answer; then nothing is found, and no interval given.
     told, bound: recall with Bonferroni of who knows which candidates are held (`told_support`),
     and of who knows every share but the one in question (`told_shares`).
     """
@@ -129,19 +89,9 @@ class RunScore:
     ranked_p: Floats
     told: float
     bound: float
-
-
-def shares_of(distribution: str, n: int) -> Floats:
-    """Shares of n values, (n,), by the name of their distribution; they sum to 1."""
-    i = np.arange(1, n + 1)
-    weights = {
-        "uniform": np.ones(n),
-        "exp": np.exp(-5 * i / n),
-        "gauss": np.exp(-0.5 * ((i - (n + 1) / 2) / (n / 6)) ** 2),
-        "zipf1": 1 / i,
-        "zipf1.5": i**-1.5,
-    }[distribution]
-    return np.asarray(weights / weights.sum())
+    heaviest: float = float("nan")
+    settled: bool = True
+    refused: bool = False
 
 
 def draw(cell: Cell) -> Sample:
@@ -157,12 +107,14 @@ def draw(cell: Cell) -> Sample:
     noise = BitNoise(1 - setting.prob_f / 2, setting.prob_f / 2, setting.prob_q, setting.prob_p)
     counts = noisy_counts(rng, positions[:n], holders, reports, noise, k)
     listed = np.ones(total, dtype=bool)
-    if setting.missing:
-        listed[:n] = (np.arange(1, n + 1) % 10 != 9) & (setting.missing < ALL)
+    listed[:n] = kept_of(setting.missing, n)
     bit_shares = debias(counts, reports.astype(float), noise)
     cohorts = CohortNoise(noise, RandomString(k, NUM_HASHES), reports.astype(float), 1.0)
     truth = np.concatenate([shares, np.zeros(total - n)])[listed]
-    return Sample(Observed(bit_shares, positions[listed], cohorts), truth)
+    group = same_positions(positions[listed], k)
+    first = np.flatnonzero(group == np.arange(len(group)))
+    held = np.bincount(group, weights=truth, minlength=len(group)).astype(np.float64)
+    return Sample(Observed(bit_shares, positions[listed][first], cohorts), held[first])
 
 
 def noisy_counts(
@@ -189,9 +141,12 @@ def run_cell(cell: Cell, method: Method = "cavity") -> RunScore:
     """Draw, decode and score one run."""
     with threadpool_limits(1):
         sample = draw(cell)
-        estimate = fit(sample, method)
         told, bound = told_support(sample), told_shares(sample)
-    p = p_values(estimate.tail.deviate(estimate.z))
+        try:
+            estimate = fit(sample, method)
+        except DecodeError:
+            return _refused(cell, told, bound)
+    p = estimate.p_values
     truth = sample.true_shares
     margin = float(student.isf((1 - LEVEL) / 2, estimate.freedom)) * estimate.std_errors
     inside = np.abs(estimate.shares - truth) <= margin  # not clipped at 0: that only helps
@@ -206,7 +161,30 @@ def run_cell(cell: Cell, method: Method = "cavity") -> RunScore:
         p[order],
         told,
         bound,
+        _heaviest_covered(estimate, p, truth, inside),
+        estimate.converged,
     )
+
+
+def _refused(cell: Cell, told: float, bound: float) -> RunScore:
+    nothing, no = np.zeros(0), float("nan")
+    rules: dict[str, RuleScore] = {rule: RuleScore(no, 0.0, False, 0, 0) for rule in RULES}
+    ranked = np.zeros(0, dtype=bool)
+    return RunScore(cell, rules, no, no, ranked, nothing, told, bound, refused=True)
+
+
+def _heaviest_covered(
+    estimate: Estimate, p: Floats, truth: Floats, inside: NDArray[np.bool_]
+) -> float:
+    """Part of the printed intervals of the heaviest listed values that hold the truth."""
+    heaviest = np.argsort(-truth, kind="stable")[: min(HEAVIEST, int((truth > 0).sum()))]
+    if not len(heaviest):
+        return float("nan")
+    options = DecodeOptions(correction="fdr", level=LEVEL)
+    decision = decide(p, estimate.local_fdr, "fdr", options.alpha)
+    low, high = selected_intervals(estimate, decision, options)
+    chosen = (low <= truth) & (truth <= high)
+    return float(np.where(decision.detected, chosen, inside)[heaviest].mean())
 
 
 def fit(sample: Sample, method: Method) -> Estimate:
@@ -219,14 +197,17 @@ def fit(sample: Sample, method: Method) -> Estimate:
 def told_support(sample: Sample) -> float:
     """Recall with Bonferroni of least squares on the listed values that are held.
 
-    NaN where they are more than half of the rows.
+    NaN where they are more than half of the rows, or cannot be told apart.
     """
     observed, held = sample.observed, sample.true_shares > 0
     if not 0 < held.sum() <= observed.centred.size / 2:
         return float("nan")
     random = observed.noise.random
     columns = centred_columns(observed.positions[held], random)
-    fitted = refit(observed.noise_of(sample.true_shares), observed.centred, columns, random)
+    try:
+        fitted = refit(observed.noise_of(sample.true_shares), observed.centred, columns, random)
+    except ConvergenceError:  # values that the cohorts cannot tell apart
+        return float("nan")
     errors = np.sqrt(fitted.balance.excess * np.diag(fitted.covariance))
     return float((p_values(fitted.shares / errors) <= ALPHA / len(held)).mean())
 

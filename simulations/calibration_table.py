@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from simulations.calibration import RULES, SIZES, RunScore
+from simulations.calibration import RULES, RunScore
+from simulations.calibration_settings import SIZES
 
 Floats = NDArray[np.float64]
 
@@ -36,12 +37,17 @@ class Mean:
     error: float
 
 
+NOTHING = Mean(float("nan"), float("nan"))
+
+
 @dataclass(frozen=True)
 class Row:
     """Means over the runs of one size and configuration, by rule where a rule decides.
 
     coverage_detected, recall_at_reference: pooled over the runs.  told, bound: recall with
     Bonferroni of who is told the support, and of who knows every other share (`RunScore`).
+    heaviest: coverage of the printed intervals of the heaviest values listed, by `fdr`.
+    unsettled, refused: runs of which no fit converged, or that the method refused.
     """
 
     size: str
@@ -57,6 +63,9 @@ class Row:
     recall_at_reference: Mean
     told: Mean
     bound: Mean
+    heaviest: Mean = NOTHING
+    unsettled: int = 0
+    refused: int = 0
 
 
 def summarise(scores: Sequence[RunScore]) -> list[Row]:
@@ -94,17 +103,25 @@ def _row(size: str, configuration: str, some: Sequence[RunScore]) -> Row:
         _recall_at_reference(size, configuration, some),
         mean([score.told for score in some]),
         mean([score.bound for score in some]),
+        mean([score.heaviest for score in some]),
+        sum(not score.settled for score in some),
+        sum(score.refused for score in some),
     )
 
 
 def mean_over_runs(values: Sequence[float], distributions: Sequence[str]) -> Mean:
     """Mean, and the error that the draws give it: the distributions are as many in every table.
 
-    NaN as the error where a distribution was run once.
+    NaN as the error where a distribution was run once. Runs in which it is not defined (nothing is
+    held, or the method refused) are left out.
     """
     x, names = np.asarray(values), np.asarray(distributions)
+    defined = ~np.isnan(x)
+    if not defined.any():
+        return NOTHING
+    x, names = x[defined], names[defined]
     variance = 0.0
-    for name in sorted(set(distributions)):
+    for name in np.unique(names):
         own = x[names == name]
         variance += len(own) * own.var(ddof=1) if len(own) > 1 else np.nan
     return Mean(float(x.mean()), float(np.sqrt(variance)) / len(x))

@@ -32,7 +32,8 @@ class RealResult:
     """What one way made of the real riders; the maps know how often devices reported.
 
     tv: total variation distance to the true density.  tv_cells: of the cells, without `other`.
-    busiest_found: of the ten busiest cells.  coverage: of the cells' intervals.
+    busiest_found: of the ten busiest cells.  coverage: of the intervals of all cells, of those
+    told from zero (None if none is), and of the ten busiest.
     spent: nats, by device.  memoised: most answers of a device.
     """
 
@@ -43,6 +44,8 @@ class RealResult:
     tv_cells: float
     busiest_found: float
     coverage: float
+    coverage_found: float | None
+    coverage_busiest: float
     spent_median: float
     spent_most: float
     memoised_most: int
@@ -74,6 +77,7 @@ def _judged(
 ) -> RealResult:
     busiest = np.argsort(-truth[:-1])[:BUSIEST]
     guessed = np.argsort(-one.shares[:-1])[:BUSIEST]
+    inside = (one.low <= truth) & (truth <= one.high)
     return RealResult(
         way=way.name,
         lifetime=metrics.lifetime_epsilon,
@@ -81,7 +85,9 @@ def _judged(
         tv=total_variation(one.shares, truth),
         tv_cells=total_variation(over_cells(one.shares), over_cells(truth)),
         busiest_found=len(set(busiest) & set(guessed)) / BUSIEST,
-        coverage=float(((one.low <= truth) & (truth <= one.high)).mean()),
+        coverage=float(inside.mean()),
+        coverage_found=float(inside[one.visible].mean()) if one.visible.any() else None,
+        coverage_busiest=float(inside[busiest].mean()),
         spent_median=float(np.median(result.spent)),
         spent_most=float(result.spent.max()),
         memoised_most=int(result.memoised.max()),

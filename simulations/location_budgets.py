@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decoder.density import map_shares
-from decoder.field import USUAL_STRENGTH, Belief
+from decoder.field import USUAL_STRENGTH
+from decoder.field_prior import Belief
 from decoder.places import Places, places_of
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics import Metric

@@ -4,16 +4,18 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 from threadpoolctl import threadpool_limits
 
-from decoder import gls, rounds
+from decoder import cavity, gls, rounds
 from decoder.bit_tensor import mark_repeated
-from decoder.cavity import fit_cavity
+from decoder.cavity import REFIT_ROUNDS, REFIT_TOLERANCE, fit_cavity
 from decoder.errors import ImproperError
 from decoder.gls import Balance
 from decoder.noise import BitNoise, CohortNoise, RandomString
+from decoder.null_scores import null_tail
 from decoder.rounds import Question, _cavity, _leave_one_out
-from decoder.sites import Sites
+from decoder.sites import DAMPING, Sites
 
 COHORTS, BITS, M = 10, 6, 7
 RANDOM = RandomString(BITS, 2)
@@ -106,8 +108,32 @@ def test_where_rows_are_few_scores_are_those_of_fits_that_never_saw_the_candidat
             rest = replace(asked, positions=np.delete(positions, i, axis=0))
             residual = fit_cavity(rest).balance.solution.residual
             score = columns[:, i] @ residual.ravel()
-            expected = score / np.sqrt(gls.null_variance(residual, random))
-            assert fit.z[i] == pytest.approx(expected, abs=0.1)
+            score /= np.sqrt(gls.null_variance(residual, random))
+            expected = null_tail(residual, random).deviate(score)
+            assert fit.tail.deviate(fit.z[i]) == pytest.approx(expected, abs=0.1)
+
+
+def test_each_fit_without_a_candidate_has_its_own_null_distribution():
+    """One cohort, an unlisted value of 50 %: p is the part of all strings that score as high."""
+    rng, bits, count = np.random.default_rng(8), 64, 40
+    random, noise = RandomString(bits, 2), np.broadcast_to(1e-4 * np.eye(bits), (1, bits, bits))
+    positions = mark_repeated(rng.integers(0, bits, (count, 1, 2), dtype=np.int16), bits)
+    seen = 0.01 * rng.normal(size=(1, bits)) + np.where(np.arange(bits) < 2, 0.5, 0)
+    asked = Question(seen - random.mean, positions, random, lambda _: noise)
+    everyone = np.indices((bits, bits)).reshape(2, -1).T[:, None]
+    everyone = gls.dense_columns(mark_repeated(everyone.astype(np.int16), bits), bits) - random.mean
+    with threadpool_limits(1):
+        fit = fit_cavity(asked)
+        tested = np.flatnonzero(fit.z > 1)
+        assert len(tested)
+        for i in tested:
+            rest = replace(asked, positions=np.delete(positions, i, axis=0))
+            last = rounds.settle(rest, tolerance=REFIT_TOLERANCE).last.fitted
+            residual = last.solution.residual.ravel()
+            column = gls.dense_columns(positions[[i]], bits).ravel() - random.mean
+            score = column @ residual * last.slack
+            reached = (everyone.T @ residual > score - 1e-6 * residual.std()).mean()
+            assert norm.sf(fit.tail.deviate(fit.z[i])) == pytest.approx(reached, rel=0.02)
 
 
 def test_sites_that_leave_no_proper_posterior_are_cut_off(question, monkeypatch):
@@ -128,3 +154,118 @@ def test_sites_that_leave_no_proper_posterior_are_cut_off(question, monkeypatch)
     expected = rounds._next(question, now, 2, False)
     assert len(tried) == 2
     np.testing.assert_array_equal(found.scores.z, expected.scores.z)
+
+
+def test_where_rows_are_few_a_share_is_not_that_of_the_fit_without_it():
+    """The heavy share of 60 like candidates: its likes take over a part where it is left out."""
+    asked, shares = alike(3)
+    with threadpool_limits(1):
+        fit, whole = fit_cavity(asked), rounds.settle(asked).last.scores
+    np.testing.assert_array_equal(fit.scores.estimates, whole.estimates)
+    np.testing.assert_array_equal(fit.scores.std_errors, whole.std_errors)
+    assert abs(fit.scores.estimates[0] - shares[0]) < 2 * fit.scores.std_errors[0]
+
+
+def alike(seed):
+    """64 cohorts of 2 symbols, 60 candidates, Zipf shares."""
+    rng, cohorts, bits, count, reports = np.random.default_rng(seed), 64, 2, 60, 1500.0
+    random = RandomString(bits, 1)
+    positions = rng.integers(0, bits, (count, cohorts, 1), dtype=np.int16)
+    shares = 1 / np.arange(1, count + 1) ** 1.3
+    shares /= shares.sum()
+    noise = CohortNoise(
+        BitNoise(0.75, 0.25, 1.0, 0.0), random, np.full(cohorts, reports), 1.0, True
+    )
+    truth = (gls.dense_columns(positions, bits) @ shares).reshape(cohorts, bits)
+    shown = noise.bits.p_star + noise.bits.gap * truth
+    counts = rng.multinomial(int(reports), shown / shown.sum(axis=1, keepdims=True))
+    centred = (counts / reports - noise.bits.p_star) / noise.bits.gap - random.mean
+    return Question(centred, positions, random, lambda b: noise.invertible(positions, b)), shares
+
+
+@pytest.fixture
+def crowded():
+    """16 cohorts of 10 bits, 300 candidates: 60 are held, and the fit uses up much of the rows."""
+    rng, cohorts, bits, count = np.random.default_rng(21), 16, 10, 300
+    random, noise = RandomString(bits, 2), np.broadcast_to(1e-4 * np.eye(bits), (16, bits, bits))
+    positions = mark_repeated(rng.integers(0, bits, (count, cohorts, 2), dtype=np.int16), bits)
+    shares = np.where(np.arange(count) < 60, 0.94 ** np.arange(count), 0.0) / 16
+    columns = gls.dense_columns(positions, bits) - random.mean
+    seen = (columns @ shares).reshape(cohorts, bits) + 0.01 * rng.normal(size=(cohorts, bits))
+    with threadpool_limits(1):
+        yield Question(seen, positions, random, lambda _: noise)
+
+
+def unsettled(*, full: bool):
+    """`settle` with fits that do not converge: those of all candidates, or every one."""
+
+    def fit(question, *arguments, **limits):
+        found = rounds.settle(question, *arguments, **limits)
+        return found._replace(converged=found.converged and full and not question.full)
+
+    return fit
+
+
+def test_where_the_fit_of_all_does_not_converge_the_probable_ones_are_fitted(crowded, monkeypatch):
+    alone = fit_cavity(replace(crowded, may_be_full=False))
+    assert crowded.full
+    assert alone.converged
+    monkeypatch.setattr(cavity, "settle", unsettled(full=True))
+    fit = fit_cavity(crowded)
+    assert fit.converged
+    assert not fit.full
+    np.testing.assert_array_equal(fit.z, alone.z)
+
+
+def test_a_fit_that_has_not_converged_is_told(crowded, monkeypatch):
+    asked = []
+    monkeypatch.setattr(cavity, "settle", unsettled(full=False))
+    monkeypatch.setattr(cavity, "_doubtful", lambda *_: np.zeros(0, dtype=np.intp))
+    attempts = cavity._attempts(crowded)
+    monkeypatch.setattr(cavity, "_attempts", lambda question: asked.append(question) or attempts)
+    assert not fit_cavity(crowded).converged
+    assert len(asked) == 1
+    assert {(one.full, one.damping < DAMPING) for one in attempts} == {
+        (full, slower) for full in (True, False) for slower in (True, False)
+    }
+
+
+def test_whoever_may_be_named_in_a_crowded_list_is_tested_by_a_fit_that_never_saw_it(crowded):
+    """Each p below .001 is that of a fit on the list without the candidate."""
+    fit = fit_cavity(crowded)
+    named = np.flatnonzero(norm.sf(fit.tail.deviate(fit.z)) < 1e-3)
+    assert len(named) >= 5
+    for i in named[:5]:
+        rest = replace(crowded, positions=np.delete(crowded.positions, i, axis=0))
+        rest = replace(rest, may_be_full=fit.full)
+        last = rounds.settle(rest, tolerance=REFIT_TOLERANCE, most=REFIT_ROUNDS).last.fitted
+        residual = last.solution.residual
+        score = gls.centred_sums(crowded.positions[[i]], residual, crowded.random)
+        score *= last.slack / np.sqrt(gls.null_variance(residual, crowded.random))
+        expected = null_tail(residual, crowded.random).deviate(score)[0]
+        assert fit.tail.deviate(fit.z[i]) == pytest.approx(expected, abs=0.01)
+
+
+@pytest.mark.statistical
+def test_errors_are_widened_where_more_values_had_a_claim_to_be_fitted():
+    """350 equal values on 400 rows, of which 200 take part: coverage .71 without, .9 to 1 with."""
+    rng, cohorts, bits, count = np.random.default_rng(4), 50, 8, 425
+    random, reports = RandomString(bits, 2), np.full(50, 200_000.0)
+    noise = CohortNoise(BitNoise(1.0, 0.0, 0.775, 0.225), random, reports, 1.0)
+    covered = []
+    for _ in range(2):
+        positions = mark_repeated(rng.integers(0, bits, (count, cohorts, 2), dtype=np.int16), bits)
+        shares = np.where(np.arange(count) < 350, 1 / 350, 0.0)
+        truth = (gls.dense_columns(positions, bits) @ shares).reshape(cohorts, bits)
+        shown = rng.binomial(200_000, noise.bits.p_star + noise.bits.gap * truth) / 200_000
+        centred = (shown - noise.bits.p_star) / noise.bits.gap - random.mean
+
+        def noise_of(held, positions=positions):
+            return noise.covariance(positions, held)
+
+        with threadpool_limits(1):
+            asked = Question(centred, positions, random, noise_of, may_be_full=False)
+            assert asked.crammed(rounds.settle(asked).last.sites)
+            scores = fit_cavity(asked).scores
+        covered.append((np.abs(scores.estimates - shares) < 1.96 * scores.std_errors).mean())
+    assert 0.88 < np.mean(covered) <= 1

@@ -28,6 +28,8 @@ from decoder.density_palette import (
 from decoder.density_picture import write_picture
 from decoder.density_words import grouped_warnings
 from decoder.errors import DecodeError
+from decoder.map_check import MapCheck
+from decoder.map_series import CellChanges
 from tests.decoder.test_density import BLOOM, BOTH, drawn, parts
 
 
@@ -176,3 +178,18 @@ def test_a_warning_comes_once_and_names_its_windows(night: Density) -> None:
     assert grouped_warnings(maps) == [told]
     assert grouped_warnings(maps[:2]) == ["In all 2 maps: Only 4 reports."]
     assert render_page(maps).count("Only 4 reports.") == 1
+
+
+def test_a_series_says_what_changed_and_how_it_was_made(night: Density) -> None:
+    size = len(night.cells)
+    change, told = np.zeros(size), np.zeros(size, dtype=bool)
+    change[2], told[2], change[-1] = -0.05, True, np.nan
+    changes = CellChanges(change, np.full(size, 0.01), told)
+    poor = MapCheck(chi_square=200.0, freedom=15, misfit=1.0, misfit_freedom=1)
+    one = replace(night, changes=changes, check=poor, source="projection")
+    found = data_of(render_page([one]))["maps"][0]
+    assert found["changed"] == {"2": pytest.approx([-0.05, -0.0696, -0.0304])}
+    assert found["source"].startswith("made of the plain estimates alone, at odds with")
+    plain = data_of(render_page([replace(night, check=None, source="field")]))["maps"][0]
+    assert plain["source"] == ""
+    assert plain["changed"] == {}

@@ -10,7 +10,9 @@ from scipy.optimize import minimize
 from decoder import field
 from decoder.descent import descend, descend_columns
 from decoder.errors import DecodeError
-from decoder.field import Belief, fit_field, softmax
+from decoder.field import fit_field, softmax
+from decoder.field_misfit import Misfit, even_map
+from decoder.field_prior import Belief, Prior
 from decoder.field_series import fit_windows
 from decoder.hierarchy import LevelEstimate, reconcile
 from decoder.neighbours import cell_laplacian
@@ -196,9 +198,10 @@ def test_a_smoother_finds_the_crowd_where_the_way_from_a_flat_map_is_lost() -> N
     params = RapporParams(3, 1, 64, TwoRoundMechanism.symbols(3, 1.0, 0.5), "symbol")
     drawn, _ = draw_aggregate(cells, truth, 40_000, params, np.random.default_rng(2))
     design = design_of(value_positions(cells, params), params, np.arange(len(cells)))
-    question = field._Question([read_aggregate(drawn, design, 1.0)], np.full(2305, 1 / 2305))
-    prior = field.structure_of("neighbours", laplacian, 2305)
-    lost, found = next(field._walks(question, "neighbours", prior)[0])
+    readings = [read_aggregate(drawn, design, 1.0)]
+    even = even_map(readings, 2305, other=True)
+    prior = Prior.of("neighbours", laplacian, 2305, other=True)
+    lost, found = next(field._walks(Misfit(readings, even), "neighbours", prior, even)[0])
     assert np.abs(found.shares - truth).sum() / 2 < 0.75
     assert np.abs(lost.shares - truth).sum() / 2 > 0.9
     assert found.loss < lost.loss - 1

@@ -1,4 +1,4 @@
-"""The saddlepoint distribution of a score against enumeration and random strings."""
+"""The null distribution of a score against enumeration and random strings."""
 
 from itertools import product
 
@@ -7,6 +7,7 @@ import pytest
 from scipy.stats import norm
 
 from decoder.bit_tensor import gather_sums, mark_repeated
+from decoder.exact_scores import FEW_COHORTS
 from decoder.gls import null_variance
 from decoder.noise import RandomString
 from decoder.null_scores import NORMAL_TAIL, _cumulants, null_tail
@@ -38,12 +39,18 @@ def test_cumulants_by_enumeration(num_hashes):
 def test_one_heavy_unlisted_value_in_few_cohorts():
     """400,000 random strings: the normal is off by 10 to 95 %, ours within 4 to 15 %.
 
-    The bounds lie 3.5 standard errors or more beyond what the approximation reaches.
+    The bounds lie 3.5 standard errors or more beyond what ours reaches, exact or by saddlepoint.
     """
-    rng, random = np.random.default_rng(1), RandomString(8, 2)
-    residual = rng.normal(size=(16, 8)) + 0.3
-    residual[np.arange(16)[:, None], rng.integers(0, 8, (16, 2))] += 3
-    positions = mark_repeated(rng.integers(0, 8, (DRAWS, 16, 2), dtype=np.int16), 8)
+    for cohorts in (16, FEW_COHORTS + 1):
+        rng, random = np.random.default_rng(1), RandomString(8, 2)
+        residual = rng.normal(size=(cohorts, 8)) + 0.3
+        residual[np.arange(cohorts)[:, None], rng.integers(0, 8, (cohorts, 2))] += 3
+        tails_hold(rng, residual, random)
+
+
+def tails_hold(rng, residual, random):
+    shape = DRAWS, len(residual), 2
+    positions = mark_repeated(rng.integers(0, 8, shape, dtype=np.int16), 8)
     z = gather_sums(positions, residual) - random.mean * residual.sum()
     z /= np.sqrt(null_variance(residual, random))
     deviates = null_tail(residual, random).deviate(z)
@@ -85,3 +92,34 @@ def test_tails_of_coarse_and_of_crowded_filters_are_made_without_a_warning(k, h)
     for residual in (np.eye(1, k), -np.ones((2, k)) + np.eye(2, k), np.ones((1, k))):
         deviates = null_tail(residual, RandomString(k, h)).deviate(np.linspace(-9, 9, 19))
         assert np.isfinite(deviates).all()
+
+
+@pytest.mark.parametrize(("bits", "num_hashes"), [(128, 2), (16, 2), (8, 3)])
+def test_in_one_cohort_each_score_has_the_chance_that_enumeration_gives(bits, num_hashes):
+    """One unlisted value of 50 %: the saddlepoint was 3 times off at p = .01 (128 bits)."""
+    rng, random = np.random.default_rng(4), RandomString(bits, num_hashes)
+    residual = 0.02 * rng.normal(size=(1, bits))
+    residual[0, :2] += 0.5
+    draws = mark_repeated(
+        np.array(list(product(range(bits), repeat=num_hashes)), dtype=np.int16)[:, None], bits
+    )
+    sums = gather_sums(draws, residual) - random.mean * residual.sum()
+    z = sums / np.sqrt(null_variance(residual, random))
+    p = norm.sf(null_tail(residual, random).deviate(z))
+    some = rng.integers(0, len(z), 100)
+    reached = (z > z[some, None] - 1e-7).mean(axis=1)
+    np.testing.assert_allclose(p[some], reached, rtol=2e-3)
+
+
+@pytest.mark.parametrize("cohorts", [2, 3])
+def test_in_few_cohorts_chances_are_those_of_all_strings(cohorts):
+    """All 16^2 or 16^3 strings: never too small by more than the grid of 16,384 steps rounds."""
+    rng, random = np.random.default_rng(5), RandomString(4, 2)
+    residual = rng.exponential(size=(cohorts, 4)) ** 2
+    draws = np.array(list(product(range(4), repeat=2 * cohorts)), dtype=np.int16)
+    positions = mark_repeated(draws.reshape(len(draws), cohorts, 2), 4)
+    z = gather_sums(positions, residual) - random.mean * residual.sum()
+    z /= np.sqrt(null_variance(residual, random))
+    p = norm.sf(null_tail(residual, random).deviate(z))
+    assert (p > (z[None] > z[:, None] + 2e-3).mean(axis=1) - 1e-9).all()
+    assert (p < (z[None] > z[:, None] - 5e-3).mean(axis=1) + 1e-9).all()

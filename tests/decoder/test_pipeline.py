@@ -6,7 +6,7 @@ from datetime import date
 import numpy as np
 import pytest
 
-from decoder import Candidates, DecodeOptions, decode, metric_candidates
+from decoder import Candidates, DecodeOptions, decode, estimators, metric_candidates
 from decoder.errors import CandidatesError, ConvergenceError, DecodeError
 from decoder.noise import RandomString
 from decoder.outputs import manifest
@@ -112,19 +112,36 @@ def test_a_list_that_misses_something_large_is_told(make_aggregate, values):
 
 
 def test_candidates_that_cannot_be_told_apart_are_one_group():
+    """One cohort of 256 bits: a string nobody holds sets the bit of a held one 1 time in 256."""
+    params = RapporParams.rappor(
+        num_bits=256, num_hashes=1, num_cohorts=1, prob_f=0.0, prob_p=0.1, prob_q=0.9
+    )
+    many = [f"v{i}" for i in range(100)]
+    bits = Candidates.from_strings(many).positions(params)[:, 0, 0]
+    alike = next(np.flatnonzero(bits == bit) for bit in bits if (bits == bit).sum() > 1)
+    values = [many[i] for i in alike] + [v for i, v in enumerate(many) if i not in alike][:8]
+    shares = np.repeat([0.5, 0.0], [2, len(values) - 2])
+    aggregate, _ = draw_aggregate(values, shares, 20_000, params, np.random.default_rng(0))
+    decoding = decode(aggregate, Candidates.from_strings(values))
+    table = decoding.candidates
+    assert decoding.summary.num_groups < decoding.summary.num_candidates
+    for i, leader in enumerate(table.group):
+        assert table.estimate[i] == table.estimate[leader]
+    assert any(" | " in row.value for row in decoding.detected)
+    assert any("cannot be told apart" in text for text in decoding.warnings)
+
+
+def test_one_cohort_of_few_bits_names_nothing():
+    """A string that nobody holds sets the bit of a frequent one 1 time in 16: no p is below."""
     params = RapporParams.rappor(
         num_bits=16, num_hashes=1, num_cohorts=1, prob_f=0.0, prob_p=0.1, prob_q=0.9
     )
     values = [f"v{i}" for i in range(40)]
     shares = np.repeat([0.5, 0.0], [2, 38])
     aggregate, _ = draw_aggregate(values, shares, 20_000, params, np.random.default_rng(0))
-    decoding = decode(aggregate, Candidates.from_strings(values))
-    table = decoding.candidates
-    assert decoding.summary.num_groups <= 16 < decoding.summary.num_candidates
-    for i, leader in enumerate(table.group):
-        assert table.estimate[i] == table.estimate[leader]
-    assert any(" | " in row.value for row in decoding.detected)
-    assert any("cannot be told apart" in text for text in decoding.warnings)
+    decoding = decode(aggregate, Candidates.from_strings(values[1:]))
+    assert not decoding.detected
+    assert decoding.candidates.p_value.min() >= 1 / 16 - 1e-6
 
 
 def test_basic_rappor_and_its_categories():
@@ -394,3 +411,34 @@ def test_the_visible_share_is_that_of_the_rule_even_where_nothing_passes(make_ag
     sizes = {name: decoding.summary.visible_share for name, decoding in visible.items()}
     assert sizes["one"] < 0.9 * sizes["all"]
     assert sizes["cap"] == sizes["all"]
+
+
+def test_a_fit_that_has_not_converged_names_nothing_and_says_so(
+    make_aggregate, values, monkeypatch
+):
+    aggregate, listed = make_aggregate(), Candidates.from_strings(values)
+    assert decode(aggregate, listed).detected
+    fit = estimators.fit_cavity
+    monkeypatch.setattr(
+        estimators, "fit_cavity", lambda *a, **kw: replace(fit(*a, **kw), converged=False)
+    )
+    for correction in ("fdr", "fdr-eb", "bonferroni"):
+        decoding = decode(aggregate, listed, DecodeOptions(correction=correction))
+        assert not decoding.detected
+        assert "No fit converged" in decoding.warnings[0]
+
+
+@pytest.mark.parametrize("full", [True, False])
+@pytest.mark.parametrize("left", [0.5, 0.9])
+def test_a_fit_of_the_probable_that_uses_up_the_rows_says_who_took_no_part(
+    make_aggregate, values, monkeypatch, full, left
+):
+    fit, rows = estimators.fit_cavity, 32 * 32
+
+    def some(*given, **choices):
+        return replace(fit(*given, **choices), full=full, freedom=left * rows)
+
+    monkeypatch.setattr(estimators, "fit_cavity", some)
+    decoding = decode(make_aggregate(), Candidates.from_strings(values))
+    told = any("took no part" in text for text in decoding.warnings)
+    assert told is (left < 0.6 and not full)

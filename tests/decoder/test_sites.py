@@ -38,3 +38,17 @@ def test_precisions_are_bounded_and_never_near_zero(least):
     precision = 1 / updated(least).variance
     assert precision.min() >= least - 1e-12
     assert np.abs(precision).min() >= CUT_OFF - 1e-12
+
+
+@pytest.mark.parametrize("factor", [0.1, 0.02])
+def test_a_site_whose_damped_precision_is_clipped_still_has_the_posterior_mean(factor):
+    """The errors shrink by a factor: the last precisions are far below what they may be now."""
+    before, posterior = updated(), PRIOR.posterior(ESTIMATES, factor * ERRORS)
+    scores = Scores(ESTIMATES, factor * ERRORS)
+    after = before.updated(scores, PRIOR, 5, full=True, frozen=False)
+    cavity, precision = factor**-2, 1 / after.variance
+    at_bound = np.isclose(precision, LEAST_PRECISION * cavity)
+    at_bound |= np.isclose(np.abs(precision), CUT_OFF * cavity)
+    held = (after.mean * precision + ESTIMATES * cavity) / (cavity + precision)
+    np.testing.assert_allclose(held[at_bound], posterior.mean[at_bound])
+    assert at_bound.any()

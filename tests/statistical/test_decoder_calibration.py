@@ -8,7 +8,8 @@ that the usual mistakes do fail.
 import pytest
 
 from decoder.gls import Balance
-from simulations.calibration import DISTRIBUTIONS, Cell, run_cell
+from simulations.calibration import Cell, run_cell
+from simulations.calibration_settings import DISTRIBUTIONS
 from simulations.calibration_table import summarise
 
 RUNS = 3

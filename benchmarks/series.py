@@ -1,0 +1,201 @@
+"""Series of maps of New York by H3 cell: windows alone, all as one map, and pooled; changes.
+
+Devices draw a cell from the pickups of a month that differs smoothly from month to month; seven
+in ten stay from one window to the next. `moving`: `other` from .2 to .95 over 26 windows.
+`changes`: series of ten windows without a change (false flags, coverage of change intervals of
+level .90), and with 5 % of the devices in an empty cell for one window. `uniform`: cells alike,
+30 % `other`. `speed`: 30 windows of 1,024 cells.
+
+Usage: python benchmarks/series.py [--data ../shared/data/nyc_pickups_h3res8.csv.gz]
+       [--people 100000] [--series 10] [--null 20] [--part moving,changes,uniform,speed]
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import gzip
+import time
+from pathlib import Path
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from decoder.map_series import map_windows
+from decoder.places import Places, places_of
+from rappor_core.metrics import Metric
+from rappor_core.metrics_file import parse_metrics
+from simulations.location_series import draw_windows, one_series, true_shares
+
+DATA = Path(__file__).parents[1] / ".." / "shared" / "data" / "nyc_pickups_h3res8.csv.gz"
+DECLARED = """
+[metrics.places]
+kind = "location"
+description = "The usual place"
+owner = "maps@example.org"
+expires = 2099-12-31
+{grid}
+period = "month"
+num_cohorts = 64
+"""
+H3 = 'grid = "h3"\nbox = [40.5, -74.3, 40.95, -73.65]\nlevels = [7]'
+SQUARE = 'grid = "square"\nbox = [0, 0, 8, 8]\nrows = 31\ncolumns = 31\nlevels = [0]'
+WAYS = {
+    "window": 'mode = "window"\nwindow = 26\nmax_reports = 1\nnum_bits = 32\nepsilon = {one}\n',
+    "2 symbols": 'mode = "memo"\nencoding = "symbol"\nnum_symbols = 2\n'
+    "epsilon_infinity = {life}\nepsilon_one = {one}\n",
+    "cap 2": 'mode = "memo"\nnum_bits = 32\nmechanism = "l-osue"\nmax_memoized_values = 2\n'
+    "epsilon_infinity = {life}\nepsilon_one = {one}\n",
+}
+
+
+def declared(way: str, epsilon: float, grid: str = H3) -> tuple[Metric, Places]:
+    """A metric of one way, and its places."""
+    keys = WAYS[way].format(one=epsilon, life=2 * epsilon)
+    (metric,) = parse_metrics(DECLARED.format(grid=grid) + keys).parts("places")
+    assert metric.location is not None
+    return metric, places_of([metric.location])
+
+
+def pickups(path: Path, places: Places) -> np.ndarray:
+    """Shares of the cells, (n,), without `other`."""
+    index = {value: i for i, value in enumerate(places.finest[:-1])}
+    shares = np.zeros(len(index))
+    with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            cell = index.get(places.grid.parent(row["cell"], places.levels[-1]))
+            if cell is not None:
+                shares[cell] += float(row["count"])
+    return shares / shares.sum()
+
+
+def crowd(
+    shares: np.ndarray,
+    places: Places,
+    people: int,
+    windows: int,
+    differ: float,
+    rng: np.random.Generator,
+) -> np.ndarray:
+    """Values (people, windows). differ: standard deviation of a month's log shares."""
+    near = places.laplacian[:-1, :-1].toarray()
+    smooth = np.linalg.inv(near @ near + 0.3 * near + 0.05 * np.eye(len(near)))
+    root = np.linalg.cholesky(smooth)
+    values = np.empty((people, windows), dtype=np.int64)
+    for number in range(windows):
+        field = root @ rng.normal(size=len(shares))
+        month = shares * np.exp(differ * field / field.std())
+        moved = rng.random(people) < (0.3 if number else 1.0)
+        values[:, number] = values[:, max(number - 1, 0)]
+        values[moved, number] = rng.choice(len(shares), int(moved.sum()), p=month / month.sum())
+    return values
+
+
+def moving(path: Path, people: int) -> None:
+    """`other` from .2 to .95 over 26 windows."""
+    for way in WAYS:
+        for epsilon in (2.0, 4.0):
+            rng = np.random.default_rng(1)
+            metric, places = declared(way, epsilon)
+            values = crowd(pickups(path, places), places, people, 26, 0.3, rng)
+            r = one_series(way, metric, places, values, rng)
+            print(f"{way:10} epsilon {epsilon:g}: alone {r.alone:.3f}, whole {r.whole:.3f}, pooled "
+                  f"{r.pooled:.3f}; worst {r.worst[0]:.3f}, {r.worst[1]:.3f}, {r.worst[2]:.3f}; "
+                  f"worse than alone by at most {r.over_alone:+.3f}, than the whole "
+                  f"{r.over_whole:+.3f}; {r.seconds:.1f} s; new crowd shown "
+                  f"{' '.join(f'{share:.0%}' for share in r.shown)}, told {r.found}",
+                  flush=True)  # fmt: skip
+
+
+def changes(path: Path, people: int, null: int, series: int) -> None:
+    """False flags, coverage, and a new cell of 5 % in one window of ten."""
+    for way in ("window", "2 symbols"):
+        metric, places = declared(way, 4.0)
+        shares, flags, held, top, shown, found, extra = pickups(path, places), 0, [], [], [], 0, 0
+        empty = int(np.flatnonzero(shares == 0)[137])
+        busiest = np.argsort(-shares)[:20]
+        for seed in range(null + series):
+            rng = np.random.default_rng(1000 + seed)
+            values = crowd(shares, places, people, 10, 0.0, rng)
+            values[rng.random(values.shape) < 0.15] = len(shares)
+            if seed >= null:
+                values[rng.random(people) < 0.05, 6] = empty
+            maps = map_windows(draw_windows(metric, places, values, rng), places, None, None)
+            true = true_shares(values, len(shares) + 1)
+            told = {(t, c) for t, one in enumerate(maps) if one.changes
+                    for c in np.flatnonzero(one.changes.detected)}  # fmt: skip
+            if seed >= null:
+                found += (6, empty) in told
+                extra += len(told - {(6, empty)})
+                shown.append(maps[6].shares[empty] / true[6, empty])
+            else:
+                flags += len({cell for _, cell in told})
+            inside = true[:, :-1] / true[:, :-1].sum(axis=1, keepdims=True)
+            for index, one in enumerate(maps):
+                assert one.changes is not None
+                actual = inside[index] - np.delete(inside, index, axis=0).mean(axis=0)
+                away = np.abs(one.changes.difference[:-1] - actual) / one.changes.std_error[:-1]
+                held.append(away < 1.645)
+                top.append(away[busiest] < 1.645)
+        print(f"{way:10} epsilon 4: {flags} cells flagged in {null} series without a change; a new "
+              f"cell of 5 % found in {found} of {series}, {np.mean(shown):.0%} of it shown (least "
+              f"{min(shown):.0%}), {extra} others flagged; intervals of level .90 hold "
+              f"{np.mean(held):.3f}, of the 20 busiest cells {np.mean(top):.3f}",
+              flush=True)  # fmt: skip
+
+
+def uniform(seeds: int) -> None:
+    """961 cells alike, 20,000 devices, 30 % `other`."""
+    for way in ("window", "2 symbols"):
+        metric, places = declared(way, float(np.log(3)), SQUARE)
+        truth, off, told = np.append(np.full(961, 0.7 / 961), 0.3), [], 0
+        for seed in range(seeds):
+            rng = np.random.default_rng(seed)
+            values = rng.choice(962, (20_000, 1), p=truth)
+            (one,) = map_windows(draw_windows(metric, places, values, rng), places, None, None)
+            off.append(float(np.abs(one.shares - truth).sum() / 2))
+            told += bool(one.doubts)
+        print(f"{way:10} epsilon ln 3, uniform cells: {np.mean(off):.3f} ({min(off):.3f} to "
+              f"{max(off):.3f}), said to be weak in {told} of {seeds}", flush=True)  # fmt: skip
+
+
+def speed() -> None:
+    """30 windows of 1,024 cells, 100,000 devices, epsilon 4."""
+    grid = SQUARE.replace("31", "32")
+    for way in WAYS:
+        metric, places = declared(way, 4.0, grid)
+        rng = np.random.default_rng(1)
+        at = np.array([[int(part) for part in cell.split("-")[1:]] for cell in places.finest[:-1]])
+        centres = ((8, 8), (22, 19))
+        shares = sum(np.exp(-((at - centre) ** 2).sum(axis=1) / 30) for centre in centres)
+        values = crowd(shares / shares.sum(), places, 100_000, 30, 0.3, rng)
+        windows = draw_windows(metric, places, values, rng)
+        map_windows(windows[:2], places, None, None)  # compiles, and lists the cells
+        start = time.process_time()
+        map_windows(windows, places, None, None)
+        print(f"{way:10} 30 x 1,024 cells: {time.process_time() - start:.1f} s", flush=True)
+
+
+def main() -> None:
+    """Print what was asked for."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--data", type=Path, default=DATA)
+    parser.add_argument("--people", type=int, default=100_000)
+    parser.add_argument("--series", type=int, default=10)
+    parser.add_argument("--null", type=int, default=20)
+    parser.add_argument("--part", default="speed,uniform,changes,moving")
+    options = parser.parse_args()
+    with threadpool_limits(1):
+        for part in options.part.split(","):
+            if part == "moving":
+                moving(options.data, options.people)
+            elif part == "changes":
+                changes(options.data, options.people, options.null, options.series)
+            elif part == "uniform":
+                uniform(5)
+            else:
+                speed()
+
+
+if __name__ == "__main__":
+    main()

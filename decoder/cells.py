@@ -1,0 +1,148 @@
+"""What is said of each cell of a map by itself: estimate, interval, and whether it is above zero.
+
+Where the regression has numbers enough its own intervals are used. Where they are few, and fewer
+than the cells, several lists of shares explain the data about equally well and a single fit is one
+of them: there the intervals come from samples of all (`gibbs`). The test of a cell is the
+regression's.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from decoder.candidates import Candidates
+from decoder.gibbs import Samples, sample
+from decoder.gls import centred_columns
+from decoder.pipeline import observe
+from decoder.results import Decoding
+from decoder.threads import one_thread
+from rappor_core.aggregate import Aggregate
+
+Floats = NDArray[np.float64]
+
+MOST_NUMBERS = 192  # that a map is read from; with more, one fit is enough (docs/decoding.md)
+MOST_CELLS = 1_100  # up to which samples take two seconds
+LEAST = 1e-9  # where an interval of a cell told from zero begins that reaches down to it
+_APART = 0.5  # posterior deviations between two halves of the samples, above which it is said
+
+
+class CellEstimates(NamedTuple):
+    """Of each cell alone, (n,).
+
+    estimate, std_error: unbiased.  low, high: interval, in [0, 1].  visible: told apart from zero.
+    warnings: about all of them.
+    """
+
+    estimate: Floats
+    std_error: Floats
+    low: Floats
+    high: Floats
+    visible: NDArray[np.bool_]
+    warnings: tuple[str, ...]
+
+
+def cell_estimates(
+    aggregate: Aggregate, candidates: Candidates, decoding: Decoding
+) -> CellEstimates:
+    """Estimates and intervals of the cells of one level from its decoding.
+
+    The interval of a visible cell allows for its having been picked out, excludes 0 and holds the
+    estimate: one that begins at LEAST says of its lower end no more than the test does.
+    Deterministic: samples are drawn from a state that the counts determine.
+    """
+    table = decoding.candidates
+    estimate, error, warnings = table.estimate, table.std_error, decoding.warnings
+    low = np.where(table.detected, table.selected_low, table.low)
+    high = np.where(table.detected, table.selected_high, table.high)
+    excess = _excess_cells(aggregate, candidates)
+    if excess > 0 and len(estimate) <= MOST_CELLS:
+        with one_thread():
+            samples = _samples(aggregate, candidates, decoding)
+            estimate, error = samples.flat_estimates
+            low, high = _sampled(samples, estimate, table.detected, decoding.options.level)
+        warnings += _crowded(len(estimate), excess, _unsettled(samples, table.detected))
+    elif excess > 0:
+        warnings += _not_sampled(len(estimate), len(estimate) - excess)
+    low = np.where(table.detected, np.maximum(low, LEAST), low)
+    return CellEstimates(estimate, error, low.clip(0, 1), high.clip(0, 1), table.detected, warnings)
+
+
+def _excess_cells(aggregate: Aggregate, candidates: Candidates) -> int:
+    """By how many the cells outnumber what their regression has to read; 0 if not crowded."""
+    params = aggregate.params
+    if candidates.direct(params):
+        return 0
+    cohorts = sum(count > 0 for count in aggregate.reports_per_cohort)
+    free = params.num_bits - (params.encoding == "symbol")
+    numbers = cohorts * free
+    return max(len(candidates) - numbers, 0) if numbers <= MOST_NUMBERS else 0
+
+
+def _samples(aggregate: Aggregate, candidates: Candidates, decoding: Decoding) -> Samples:
+    """Samples of the shares given all counts, whose noise is that of the decoding."""
+    observed = observe(
+        aggregate, candidates.positions(aggregate.params), decoding.summary.repetition
+    )
+    noise = observed.noise_of(decoding.candidates.shrunken) * decoding.diagnostics.excess
+    cohorts, bits = observed.centred.shape
+    columns = centred_columns(observed.positions, observed.noise.random)
+    inverse = np.linalg.inv(noise)
+    weighed = (inverse @ columns.reshape(cohorts, bits, -1)).reshape(columns.shape)
+    gram = columns.T @ weighed
+    score = weighed.T @ observed.centred.ravel()
+    return sample((gram + gram.T) / 2, score, np.random.default_rng(_seed(aggregate)))
+
+
+def _seed(aggregate: Aggregate) -> int:
+    """A number that the counts determine."""
+    counts = repr((aggregate.reports_per_cohort, aggregate.bit_counts)).encode()
+    return int.from_bytes(sha256(counts).digest()[:8], "little")
+
+
+def _sampled(
+    samples: Samples, estimate: Floats, detected: NDArray[np.bool_], level: float
+) -> tuple[Floats, Floats]:
+    """Intervals under a flat prior; of the detected joined with those under the learnt prior.
+
+    The first cover a cell whatever its share, the second one that was picked for its high score.
+    Those of the detected also hold the estimate, as `selected_intervals` do.
+    """
+    low, high = samples.flat_interval(level)
+    chosen_low, chosen_high = samples.posterior_interval(level)
+    low = np.where(detected, np.minimum(np.minimum(low, chosen_low), estimate), low)
+    high = np.where(detected, np.maximum(np.maximum(high, chosen_high), estimate), high)
+    return low, high
+
+
+def _crowded(cells: int, excess: int, unsettled: str) -> tuple[str, ...]:
+    """A warning that the map is one of several, and whether samples of them have settled."""
+    return (
+        f"{cells:,} cells are read from {cells - excess:,} numbers: different maps explain them "
+        f"about equally well, and the intervals of single cells allow for it.{unsettled} Use a "
+        "coarser level, or more cohorts, bits or symbols.",
+    )
+
+
+def _unsettled(samples: Samples, detected: NDArray[np.bool_]) -> str:
+    """A sentence where two halves of the samples tell different stories of detected cells."""
+    apart = int((samples.disagreement[detected] > _APART).sum())
+    if not apart:
+        return ""
+    return (
+        f" The search among them did not settle for {apart} of {int(detected.sum())} cells told "
+        "from zero: theirs may be too narrow."
+    )
+
+
+def _not_sampled(cells: int, numbers: int) -> tuple[str, ...]:
+    """A warning for maps of more cells than can be sampled, from fewer numbers."""
+    return (
+        f"{cells:,} cells are read from {numbers:,} numbers: different maps explain them about "
+        f"equally well, and intervals allow for that up to {MOST_CELLS:,} cells only. Those of "
+        "cells told from zero hold the truth less often than 95 times in 100. Use a coarser level, "
+        "or more cohorts, bits or symbols.",
+    )

@@ -1,0 +1,77 @@
+"""The prior of a map: log shares of the cells as a Gaussian field, and `other` on its own.
+
+`other` is no place: it is outside the graph, and what the evidence says of the cells must not
+depend on how many answers are `other`. So it has a free parameter: its log share, against the mean
+log share of the cells, has precision OTHER_PRECISION at every strength.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+Floats = NDArray[np.float64]
+Graph = Literal["neighbours", "alike"]
+
+OTHER_PRECISION = 1e-3  # a standard deviation of 32 nats
+_SLOPES = 0.3  # of the weight of bends
+_ANCHOR = 0.003  # keeps the level of a component of the graph from drifting; 1 for a lone cell
+
+
+@dataclass(frozen=True)
+class Belief:
+    """A prior: precision `strength * structure` of the log shares about a common level."""
+
+    graph: Graph
+    strength: float
+
+
+@dataclass(frozen=True)
+class Prior:
+    """Precision of the log shares of one graph, at any strength.
+
+    structure: (n, n), sparse; its last row is 0 where `other` is set.  other: whether the last
+    share is `other`, with a parameter of its own.
+    """
+
+    structure: Any
+    other: bool
+
+    @classmethod
+    def of(cls, graph: Graph, laplacian: Any | None, size: int, other: bool = False) -> Prior:
+        """laplacian: of the neighbours (n, n), None for no graph. size: n, with `other`."""
+        if graph == "alike" or laplacian is None:
+            own = np.ones(size)
+            own[-1] = 0.0 if other else 1.0
+            return cls(sparse.diags_array(own).tocsr(), other)
+        own = np.where(laplacian.diagonal() > 0, _ANCHOR, 1.0)
+        if other:
+            own[-1] = 0.0
+        bends = laplacian @ laplacian + _SLOPES * laplacian
+        return cls((bends + sparse.diags_array(own)).tocsr(), other)
+
+    def precision(self, strength: float) -> Any:
+        """The precision (n, n) at a strength, sparse, positive definite."""
+        scaled = strength * self.structure
+        if not self.other:
+            return scaled
+        own = np.zeros(scaled.shape[0])
+        own[-1] = OTHER_PRECISION
+        return (scaled + sparse.diags_array(own)).tocsr()
+
+    def centred(self, field: Floats) -> Floats:
+        """Log shares (n,) or (n, W) less the mean over the cells."""
+        return np.asarray(field - self._cells(field).mean(axis=0))
+
+    def uncentred(self, pull: Floats) -> Floats:
+        """The slope in the log shares, from the slope in the centred ones."""
+        result, cells = pull.copy(), self._cells(pull)
+        self._cells(result)[...] -= pull.sum(axis=0) / len(cells)
+        return result
+
+    def _cells(self, values: Floats) -> Floats:
+        return values[:-1] if self.other else values

@@ -1,0 +1,203 @@
+"""The LASSO estimator: select and refit, then score what was selected against fits without it.
+
+What a selection keeps, it keeps because its score was high, and the values that it keeps beside a
+wrong string were chosen together with that string. The score of a selected candidate against the
+refit of the others is then no longer the score of a string that had no part in the fit. Here
+the LASSO and the refit are run again without each selected candidate (docs/decoding.md, "The LASSO
+estimator").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from decoder.gls import CandidateSolver, Solution, centred_columns, null_variance
+from decoder.null_scores import NullTail, null_tail
+from decoder.progress import Progress, silent
+from decoder.refit import Refit, refit
+from decoder.rounds import Question
+from decoder.selection import LassoFit, fit_lasso, noise_penalty
+from decoder.sites import Scores
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+STAGE = "rounds of the LASSO"
+LEFT_OUT_STAGE = "selections without a candidate"
+_SELECTIONS = 10  # rounds of the LASSO, while its penalty falls
+_SETTLED = 0.05  # of a row's variance: a smaller change of the unlisted does not matter
+_DEPENDENT = 1e-8  # of a column's squares: what is left of one that others make up
+_LARGEST_P = 0.15  # of a candidate that is worth a fit without it
+_MARGIN = 10.0  # over the p-value at which a rule accepts all that is selected
+_SHARE_STEPS = 3
+_SHARE_SETTLED = 0.1  # of a standard error
+
+
+class Selected(NamedTuple):
+    """What the LASSO selects, refitted.
+
+    fit: of the LASSO.  members: those of its selection that are refitted, ascending, (A,).
+    columns: theirs, centred, (n, A).  fitted: their refit.  noise: the covariance that the refit
+    took, (m, k, k).
+    """
+
+    fit: LassoFit
+    members: Indices
+    columns: Floats
+    fitted: Refit
+    noise: Floats
+
+
+def select(question: Question, alpha: float, progress: Progress = silent) -> Selected:
+    """Select and refit until the penalty fits what stays unexplained.
+
+    What the list lacks is noise to the selection, as the reports' own is. It is first taken as
+    all that the bare data show, and falls with every value that is found; the penalty with it.
+    """
+    random, shares = question.random, np.zeros(len(question.positions))
+    noise, nothing = question.noise_of(shares), np.empty((question.centred.size, 0))
+    missing = refit(noise, question.centred, nothing, random).balance.missing
+    for done in range(1, _SELECTIONS + 1):
+        weights = _weights(question, noise, missing)
+        penalty = noise_penalty(weights, random, len(shares), alpha)
+        chosen = fit_lasso(question.centred, question.positions, weights, random, penalty)
+        shares[:] = 0.0
+        shares[chosen.selected] = chosen.shares
+        members, columns = _refittable(question, chosen)
+        refit_noise = question.noise_of(shares)
+        fitted = refit(refit_noise, question.centred, columns, random)
+        last, missing = missing, min(missing, fitted.balance.missing)
+        if last - missing <= _SETTLED * float(1 / weights.max()) / random.variance:
+            break
+        progress(STAGE, done, _SELECTIONS)
+    progress(STAGE, done, done)
+    return Selected(chosen, members, columns, fitted, refit_noise)
+
+
+def left_out(
+    question: Question,
+    selected: Selected,
+    first: tuple[Scores, Floats, NullTail],
+    alpha: float,
+    progress: Progress = silent,
+) -> tuple[Scores, Floats]:
+    """Shares and test scores of the selected against selections that never saw them, (M,) each.
+
+    first: shares, scores and null tail against the refit of all, (M,) each; what they say of the
+    candidates that were not selected stands: a selection without those is the same. A score is
+    returned on the scale of that tail, at the same tail probability as in its own.
+    """
+    (estimates, errors), z, tail = first
+    estimates, errors, z = estimates.copy(), errors.copy(), z.copy()
+    chosen = selected.fit.selected
+    largest_p = min(_LARGEST_P, _MARGIN * alpha * max(len(chosen), 1) / len(z))
+    least = -float(ndtri(largest_p))
+    worth = chosen[tail.deviate(z[chosen]) > least]
+    for done, i in enumerate(worth.tolist(), start=1):
+        without = _without(question, selected, i, float(estimates[i]), alpha)
+        deviate = without.deviate()
+        z[i] = tail.score(np.array([deviate]))[0]
+        if deviate > least:
+            estimates[i], errors[i] = without.share(float(estimates[i]), float(errors[i]))
+        progress(LEFT_OUT_STAGE, done, len(worth))
+    return Scores(estimates, errors), z
+
+
+@dataclass(frozen=True)
+class _Without:
+    """Selection and refit of all candidates but one, of the data less a share of that one.
+
+    solve: share b -> the refit of y - a - b z_i.  column: z_i, (n, 1).
+    """
+
+    solve: Callable[[float], Solution]
+    column: Floats
+    question: Question
+
+    def deviate(self) -> float:
+        """Normal deviate of the score of z_i, in the null distribution of its own residual."""
+        residual = self.solve(0.0).residual
+        score = float(self.column.ravel() @ residual.ravel())
+        z = score / np.sqrt(null_variance(residual, self.question.random))
+        return float(null_tail(residual, self.question.random).deviate(np.array([z]))[0])
+
+    def share(self, start: float, error: float) -> tuple[float, float]:
+        """The share b at which the data less b z_i show no score of z_i, and its standard error.
+
+        start, error: what is returned where the others leave nothing of z_i.
+        """
+        share, shape = start, self.question.centred.shape
+        for _ in range(_SHARE_STEPS):
+            solution = self.solve(share)
+            direction = solution.weigh(self.column)
+            information = float((self.column * direction).sum())
+            if information <= _DEPENDENT * float((self.column**2).sum()):
+                return start, error
+            step = float(self.column.ravel() @ solution.residual.ravel()) / information
+            share += step
+            rest = solution.residual - step * direction.reshape(shape)
+            variance = float(null_variance(rest, self.question.random))
+            error = float(np.sqrt(max(variance / information, 1.0) / information))
+            if abs(step) < _SHARE_SETTLED * error:
+                break
+        return share, error
+
+
+def _without(
+    question: Question, selected: Selected, left: int, share: float, alpha: float
+) -> _Without:
+    """Prepare selections without candidate `left`, whose share is then one of the unlisted."""
+    missing = selected.fitted.balance.missing + max(share, 0.0) ** 2
+    weights = _weights(question, selected.noise, missing)
+    penalty = noise_penalty(weights, question.random, len(question.positions), alpha, strict=True)
+    column = centred_columns(question.positions[[left]], question.random)
+    others = selected.fit.selected != left
+    start = selected.fit.selected[others], selected.fit.shares[others]
+
+    def solve(taken: float) -> Solution:
+        target = question.centred - taken * column.reshape(question.centred.shape)
+        data = target, question.positions, weights, question.random, penalty
+        chosen = fit_lasso(*data, start=start, left_out=left)
+        columns = _refittable(question, chosen)[1]
+        return CandidateSolver(selected.noise, target, columns, None, question.random)(missing)
+
+    return _Without(solve, column, question)
+
+
+def _weights(question: Question, noise: Floats, missing: float) -> Floats:
+    """1 / variance of each row, (m, k)."""
+    return np.asarray(1 / (np.einsum("jbb->jb", noise) + missing * question.random.variance))
+
+
+def _refittable(question: Question, chosen: LassoFit) -> tuple[Indices, Floats]:
+    """What of a selection least squares can tell apart, largest shares first; with its columns.
+
+    At most half of the rows' freedom, and no column that those before it make up: candidates that
+    share few bits and cohorts may be one another's sums.
+    """
+    columns = centred_columns(question.positions[chosen.selected], question.random)
+    kept = _independent(columns, chosen.shares, question.freedom // 2)
+    return chosen.selected[kept], columns[:, kept]
+
+
+def _independent(columns: Floats, shares: Floats, most: int) -> Indices:
+    """Which columns (n, A) to keep, ascending."""
+    gram = columns.T @ columns
+    if len(gram) <= most and np.linalg.eigvalsh(gram).min(initial=np.inf) > _DEPENDENT * len(gram):
+        return np.arange(len(gram))
+    kept: list[int] = []
+    basis = np.empty((len(columns), 0))
+    for i in np.argsort(-shares, kind="stable").tolist():
+        rest = columns[:, i]
+        for _ in range(2):  # twice is enough for orthogonality
+            rest = rest - basis @ (basis.T @ rest)
+        if len(kept) < most and rest @ rest > _DEPENDENT * gram[i, i]:
+            basis = np.column_stack([basis, rest / np.linalg.norm(rest)])
+            kept.append(i)
+    return np.sort(np.array(kept, dtype=np.intp))

@@ -1,0 +1,98 @@
+"""Whether a map agrees with the reports that it was made from, as a whole and in its sums."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.stats import chi2
+
+from decoder.field_misfit import UNLIKELY, Misfit
+from decoder.readings import Reading
+
+Floats = NDArray[np.float64]
+
+BLOCKS = 15
+_LEAST = 1e-12  # a projection holds zeros
+_NO_INFORMATION = 1e-9  # of the largest eigenvalue
+
+
+@dataclass(frozen=True)
+class MapCheck:
+    """A map against its own unbiased sums at a coarse level, a chi-square.
+
+    The sums are of `other` and of 15 blocks of cells that follow each other in the grid's list,
+    estimated by weighted least squares. The map was fitted to the same reports, so p_value is
+    rather too large than too small.  misfit: the same for all rows of the reports, misfit_freedom
+    its degrees of freedom.
+    """
+
+    chi_square: float
+    freedom: int
+    misfit: float
+    misfit_freedom: int
+    dispersion: float = 1.0
+
+    @property
+    def p_value(self) -> float:
+        """Of the sums, in [0, 1]."""
+        return float(chi2.sf(self.chi_square / self.dispersion, self.freedom))
+
+    @property
+    def agrees(self) -> bool:
+        """Whether sums and rows are no further off than noise makes one in a million."""
+        rows = chi2.sf(self.misfit / self.dispersion, self.misfit_freedom)
+        return self.p_value > UNLIKELY and float(rows) > UNLIKELY
+
+
+def check_map(readings: Sequence[Reading], shares: Floats) -> MapCheck:
+    """Check a map (n,), `other` the last, against the readings of its window.
+
+    Where it does not agree, and there are more rows than cells, the noise is measured by a fit
+    without a prior: reports that vary more than was declared are not the map's fault.
+    """
+    residual, design = _weighted(readings, shares)
+    profiles = design @ _profiles(shares)
+    values, vectors = np.linalg.eigh(profiles.T @ profiles)
+    kept = values > _NO_INFORMATION * values[-1]
+    scores = (vectors[:, kept].T @ (profiles.T @ residual)) / np.sqrt(values[kept])
+    rows = Misfit(readings, shares).freedom
+    found = MapCheck(float(scores @ scores), int(kept.sum()), float(residual @ residual), rows)
+    if found.agrees:
+        return found
+    spread = _dispersion(residual, design, rows)
+    return MapCheck(found.chi_square, found.freedom, found.misfit, rows, spread)
+
+
+def _weighted(readings: Sequence[Reading], shares: Floats) -> tuple[Floats, Any]:
+    """Residuals (rows,) and designs (rows, n), sparse, divided by the rows' standard errors."""
+    residuals, designs = [], []
+    for one in readings:
+        root = np.sqrt(one.precision(shares))
+        residuals.append(root * (one.target - one.design @ shares))
+        designs.append(sparse.diags_array(root) @ one.design)
+    return np.concatenate(residuals), sparse.vstack(designs).tocsr()
+
+
+def _profiles(shares: Floats) -> Floats:
+    """Moves (n, blocks + 1) of mass to each block, half as the map has it, half evenly."""
+    cells = len(shares) - 1
+    block = np.append(np.arange(cells) * min(BLOCKS, cells) // max(cells, 1), min(BLOCKS, cells))
+    inside = (block[:, None] == np.arange(block[-1] + 1)).astype(np.float64)
+    as_map = inside * np.maximum(shares, _LEAST)[:, None]
+    profiles = as_map / as_map.sum(axis=0) + inside / inside.sum(axis=0)
+    return np.asarray(profiles / 2 - shares[:, None])
+
+
+def _dispersion(residual: Floats, design: Any, rows: int) -> float:
+    """Variance of the rows over what was declared, at least 1; 1 where cells explain any rows."""
+    cells = design.shape[1]
+    if rows <= cells:
+        return 1.0
+    fitted = design @ np.linalg.lstsq(design.toarray(), residual, rcond=None)[0]
+    left = residual - fitted
+    return float(max(1.0, float(left @ left) / (rows - cells)))

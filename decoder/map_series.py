@@ -1,0 +1,178 @@
+"""Maps of a series of windows by method `field`: pooled where that holds, alone where it does not.
+
+Each window's map is a field over space and time (`space_time_field`). A map that disagrees with its
+own reports (`map_check`) is replaced by a fit of the window alone, from several starts; if that
+disagrees too, `density` shows the projection of the plain estimates, and says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+from functools import reduce
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from decoder.field import Field, fit_field
+from decoder.field_prior import Belief
+from decoder.field_series import fit_windows
+from decoder.map_check import MapCheck, check_map
+from decoder.places import Places, location_of
+from decoder.readings import Reading
+from decoder.slots import slot_readings
+from decoder.space_time_field import SpaceTimeField, fit_space_time, most_repeated_noise
+from rappor_core.aggregate import Aggregate
+from rappor_core.errors import AggregateError
+
+Floats = NDArray[np.float64]
+Source = Literal["field", "series", "alone", "projection", "hierarchy", "simplex"]
+
+MOST_CELLS_POOLED = 2_500  # the directions of their deviations take a dense eigenproblem
+
+
+@dataclass(frozen=True)
+class CellChanges:
+    """Each cell's share, among those in a cell, less its mean in the other windows, (n,) each.
+
+    std_error: its standard error; of `other`, the last, both are not a number.  detected: a change
+    beyond the Bonferroni limit over all cells and windows of the series.
+    """
+
+    difference: Floats
+    std_error: Floats
+    detected: NDArray[np.bool_]
+
+    def of(self, rows: NDArray[np.intp]) -> CellChanges:
+        """Those of some rows."""
+        return CellChanges(self.difference[rows], self.std_error[rows], self.detected[rows])
+
+
+@dataclass(frozen=True)
+class WindowMap:
+    """A map of one window. shares: (n,).  source: how it was made.  check: of it, by its reports.
+
+    doubts: warnings.  changes: from the other windows, None where they were not fitted together.
+    """
+
+    shares: Floats
+    source: Source
+    belief: Belief | None
+    check: MapCheck
+    doubts: tuple[str, ...]
+    changes: CellChanges | None = None
+
+
+def map_windows(
+    windows: Sequence[Sequence[Aggregate]],
+    places: Places,
+    belief: Belief | None,
+    repeats: float | None,
+) -> list[WindowMap]:
+    """Map one or more windows of one slot, each given as its aggregates from coarse to fine.
+
+    belief, repeats: as in `DensityOptions`.
+    """
+    readings = [slot_readings(levels, places, repeats, keep_empty=True) for levels in windows]
+    if len(windows) == 1:
+        return [_alone(readings[0], places, belief, "field")]
+    whole = fit_field(_merged(windows, places, repeats), places.laplacian, belief, other=True)
+    if len(whole.shares) > MOST_CELLS_POOLED:
+        maps = fit_windows(readings, places.laplacian, whole.belief, whole.shares, other=True)
+        found = [
+            WindowMap(one, "series", whole.belief, check_map(window, one), whole.doubts)
+            for one, window in zip(maps, readings, strict=True)
+        ]
+    else:
+        found = _pooled(windows, readings, places, whole)
+    return [
+        one if one.check.agrees else _instead(one, window, places, belief)
+        for one, window in zip(found, readings, strict=True)
+    ]
+
+
+def _merged(
+    windows: Sequence[Sequence[Aggregate]], places: Places, repeats: float | None
+) -> list[Reading]:
+    """The readings of all windows together; a device that repeats does so in all of them."""
+    merged = [_together(level) for level in zip(*windows, strict=True)]
+    return slot_readings(merged, places, None if repeats is None else repeats * len(windows))
+
+
+def _together(windows: Sequence[Aggregate]) -> Aggregate:
+    """The sum of several windows; the one with the most reports where they overlap."""
+    try:
+        return reduce(Aggregate.merge, sorted(windows, key=lambda one: one.first_day or date.min))
+    except AggregateError:
+        return max(windows, key=lambda one: one.num_reports)
+
+
+def _pooled(
+    windows: Sequence[Sequence[Aggregate]],
+    readings: Sequence[Sequence[Reading]],
+    places: Places,
+    whole: Field,
+) -> list[WindowMap]:
+    """By a field over space and time about the map of all windows."""
+    metric, location = location_of(windows[0][-1])
+    memo = location.mode == "memo"
+    most = most_repeated_noise(readings, whole.shares) if memo else 0.0
+    capped = memo and metric.params.encoding != "symbol"
+    field = fit_space_time(readings, whole, places.laplacian, most, independent=capped)
+    return [
+        WindowMap(
+            shares,
+            "series",
+            whole.belief,
+            check_map(window, shares),
+            whole.doubts or _own_doubts(float(field.gains[index]), len(shares)),
+            _changes(field, index),
+        )
+        for index, (shares, window) in enumerate(zip(field.shares, readings, strict=True))
+    ]
+
+
+def _own_doubts(gain: float, size: int) -> tuple[str, ...]:
+    """A warning where a window's own reports do not speak for its map."""
+    if gain > np.log(size):
+        return ()
+    return (
+        f"The reports of this window alone hardly tell its map from one on which all cells are "
+        f"alike ({gain:.1f} nats): what it shows is the average of all windows of the series. "
+        "Take more reports, longer windows, coarser cells or a larger epsilon.",
+    )
+
+
+def _changes(field: SpaceTimeField, index: int) -> CellChanges:
+    return CellChanges(
+        np.append(field.differences[index], np.nan),
+        np.append(field.errors[index], np.nan),
+        np.append(field.released[index], False),
+    )
+
+
+def _instead(
+    rejected: WindowMap, readings: Sequence[Reading], places: Places, belief: Belief | None
+) -> WindowMap:
+    """The window by itself. The changes stay: they do not come from its map."""
+    alone = _alone(readings, places, belief, "alone")
+    doubts = (
+        "The map of this window in its series disagrees with the window's own reports (chi-square "
+        f"of coarse sums {rejected.check.chi_square:.0f} for {rejected.check.freedom}): it was "
+        "fitted by itself instead.",
+        *alone.doubts,
+    )
+    return WindowMap(
+        alone.shares, alone.source, alone.belief, alone.check, doubts, rejected.changes
+    )
+
+
+def _alone(
+    readings: Sequence[Reading], places: Places, belief: Belief | None, source: Source
+) -> WindowMap:
+    """One window, from several starts."""
+    field = fit_field(readings, places.laplacian, belief, other=True)
+    check = check_map(readings, field.shares)
+    return WindowMap(field.shares, source, field.belief, check, field.doubts)

@@ -1,0 +1,203 @@
+"""Maps of many windows of one slot from a field over space and time, in one linear step.
+
+The windows share one map; each has its own share of `other`, free, and small deviations d_t of
+the log shares, cov(d_s, d_t) = tau^2 R_st S^-1, R_st = phi^|s - t|. The deviations are posterior
+means of the model that is linear at the shared map (a best linear unbiased prediction), so there
+is one answer and no other summit; their strength is learnt from contrasts between windows
+(`space_time_strengths`). Changes of single cells are found apart from it (`space_time_changes`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cho_factor, cho_solve
+
+from decoder.field import Field
+from decoder.field_misfit import Misfit, even_map, with_other
+from decoder.field_prior import Graph, Prior
+from decoder.readings import Reading
+from decoder.space_time_changes import ChangeTest, Released
+from decoder.space_time_modes import Modes, deviations_of, modes_of
+from decoder.space_time_strengths import Contrasts, Strengths, contrasts_of, learn_strengths
+
+Floats = NDArray[np.float64]
+Windows = Sequence[Sequence[Reading]]
+
+_LEAST = 1e-3  # of the shared map: what a cell keeps where a change takes all
+
+
+@dataclass(frozen=True)
+class SpaceTimeField:
+    """Maps of T windows. shares: (T, n), `other` the last, positive, each of sum 1.
+
+    differences, errors: of each cell's share among those in a cell from the other windows, and its
+    standard error, (T, n - 1); not shrunk.  released: (T, n - 1), whether a change of this window's
+    is beyond the Bonferroni limit.  gains: (T,), nats by which the map predicts new reports of the
+    window better than even cells would.
+    """
+
+    shares: Floats
+    differences: Floats
+    errors: Floats
+    released: NDArray[np.bool_]
+    gains: Floats
+    graph: Graph
+    strengths: Strengths
+    changes: Released
+
+
+def fit_space_time(
+    windows: Windows,
+    shared: Field,
+    laplacian: Any | None,
+    most_repeated: float,
+    *,
+    independent: bool = False,
+) -> SpaceTimeField:
+    """Fit T >= 2 windows about the map of all of them.
+
+    windows: the readings of each, one for each level, all with the same rows (rows without reports
+    have precision 0).  shared: the map of the sum of the windows, `other` the last.  laplacian: of
+    the neighbours (n, n), None for no graph.  most_repeated: see `most_repeated_noise`.
+    independent: deviations of one window say nothing of the next (phi = 0).
+    """
+    cells = shared.shares[:-1] / shared.shares[:-1].sum()
+    others = _others(windows, np.tile(cells, (len(windows), 1)))
+    deviations = deviations_of(windows, cells, others)
+    fits: list[tuple[Strengths, Modes, Graph]] = []
+    for graph in ("alike", "neighbours") if laplacian is not None else ("alike",):
+        near = None if laplacian is None else laplacian[:-1, :-1]
+        modes = modes_of(deviations, Prior.of(graph, near, len(cells)).structure)
+        learnt = learn_strengths(modes, deviations.scale, most_repeated, independent=independent)
+        fits.append((learnt, modes, graph))
+    strengths, modes, graph = max(fits, key=lambda fit: fit[0].height)
+    contrasts = contrasts_of(deviations.scale, strengths)
+    variances = 1 + strengths.variance * np.outer(modes.information, contrasts.ratios)
+    data = (modes.data / deviations.scale) @ contrasts.turn.T
+    test = ChangeTest(modes, contrasts, data, variances)
+    changes = test.released()
+    means = _means(modes, contrasts, strengths, test.rest(changes) / variances)
+    weights = _weights(windows, others)
+    maps = _maps(cells, means - (means @ weights)[:, None], changes, test.patterns, weights)
+    shares = _with_others(windows, maps)
+    differences, errors = test.differences(changes)
+    freedom = _shared_freedom(windows, shared, laplacian) * weights
+    freedom = freedom + _own_freedom(modes, contrasts, strengths, variances)
+    return SpaceTimeField(
+        shares,
+        differences.T,
+        errors.T,
+        _released(changes, test.patterns, len(cells)),
+        _gains(windows, shares) - freedom,
+        graph,
+        strengths,
+        changes,
+    )
+
+
+def most_repeated_noise(windows: Windows, shared: Floats) -> float:
+    """Bound of the part of a row's variance that devices which stay put repeat in every window.
+
+    Of what they draw once for life, and of who is in a cohort: for mode `memo`. shared: (n,).
+    """
+    parts = []
+    for reading in windows[0]:
+        held = float(np.clip(np.mean(reading.design @ shared), 0.0, 1.0))
+        once, every = (
+            held * of(1) + (1 - held) * of(0)
+            for of in (reading.noise.between, reading.noise.within)
+        )
+        lasting = reading.repetition * (once / reading.noise.gap**2 + held * (1 - held))
+        parts.append(lasting / (lasting + every / reading.noise.gap**2))
+    return float(np.mean(parts))
+
+
+def _others(windows: Windows, cells: Floats) -> Floats:
+    """Share of `other` in each window (T,) by weighted least squares, given its cells (T, n)."""
+    found = []
+    for readings, inside in zip(windows, cells, strict=True):
+        shares = even_map(readings, len(inside) + 1, other=True)
+        shares = with_other(np.append(inside, 0.0), float(shares[-1]))
+        found.append(Misfit(readings, shares).other_share(shares)[0])
+    return np.array(found)
+
+
+def _with_others(windows: Windows, cells: Floats) -> Floats:
+    others = _others(windows, cells)
+    pairs = zip(cells, others, strict=True)
+    return np.stack([with_other(np.append(one, 0.0), float(o)) for one, o in pairs])
+
+
+def _weights(windows: Windows, others: Floats) -> Floats:
+    """What each window adds to the cells of the shared map, (T,), of sum 1."""
+    reports = np.array([sum(float(one.reports.sum()) for one in window) for window in windows])
+    weights = reports * (1 - others)
+    return np.asarray(weights / weights.sum())
+
+
+def _means(modes: Modes, contrasts: Contrasts, strengths: Strengths, weighted: Floats) -> Floats:
+    """Posterior means of the deviations (n, T), up to a map that all windows share."""
+    amounts = np.sqrt(modes.information)[:, None] * (weighted @ contrasts.back.T)
+    return np.asarray(strengths.variance * (modes.basis @ amounts))
+
+
+def _maps(
+    cells: Floats, deviations: Floats, changes: Released, patterns: Floats, weights: Floats
+) -> Floats:
+    """Shares of the cells (T, n) of each window, positive, each of sum 1."""
+    field = np.log(cells)[:, None] + deviations
+    maps = np.exp(field - field.max(axis=0))
+    maps /= maps.sum(axis=0)
+    for cell, pattern, size in zip(changes.cells, changes.patterns, changes.shrunk, strict=True):
+        amount = size * (patterns[pattern] - patterns[pattern] @ weights)
+        maps *= 1 - amount  # what goes to a cell comes from all in proportion
+        maps[cell] += amount
+    maps = np.maximum(maps, _LEAST * cells[:, None])
+    return np.asarray((maps / maps.sum(axis=0)).T)
+
+
+def _released(changes: Released, patterns: Floats, size: int) -> NDArray[np.bool_]:
+    """(T, n): cells in windows where a change set in, or which differ from all others."""
+    told = np.zeros((patterns.shape[1], size), dtype=bool)
+    for cell, pattern in zip(changes.cells, changes.patterns, strict=True):
+        told[:, cell] |= patterns[pattern] > 0
+    return told
+
+
+def _gains(windows: Windows, shares: Floats) -> Floats:
+    """Nats by which each map fits its own window better than even cells, (T,)."""
+    gains = []
+    for readings, one in zip(windows, shares, strict=True):
+        even = even_map(readings, len(one), other=True)
+        misfit = Misfit(readings, even)
+        gains.append(misfit.at(even)[0] - misfit.at(one)[0])
+    return np.array(gains)
+
+
+def _shared_freedom(windows: Windows, shared: Field, laplacian: Any | None) -> float:
+    """How many parameters the shared map has really, given its prior: what it gains by noise."""
+    size = len(shared.shares)
+    prior = Prior.of(shared.belief.graph, laplacian, size, other=True)
+    precision = prior.precision(shared.belief.strength).toarray()
+    total = np.zeros((size, size))
+    for level in range(len(windows[0])):
+        rows = sum(window[level].precision(shared.shares) for window in windows)
+        design = windows[0][level].design
+        total += (design.T @ design.multiply(np.asarray(rows)[:, None])).toarray()
+    mean = total @ shared.shares
+    total += float(shared.shares @ mean) - np.add.outer(mean, mean)
+    total *= np.outer(shared.shares, shared.shares)
+    return float(np.trace(cho_solve(cho_factor(total + precision), total)))
+
+
+def _own_freedom(
+    modes: Modes, contrasts: Contrasts, strengths: Strengths, variances: Floats
+) -> Floats:
+    """The same for the deviations of each window, (T,)."""
+    each = strengths.variance * (modes.information @ (1 / variances))
+    return np.asarray(np.einsum("tj,j,jt->t", contrasts.back, each, contrasts.turn))

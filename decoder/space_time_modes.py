@@ -1,0 +1,142 @@
+"""Deviations of windows from a shared map, as independent directions with unit noise.
+
+With s the shares of the cells in the shared map, window t is s exp(d_t), scaled; to first order
+its rows deviate by u_t X J d_t, J = diag(s) - s s', u_t the share of those who are in a cell.
+Whitened by the rows' precisions, B = W^.5 X J. The generalised eigenvectors of B'B against the
+structure S of the prior of d_t make each direction's data one number a window,
+z_it = mu_i^.5 a_it + noise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.linalg import eigh
+
+from decoder.laplace import factor
+from decoder.readings import Reading
+
+Floats = NDArray[np.float64]
+
+_NO_INFORMATION = 1e-9  # of the largest eigenvalue
+
+
+@dataclass(frozen=True)
+class Deviations:
+    """Whitened rows of T windows: their noise has variance 1.
+
+    response: B / s, (rows, n): what one unit of share moved to a cell does to each row.
+    residuals: (rows, T), of the windows from the shared map, with `other` projected out.
+    scale: (T,), how much of a deviation a window's rows show: u_t and its reports, 1 on average.
+    shares: s, (n,), of the cells alone, sum 1.  freedom: of the rows.
+    """
+
+    response: Floats
+    residuals: Floats
+    scale: Floats
+    shares: Floats
+    freedom: int
+
+
+@dataclass(frozen=True)
+class Modes:
+    """Independent directions of the deviations under one structure of their prior.
+
+    information: mu, (r,).  data: z, (r, T).  basis: (n, r), d_t = basis @ a_t.
+    response: (r, n), what one unit of share moved to each cell does to each direction.
+    rest: (T, T), sums of products of the data in directions without information: noise alone.
+    rest_freedom: how many those are.
+    """
+
+    information: Floats
+    data: Floats
+    basis: Floats
+    response: Floats
+    rest: Floats
+    rest_freedom: int
+
+
+def deviations_of(
+    windows: Sequence[Sequence[Reading]], cells: Floats, others: Floats
+) -> Deviations:
+    """Whiten windows about a shared map.
+
+    windows: the readings of each, one for each level, with the rows of the first window.
+    cells: shares (n,) of the cells alone in the shared map, sum 1.  others: (T,), shares of
+    `other` in each window.
+    """
+    design = sparse.vstack([one.design for one in windows[0]]).tocsr()
+    inside, outside = design[:, :-1], np.asarray(design[:, [-1]].toarray())[:, 0]
+    held = inside @ cells
+    roots, residuals = [], []
+    for readings, other in zip(windows, others, strict=True):
+        shares = np.append((1 - other) * cells, other)
+        root = np.sqrt(np.concatenate([one.precision(shares) for one in readings]))
+        target = np.concatenate([one.target for one in readings])
+        roots.append(root)
+        residuals.append(root * (target - design @ shares))
+    mean = np.sqrt(np.mean(np.square(roots), axis=0))
+    scale = (1 - others) * np.sqrt([(root**2).mean() / (mean**2).mean() for root in roots])
+    unit = float(np.sqrt((scale**2).mean()))
+    response = unit * mean[:, None] * (inside.toarray() - held[:, None])
+    toward = mean * (outside - held)
+    toward /= max(float(np.sqrt(toward @ toward)), 1e-300)
+    residual = np.stack(residuals, axis=1)
+    return Deviations(
+        response - np.outer(toward, toward @ response),
+        residual - np.outer(toward, toward @ residual),
+        scale / unit,
+        cells,
+        sum(one.freedom for one in windows[0]) - 1,
+    )
+
+
+def modes_of(deviations: Deviations, structure: Any) -> Modes:
+    """Directions of the deviations; structure: of their prior, (n, n), sparse."""
+    response = deviations.response
+    rows, size = response.shape
+    if rows < size:
+        information, directions, basis = _by_rows(deviations, structure)
+    else:
+        information, directions, basis = _by_cells(deviations, structure)
+    residuals = deviations.residuals
+    data = directions.T @ residuals
+    rest = residuals.T @ residuals - data.T @ data
+    return Modes(
+        information,
+        data,
+        basis,
+        directions.T @ response,
+        rest,
+        max(0, deviations.freedom - len(information)),
+    )
+
+
+def _by_rows(deviations: Deviations, structure: Any) -> tuple[Floats, Floats, Floats]:
+    """Eigenvectors of B S^-1 B' (rows, rows)."""
+    response = deviations.response * deviations.shares
+    solved = np.asarray(factor(structure).solve(np.ascontiguousarray(response.T)))
+    values, vectors = eigh(response @ solved)
+    kept = _informative(values, deviations.freedom)
+    information, directions = values[kept], vectors[:, kept]
+    return information, directions, solved @ directions / np.sqrt(information)
+
+
+def _by_cells(deviations: Deviations, structure: Any) -> tuple[Floats, Floats, Floats]:
+    """The generalised eigenvectors of (B'B, S), (n, n)."""
+    response = deviations.response * deviations.shares
+    values, vectors = eigh(response.T @ response, structure.toarray())
+    kept = _informative(values, deviations.freedom)
+    information, basis = values[kept], vectors[:, kept]
+    return information, response @ basis / np.sqrt(information), basis
+
+
+def _informative(values: Floats, most: int) -> NDArray[np.intp]:
+    """Indices of the eigenvalues that are not 0, at most so many, the largest first."""
+    order = np.argsort(values)[::-1][:most]
+    return np.asarray(order[values[order] > _NO_INFORMATION * values[order[0]]])

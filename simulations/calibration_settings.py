@@ -1,0 +1,127 @@
+"""The settings of the calibration: reports, parameters, distributions and lists, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+DISTRIBUTIONS = ("uniform", "exp", "gauss", "zipf1", "zipf1.5")
+Missing = Literal["none", "every tenth", "heaviest", "all"]  # values that a list lacks
+
+
+class Configuration(NamedTuple):
+    """f, p, q of the reports; values missing from the list; wrong strings on it per value."""
+
+    prob_f: float
+    prob_p: float
+    prob_q: float
+    missing: Missing
+    wrong: float
+
+
+class Size(NamedTuple):
+    """Reports, values held, k and m; the lists and the distributions that are run with them."""
+
+    reports: int
+    values: int
+    num_bits: int
+    num_cohorts: int
+    configurations: Mapping[str, Configuration]
+    distributions: tuple[str, ...] = DISTRIBUTIONS
+
+
+GOOGLE: Mapping[str, Configuration] = {
+    "typical": Configuration(0.45, 0.39, 0.61, "every tenth", 0.2),
+    "sharp": Configuration(0.45, 0.39, 0.61, "none", 0.0),
+    "loose": Configuration(0.0, 0.225, 0.775, "every tenth", 0.2),
+    "over_x2": Configuration(0.45, 0.39, 0.61, "every tenth", 2.0),
+    "over_x10": Configuration(0.45, 0.39, 0.61, "every tenth", 10.0),
+}
+PAPER: Mapping[str, Configuration] = {
+    "200": Configuration(0.5, 0.5, 0.75, "none", 1.0),
+    "10,000": Configuration(0.5, 0.5, 0.75, "none", 99.0),
+    "nothing true": Configuration(0.5, 0.5, 0.75, "all", 2.0),
+}
+FEW_ROWS: Mapping[str, Configuration] = {
+    "loose": Configuration(0.0, 0.225, 0.775, "every tenth", 0.6),
+    "nothing true": Configuration(0.0, 0.225, 0.775, "all", 1.5),
+}
+
+
+def _loose(missing: Missing, wrong: float) -> Configuration:
+    return Configuration(0.0, 0.225, 0.775, missing, wrong)
+
+
+DOMINANT = ("0.50", "0.70", "0.90", "0.97", "0.99")  # the largest share; 60 others are equal
+ZIPF: tuple[str, ...] = ("zipf1",)
+STRESS: Mapping[str, Size] = {
+    **{
+        f"dominant {share}": Size(
+            10_000_000, 61, 32, 32, {"loose": _loose("none", 150 / 61)}, (f"one {share}",)
+        )
+        for share in DOMINANT
+    },
+    "dense rows": Size(
+        100_000_000, 1_400, 8, 200, {"loose": _loose("none", 300 / 1_400)}, ("uniform",)
+    ),
+    "3.7 a row": Size(
+        1_000_000,
+        100,
+        8,
+        17,
+        {"loose": _loose("every tenth", 4.1), "nothing true": _loose("all", 5.0)},
+        ZIPF,
+    ),
+    "3.9 a row": Size(1_000_000, 100, 8, 32, {"loose": _loose("every tenth", 9.1)}, ZIPF),
+    "10 a row": Size(1_000_000, 100, 16, 32, {"loose": _loose("every tenth", 50.3)}, ZIPF),
+    "one cohort": Size(
+        1_000_000,
+        41,
+        128,
+        1,
+        {"heaviest missing": _loose("heaviest", 4.0), "nothing true": _loose("all", 4.0)},
+        ("one 0.50",),
+    ),
+    "one of 16 bits": Size(
+        1_000_000, 10, 16, 1, {"heaviest missing": _loose("heaviest", 1.0)}, ("one 0.50",)
+    ),
+}
+SIZES: Mapping[str, Size] = {
+    "small": Size(1_000_000, 100, 8, 128, GOOGLE),
+    "medium": Size(10_000_000, 1_000, 8, 128, GOOGLE),
+    "large": Size(100_000_000, 10_000, 8, 128, GOOGLE),
+    "paper": Size(1_000_000, 100, 128, 16, PAPER, ("exp",)),
+    "few rows": Size(1_000_000, 100, 8, 16, FEW_ROWS),
+    **STRESS,
+}
+
+
+def shares_of(distribution: str, n: int) -> Floats:
+    """Shares of n values, (n,), by the name of their distribution; they sum to 1.
+
+    "one .9": the first holds .9, the others share the rest equally.
+    """
+    if distribution.startswith("one "):
+        largest = float(distribution.removeprefix("one "))
+        return np.append(largest, np.full(n - 1, (1 - largest) / (n - 1)))
+    i = np.arange(1, n + 1)
+    weights = {
+        "uniform": np.ones(n),
+        "exp": np.exp(-5 * i / n),
+        "gauss": np.exp(-0.5 * ((i - (n + 1) / 2) / (n / 6)) ** 2),
+        "zipf1": 1 / i,
+        "zipf1.5": i**-1.5,
+    }[distribution]
+    return np.asarray(weights / weights.sum())
+
+
+def kept_of(missing: Missing, n: int) -> NDArray[np.bool_]:
+    """Which of the n values, heaviest first where their shares differ, are on the list, (n,)."""
+    number = np.arange(1, n + 1)
+    kept = {"none": number > 0, "every tenth": number % 10 != 9, "heaviest": number > 1}
+    return np.asarray(kept.get(missing, number < 0))

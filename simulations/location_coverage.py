@@ -1,0 +1,114 @@
+"""Do the intervals of single cells hold the truth? Fresh maps of a declared metric, counted."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import date
+
+import numpy as np
+from numpy.typing import NDArray
+
+from decoder.cells import CellEstimates, cell_estimates
+from decoder.options import DecodeOptions
+from decoder.pipeline import decode
+from decoder.places import Places, places_of
+from rappor_core.errors import ParameterError
+from rappor_core.metrics import Metric
+from simulations.draws import draw_aggregate
+
+Floats = NDArray[np.float64]
+
+OTHER_SHARES = 0.02, 0.3, 0.75
+HEAVIEST, TEN = 5, 10
+_DAY = date(2026, 11, 2)
+_HEAVIEST_TAIL, _TAIL = 0.12, 1.2  # largest share, and exponent, of the heavy-tailed crowds
+_REACH, _ROUGH, _SLOPE = 0.35, 1.5, 1.0  # of a city: correlation in standard deviations of places
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """Parts of the cells whose interval holds their true share, in [0, 1], over `maps` maps.
+
+    all, found (told from zero; `num_found` of them), heaviest: the five, and the ten, of the
+    largest true shares.  width: mean of the five.  seconds: of processor time a map, mean and most.
+    """
+
+    maps: int
+    all: float
+    found: float
+    num_found: int
+    heaviest_five: float
+    heaviest_ten: float
+    width: float
+    seconds: float
+    most_seconds: float
+
+
+def true_shares(places: Places, number: int, rng: np.random.Generator) -> Floats:
+    """Draw a crowd over the cells and `other`, the last, (n,).
+
+    By turns a heavy tail and a city whose neighbouring cells are alike, with a fiftieth, three
+    tenths and three quarters in `other`.
+    """
+    cells = len(places.finest) - 1
+    if number % 2:
+        where = np.array([places.grid.centre(cell) for cell in places.finest[:-1]])
+        where = (where - where.mean(axis=0)) / where.std(axis=0)
+        apart = ((where[:, None] - where) ** 2).sum(axis=2)
+        alike = np.exp(-apart / (2 * _REACH**2)) + 1e-6 * np.eye(cells)
+        field = _ROUGH * np.linalg.cholesky(alike) @ rng.standard_normal(cells)
+        weights = np.exp(field - _SLOPE * (where**2).sum(axis=1))
+    else:
+        weights = rng.pareto(_TAIL, size=cells) + 0.05
+        weights = np.minimum(weights / weights.sum(), _HEAVIEST_TAIL)
+    other = OTHER_SHARES[number // 2 % len(OTHER_SHARES)]
+    return np.append((1 - other) * weights / weights.sum(), other)
+
+
+def map_coverage(
+    metric: Metric,
+    devices: int,
+    maps: int,
+    rng: np.random.Generator,
+    advance: Callable[[int], None] = lambda _: None,
+) -> Coverage:
+    """Draw and decode `maps` maps of one slot and level, one report a device.
+
+    Raises ParameterError for a metric that is not of places, and for pairs.
+    """
+    if metric.location is None or metric.location.pairs:
+        raise ParameterError(f"metric {metric.name!r} has no maps: give one of kind 'location'")
+    places = places_of([metric.location])
+    held, counted, costs, widths = np.zeros(4), np.zeros(4), [], []
+    for number in range(maps):
+        truth = true_shares(places, number, rng)
+        found, seconds = _decoded(metric, places, truth, devices, rng)
+        inside = (found.low <= truth) & (truth <= found.high)
+        ranked = np.argsort(-truth, kind="stable")
+        for index, cells in enumerate(
+            (ranked, np.flatnonzero(found.visible), ranked[:HEAVIEST], ranked[:TEN])
+        ):
+            held[index] += inside[cells].sum()
+            counted[index] += len(cells)
+        widths.append(float((found.high - found.low)[ranked[:HEAVIEST]].mean()))
+        costs.append(seconds)
+        advance(1)
+    every, told, five, ten = (held / np.maximum(counted, 1)).tolist()
+    cost = float(np.mean(costs)), max(costs)
+    return Coverage(maps, every, told, int(counted[1]), five, ten, float(np.mean(widths)), *cost)
+
+
+def _decoded(
+    metric: Metric, places: Places, truth: Floats, devices: int, rng: np.random.Generator
+) -> tuple[CellEstimates, float]:
+    """The cells of one drawn map, and the seconds of processor time that they took."""
+    drawn, _ = draw_aggregate(list(places.finest), truth, devices, metric.params, rng)
+    drawn = replace(drawn, metric=metric.name, definition=metric.to_dict(),
+                    params_id=metric.params_id, first_day=_DAY, last_day=_DAY)  # fmt: skip
+    candidates = places.candidates(0, metric.params)
+    start = time.process_time()
+    decoding = decode(drawn, candidates, DecodeOptions(repeats=1.0))
+    found = cell_estimates(drawn, candidates, decoding)
+    return found, time.process_time() - start

@@ -1,0 +1,112 @@
+"""Series of windows drawn from people on a small grid, as aggregates of a location metric."""
+
+from dataclasses import replace
+from datetime import date, timedelta
+
+import numpy as np
+
+from decoder.places import Places, places_of
+from rappor_core.aggregate import Aggregate
+from rappor_core.metrics import Metric
+from rappor_core.metrics_file import parse_metrics
+from simulations.location_draws import draw_memo, draw_window
+
+DECLARED = """
+[metrics.places]
+kind = "location"
+description = "The usual place"
+owner = "maps@example.org"
+expires = 2099-12-31
+grid = "square"
+box = [0, 0, 8, 8]
+rows = {side}
+columns = {side}
+levels = [0]
+period = "month"
+num_cohorts = 64
+"""
+WINDOW = 'mode = "window"\nwindow = 12\nmax_reports = 2\nnum_bits = 32\nepsilon = 4.0\n'
+SYMBOLS = ('mode = "memo"\nencoding = "symbol"\nnum_symbols = 2\n'
+           "epsilon_infinity = 8.0\nepsilon_one = 4.0\n")  # fmt: skip
+CAPPED = ('mode = "memo"\nnum_bits = 32\nmechanism = "l-osue"\nmax_memoized_values = 3\n'
+          "epsilon_infinity = 4.0\nepsilon_one = 2.0\n")  # fmt: skip
+FIRST = date(2024, 1, 1)
+
+
+def declared(keys: str, side: int = 12) -> tuple[Metric, Places]:
+    """A metric of side * side cells, and its places."""
+    (metric,) = parse_metrics(DECLARED.format(side=side) + keys).parts("places")
+    assert metric.location is not None
+    return metric, places_of([metric.location])
+
+
+def hills(places: Places) -> np.ndarray:
+    """Two quarters; about half of the cells are empty. Shares of the cells, (n,)."""
+    at = np.array([[int(part) for part in cell.split("-")[1:]] for cell in places.finest[:-1]])
+    side = at.max() + 1
+    near = [np.exp(-((at / side - c) ** 2).sum(axis=1) / 0.02) for c in ((0.3, 0.3), (0.7, 0.6))]
+    shares = np.where(sum(near) > 0.05, sum(near), 0.0)
+    return np.asarray(shares / shares.sum())
+
+
+def people(
+    places: Places, num_people: int, others: np.ndarray, rng: np.random.Generator
+) -> np.ndarray:
+    """Values (num_people, T): two in five are elsewhere in a window, a share of `other` outside."""
+    size, shape = len(places.finest) - 1, (num_people, len(others))
+    shares = hills(places)
+    values = np.repeat(rng.choice(size, (num_people, 1), p=shares), len(others), axis=1)
+    away = rng.random(shape) < 0.4
+    values[away] = rng.choice(size, int(away.sum()), p=shares)
+    values[rng.random(shape) < others] = size
+    return values
+
+
+def truths(values: np.ndarray, places: Places) -> np.ndarray:
+    """True shares (T, n) of each window."""
+    size = len(places.finest)
+    return np.stack([np.bincount(one, minlength=size) / len(one) for one in values.T])
+
+
+def windows_of(
+    metric: Metric, places: Places, values: np.ndarray, rng: np.random.Generator
+) -> list[list[Aggregate]]:
+    """What a collector holds of each month, one after the other."""
+    names = list(places.finest)
+    if metric.location is not None and metric.location.mode == "memo":
+        counts = draw_memo(values, names, metric.params, rng)
+    else:
+        counts = draw_window(values, names, metric.params, 1, rng)
+    found = []
+    for number in range(values.shape[1]):
+        at = month_end(number)
+        one = Aggregate(
+            metric.name, metric.params, tuple(counts.reports[number].tolist()),
+            tuple(map(tuple, counts.bits[number].tolist())), metric.params_id, at, at,
+            metric.to_dict(),
+        )  # fmt: skip
+        found.append([one])
+    return found
+
+
+def month_end(number: int) -> date:
+    """The last day of month `number` from the first."""
+    first = month_start(number + 1)
+    return first - timedelta(days=1)
+
+
+def month_start(number: int) -> date:
+    """The first day of month `number` from the first."""
+    return FIRST.replace(year=FIRST.year + number // 12, month=number % 12 + 1)
+
+
+def cell_distance(one: np.ndarray, other: np.ndarray) -> float:
+    """Total variation over the cells, among those in one; `other` is the last."""
+    return float(np.abs(one[:-1] / one[:-1].sum() - other[:-1] / other[:-1].sum()).sum() / 2)
+
+
+def without_reports(aggregate: Aggregate, cohort: int) -> Aggregate:
+    """The same without one cohort."""
+    reports, bits = list(aggregate.reports_per_cohort), list(aggregate.bit_counts)
+    reports[cohort], bits[cohort] = 0, (0,) * len(bits[cohort])
+    return replace(aggregate, reports_per_cohort=tuple(reports), bit_counts=tuple(bits))

@@ -1,0 +1,68 @@
+"""`other` has a parameter of its own: it lends the cells no structure and no evidence."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from decoder.field import fit_field
+from decoder.field_misfit import even_map
+from decoder.field_prior import OTHER_PRECISION, Belief, Prior
+from decoder.field_series import fit_windows
+from decoder.neighbours import cell_laplacian
+from decoder.noise import BitNoise
+from decoder.places import value_positions
+from decoder.readings import Reading, design_of, read_aggregate
+from rappor_core.grid import OTHER, Grid
+from rappor_core.grid_codes import Box
+from rappor_core.mechanism import TwoRoundMechanism
+from rappor_core.params import RapporParams
+from simulations.draws import draw_aggregate
+
+GRID = Grid("square", Box(0, 0, 1, 1), (0,), 31, 31)
+CELLS = [*GRID.cells(0), OTHER]
+LN3 = math.log(3)
+SYMBOLS = RapporParams(2, 1, 64, TwoRoundMechanism.symbols(2, 2 * LN3, LN3), "symbol")
+BITS = RapporParams(32, 1, 64, TwoRoundMechanism.optimised(2 * LN3, LN3))
+
+
+@pytest.mark.parametrize("params", [SYMBOLS, BITS], ids=["symbols", "bits"])
+def test_even_cells_beside_a_large_other_stay_even_and_say_so(params: RapporParams) -> None:
+    """961 cells, 20,000 devices, 30 % `other`: with `other` in the field .31 to .51, no warning."""
+    truth = np.append(np.full(961, 0.7 / 961), 0.3)
+    drawn, _ = draw_aggregate(CELLS, truth, 20_000, params, np.random.default_rng(0))
+    design = design_of(value_positions(CELLS, params), params, np.arange(962))
+    found = fit_field([read_aggregate(drawn, design, 1.0)], cell_laplacian(GRID, CELLS), other=True)
+    assert np.abs(found.shares - truth).sum() / 2 < 0.1
+    assert found.shares[-1] == pytest.approx(0.3, abs=0.04)
+    assert "hardly tell this map" in found.doubts[0]
+
+
+@pytest.mark.parametrize("graph", ["neighbours", "alike"])
+def test_the_prior_of_the_cells_is_the_same_whatever_other_is(graph: str) -> None:
+    laplacian = cell_laplacian(GRID, CELLS)
+    prior = Prior.of(graph, laplacian, 962, other=True)  # type: ignore[arg-type]
+    field = np.random.default_rng(1).normal(size=962)
+    moved = field + np.append(np.zeros(961), 5.0)
+    for strength in (0.01, 20.0):
+        pulls = [prior.precision(strength) @ prior.centred(one) for one in (field, moved)]
+        assert pulls[0][:-1] == pytest.approx(pulls[1][:-1])
+        assert pulls[1][-1] - pulls[0][-1] == pytest.approx(5 * OTHER_PRECISION)
+    step = 1e-6 * np.random.default_rng(2).normal(size=962)
+    pull = prior.precision(1.0) @ prior.centred(field)
+    gained = (pull @ prior.centred(field + step)) - (pull @ prior.centred(field))
+    assert prior.uncentred(pull) @ step == pytest.approx(gained, rel=1e-4)
+
+
+def test_a_window_far_from_the_average_other_starts_from_its_own() -> None:
+    """The map that it starts from says 60 % `other`, the window 2 %."""
+    rng = np.random.default_rng(3)
+    design = sparse.csr_array((rng.random((200, 41)) < 0.3).astype(float))
+    cells = rng.dirichlet(np.ones(40))
+    near, truth = np.append(0.4 * cells, 0.6), np.append(0.98 * cells, 0.02)
+    noise = BitNoise(0.9, 0.1, 0.8, 0.2)
+    window = [Reading(design, design @ truth, np.full(200, 1e6), noise, 1.0)]
+    assert even_map(window, 41, other=True)[-1] == pytest.approx(0.02, abs=0.08)
+    (found,) = fit_windows([window], None, Belief("alike", 0.05), near, other=True)
+    assert np.abs(found - truth).sum() / 2 < 0.02

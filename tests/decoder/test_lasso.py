@@ -1,0 +1,84 @@
+"""What the LASSO selects is scored against selections that never saw it."""
+
+import numpy as np
+import pytest
+from scipy.stats import poisson
+
+from decoder import estimators
+from decoder.bit_tensor import mark_repeated
+from decoder.debias import debias
+from decoder.estimators import Observed, by_lasso
+from decoder.inference import p_values
+from decoder.lasso import select
+from decoder.noise import BitNoise, CohortNoise, RandomString
+from decoder.rounds import Question
+from decoder.selection import fit_lasso
+from decoder.threads import one_thread
+from simulations.calibration import noisy_counts, shares_of
+
+NOISE = BitNoise(1.0, 0.0, 0.775, 0.225)
+LISTS, WRONG, LEVEL = 16, 1280, 0.0003
+
+
+def drawn(seed, cohorts, bits, wrong, listed=0, values=100):
+    """Reports of 100 values; a list of `listed` of them and of wrong strings."""
+    rng = np.random.default_rng(seed)
+    shares = shares_of(("uniform", "exp", "gauss", "zipf1", "zipf1.5")[seed % 5], values)
+    drawn = rng.integers(0, bits, (values + wrong, cohorts, 2), dtype=np.int16)
+    positions = mark_repeated(drawn, bits)
+    reports = np.full(cohorts, 1_000_000 // cohorts)
+    holders = rng.multinomial(reports, shares)
+    counts = noisy_counts(rng, positions[:values], holders, reports, NOISE, bits)
+    reports = reports.astype(float)
+    noise = CohortNoise(NOISE, RandomString(bits, 2), reports, 1.0)
+    return Observed(debias(counts, reports, NOISE), positions[values - listed :], noise)
+
+
+def low_p_values():
+    """How many of the wrong strings of 16 long lists have a p-value below 3e-4."""
+    found = 0
+    for seed in range(7000, 7000 + LISTS):
+        with one_thread():
+            estimate = by_lasso(drawn(seed, 16, 8, WRONG), 0.95, 0.05)
+        found += int((p_values(estimate.tail.deviate(estimate.z)) < LEVEL).sum())
+    return found
+
+
+@pytest.mark.statistical
+def test_long_lists_of_wrong_strings_have_honest_p_values(monkeypatch):
+    """6.1 of 20,480 expected; a correct null has more than 15 in one of 2,000 draws of the seeds.
+
+    By the first-order scores that were taken before: about 2.5 times as many.
+    """
+    most = poisson.isf(1 / 2000, LISTS * WRONG * LEVEL)
+    assert low_p_values() <= most
+    monkeypatch.setattr(estimators, "left_out", lambda question, selected, first, *_: first[:2])
+    assert low_p_values() > LISTS * WRONG * LEVEL * 1.6
+
+
+@pytest.mark.parametrize("listed", [0, 90])
+def test_one_cohort_of_few_bits_is_answered(listed):
+    """100 candidates of 16 bits are sums of one another: a third had no proper covariance."""
+    for seed in range(12):
+        with one_thread():
+            estimate = by_lasso(drawn(seed, 1, 16, 100 - listed, listed), 0.95, 0.05)
+        assert np.isfinite(estimate.std_errors).all()
+        assert (estimate.std_errors > 0).all()
+
+
+def test_what_is_left_out_takes_no_part_wherever_the_fit_starts():
+    observed = drawn(3, 16, 8, 60, 60)
+    random = observed.noise.random
+    question = Question(observed.centred, observed.positions, random, observed.noise_of)
+    chosen = select(question, 0.05)
+    weights = 1 / np.einsum("jbb->jb", chosen.noise)
+    i = int(chosen.members[0])
+    data = observed.centred, observed.positions, weights, random, chosen.fit.penalty
+    start = chosen.fit.selected, chosen.fit.shares
+    others = start[0] != i
+    near = fit_lasso(*data, start=(start[0][others], start[1][others]), left_out=i)
+    rest = np.arange(len(observed.positions)) != i
+    alone = fit_lasso(observed.centred, observed.positions[rest], *data[2:])
+    assert i not in near.selected
+    assert near.selected.tolist() == np.flatnonzero(rest)[alone.selected].tolist()
+    np.testing.assert_allclose(near.shares, alone.shares, rtol=1e-4, atol=1e-9)

@@ -1,0 +1,98 @@
+"""No forger does more than the bound says, and the best one does what it says."""
+
+import numpy as np
+import pytest
+
+from decoder import Candidates, DecodeOptions, decode, metric_candidates
+from decoder.estimators import by_cavity, by_lasso
+from decoder.noise import BitNoise
+from decoder.pipeline import observe
+from decoder.poisoning import Gains, forgery_gains, largest_shift, smallest_forgery
+from decoder.threads import one_thread
+from rappor_core.aggregate import Aggregate
+from rappor_core.mechanism import TwoRoundMechanism
+from rappor_core.params import RapporParams
+
+TARGET = 40  # a value that nobody holds
+SYMBOLS = RapporParams(4, 1, 64, TwoRoundMechanism.symbols(4, 3.0, 2.0), "symbol")
+
+
+def test_cohorts_are_filled_in_the_order_of_what_a_report_gains():
+    gains = Gains(np.array([[1.0], [3.0], [1.0]]), np.zeros((3, 1)), np.array([0.25, 0.5, 0.25]))
+    assert smallest_forgery(gains, np.array([1.5]))[0] == pytest.approx(0.25)
+    assert smallest_forgery(gains, np.array([3.5]))[0] == pytest.approx(0.625)
+    assert smallest_forgery(gains, np.array([9.0]))[0] == 1.0
+    assert largest_shift(gains, 0.1)[0] == pytest.approx(0.6)
+
+
+@pytest.mark.parametrize("one", [True, False])
+def test_gains_are_those_of_the_best_report_of_all(one):
+    """Every report that can be sent, one by one: 3 bits or 3 symbols."""
+    rng, noise = np.random.default_rng(4), BitNoise(0.8, 0.2, 0.3, 0.9)
+    g, honest = rng.normal(size=(2, 3, 1)), rng.normal(size=(2, 3, 1))
+    reports = np.eye(3) if one else np.array(list(np.ndindex(2, 2, 2)))
+    sent = (reports - noise.p_star) / noise.gap - 0.25
+    shifts = sent @ g[:, :, 0].T - (g * honest).sum(axis=1).T  # (reports, m)
+    gains = forgery_gains(g, honest, 0.25, noise, np.ones(2), one=one)
+    np.testing.assert_allclose(gains.up[:, 0], np.maximum(shifts.max(axis=0), 0))
+    np.testing.assert_allclose(gains.down[:, 0], np.maximum(-shifts.min(axis=0), 0))
+
+
+def attacked(honest, weights, fraction, most):
+    """The aggregate with forged reports in the place of that part of the honest ones.
+
+    The best bits for the target, in the best cohorts; most: part of a cohort that is forged.
+    """
+    reports, counts = np.array(honest.reports_per_cohort), np.array(honest.bit_counts, float)
+    best = weights > 0
+    if honest.params.encoding == "symbol":
+        best = np.arange(honest.params.num_bits) == weights.argmax(axis=1)[:, None]
+    worth = (weights * (best - counts / reports[:, None])).sum(axis=1) / reports
+    forged, left = np.zeros(len(reports)), fraction * reports.sum()
+    for cohort in np.argsort(-worth):
+        forged[cohort] = min(left, most * reports[cohort])
+        left -= forged[cohort]
+    counts += forged[:, None] * (best - counts / reports[:, None])
+    rows = tuple(map(tuple, np.rint(counts).astype(int).tolist()))
+    return Aggregate(honest.metric, honest.params, honest.reports_per_cohort, rows)
+
+
+@pytest.mark.parametrize("method", ["cavity", "lasso"])
+@pytest.mark.parametrize("encoding", ["bits", "symbols"])
+def test_no_forger_does_better_than_the_bound(make_aggregate, values, method, encoding, params):
+    """1 and 3 % of the reports are the best forgeries, spread over all cohorts or over few.
+
+    The bound is of first order. It never says 15 % more than a forger had; of 1 % it says no less
+    than four fifths, of 3 %, which shake the whole fit, no less than half.
+    """
+    params = SYMBOLS if encoding == "symbols" else params
+    honest = make_aggregate(params=params, num_reports=400_000)
+    listed = Candidates.from_strings(values)
+    with one_thread():
+        observed = observe(honest, listed.positions(params), 1.0)
+        fit = by_cavity(observed, 0.95) if method == "cavity" else by_lasso(observed, 0.95, 0.05)
+    weights = fit.directions(np.array([TARGET])).reshape(observed.bit_shares.shape)
+    for fraction, least in ((0.01, 0.8), (0.03, 0.5)):
+        said = []
+        for most in (fraction, 0.1, 0.3, 1.0):
+            drawn = attacked(honest, weights, fraction, most)
+            table = decode(drawn, listed, DecodeOptions(method=method)).candidates
+            if table.detected[TARGET]:
+                said.append(table.forged[TARGET])
+        assert least * fraction < max(said) < 1.15 * fraction
+
+
+def test_a_bit_of_its_own_is_forged_by_reports_that_show_it():
+    params = RapporParams.rappor(
+        num_bits=3, num_hashes=1, num_cohorts=1, prob_f=0, prob_p=0.25, prob_q=0.75,
+        encoding="one_hot",
+    )  # fmt: skip
+    aggregate = Aggregate(
+        "theme", params, (10_000,), ((5_500, 4_000, 2_500),),
+        definition={"categories": ["light", "dark", "none"]},
+    )  # fmt: skip
+    row = decode(aggregate, metric_candidates(aggregate)).detected[0]
+    assert row.value == "light"  # (.55 - .25) / .5 = .6; a report that shows it weighs 1.5
+    assert row.forged == pytest.approx(0.6 / 1.5)
+    assert row.forged_low == pytest.approx((0.6 - row.low) / 1.5, rel=0.05)
+    assert row.forged_shift == pytest.approx(0.01 * 1.5)

@@ -1,0 +1,215 @@
+"""Maps of many windows: pooled, with `other` free, checked, and with changes that are told."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from decoder import map_series
+from decoder.density import density, density_series
+from decoder.density_files import density_table
+from decoder.map_check import check_map
+from decoder.map_series import map_windows
+from decoder.slots import slot_readings
+from decoder.space_time_modes import Modes
+from decoder.space_time_strengths import MOST_VARIANCE, contrasts_of, learn_strengths
+from tests.decoder.series_support import (
+    CAPPED,
+    SYMBOLS,
+    WINDOW,
+    cell_distance,
+    declared,
+    hills,
+    people,
+    truths,
+    windows_of,
+    without_reports,
+)
+
+EVEN = np.full(8, 0.15)
+EMPTY = 11  # a cell in a corner
+
+
+@pytest.mark.parametrize("keys", [WINDOW, SYMBOLS], ids=["window", "symbols"])
+def test_no_window_is_lost_where_other_moves_far_from_its_average(keys: str) -> None:
+    """`other` from .2 to .95 over 26 windows: each near its truth, and near the best of its own."""
+    rng, (metric, places) = np.random.default_rng(4), declared(keys)
+    values = people(places, 30_000, np.linspace(0.2, 0.95, 26), rng)
+    windows, true = windows_of(metric, places, values, rng), truths(values, places)
+    maps = map_windows(windows, places, None, None)
+    off = np.array([cell_distance(one.shares, t) for one, t in zip(maps, true, strict=True)])
+    assert off.max() < 0.25
+    assert max(abs(one.shares[-1] - t[-1]) for one, t in zip(maps, true, strict=True)) < 0.03
+    for index in (0, 25):
+        (alone,) = map_windows(windows[index : index + 1], places, None, None)
+        assert off[index] < cell_distance(alone.shares, true[index]) + 0.03
+    assert all(one.check.agrees for one in maps)
+    assert {one.source for one in maps} == {"series"}
+
+
+@pytest.mark.parametrize("keys", [WINDOW, SYMBOLS], ids=["window", "symbols"])
+def test_a_new_crowd_in_an_empty_cell_is_found_and_shown(keys: str) -> None:
+    """5 % of 60,000 devices for one window; no other cell or window is named."""
+    rng, (metric, places) = np.random.default_rng(5), declared(keys)
+    values = people(places, 60_000, EVEN, rng)
+    assert hills(places)[EMPTY] == 0
+    values[rng.random(len(values)) < 0.05, 5] = EMPTY
+    true = truths(values, places)[5]
+    maps = map_windows(windows_of(metric, places, values, rng), places, None, None)
+    changes = [one.changes for one in maps]
+    told = [(t, c) for t, one in enumerate(changes) if one for c in np.flatnonzero(one.detected)]
+    assert told == [(5, EMPTY)]
+    assert 0.8 < maps[5].shares[EMPTY] / true[EMPTY] < 1.2
+    assert max(one.shares[EMPTY] for t, one in enumerate(maps) if t != 5) < 0.01
+    assert changes[5] is not None
+    away = changes[5].difference[EMPTY] - true[EMPTY] / (1 - true[-1])
+    assert abs(away) < 4 * changes[5].std_error[EMPTY]
+
+
+def test_the_table_tells_how_a_map_was_made_and_what_changed() -> None:
+    rng, (metric, places) = np.random.default_rng(5), declared(WINDOW, side=6)
+    values = people(places, 20_000, EVEN[:3], rng)
+    values[rng.random(len(values)) < 0.1, 1] = 5
+    windows = windows_of(metric, places, values, rng)
+    maps = list(density_series(windows, places=places))
+    rows = density_table(maps).to_pylist()
+    changed = [(str(row["last_day"]), row["cell"]) for row in rows if row["changed"]]
+    assert changed == [("2024-02-29", places.finest[5])]
+    row = next(row for row in rows if row["changed"])
+    assert 0.06 < row["change_low"] < row["change"] < row["change_high"] < 0.2
+    assert row["map_source"] == "series"
+    assert row["check_p"] > 1e-6
+    assert rows[36]["cell"] == "other"
+    assert rows[36]["change"] is None
+    few = density_table([maps[1].showing(places.finest[4:6])]).to_pylist()
+    assert [row["changed"] for row in few] == [False, True, None, None]  # `other`, unlisted
+    alone = density_table([density(windows[0], places=places)]).to_pylist()[0]
+    assert (alone["map_source"], alone["change"]) == ("field", None)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("keys", [WINDOW, SYMBOLS], ids=["window", "symbols"])
+def test_intervals_of_changes_hold_and_nothing_is_flagged_without_cause(keys: str) -> None:
+    """12 series without a change. Flags: .05 a series at most, so 4 or more 3 times in 1,000.
+
+    Intervals of level .90 over 13,824 dependent cells and windows: .87 to .93 is the target.
+    """
+    metric, places = declared(keys)
+    flags, held = 0, []
+    for seed in range(12):
+        rng = np.random.default_rng(100 + seed)
+        values = people(places, 30_000, EVEN, rng)
+        maps = map_windows(windows_of(metric, places, values, rng), places, None, None)
+        true = truths(values, places)[:, :-1]
+        true = true / true.sum(axis=1, keepdims=True)
+        for index, one in enumerate(maps):
+            actual = true[index] - np.delete(true, index, axis=0).mean(axis=0)
+            assert one.changes is not None
+            away = one.changes.difference[:-1] - actual
+            held.append(np.abs(away) < 1.645 * one.changes.std_error[:-1])
+            flags += int(one.changes.detected.sum())
+    assert flags <= 3
+    assert 0.87 < np.mean(held) < 0.93
+
+
+def test_a_map_that_contradicts_its_own_sums_is_caught() -> None:
+    """`other` at 3e-6 where a fifth of the reports are `other`; the truth passes, at any noise."""
+    rng, (metric, places) = np.random.default_rng(6), declared(SYMBOLS)
+    values = people(places, 30_000, np.array([0.2]), rng)
+    (window,), (true,) = windows_of(metric, places, values, rng), truths(values, places)
+    readings = slot_readings(window, places, None)
+    right = check_map(readings, np.maximum(true, 1e-9))
+    assert right.agrees
+    assert right.freedom == 16
+    assert right.p_value > 0.001
+    wrong = np.append(true[:-1] / true[:-1].sum(), 3e-6)
+    caught = check_map(readings, wrong / wrong.sum())
+    assert not caught.agrees
+    assert caught.p_value < 1e-9
+
+
+@pytest.mark.parametrize("lost", ["series", "every fit"])
+def test_a_wrong_field_is_never_shown(lost: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the pooled map is wrong the window's own is shown; where that is, a projection."""
+    rng, (metric, places) = np.random.default_rng(7), declared(WINDOW, side=6)
+    values = people(places, 20_000, np.full(3, 0.2), rng)
+    windows, true = windows_of(metric, places, values, rng), truths(values, places)
+
+    def misled(name: str) -> None:
+        real = getattr(map_series, name)
+
+        def wrong(*given, **more):  # type: ignore[no-untyped-def]
+            found = real(*given, **more)
+            shares = found.shares.copy()
+            shares[..., -1] = 3e-6
+            return replace(found, shares=shares)
+
+        monkeypatch.setattr(map_series, name, wrong)
+
+    misled("fit_space_time")
+    if lost == "every fit":
+        misled("fit_field")
+    maps = list(density_series(windows, places=places))
+    source = "alone" if lost == "series" else "projection"
+    assert {one.source for one in maps} == {source}
+    for one, t in zip(maps, true, strict=True):
+        assert np.abs(one.shares - t).sum() / 2 < 0.1
+        assert any("disagrees" in text or "No field agrees" in text for text in one.warnings)
+    assert set(density_table(maps)["map_source"].to_pylist()) == {source}
+
+
+def test_the_evidence_of_structure_is_that_of_each_window() -> None:
+    """A window of 40 reports in a series of 30,000 each: the others speak for the map, not it."""
+    rng, (metric, places) = np.random.default_rng(8), declared(WINDOW)
+    values = people(places, 30_000, EVEN, rng)
+    windows = windows_of(metric, places, values, rng)
+    windows[3] = windows_of(metric, places, values[:40], rng)[3]
+    doubtful = [
+        index
+        for index, one in enumerate(map_windows(windows, places, None, None))
+        if any("of this window alone hardly tell" in text for text in one.doubts)
+    ]
+    assert doubtful == [3]
+
+
+def test_a_window_without_a_cohort_is_pooled_with_the_others() -> None:
+    rng, (metric, places) = np.random.default_rng(9), declared(WINDOW, side=8)
+    values = people(places, 20_000, EVEN, rng)
+    windows, true = windows_of(metric, places, values, rng), truths(values, places)
+    windows[2] = [without_reports(windows[2][0], 7)]
+    maps = map_windows(windows, places, None, None)
+    assert {one.source for one in maps} == {"series"}
+    assert cell_distance(maps[2].shares, true[2]) < 0.1
+
+
+def test_two_windows_and_capped_answers_make_a_series() -> None:
+    rng, (metric, places) = np.random.default_rng(10), declared(CAPPED, side=8)
+    values = people(places, 20_000, np.full(2, 0.3), rng)
+    windows, true = windows_of(metric, places, values, rng), truths(values, places)
+    for one, t in zip(map_windows(windows, places, None, None), true, strict=True):
+        assert cell_distance(one.shares, t) < 0.15
+
+
+@pytest.mark.parametrize("variance", [0.02, 0.15, 2.0])
+def test_the_strength_is_read_off_contrasts_and_bounded(variance: float) -> None:
+    """Drawn from the model, with uneven windows; beyond .3 the linear step is too far."""
+    rng, windows = np.random.default_rng(11), 12
+    information = np.geomspace(0.1, 1e4, 200)
+    scale = np.linspace(0.5, 1.4, windows)
+    steps = np.abs(np.subtract.outer(np.arange(windows), np.arange(windows)))
+    repeat = np.where(steps == 0, 1.0, 0.5 * (0.5 * 0.6**steps + 0.5))
+    deviations = np.sqrt(variance) * rng.normal(size=(200, windows))
+    noise = rng.normal(size=(500, windows)) @ np.linalg.cholesky(repeat).T
+    level = 10 * rng.normal(size=(200, 1))
+    data = np.sqrt(information)[:, None] * (deviations + level) * scale + noise[:200]
+    rest = noise[200:].T @ noise[200:]
+    modes = Modes(information, data, np.eye(200), np.eye(200), rest, 300)
+    found = learn_strengths(modes, scale, 0.7, independent=False)
+    assert found.variance == pytest.approx(min(variance, MOST_VARIANCE), rel=0.3)
+    if variance < MOST_VARIANCE:
+        assert found.repeated * (found.lasting + (1 - found.lasting) * found.psi) == pytest.approx(
+            0.4, abs=0.1
+        )
+    assert learn_strengths(modes, scale, 0.7, independent=True).phi == 0
+    contrasts = contrasts_of(scale, found)
+    assert contrasts.turn @ np.ones(windows) == pytest.approx(0, abs=1e-9)
