@@ -92,9 +92,7 @@ def source_text(one: Density) -> str:
     """
     text = _SOURCES[one.source]
     if one.check is not None and one.check.p_value < _DOUBTFUL:
-        text += (
-            f"{', ' if text else ''}at odds with its own reports (p = {one.check.p_value:.2g})"
-        )
+        text += f"{', ' if text else ''}at odds with its own reports (p = {one.check.p_value:.2g})"
     return text
 
 
