@@ -15,6 +15,7 @@ from decoder.density.map_change import Change, change
 from decoder.density.maps import Density, DensityOptions, density_series
 from decoder.density.slots import slot_places
 from decoder.files import replacing
+from decoder.reports.base_layer import BaseLayer, read_base
 from privacy_audit.trackability import trackability_text
 from rappor_cli.days import read_day
 from rappor_cli.density_inputs import read_cells, read_points, read_region
@@ -72,6 +73,10 @@ def density(
         Path | None,
         typer.Option(help="CSV with latitude and longitude, to be marked.", exists=True),
     ] = None,
+    base: Annotated[
+        Path | None,
+        typer.Option(help="GeoJSON of streets, districts or stations, to be drawn.", exists=True),
+    ] = None,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Folder for files.")] = None,
     every_window: Annotated[
         bool, typer.Option(help="All windows in the GeoJSON too, not only each slot's last.")
@@ -89,14 +94,15 @@ def density(
              else ask_collector(metric, collector, database, window, split))  # fmt: skip
     groups = group_by_slot(found, metric, slot or ())
     marked = read_points(points) if points else []
+    layer = read_base(base) if base else BaseLayer()
     maps = _shown(make_maps(groups, options), cells, region)
     tracked = "" if as_json and not output else trackability_text(maps[0].metric)
     if output:
-        _write(maps, output, marked, tracked, every_window)
+        _write(maps, output, marked, tracked, every_window, layer)
     if as_json:
         print_json(maps)
         return
-    print_maps(maps, slot_changes(maps, groups), tracked)
+    print_maps(maps, slot_changes(maps, groups), tracked, layer)
     if output:
         more = "" if maps[0].places.pairs else f", {', '.join(MAP_FILES)}"
         print(f"files in {output}: density.csv, density.parquet{more}")
@@ -148,8 +154,9 @@ def slot_changes(maps: Sequence[Density], groups: Groups) -> dict[str, Change]:
 
 
 def _write(
-    maps: Sequence[Density], folder: Path, points: Sequence[Point], note: str, every_window: bool
-) -> None:
+    maps: Sequence[Density], folder: Path, points: Sequence[Point], note: str, every_window: bool,
+    base: BaseLayer,
+) -> None:  # fmt: skip
     # Here: a second of libraries that a table does not need.
     from decoder.reports.density_csv import write_density_files
     from decoder.reports.density_html import render_page
@@ -161,6 +168,6 @@ def _write(
             (folder / name).unlink(missing_ok=True)
         return
     with replacing(folder / "density.png") as part:
-        write_picture(maps, part, points)
+        write_picture(maps, part, points, base)
     with replacing(folder / "density.html") as part:
-        part.write_text(render_page(maps, points, [note]), encoding="utf-8")
+        part.write_text(render_page(maps, points, [note], base), encoding="utf-8")

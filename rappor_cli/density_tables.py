@@ -11,7 +11,14 @@ from rich.text import Text
 
 from decoder.density.map_change import Change
 from decoder.density.maps import Density
-from decoder.reports.density_text import NOT_APART, visible_text, window_text
+from decoder.reports.base_layer import BaseLayer, place_name
+from decoder.reports.density_text import (
+    NOT_APART,
+    cell_km,
+    grouped_warnings,
+    visible_text,
+    window_text,
+)
 from decoder.results.warnings import percent
 from rappor_core.grid.grid import OTHER
 
@@ -27,15 +34,17 @@ def print_json(maps: Sequence[Density]) -> None:
     print(json.dumps(density_table(maps).to_pylist(), default=str))
 
 
-def print_maps(maps: Sequence[Density], changes: dict[str, Change], tracked: str) -> None:
+def print_maps(
+    maps: Sequence[Density], changes: dict[str, Change], tracked: str, base: BaseLayer | None = None
+) -> None:
     """Print the last map of each slot, changes, and what can be tracked."""
     console = Console()
     last = {one.location.slot: one for one in maps}
     for one in last.values():
-        console.print(_table(one))
+        console.print(_table(one, base or BaseLayer()))
         console.print(Text(visible_text(one)))
-        for warning in one.warnings:
-            console.print(Text.assemble(("note ", "yellow"), warning))
+    for warning in grouped_warnings(maps):
+        console.print(Text.assemble(("note ", "yellow"), warning))
     if len(maps) > len(last):
         earlier = len(maps) - len(last)
         console.print(f"Maps of earlier windows, {earlier:,}, are in the files (-o) and in --json.")
@@ -44,19 +53,21 @@ def print_maps(maps: Sequence[Density], changes: dict[str, Change], tracked: str
     console.print(Text(tracked))
 
 
-def _table(one: Density) -> Table:
+def _table(one: Density, base: BaseLayer) -> Table:
     """The largest of a map, in 80 columns."""
     which = ", ".join(filter(None, (one.location.slot, window_text(one))))
     title = f"{which}: {one.num_reports:,} reports"
-    columns = ("cell", "centre", "map", "estimate", "interval", _APART)
+    columns = ("cell", "place", "map", "in box", "estimate", "interval", _APART)
     table = _columns(title, columns, f"{NOT_APART} as one of {len(one.cells):,}")
     order = sorted(range(len(one.cells)), key=lambda i: -float(one.shares[i]))
+    inside = max(float(1 - one.shares[-1]), 1e-9)
     for i in order[:_SHOWN]:
         low, high = (percent(float(edge[i])) for edge in (one.low, one.high))
         table.add_row(
             one.cells[i],
-            _centre_text(one, one.cells[i]),
+            Text(_place_text(one, one.cells[i], base)),
             percent(float(one.shares[i])),
+            "" if one.cells[i] == OTHER else percent(float(one.shares[i] / inside)),
             percent(float(one.estimate[i])),
             f"{low.removesuffix(' %')} to {high}",
             "yes" if one.visible[i] else "no",
@@ -71,11 +82,12 @@ def _columns(title: str, names: Sequence[str], what_no_means: str) -> Table:
     return table
 
 
-def _centre_text(one: Density, cell: str) -> str:
+def _place_text(one: Density, cell: str, base: BaseLayer) -> str:
+    """What a cell is called, or where its centre is."""
     if cell == OTHER or one.places.pairs:
         return ""
-    latitude, longitude = one.places.grid.centre(cell)
-    return f"{latitude:.3f} {longitude:.3f}"
+    centre = one.places.grid.centre(cell)
+    return place_name(centre, base, cell_km(one)) or f"{centre[0]:.3f} {centre[1]:.3f}"
 
 
 def _change_table(slot: str, found: Change) -> Table:

@@ -15,15 +15,9 @@ from collector.errors import NotFoundError, RequestError
 from collector.limits import KeyLimit, RateLimit
 from collector.request_body import BodyBounds, sender_of
 from collector.service.access import Scope
-<<<<<<< HEAD:collector/routes/dependencies.py
-from collector.service.commit_queue import Intake
-from collector.service.key_cache import KeyKeeper
-from collector.service.operations import Collector
-=======
-from collector.service.operations import Collector
 from collector.service.commit_queue import Intake
 from collector.service.key_cache import MAX_AGE_OF_UNKNOWN, KeyKeeper
->>>>>>> collector-attack:collector/routes/dependencies.py
+from collector.service.operations import Collector
 from collector.service.readiness import Readiness
 from collector.settings import Settings
 from collector.store.engine import Database

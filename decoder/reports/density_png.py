@@ -1,4 +1,4 @@
-"""density.png: one panel a slot and window, the same colours in all."""
+"""density.png: one panel a slot and window, the same colours in all, on paper."""
 
 from __future__ import annotations
 
@@ -9,95 +9,121 @@ from typing import Any
 
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.collections import PolyCollection
-from matplotlib.colors import LogNorm
+from matplotlib.cm import ScalarMappable
+from matplotlib.collections import LineCollection, PolyCollection
+from matplotlib.colors import ListedColormap, PowerNorm
 from matplotlib.figure import Figure
-from matplotlib.patches import PathPatch
-from matplotlib.path import Path
+from matplotlib.patheffects import withStroke
 
 from decoder.density.maps import Density
+from decoder.reports.base_layer import BaseLayer
+from decoder.reports.basemap import View, surroundings
 from decoder.reports.density_text import NOT_APART, window_text
+from decoder.reports.palette import (
+    THEMES,
+    TOLD_FROM,
+    colours,
+    drawn_shares,
+    positions,
+    top_share,
+)
 from decoder.results.warnings import percent
 from rappor_core.grid.codes import Point
 
 MOST_PANELS = 12
-DEPTH = 300  # the faintest colour is at most that much below the strongest
-_PANEL_INCHES = 3.6
+_PANEL_INCHES = 4.2
+_LIGHT = THEMES["light"]
 
 
-def write_picture(maps: Sequence[Density], path: FilePath, points: Sequence[Point] = ()) -> None:
+def write_picture(
+    maps: Sequence[Density],
+    path: FilePath,
+    points: Sequence[Point] = (),
+    base: BaseLayer | None = None,
+) -> None:
     """Draw the maps; where there are more than 12, the last of each slot.
 
-    points: latitude and longitude, marked on each.
+    points: latitude and longitude, marked on each.  base: the user's streets and districts.
     """
     last = {one.location.slot: one for one in maps}
     shown = (list(maps) if len(maps) <= MOST_PANELS else list(last.values()))[:MOST_PANELS]
     columns = min(4 if len(shown) > 6 else 3, len(shown))
     rows = math.ceil(len(shown) / columns)
-    figure = Figure(figsize=(_PANEL_INCHES * columns + 0.8, _PANEL_INCHES * rows), dpi=120,
-                    layout="constrained")  # fmt: skip
-    FigureCanvasAgg(figure)
-    top = max(float(one.shares[:-1].max()) for one in shown)
-    bottom = min(float(one.shares[:-1].min()) for one in shown)
-    least = max(top / DEPTH, min(bottom, top / 10))
-    norm = LogNorm(vmin=least, vmax=top, clip=True)
     outlines = [[(lon, lat) for lat, lon in ring] for ring in shown[0].places.outlines()]
+    corners = np.concatenate([np.asarray(outline) for outline in outlines])
+    view = View(*corners.min(axis=0).tolist(), *corners.max(axis=0).tolist()).wider(1.03)
+    stretch = 1 / math.cos(math.radians(float(corners[:, 1].mean())))
+    shape = (view.north - view.south) * stretch / (view.east - view.west)
+    wide = _PANEL_INCHES if len(shown) > 1 else 2 * _PANEL_INCHES
+    high = min(max(wide * shape, wide / 3), 2 * wide) + 0.6
+    figure = Figure(figsize=(wide * columns + 0.9, high * rows), dpi=120, layout="constrained",
+                    facecolor=_LIGHT["paper"])  # fmt: skip
+    FigureCanvasAgg(figure)
+    top = top_share([drawn_shares(one) for one in shown])
     axes = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True).ravel()
+    around, own = surroundings(view), (base or BaseLayer()).shifted(shown[0].places.grid.unrolled)
     for panel, one in zip(axes, shown, strict=False):
-        colours = _draw(panel, one, outlines, norm, points)
+        panel.set(xlim=(view.west, view.east), ylim=(view.south, view.north))
+        panel.set_aspect(stretch)
+        _draw(panel, one, outlines, top, around, own)
+        _mark(panel, one, points)
     for panel in axes[len(shown) :]:
         panel.set_axis_off()
-    bar = figure.colorbar(colours, ax=list(axes), shrink=0.7)
-    bar.set_label(
-        f"share of devices in a cell\n(hatched, without outline:\n{NOT_APART})", fontsize=8
-    )
-    bar.ax.yaxis.set_major_formatter(lambda share, _: percent(share))
-    labelled = range(1, 10) if top <= 10 * least else (2, 5)
-    bar.ax.yaxis.set_minor_formatter(
-        lambda share, _: percent(share) if _leading_digit(share) in labelled else ""
-    )
-    bar.ax.tick_params(labelsize=7, which="both")
+    _scale(figure, list(axes), top)
     figure.savefig(path, format="png", metadata={"Software": None})
 
 
-def _leading_digit(share: float) -> int:
-    return int(f"{share:e}"[0])
+def _scale(figure: Figure, axes: list[Any], top: float) -> None:
+    scale = ListedColormap(colours(np.linspace(TOLD_FROM, 1, 256)))
+    known = ScalarMappable(PowerNorm(0.5, 0, top), scale)
+    bar = figure.colorbar(known, ax=axes, shrink=0.7)
+    bar.set_label(
+        f"share of devices in a cell that is told apart from zero (outlined)\npaler: {NOT_APART}",
+        fontsize=8,
+    )
+    bar.ax.yaxis.set_major_formatter(lambda share, _: percent(share))
+    bar.ax.tick_params(labelsize=7)
 
 
 def _draw(
     panel: Any,
     one: Density,
     outlines: Sequence[Sequence[Point]],
-    norm: LogNorm,
-    points: Sequence[Point],
-) -> Any:
-    colours = PolyCollection(outlines, cmap="viridis", norm=norm, antialiaseds=False,
-                             linewidths=one.visible[:-1] * 1.0, edgecolors="black")  # fmt: skip
-    colours.set_array(one.shares[:-1])
-    colours.set_in_layout(False)  # inside the axes anyway, and slow to measure
-    panel.add_collection(colours, autolim=False)
-    faint = [[*outline, outline[0]]
-             for outline, visible in zip(outlines, one.visible, strict=False)
-             if not visible]  # fmt: skip
-    if faint:  # hatched as one shape: a hatching for each cell takes a second a panel
-        codes = [code for ring in faint for code in _ring_codes(len(ring))]
-        shape = PathPatch(Path(np.concatenate(faint), codes), facecolor="none",
-                          edgecolor="#ffffff55", linewidth=0, hatch="////")  # fmt: skip
-        shape.set_in_layout(False)
-        panel.add_artist(shape)
+    top: float,
+    around: dict[str, Any],
+    base: BaseLayer,
+) -> None:
+    panel.set_facecolor(_LIGHT["water"])
+    _add(panel, PolyCollection(around["land"], facecolors=_LIGHT["land"], linewidths=0))
+    _add(panel, PolyCollection(around["lakes"], facecolors=_LIGHT["water"], linewidths=0))
+    places = positions(one, top)
+    faces = np.column_stack([colours(places), places > 0])  # nothing there: the ground shows
+    cells = PolyCollection(outlines, facecolors=faces, antialiaseds=False,
+                           linewidths=one.visible[:-1] * 0.8, edgecolors=_LIGHT["ink"])  # fmt: skip
+    _add(panel, cells)
+    own = [*base.lines, *(ring for _, rings in base.areas for ring in rings)]
+    for lines, colour, width in ((around["rivers"], "coast", 0.5), (around["coast"], "coast", 0.8),
+                                 (around["borders"], "base", 0.9), (own, "base", 0.7)):  # fmt: skip
+        _add(panel, LineCollection(lines, colors=_LIGHT[colour], linewidths=width))
+    for name, x, y in around["cities"]:
+        panel.plot([x], [y], ".", color=_LIGHT["ink"], markersize=4)
+        text = panel.annotate(name, (x, y), (4, 0), textcoords="offset points", fontsize=8,
+                              va="center", color=_LIGHT["ink"], clip_on=True)  # fmt: skip
+        text.set_path_effects([withStroke(linewidth=2, foreground=_LIGHT["paper"])])
+        text.set_in_layout(False)
+
+
+def _add(panel: Any, shapes: Any) -> None:
+    shapes.set_in_layout(False)  # inside the axes anyway, and slow to measure
+    panel.add_collection(shapes, autolim=False)
+
+
+def _mark(panel: Any, one: Density, points: Sequence[Point]) -> None:
     if points:
         unrolled = one.places.grid.unrolled
-        panel.plot([unrolled(p[1]) for p in points], [p[0] for p in points], "r.", markersize=2)
-    corners = np.concatenate([np.asarray(outline) for outline in outlines])
-    panel.set_xlim(corners[:, 0].min(), corners[:, 0].max())
-    panel.set_ylim(corners[:, 1].min(), corners[:, 1].max())
-    panel.set_aspect(1 / math.cos(math.radians(float(corners[:, 1].mean()))))
+        panel.plot([unrolled(p[1]) for p in points], [p[0] for p in points], ".",
+                   color=_LIGHT["mark"], markersize=3)  # fmt: skip
     about = f"{one.num_reports:,} reports, smallest visible share {percent(one.floor)}"
     panel.set_title(f"{one.slot_text}  {window_text(one)}\n{about}", fontsize=8)
     panel.tick_params(labelsize=6)
     panel.locator_params(nbins=4)
-    return colours
-
-
-def _ring_codes(corners: int) -> list[Any]:
-    return [Path.MOVETO, *[Path.LINETO] * (corners - 2), Path.CLOSEPOLY]

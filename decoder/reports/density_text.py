@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Sequence
 
 from decoder.density.maps import Density
 from decoder.results.warnings import percent
@@ -10,6 +12,16 @@ from decoder.results.warnings import percent
 KM_A_DEGREE = 111.2
 NOT_APART = "not distinguishable from zero"
 MAP_APART = "map_share, drawn towards other cells, lies outside the interval"
+_MOST_NAMED = 4  # windows of a warning
+_DOUBTFUL = 1e-3  # one map in a thousand says so by chance
+_SOURCES = {
+    "field": "",
+    "series": "pooled over the windows",
+    "alone": "decoded by itself",
+    "projection": "made of the plain estimates alone",
+    "hierarchy": "method hierarchy",
+    "simplex": "method simplex",
+}
 
 
 def window_text(one: Density) -> str:
@@ -44,19 +56,63 @@ def visible_text(one: Density) -> str:
     return text
 
 
+def grouped_warnings(maps: Sequence[Density]) -> list[str]:
+    """Each warning once, with the slots and windows that it is about where it is not about all.
+
+    Warnings that differ in their figures alone are one; the figures of the last are given.
+    """
+    found: dict[str, dict[str, str]] = {}
+    for one in maps:
+        where = ", ".join(filter(None, (one.slot_text, window_text(one))))
+        for warning in one.warnings:
+            found.setdefault(re.sub(r"[0-9][0-9.,e-]*", "#", warning), {})[where] = warning
+    return [_with_windows(said, len(maps)) for said in found.values()]
+
+
+def _with_windows(said: dict[str, str], num_maps: int) -> str:
+    text = list(said.values())[-1]
+    if num_maps == 1:
+        return text
+    if len(said) == num_maps:
+        return f"In all {num_maps} maps: {text}"
+    names, more = list(said), len(said) - _MOST_NAMED
+    listed = "; ".join(names[-_MOST_NAMED:]) + (f" and {more} more" if more > 0 else "")
+    return f"{listed}: {text}"
+
+
+def cell_km(one: Density) -> float:
+    """How wide or high a cell in the middle of the box is, the larger of both."""
+    return max(_cell_size(one))
+
+
+def source_text(one: Density) -> str:
+    """How the map was made, and how it agrees with its own reports; empty for a field of its own.
+
+    A small p says that the map contradicts the sums of the reports that it was made of.
+    """
+    text = _SOURCES[one.source]
+    if one.check is not None and one.check.p_value < _DOUBTFUL:
+        text += f"{', ' if text else ''}at odds with its own reports (p = {one.check.p_value:.2g})"
+    return text
+
+
 def grid_text(one: Density) -> str:
     """What the cells are, and how large, in a sentence."""
     grid, level = one.places.grid, one.places.levels[-1]
-    cells = len(one.cells) - 1
-    middle = one.places.outlines()[cells // 2]
+    wide, high = _cell_size(one)
+    return (
+        f"{len(one.cells) - 1:,} cells of grid {grid.kind!r}, level {level}, "
+        f"each about {wide:.2g} by {high:.2g} km."
+    )
+
+
+def _cell_size(one: Density) -> tuple[float, float]:
+    """Kilometres from west to east and from south to north of a cell in the middle."""
+    middle = one.places.outlines()[(len(one.cells) - 1) // 2]
     latitudes, longitudes = zip(*middle, strict=True)
     high = (max(latitudes) - min(latitudes)) * KM_A_DEGREE
     shrunk = math.cos(math.radians(sum(latitudes) / len(latitudes)))
-    wide = (max(longitudes) - min(longitudes)) * KM_A_DEGREE * shrunk
-    return (
-        f"{cells:,} cells of grid {grid.kind!r}, level {level}, each about {wide:.2g} by "
-        f"{high:.2g} km."
-    )
+    return (max(longitudes) - min(longitudes)) * KM_A_DEGREE * shrunk, high
 
 
 def promise_text(one: Density) -> str:

@@ -1,0 +1,71 @@
+"""Colours of maps: from paper (nothing) to dark (much), and pale where nothing is told from zero.
+
+A value-suppressing palette (Correll, Moritz and Heer 2018): a cell that is told apart from zero
+takes the scale above `TOLD_FROM`; any other takes one of a few pale steps up to `UNTOLD_TO`, so
+that no cell without evidence is darker than one with it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from decoder.density.maps import Density
+
+Floats = NDArray[np.float64]
+
+TOLD_FROM = 0.3
+UNTOLD_TO = 0.2
+UNTOLD_STEPS = 3
+THEMES: dict[str, dict[str, Any]] = {
+    "light": {
+        "stops": ["#fffefb", "#fde3cd", "#f6b48f", "#e0776a", "#b03a63", "#6d1a5c", "#2a0a3d"],
+        "ink": "#1c2430", "faint": "#566172", "paper": "#ffffff", "line": "#d7dde5",
+        "land": "#fffefb", "water": "#dfeaf2", "coast": "#8aa0b2", "base": "#7b8794",
+        "mark": "#0a63c9",
+    },
+    "dark": {
+        "stops": ["#171b21", "#3f2b3a", "#6b3052", "#9b3a5c", "#d8625c", "#f5a470", "#fdecc4"],
+        "ink": "#e7ebf0", "faint": "#a3aebc", "paper": "#14181e", "line": "#323a45",
+        "land": "#171b21", "water": "#0c1722", "coast": "#4d6274", "base": "#75818f",
+        "mark": "#6db3ff",
+    },
+}  # fmt: skip
+
+
+def drawn_shares(one: Density) -> Floats:
+    """What the colours show of each cell: its share of the map, within its interval if told.
+
+    So a cell that is told apart from zero is never drawn as if it were empty. Shape (M - 1,).
+    """
+    shares, low, high = one.shares[:-1], one.low[:-1], one.high[:-1]
+    return np.where(one.visible[:-1], np.clip(shares, low, np.maximum(low, high)), shares)
+
+
+def positions(one: Density, top: float) -> Floats:
+    """Place of each cell on the scale from 0 (paper) to 1. top: the largest share drawn."""
+    shares = drawn_shares(one)
+    told = TOLD_FROM + (1 - TOLD_FROM) * np.sqrt(np.minimum(shares / top, 1))
+    part = np.sqrt(np.minimum(shares / max(one.floor, 1e-12), 1))
+    pale = UNTOLD_TO * np.floor(part * UNTOLD_STEPS) / UNTOLD_STEPS
+    return np.where(one.visible[:-1], told, pale)
+
+
+def top_share(shares: list[Floats]) -> float:
+    """The share of the darkest colour."""
+    return max((float(part.max()) for part in shares if part.size), default=0.0) or 1e-9
+
+
+def colours(places: Floats, theme: str = "light") -> Floats:
+    """Red, green, blue from 0 to 1 of places on the scale. Shape (n, 3)."""
+    stops = np.array([rgb(text) for text in THEMES[theme]["stops"]])
+    known = np.linspace(0, 1, len(stops))
+    return np.stack([np.interp(places, known, stops[:, c]) for c in range(3)], axis=-1)
+
+
+def rgb(text: str) -> tuple[float, float, float]:
+    """A colour like #rrggbb, each part from 0 to 1."""
+    red, green, blue = (int(text[i : i + 2], 16) / 255 for i in (1, 3, 5))
+    return red, green, blue

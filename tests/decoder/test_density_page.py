@@ -1,0 +1,195 @@
+"""What an analyst sees: colours, the land around, names, and the first view."""
+
+import gzip
+import itertools
+import json
+from dataclasses import replace
+from datetime import timedelta
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from decoder.density.map_check import MapCheck
+from decoder.density.map_series import CellChanges
+from decoder.density.maps import Density, DensityOptions, density
+from decoder.errors import DecodeError
+from decoder.reports.base_layer import BaseLayer, place_name, read_base
+from decoder.reports.basemap import View, surroundings
+from decoder.reports.density_html import first_view, render_page
+from decoder.reports.density_png import write_picture
+from decoder.reports.density_text import grouped_warnings
+from decoder.reports.palette import (
+    THEMES,
+    TOLD_FROM,
+    UNTOLD_TO,
+    colours,
+    drawn_shares,
+    positions,
+    rgb,
+)
+from tests.decoder.test_density import BLOOM, BOTH, drawn, parts
+
+
+@pytest.fixture(scope="module")
+def night() -> Density:
+    rng = np.random.default_rng(1)
+    return density([drawn(parts(BOTH + BLOOM)[0], 40_000, rng)], DensityOptions("simplex"))
+
+
+def luminance(colour: Any) -> float:
+    """Relative luminance (WCAG 2.2)."""
+    parts = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in colour]
+    return float(np.dot(parts, [0.2126, 0.7152, 0.0722]))
+
+
+def contrast(a: Any, b: Any) -> float:
+    low, high = sorted((luminance(a), luminance(b)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def data_of(page: str) -> dict[str, Any]:
+    start = page.index('id="data">') + 10
+    found: dict[str, Any] = json.loads(page[start : page.index("</script>", start)])
+    return found
+
+
+@pytest.mark.parametrize("theme", list(THEMES))
+def test_more_is_always_further_from_the_ground(theme: str) -> None:
+    scale = colours(np.linspace(0, 1, 256), theme)
+    ground = rgb(THEMES[theme]["land"])
+    away = [contrast(colour, ground) for colour in scale]
+    assert away[0] == pytest.approx(1)
+    assert all(a < b for a, b in itertools.pairwise(away))
+    assert away[-1] > 10
+    assert away[round(255 * UNTOLD_TO)] < 1.6  # fades into the ground
+    assert contrast(scale[round(255 * TOLD_FROM)], scale[round(255 * UNTOLD_TO)]) > 1.15
+
+
+@pytest.mark.parametrize("theme", list(THEMES))
+def test_text_and_outlines_can_be_read(theme: str) -> None:
+    """WCAG 2.2: 4.5 to 1 for text, 3 to 1 for parts of a picture."""
+    known = THEMES[theme]
+    for ground in ("paper", "land", "water"):
+        assert contrast(rgb(known["ink"]), rgb(known[ground])) > 7
+        assert contrast(rgb(known["mark"]), rgb(known[ground])) > 3
+    assert contrast(rgb(known["faint"]), rgb(known["paper"])) > 4.5
+
+
+def test_no_cell_without_evidence_is_darker_than_one_with_it(night: Density) -> None:
+    shares = night.shares.copy()
+    told = int(np.flatnonzero(night.visible[:-1])[0])
+    shares[told] = 0.0  # the map knows nothing of a cell whose interval excludes zero
+    one = replace(night, shares=shares)
+    places = positions(one, float(drawn_shares(one).max()))
+    seen = one.visible[:-1]
+    assert places[seen].min() >= TOLD_FROM > UNTOLD_TO >= places[~seen].max()
+    assert drawn_shares(one)[told] == one.low[told] > 0
+
+
+def test_the_background_is_small_and_its_own(night: Density) -> None:
+    packed = files("decoder").joinpath("data/basemap.json.gz").read_bytes()
+    assert len(packed) < 250_000
+    known = json.loads(gzip.decompress(packed))
+    assert known["licence"] == "public domain"
+    assert "Natural Earth" in known["source"]
+    assert not any("?" in name for name, _, _ in known["cities"])
+    page = render_page([night])
+    assert "://" not in page
+    assert "src=" not in page
+    assert len(page) < 120_000
+
+
+def test_the_land_around_a_box_is_cut_out_and_goes_past_180() -> None:
+    york = surroundings(View(-74.3, 40.5, -73.6, 41.0))
+    assert [city[0] for city in york["cities"]] == ["New York"]
+    corners = np.concatenate([np.array(ring) for ring in york["land"]])
+    assert corners.min(axis=0).tolist() == pytest.approx([-74.3, 40.5])
+    assert corners.max(axis=0).tolist() == pytest.approx([-73.6, 41.0])
+    fiji = surroundings(View(176, -20, 184, -15))
+    assert any(x > 180 for ring in fiji["land"] for x, _ in ring)
+
+
+def feature(name: str, kind: str, coordinates: Any) -> dict[str, Any]:
+    return {"type": "Feature", "properties": {"name": name},
+            "geometry": {"type": kind, "coordinates": coordinates}}  # fmt: skip
+
+
+def test_hostile_names_of_a_base_are_text(night: Density, tmp_path: Path) -> None:
+    path, bad = tmp_path / "base.json", "</script><img src=x onerror=alert(1)>\x1b[31m" + "x" * 99
+    square = [[[0, 0], [8, 0], [8, 8], [0, 8], [0, 0]]]
+    shapes = [feature(bad, "Polygon", square), feature(bad, "Point", [1, 1])]
+    path.write_text(json.dumps({"type": "FeatureCollection", "features": shapes}))
+    base = read_base(path)
+    page = render_page([night], base=base)
+    assert "<img" not in page
+    assert page.count("</script>") == 2
+    called = set(data_of(page)["called"].values())
+    assert len(called) == 1
+    assert len(name := called.pop()) == 60
+    assert name.startswith("</script><img")
+    assert name.isprintable()
+    write_picture([night], tmp_path / "map.png", base=base)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["{}", "[]", "x", '{"type": "Point", "coordinates": [1, 91]}',
+     '{"type": "Point", "coordinates": [NaN, 1]}', '{"type": "Sphere"}',
+     '{"type": "FeatureCollection", "features": []}', '{"type": "LineString", "coordinates": [1]}'],
+)  # fmt: skip
+def test_a_base_that_is_no_geojson_is_refused_by_name(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "base.json"
+    path.write_text(text)
+    with pytest.raises(DecodeError, match=r"base\.json"):
+        read_base(path)
+
+
+def test_cells_are_called_after_what_is_near() -> None:
+    base = BaseLayer(points=[("depot", [-73.99, 40.73])])
+    assert place_name((40.73, -73.98), base, 2.0) == "depot"
+    assert place_name((40.73, -73.98), BaseLayer(), 2.0) == "New York"
+    assert place_name((40.9, -73.7), BaseLayer(), 2.0) == "32 km NE of New York"
+    assert place_name((0.0, -140.0), BaseLayer(), 2.0) == ""
+
+
+def test_the_first_view_is_not_the_empty_window(night: Density) -> None:
+    shares = np.zeros_like(night.shares)
+    shares[-1] = 1.0
+    assert night.last_day is not None
+    late = replace(night, shares=shares, last_day=night.last_day + timedelta(days=1))
+    assert first_view([night, late]) == 0
+    assert first_view([night, night]) == 1
+    data = data_of(render_page([night, late]))
+    assert data["first"] == data["maps"][0]["window"] != data["maps"][1]["window"]
+
+
+def test_a_warning_comes_once_and_names_its_windows(night: Density) -> None:
+    assert night.first_day is not None
+    said = ("Only 3 reports.", "Only 4 reports.", "")
+    maps = [
+        replace(night, warnings=(text,) if text else (), first_day=day, last_day=day)
+        for i, text in enumerate(said)
+        for day in [night.first_day + timedelta(days=i)]
+    ]
+    told = f"{night.slot_text}, 2026-11-02; {night.slot_text}, 2026-11-03: Only 4 reports."
+    assert grouped_warnings(maps) == [told]
+    assert grouped_warnings(maps[:2]) == ["In all 2 maps: Only 4 reports."]
+    assert render_page(maps).count("Only 4 reports.") == 1
+
+
+def test_a_series_says_what_changed_and_how_it_was_made(night: Density) -> None:
+    size = len(night.cells)
+    change, told = np.zeros(size), np.zeros(size, dtype=bool)
+    change[2], told[2], change[-1] = -0.05, True, np.nan
+    changes = CellChanges(change, np.full(size, 0.01), told)
+    poor = MapCheck(chi_square=200.0, freedom=15, misfit=1.0, misfit_freedom=1)
+    one = replace(night, changes=changes, check=poor, source="projection")
+    found = data_of(render_page([one]))["maps"][0]
+    assert found["changed"] == {"2": pytest.approx([-0.05, -0.0696, -0.0304])}
+    assert found["source"].startswith("made of the plain estimates alone, at odds with")
+    plain = data_of(render_page([replace(night, check=None, source="field")]))["maps"][0]
+    assert plain["source"] == ""
+    assert plain["changed"] == {}
