@@ -119,7 +119,8 @@ def _together(file: MetricsFile, population: int) -> Iterator[Finding]:
     linked = linked_by_groups(groups, population)
     if len(telling) < 2 or linked <= LINKED:
         return
-    each = cohorts_affordable(CROWD, population, len(telling))
+    turns = groups // math.prod(metric.params.num_cohorts for metric in telling)
+    each = cohorts_affordable(CROWD * turns, population, len(telling))
     cohorts = "1 cohort" if each == 1 else f"{each} cohorts or fewer"
     message = (
         f"the cohorts of {len(telling)} metrics, with levels and turns, are {groups:,} groups, and "
