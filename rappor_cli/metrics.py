@@ -30,24 +30,14 @@ def check(
     population: Annotated[
         int | None, typer.Option(min=1, help="Devices expected, to warn of tracking.")
     ] = None,
-    modes: Annotated[
-        bool,
-        typer.Option(
-            "--modes", help="With --population: try every mode for each map; takes some minutes."
-        ),
-    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Say what a reviewer should know of FILE. Exit code 1 for errors, 0 for warnings alone."""
-    if modes and population is None:
-        raise typer.BadParameter("needs --population", param_hint="--modes")
     metrics = load_metrics(file)
     today = datetime.now(UTC).date()
     findings = list(check_metrics(metrics, today=today, population=population))
     if population is not None and any(m.kind == "location" for m in metrics.declared):
-        findings.extend(_simulated("trackability", "track_findings", metrics, population))
-        if modes:
-            findings.extend(_simulated("location_choice", "mode_findings", metrics, population))
+        findings.extend(_tracking(metrics, population))
     if as_json:
         print(json.dumps([asdict(finding) for finding in findings]))
     else:
@@ -61,17 +51,17 @@ def check(
         raise typer.Exit(1)
 
 
-def _simulated(
-    module: str, function: str, metrics: MetricsFile, population: int
-) -> Iterable[Finding]:
-    """Try the location metrics out, where the numerical libraries for it are installed."""
+def _tracking(metrics: MetricsFile, population: int) -> Iterable[Finding]:
+    """Attack the location metrics, where the numerical libraries for it are installed."""
     try:
-        simulate = getattr(import_module(f"simulations.{module}"), function)
+        simulate = import_module("simulations.trackability")
         numpy = import_module("numpy")
     except ModuleNotFoundError as error:
-        missing = f"{module.replace('_', ' ')} was not tried, as {error.name} is missing: "
+        missing = f"re-linking was not tried, as {error.name} is missing: "
         return [Finding("warning", "", missing + "pip install 'rappor-telemetry[all]'")]
-    found: Iterable[Finding] = simulate(metrics, population, numpy.random.default_rng(0))
+    found: Iterable[Finding] = simulate.track_findings(
+        metrics, population, numpy.random.default_rng(0)
+    )
     return found
 
 
