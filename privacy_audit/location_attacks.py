@@ -36,8 +36,7 @@ def attack(
 
     groups: into which the crowd falls by what its reports show for certain: level, turn, cohort.
     """
-    values = rng.integers(params.num_bits, size=(2, params.num_hashes, crowd))
-    permanent = [_permanent(bits, params, rng) for bits in values]
+    permanent = _two_places(params, crowd, rng)
     before = _counts(permanent[0], reports, params, rng)
     after = _counts(permanent[0], reports, params, rng)
     moved = _counts(permanent[1], reports, params, rng)
@@ -47,12 +46,57 @@ def attack(
     others = np.sort(other)
     below = sum(np.searchsorted(others, same, side).sum() for side in ("left", "right"))
     auc = below / 2 / crowd**2  # of pairs in which the same place scores higher; ties half
+    return AttackResult(reports, crowd, float(auc), relinked(score, groups, rng))
+
+
+def series_scores(
+    params: RapporParams,
+    reports: int,
+    slots: int,
+    places: int,
+    crowd: int,
+    rng: np.random.Generator,
+) -> Floats:
+    """Log likelihood ratio of every pair of devices, by the reports of all slots: (crowd, crowd).
+
+    Row: whose reports of before; column: of after. The slots of a metric share the permanent
+    response of a place, so the scores of slots are summed as if apart: a bound from below.
+    reports: of each slot and series.  places: distinct values of a device; slots take turns.
+    """
+    values = rng.integers(params.num_bits, size=(places, params.num_hashes, crowd))
+    permanent = [_permanent(bits, params, rng) for bits in values]
+    total = np.zeros((crowd, crowd))
+    for slot in range(slots):
+        bits = permanent[slot % places]
+        series = [_counts(bits, reports, params, rng) for _ in range(2)]
+        total += _scores(params, reports, series[0], series[1])
+    return total
+
+
+def relinked(score: Floats, groups: int, rng: np.random.Generator) -> float:
+    """Share of devices whose later reports score best for their earlier ones; ties are drawn.
+
+    score: (n, n), own pairs on the diagonal; changed where groups tell devices apart.
+    """
     if groups > 1:
-        group = rng.integers(groups, size=crowd)
+        group = rng.integers(groups, size=len(score))
         score[group[:, None] != group] = -np.inf
     best = score >= score.max(axis=1, keepdims=True)
-    relinked = float((np.diag(best) / best.sum(axis=1)).mean())
-    return AttackResult(reports, crowd, float(auc), relinked)
+    return float((np.diag(best) / best.sum(axis=1)).mean())
+
+
+def _two_places(
+    params: RapporParams, crowd: int, rng: np.random.Generator
+) -> tuple[Integers, Integers]:
+    """B' of two unlike places of each device: places with the same bits have the same response."""
+    values = rng.integers(params.num_bits, size=(2, params.num_hashes, crowd))
+    if params.encoding == "one_hot":  # every place has a bit of its own
+        values[1] = (values[0] + rng.integers(1, params.num_bits, size=crowd)) % params.num_bits
+    first, second = (_permanent(bits, params, rng) for bits in values)
+    ordered = np.sort(values, axis=1)
+    alike = (ordered[0] == ordered[1]).all(axis=0)
+    second[alike] = first[alike]
+    return first, second
 
 
 def _permanent(bits: Integers, params: RapporParams, rng: np.random.Generator) -> Integers:

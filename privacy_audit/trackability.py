@@ -6,22 +6,26 @@ The figures are those of `location_attacks`, run for a metric's own parameters.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from privacy_audit.location_attacks import AttackResult, attack
+from privacy_audit.location_attacks import AttackResult, attack, relinked, series_scores
 from rappor_core.metrics.file import MetricsFile
+from rappor_core.metrics.groups import groups_together, linked_by_groups
 from rappor_core.metrics.metric import Metric
 from rappor_core.metrics.review import Finding
 from rappor_core.params import RapporParams
 
+Floats = NDArray[np.float64]
 CROWD = 1_500
 PERIODS = (1, 7, 30)
 PERIODS_A_YEAR = {"day": 365, "week": 52, "month": 12}
 WORRYING = 0.05  # of devices re-linked after a year
+_MOST_GROUPS = 1 << 40  # of a crowd: more tell no more apart
 _MOST_BITS = 128  # more bits only make the attacks stronger, and slower to run
 
 
@@ -75,32 +79,101 @@ def _told_apart(metric: Metric) -> str:
     return f", in which level and turn tell {groups} groups apart" if groups > 1 else ""
 
 
+@dataclass(frozen=True)
+class FileAttack:
+    """What links a device's reports of some periods to its next ones, over several metrics.
+
+    by_groups: share of devices re-linked by what is public alone: cohorts, levels, turns.
+    relinked: by that and the permanent bits of all slots.  groups: into which devices fall.
+    """
+
+    periods: int
+    groups: int
+    by_groups: float
+    relinked: float
+
+
+def attack_file(
+    metrics: Sequence[Metric],
+    periods: int,
+    population: int,
+    rng: np.random.Generator,
+    crowd: int = CROWD,
+) -> FileAttack:
+    """Re-link devices by all slots of all location metrics, and by the cohorts of all metrics.
+
+    metrics: one of each declared name.  periods: before, and as many after.
+    population: devices that report. At most `crowd` of them are drawn, in so many groups that each
+        has as many to hide among as in the population, or `crowd` if that is less.
+    """
+    groups = groups_together(metrics)
+    size = max(min(crowd, population), 2)
+    shrunk = max(1, min(round(size * groups / population), _MOST_GROUPS))
+    score = np.zeros((size, size))
+    with threadpool_limits(1):
+        for metric in metrics:
+            if metric.location is not None and metric.location.mode != "once":
+                score += _metric_scores(metric, periods, size, rng)
+        found = relinked(score, shrunk, rng)
+    return FileAttack(periods, groups, linked_by_groups(groups, population), found)
+
+
+def _metric_scores(metric: Metric, periods: int, crowd: int, rng: np.random.Generator) -> Floats:
+    location, params = metric.location, _attackable(metric.params)
+    assert location is not None  # noqa: S101 (of location metrics alone)
+    slots = len(location.slots) if location.mode == "memo" else 1  # else it answers in one of them
+    places = slots
+    if params.encoding != "symbol":
+        places = max(1, min(slots, metric.max_memoized_values))
+    return series_scores(params, reports_in(metric, periods), slots, places, crowd, rng)
+
+
 def track_findings(
     file: MetricsFile, population: int, rng: np.random.Generator
 ) -> Iterator[Finding]:
-    """Warn of location metrics whose devices could be followed from year to year.
+    """Warn of metrics by whose reports devices could be followed from year to year.
 
     population: devices expected to report.
     """
+    places = []
     for metric in file.declared:
         if metric.location is None or metric.location.mode == "once":
             continue
-        crowd = min(max(population // metric.params.num_cohorts, 2), CROWD)
-        year = PERIODS_A_YEAR[metric.period]
-        (found,) = attacks_on(metric, (year,), crowd, rng)
+        places.append(metric)
+        found = attack_file([metric], PERIODS_A_YEAR[metric.period], population, rng)
         if found.relinked > WORRYING:
             yield Finding("warning", metric.base_name, _advice(metric, found))
+    if len(places) > 1:
+        found = attack_file(places, max(PERIODS_A_YEAR[m.period] for m in places), population, rng)
+        if found.relinked > WORRYING:
+            yield Finding("warning", "", _advice_together(places, found, population))
 
 
-def _advice(metric: Metric, found: AttackResult) -> str:
-    location: Any = metric.location
+def _advice(metric: Metric, found: FileAttack) -> str:
+    location = metric.location
+    assert location is not None  # noqa: S101 (of location metrics alone)
+    slots = len(location.slots)
     way = (
-        "a longer period, encoding = 'symbol' with few symbols, fewer bits, or mode = 'window'"
+        "a longer period, encoding = 'symbol' with few symbols, fewer bits, "
+        + ("fewer slots, " if slots > 1 else "")
+        + "or mode = 'window'"
         if location.mode == "memo"
         else "fewer cohorts, slots or levels, or a shorter window: when a device answers is public"
     )
+    every = f" of each of {slots} slots" if slots > 1 and location.mode == "memo" else ""
     return (
-        f"after a year, {found.reports} reports on each side, {found.relinked:.0%} of devices "
-        f"could be re-linked among the {found.crowd:,} of their cohort by an observer who links "
-        f"the reports of each year; use {way}"
+        f"after a year, {reports_in(metric, found.periods)} reports{every} on each side, "
+        f"{found.relinked:.0%} of devices could be re-linked by an observer who links the reports "
+        f"of each year, {found.by_groups:.0%} by cohort, level and turn alone; use {way}"
+    )
+
+
+def _advice_together(metrics: Sequence[Metric], found: FileAttack, population: int) -> str:
+    names = ", ".join(metric.base_name for metric in metrics)
+    return (
+        f"the reports of {names} together re-link {found.relinked:.0%} of {population:,} devices "
+        f"after a year, {found.by_groups:.0%} by their cohorts, levels and turns alone "
+        f"({found.groups:,} groups), for an observer who knows which batches are of one device; "
+        "ask each device for one of them, with fewer cohorts in each, and keep batches apart "
+        "(isolate_metrics, a relay)"
     )

@@ -17,7 +17,7 @@ from rich.table import Table
 from decoder.reports.density_csv import write_density_files
 from decoder.reports.density_html import render_page
 from decoder.reports.density_png import write_picture
-from privacy_audit.trackability import PERIODS, attacks_on
+from privacy_audit.trackability import PERIODS, attack_file, attacks_on
 from rappor_cli.progress import progress_bar
 from rappor_core.errors import ParameterError
 from rappor_core.metrics.file import load_metrics
@@ -120,27 +120,40 @@ def location(
 def location_attacks(
     metrics: Annotated[Path, typer.Argument(exists=True, help="A metrics.toml.")],
     crowd: Annotated[int, typer.Option(min=2, max=5_000, help="Devices of one cohort.")] = 1_500,
+    population: Annotated[
+        int, typer.Option(min=2, help="Devices, for the attack on all metrics together.")
+    ] = 100_000,
     seed: Seed = None,
     as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
 ) -> None:
     """Attack devices by their cohort and permanent bits, for each location metric of a file."""
     rng = np.random.default_rng(seed)
-    rows = [
-        {"metric": metric.base_name, "periods": periods, **asdict(found)}
-        for metric in load_metrics(metrics).declared
-        if metric.location is not None and metric.location.mode != "once"
-        for periods, found in zip(PERIODS, attacks_on(metric, PERIODS, crowd, rng), strict=True)
-    ]
+    declared = load_metrics(metrics).declared
+    places = [one for one in declared if one.location and one.location.mode != "once"]
+    rows: list[dict[str, Any]] = []
+    for metric in places:
+        people = crowd * metric.params.num_cohorts
+        for periods, found in zip(PERIODS, attacks_on(metric, PERIODS, crowd, rng), strict=True):
+            whole = attack_file([metric], periods, people, rng, crowd)
+            row = {"metric": metric.base_name, "periods": periods, **asdict(found)}
+            rows.append(row | {"all_slots": whole.relinked})
+    together = [asdict(attack_file(declared, one, population, rng, crowd)) for one in PERIODS]
     if as_json:
-        print(json.dumps(rows))
+        print(json.dumps({"metrics": rows, "population": population, "together": together}))
         return
     table = Table(title=f"among {crowd:,} devices of one cohort, by chance {1 / crowd:.3%}")
-    for name in ("metric", "periods", "reports", "change AUC", "re-linked"):
+    for name in ("metric", "periods", "reports", "change AUC", "re-linked", "all slots"):
         table.add_column(name, justify="left" if name == "metric" else "right")
     for row in rows:
-        figures = f"{row['change_auc']:.2f}", f"{row['relinked']:.1%}"
+        figures = f"{row['change_auc']:.2f}", f"{row['relinked']:.1%}", f"{row['all_slots']:.1%}"
         table.add_row(row["metric"], str(row["periods"]), str(row["reports"]), *figures)
-    Console().print(table)
+    console = Console()
+    console.print(table)
+    for one in together:
+        console.print(
+            f"all metrics of {population:,} devices, {one['periods']} periods: "
+            f"{one['relinked']:.1%} re-linked, {one['by_groups']:.1%} by cohort, level and turn"
+        )
 
 
 def location_coverage(

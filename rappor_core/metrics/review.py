@@ -10,18 +10,26 @@ from typing import Literal
 
 from rappor_core.grid.grid import MAX_CELLS, MAX_PAIRS
 from rappor_core.metrics.file import MetricsFile
+from rappor_core.metrics.groups import (
+    cohorts_affordable,
+    groups_together,
+    linked_by_groups,
+    public_groups,
+)
 from rappor_core.metrics.metric import DEFAULT_MIN_REPORTS_PER_COHORT, Metric
 
 HALF_TURN = 180.0  # degrees
 MOST_DAYS_TO_WAIT = 7  # for the reports of a block, before `check` says so
 CROWD = 1_000  # devices that should share what is public of each
+LINKED = 0.05  # of devices, by the cohorts of several metrics
+CELLS_AN_EQUATION = 32  # above which a map of two symbols is hardly better than a flat one
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
     """Something that `rappor metrics check` has to say about one metric."""
 
-    level: Literal["error", "warning"]
+    level: Literal["error", "warning", "note"]
     metric: str
     message: str
 
@@ -49,6 +57,7 @@ def check_metrics(
             )
         yield from _idle_days(metric)
         yield from _domain(metric, population)
+        yield from _rank(metric, population)
         if 0 < metric.keep_raw_days <= metric.accept_days:
             yield Finding(
                 "warning",
@@ -60,6 +69,66 @@ def check_metrics(
         yield from _cohort_floor(metric, population)
         if population is not None:
             yield from _tracking(metric, population)
+    if population is not None:
+        yield from _together(file, population)
+
+
+def equations(metric: Metric) -> int:
+    """How many free numbers the counters of a metric hold: what a map can be made of at most."""
+    params = metric.params
+    symbols = params.encoding == "symbol"
+    return params.num_cohorts * (params.num_bits - 1 if symbols else params.num_bits)
+
+
+def _rank(metric: Metric, population: int | None) -> Iterator[Finding]:
+    """Warn of maps that counters of so few numbers cannot hold, whatever the number of devices."""
+    if metric.location is None or metric.location.pairs or metric.params.encoding == "one_hot":
+        return
+    grid, params, free = metric.location.grid, metric.params, equations(metric)
+    cells = grid.num_cells(grid.finest)
+    if cells <= free:
+        return
+    most = cohorts_affordable(CROWD * len(grid.levels), population or 0)
+    each = free // params.num_cohorts
+    kind = "symbols" if params.encoding == "symbol" else "bits"
+    said = (
+        f"{params.num_cohorts} cohorts of {params.num_bits} {kind} are {free:,} equations for "
+        f"{cells:,} cells"
+    )
+    if population is not None and most > params.num_cohorts:
+        message = (
+            f"{said}: more devices do not make a finer map than that; {population:,} devices fill "
+            f"{most} cohorts ({most * each:,} equations) with {CROWD:,} each: use num_cohorts = "
+            f"{most}"
+        )
+        yield Finding("warning", metric.base_name, message)
+    if cells > CELLS_AN_EQUATION * max(free, most * each):
+        coarse = max(free, most * each) * CELLS_AN_EQUATION
+        message = (
+            f"{said}, {cells / free:.0f} for each: such a map is hardly better than a flat one; "
+            f"use {coarse:,} cells or fewer (a coarser level), more cohorts or {kind}, or mode = "
+            "'window' or 'once' with num_bits = 32"
+        )
+        yield Finding("warning", metric.base_name, message)
+
+
+def _together(file: MetricsFile, population: int) -> Iterator[Finding]:
+    """Warn where the cohorts of several metrics, which are public, single devices out together."""
+    telling = [metric for metric in file.declared if public_groups(metric) > 1]
+    groups = groups_together(telling)
+    linked = linked_by_groups(groups, population)
+    if len(telling) < 2 or linked <= LINKED:
+        return
+    turns = groups // math.prod(metric.params.num_cohorts for metric in telling)
+    each = cohorts_affordable(CROWD * turns, population, len(telling))
+    cohorts = "1 cohort" if each == 1 else f"{each} cohorts or fewer"
+    message = (
+        f"the cohorts of {len(telling)} metrics, with levels and turns, are {groups:,} groups, and "
+        f"alone link {linked:.1%} of {population:,} devices for an observer who knows which "
+        f"batches are of one device; use {cohorts} in each, ask each device for fewer metrics, or "
+        "see that nobody can know: leave isolate_metrics on, and send through a relay"
+    )
+    yield Finding("warning", "", message)
 
 
 def reports_to_serve(metric: Metric) -> int:

@@ -9,7 +9,7 @@ from rappor_core.metrics.metric import Metric
 
 NAME = "riders"
 SECOND_DIAL = 0.9  # epsilon_one over epsilon_infinity
-_FILTER = "num_bits = 32\nnum_cohorts = 64\n"
+COHORTS = 64  # where nothing else is said
 _DECLARATION = """
 [metrics.riders]
 kind = "location"
@@ -32,7 +32,11 @@ class Way:
 
     def metrics(self, level: int, period: str) -> MetricsFile:
         """The metrics file of this way."""
-        return parse_metrics(_DECLARATION.format(level=level, period=period) + self.keys)
+        return parse_metrics(self.text(level, period))
+
+    def text(self, level: int, period: str) -> str:
+        """The text of that file."""
+        return _DECLARATION.format(level=level, period=period) + self.keys
 
     def metric(self, level: int, period: str) -> Metric:
         """The one sub-metric that it declares."""
@@ -42,23 +46,29 @@ class Way:
 
 def ways(budget: float, num_periods: int) -> list[Way]:
     """Ways to spend a budget (nats) for life, over so many periods. A cap counts `other`."""
-    window = max(num_periods, 2)
     return [
         _filters("l-osue", 2, budget),
         _filters("l-osue", 3, budget),
         _filters("l-osue", 4, budget),
         _filters("l-sue", 4, budget),
-        Way(
-            "memo, LOLOHA, 2 symbols",
-            'mode = "memo"\nencoding = "symbol"\nnum_symbols = 2\nnum_cohorts = 64\n'
-            + _dials(budget / 2),
-        ),
-        Way(
-            "window",
-            f'{_FILTER}mode = "window"\nwindow = {window}\nmax_reports = 1\nepsilon = {budget}\n',
-        ),
-        Way("once", f'{_FILTER}mode = "once"\nepsilon = {budget}\n'),
+        _symbols(2, budget),
+        _window(num_periods, budget),
+        Way("once", f'{_bits()}mode = "once"\nepsilon = {budget}\n'),
     ]
+
+
+def modes_to_try(
+    budget: float, num_periods: int, num_cohorts: int
+) -> list[tuple[Way, int, int | None]]:
+    """The ways between which a file chooses, one of which is best or nearly so everywhere.
+
+    Returns each with the number of periods in which a device answers once, and its cap if it has
+    one that people exceed.
+    """
+    caps = (2, 3, 4) if num_periods > 1 else ()  # one answer needs no cap: the window is better
+    memo = [(_filters("l-osue", cap, budget, num_cohorts), 1, cap) for cap in caps]
+    symbols = [(_symbols(number, budget, num_cohorts), 1, None) for number in (2, 3)]
+    return [*memo, *symbols, (_window(num_periods, budget, num_cohorts), num_periods, None)]
 
 
 def splitting(budget: float, num_periods: int) -> Way:
@@ -66,12 +76,29 @@ def splitting(budget: float, num_periods: int) -> Way:
 
     Declared as `once`, for its one-shot mechanism; devices report every period all the same.
     """
-    return Way("splitting over time", f'{_FILTER}mode = "once"\nepsilon = {budget / num_periods}\n')
+    return Way("splitting over time", f'{_bits()}mode = "once"\nepsilon = {budget / num_periods}\n')
 
 
-def _filters(mechanism: str, cap: int, budget: float) -> Way:
+def _filters(mechanism: str, cap: int, budget: float, cohorts: int = COHORTS) -> Way:
     keys = f'mode = "memo"\nmechanism = "{mechanism}"\nmax_memoized_values = {cap}\n'
-    return Way(f"memo, {mechanism.upper()}, cap {cap}", _FILTER + keys + _dials(budget / cap))
+    return Way(
+        f"memo, {mechanism.upper()}, cap {cap}", _bits(cohorts) + keys + _dials(budget / cap)
+    )
+
+
+def _symbols(number: int, budget: float, cohorts: int = COHORTS) -> Way:
+    keys = f'mode = "memo"\nencoding = "symbol"\nnum_symbols = {number}\n'
+    keys += f"num_cohorts = {cohorts}\n"
+    return Way(f"memo, LOLOHA, {number} symbols", keys + _dials(budget / number))
+
+
+def _window(num_periods: int, budget: float, cohorts: int = COHORTS) -> Way:
+    keys = f'mode = "window"\nwindow = {max(num_periods, 2)}\nmax_reports = 1\n'
+    return Way("window", f"{_bits(cohorts)}{keys}epsilon = {budget}\n")
+
+
+def _bits(cohorts: int = COHORTS) -> str:
+    return f"num_bits = 32\nnum_cohorts = {cohorts}\n"
 
 
 def _dials(epsilon: float) -> str:

@@ -252,4 +252,5 @@ def test_check_knows_of_cells_that_no_map_can_hold(
         assert was in text
         text = text.replace(was, now)
     assert any(kind == level and said in message for kind, message in found(text, population))
-    assert not any("cells" in message or "box" in message for _, message in found(plain, 10**6))
+    others = [one for _, one in found(plain, 10**6) if "equations" not in one]  # test_metrics_rank
+    assert not any("cells" in message or "box" in message for message in others)

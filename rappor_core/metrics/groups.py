@@ -1,0 +1,44 @@
+"""What is public of a device's reports (cohort, level, turn), and how many devices share it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from rappor_core.metrics.metric import Metric
+
+
+def public_groups(metric: Metric) -> int:
+    """How many groups a declared metric divides devices into by what its reports show for certain.
+
+    A device that reports once for life shows its cohort once, which nothing later is compared with.
+    """
+    location = metric.location
+    if location is not None and location.mode == "once":
+        return 1
+    return metric.params.num_cohorts * (1 if location is None else location.num_groups)
+
+
+def groups_together(metrics: Sequence[Metric]) -> int:
+    """How many groups the metrics of one device make together: those of all that show any."""
+    return math.prod(map(public_groups, metrics))
+
+
+def linked_by_groups(groups: int, population: int) -> float:
+    """Share of devices that groups of equal chances re-link: groups in use over devices.
+
+    population: devices, 1 or more.
+    """
+    if groups == 1:
+        return 1 / population
+    used = -math.expm1(population * math.log1p(-1 / groups))  # share of the groups
+    return min(1.0, groups * used / population)
+
+
+def cohorts_affordable(crowd: int, population: int, metrics: int = 1) -> int:
+    """The largest power of two of cohorts for each of some metrics that keeps a crowd together.
+
+    crowd: devices that should share all cohorts.  population: devices.
+    """
+    each = math.floor((max(1, population // crowd)) ** (1 / metrics) + 1e-9)
+    return int(1 << (each.bit_length() - 1))
