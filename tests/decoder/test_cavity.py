@@ -248,6 +248,7 @@ def test_whoever_may_be_named_in_a_crowded_list_is_tested_by_a_fit_that_never_sa
         assert fit.tail.deviate(fit.z[i]) == pytest.approx(expected, abs=0.01)
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_errors_are_widened_where_more_values_had_a_claim_to_be_fitted():
     """350 equal values on 400 rows, of which 200 take part: coverage .71 without, .9 to 1 with."""

@@ -120,7 +120,13 @@ def test_a_map_of_some_cells_is_part_of_the_whole(night: Density, tmp_path: Path
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("encoding", list(ENCODINGS))
+@pytest.mark.parametrize(
+    "encoding",
+    [
+        pytest.param(name, marks=pytest.mark.long if name == "symbol" else ())
+        for name in ENCODINGS  # two symbols: the intervals are sampled
+    ],
+)
 def test_intervals_of_single_cells_hold_the_truth(encoding: str) -> None:
     """False alarms below 1 in 10,000: 30 maps of 65 cells, band of 4 standard deviations at .95."""
     metric = parts(BOTH + ENCODINGS[encoding])[0]

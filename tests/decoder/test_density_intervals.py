@@ -102,6 +102,7 @@ def test_intervals_of_a_thousand_cells_hold_the_truth() -> None:
     assert np.mean(naive) < LEAST_DETECTED
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 @pytest.mark.parametrize("keys", CROWDED.values(), ids=list(CROWDED))
 def test_crowded_maps_of_a_thousand_cells_hold_the_truth(keys: str) -> None:
@@ -118,11 +119,11 @@ def test_crowded_maps_of_a_thousand_cells_hold_the_truth(keys: str) -> None:
 
 @pytest.mark.statistical
 def test_heavy_cells_of_the_first_template_are_in_their_intervals() -> None:
-    """64 free numbers for 171 cells. False alarms below 1 in 100; one fit alone must fail."""
+    """64 free numbers for 171 cells. False alarms below 1 in 100; intervals of half width fail."""
     (metric,) = parse_metrics(USUAL_PLACE).parts("usual_place")
     assert metric.location is not None
     places = places_of([metric.location])
-    held, alone = [], []
+    held, narrow = [], []
     for seed in range(MAPS_CROWDED):
         rng = np.random.default_rng(seed)
         truth = true_shares(places, seed, rng)
@@ -131,14 +132,13 @@ def test_heavy_cells_of_the_first_template_are_in_their_intervals() -> None:
         candidates = places.candidates(0, metric.params)
         decoding = decode(found, candidates, DecodeOptions(repeats=1.0))
         cells, table = cell_estimates(found, candidates, decoding), decoding.candidates
+        middle, half = (cells.low + cells.high) / 2, (cells.high - cells.low) / 4
         picked = np.union1d(np.argsort(-truth)[:5], np.flatnonzero(table.detected))
         held += ((cells.low <= truth) & (truth <= cells.high))[picked].tolist()
-        low = np.where(table.detected, table.selected_low, table.low)
-        high = np.where(table.detected, table.selected_high, table.high)
-        alone += ((low <= truth) & (truth <= high))[picked].tolist()
+        narrow += (np.abs(truth - middle) <= half)[picked].tolist()
     assert len(held) > 60
     assert np.mean(held) > LEAST_HEAVY
-    assert np.mean(alone) < LEAST_HEAVY
+    assert np.mean(narrow) < LEAST_HEAVY
 
 
 def test_a_row_of_a_crowded_map_tells_one_story() -> None:

@@ -108,6 +108,7 @@ def test_a_fleet_is_the_same_for_the_same_randomness(people: dict[str, list[Fix]
     assert other.aggregates != runs[0].aggregates
 
 
+@pytest.mark.long
 def test_crowds_spend_one_budget_in_every_way(people: dict[str, list[Fix]]) -> None:
     rng = np.random.default_rng(1)
     several = [compare_budgets(people, 4.0, 3_000, 4, 12, rng) for _ in range(2)]
