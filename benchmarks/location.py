@@ -30,7 +30,7 @@ from decoder.neighbours import cell_laplacian
 from decoder.places import Places
 from decoder.readings import read_aggregate
 from decoder.simplex import project_simplex
-from rappor_core.grid.codes import Box
+from rappor_core.grid.box import Box
 from rappor_core.grid.grid import OTHER, Grid
 from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.params import RapporParams

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from decoder.density import Density
 from decoder.density_words import grid_text, promise_text, visible_text, window_text
-from rappor_core.grid.codes import Point
+from rappor_core.grid.box import Point
 
 Floats = NDArray[np.float64]
 

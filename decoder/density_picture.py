@@ -18,7 +18,7 @@ from matplotlib.path import Path
 from decoder.advice import percent
 from decoder.density import Density
 from decoder.density_words import NOT_APART, window_text
-from rappor_core.grid.codes import Point
+from rappor_core.grid.box import Point
 
 MOST_PANELS = 12
 DEPTH = 300  # the faintest colour is at most that much below the strongest

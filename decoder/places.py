@@ -18,7 +18,7 @@ from decoder.hashing import bit_positions
 from decoder.neighbours import cell_laplacian
 from decoder.readings import design_of
 from rappor_core.aggregate import Aggregate
-from rappor_core.grid.codes import Point
+from rappor_core.grid.box import Point
 from rappor_core.grid.grid import MAX_PAIRS, OTHER, PAIR_SEPARATOR, Grid, join_pair
 from rappor_core.hashing import normalise
 from rappor_core.metrics.location import Location

@@ -11,7 +11,7 @@ from decoder.errors import CandidatesError, DecodeError
 from decoder.places import Places
 from decoder.reading import naming
 from rappor_core.errors import shown
-from rappor_core.grid.codes import Point
+from rappor_core.grid.box import Point
 from rappor_core.grid_region import listed_cells, region_cells
 
 CELL_COLUMN = "cell"  # of a table with a header, as in density.csv

@@ -8,12 +8,12 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Literal
 
-from client_sdk.days import SECONDS_A_DAY
 from client_sdk.errors import StateChangedError, UnknownMetricError
 from client_sdk.location.local_time import Moment, moment_at, moment_of
 from client_sdk.location.period_visits import Refusal, Visits
 from client_sdk.recording.recorder import Recorder
 from client_sdk.storage.interface import VISITS, State
+from rappor_core.calendar import SECONDS_A_DAY
 from rappor_core.errors import ValueRefusedError
 from rappor_core.metrics.file import MetricsFile
 

@@ -13,10 +13,10 @@ from statistics import median
 
 from sqlalchemy import Connection
 
-from collector.service.days import from_number
 from collector.service.registry import Registry
 from collector.store.blocks import load_blocks
 from collector.store.daily import reports_by_day
+from rappor_core.calendar import date_of
 
 HISTORY_DAYS = 28
 LEAST_DAYS = 3  # of history; with fewer nothing is said
@@ -67,6 +67,6 @@ def find_growth(connection: Connection, registry: Registry) -> list[Growth]:
         if len(history) < LEAST_DAYS or reports < entry.metric.min_reports:
             continue
         if reports > highest_usual(history):
-            name, when = entry.metric.name, from_number(day).isoformat()
+            name, when = entry.metric.name, date_of(day).isoformat()
             found.append(Growth(name, entry.params_id, when, reports, round(median(history))))
     return found

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Literal
 
+from rappor_core.calendar import PERIOD_DAYS
 from rappor_core.grid.grid import MAX_CELLS, MAX_PAIRS
 from rappor_core.metrics.file import MetricsFile
 from rappor_core.metrics.metric import DEFAULT_MIN_REPORTS_PER_COHORT, Metric
@@ -84,7 +85,7 @@ def _cohort_floor(metric: Metric, population: int | None) -> Iterator[Finding]:
     if population is None:
         return
     levels = 1 if metric.location is None else len(metric.location.grid.levels)
-    days = {"day": 1, "week": 7, "month": 28}[metric.period]
+    days = PERIOD_DAYS[metric.period]
     a_day = population * metric.max_reports_per_period / (levels * days)
     needed = reports_to_serve(metric)
     if needed > MOST_DAYS_TO_WAIT * a_day:

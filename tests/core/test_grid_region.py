@@ -5,7 +5,7 @@ import math
 import pytest
 
 from rappor_core.errors import ParameterError
-from rappor_core.grid.codes import Box
+from rappor_core.grid.box import Box
 from rappor_core.grid.grid import Grid
 from rappor_core.grid_region import listed_cells, region_cells
 

@@ -11,7 +11,7 @@ from decoder.density_files import density_geojson, density_table
 from decoder.density_page import render_page
 from decoder.density_picture import write_picture
 from decoder.geojson import geometry
-from rappor_core.grid.codes import Box
+from rappor_core.grid.box import Box
 from rappor_core.grid.grid import Grid
 from rappor_core.metrics.file import parse_metrics
 from simulations.location_fleet import Tally

@@ -18,7 +18,7 @@ from decoder.noise import BitNoise
 from decoder.places import value_positions
 from decoder.readings import Reading, design_of, read_aggregate
 from decoder.simplex import clip_and_rescale, project_simplex
-from rappor_core.grid.codes import Box
+from rappor_core.grid.box import Box
 from rappor_core.grid.grid import OTHER, Grid
 from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.params import RapporParams
