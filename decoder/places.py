@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decoder.bit_tensor import Positions
-from decoder.candidates import Candidates, one_bit_positions
+from decoder.candidates import Candidates, listed_positions
 from decoder.errors import DecodeError
 from decoder.hashing import bit_positions
 from decoder.neighbours import cell_laplacian
@@ -141,8 +141,8 @@ def places_of(locations: Sequence[Location]) -> Places:
 
 def value_positions(values: Sequence[str], params: RapporParams) -> Positions:
     """Index tensor (M, m, h) of the values of a level."""
-    if params.encoding == "one_hot":
-        return one_bit_positions(len(values), params)
+    if not params.scheme.hashed:
+        return listed_positions(len(values), params)
     return bit_positions([normalise(value) for value in values], params)
 
 

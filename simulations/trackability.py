@@ -47,7 +47,7 @@ def attacks_on(
 
 
 def _attackable(params: RapporParams) -> RapporParams:
-    if params.encoding == "one_hot" and params.num_bits > _MOST_BITS:
+    if params.scheme.own_bits and params.num_bits > _MOST_BITS:
         return params.replace(num_bits=_MOST_BITS)
     return params
 

@@ -47,7 +47,7 @@ class LocationRecorder:
         self._secret: bytes | None = None
         self._closed = False
         self._hour = Moment(0.0, 0, 0, 0.0)
-        self._names = tuple(m.base_name for m in metrics.declared if m.kind == "location")
+        self._names = tuple(m.base_name for m in metrics.declared if m.location is not None)
 
     def fix(
         self,
@@ -145,7 +145,7 @@ class LocationRecorder:
             if declared is not None:
                 raise ValueRefusedError(
                     f"{name!r} is one slot and level of metric {declared.base_name!r}: record that"
-                    if declared.kind == "location"
+                    if declared.location is not None
                     else f"metric {name!r} is not of kind 'location': use record"
                 )
             raise UnknownMetricError(name, self._names)

@@ -149,7 +149,7 @@ def _tracking(metric: Metric, population: int) -> Iterator[Finding]:
     crowd = population / groups
     if crowd < CROWD and groups > 1:
         yield Finding("warning", metric.base_name, _small_crowd(metric, levels, population))
-    if metric.kind == "location":
+    if metric.location is not None:
         return  # `rappor metrics check` runs the attack itself
     lie = metric.params.mechanism.q1 / (1 << 16)
     entropy = -lie * math.log2(lie) - (1 - lie) * math.log2(1 - lie) if 0 < lie < 1 else 0.0
