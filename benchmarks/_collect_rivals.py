@@ -20,8 +20,8 @@ from sqlalchemy import Column, Date, Integer, LargeBinary, MetaData, String, Tab
 from collector.fast_json import decode_groups
 from collector.routes.reports import answer
 from collector.service.batch_writer import ReportWriter, Submission
+from collector.service.clock import utc_now
 from collector.service.commit_queue import Bounds, Intake
-from collector.service.days import utc_now
 from collector.service.operations import Collector
 from collector.service.report_validation import Judge
 from collector.settings import Settings, load_settings

@@ -36,9 +36,9 @@ from rappor_core.metrics.file import MetricsFile
 ROOT = Path(__file__).parents[1]
 PEERS = ["mmh3", "sentry-sdk", "opentelemetry-sdk"]
 NOWHERE = "http://127.0.0.1:9"
-LOCATION = {"grid", "grid_codes", "grid_h3", "grid_square", "metrics_file_location"}
-LOCATION |= {"metrics_location", "duty", "dwell", "local_time", "location", "visits"}
-DOUBLES = {"testing", "memory_state", "encoder"}  # for tests of an app, and fleets in a process
+LOCATION = {"grid", "location"}  # folders; of the metrics:
+LOCATION_FILES = {"file_location", "location", "location_kind"}
+DOUBLES = {"testing", "memory", "encoder"}  # for tests of an app, and fleets in a process
 METRICS = """
 [metrics.homepage]
 kind = "string"
@@ -82,7 +82,9 @@ def report_size() -> None:
     included = wheel["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"].values()
     named = {ROOT / name for name in included if name.endswith(".py")}
     sources = named | set((ROOT / "client_sdk").rglob("*.py"))
-    location = {path for path in sources if path.stem in LOCATION}
+    location = {
+        path for path in sources if path.parent.name in LOCATION or path.stem in LOCATION_FILES
+    }
     doubles = {path for path in sources if path.stem in DOUBLES}
     base = sources - location - doubles
     print(

@@ -6,13 +6,13 @@ import json
 import math
 from typing import Any
 
-from client_sdk.days import date_of, last_day
 from client_sdk.recording.budget import pinned_budget
 from client_sdk.recording.ledger import Promise, committed, spent
 from client_sdk.recording.refusals import sentence
 from client_sdk.storage.damage import reading
 from client_sdk.storage.interface import Line
 from client_sdk.storage.sqlite import SqliteState
+from rappor_core.calendar import date_of, last_day
 
 REASONS = {"full", "expired", "closed", "late", "ahead", "held", "not_recorded", "trouble"}
 REASONS |= {"mistake"}

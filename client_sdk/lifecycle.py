@@ -9,10 +9,10 @@ import sqlite3
 import threading
 import time
 
-from client_sdk.days import SECONDS_A_DAY
 from client_sdk.errors import StateError
 from client_sdk.session import DO_NOT_TRACK, Session, Setup
 from client_sdk.storage.withdrawal import Withdrawal
+from rappor_core.calendar import SECONDS_A_DAY
 from rappor_core.frozen import Frozen
 
 CLOSE_SECONDS = 0.1  # longest that closing waits for the sending thread

@@ -90,7 +90,7 @@ class Session:
             randomness=setup.randomness,
         )
         self._setup = setup
-        places = {m.base_name for m in setup.metrics.metrics.values() if m.kind == "location"}
+        places = {m.base_name for m in setup.metrics.metrics.values() if m.location is not None}
         self.state.keep_notes({VISITS + name for name in places})  # an earlier version had more
         located = self._located = bool(places)
         filled = any(metric.no_data is not None for metric in setup.metrics.metrics.values())

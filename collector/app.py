@@ -28,9 +28,9 @@ from collector.routes import admin, aggregates, health
 from collector.routes.dependencies import Parts, make_limits
 from collector.routes.reports import ReportsEndpoint
 from collector.service.batch_writer import ReportWriter
+from collector.service.clock import Clock, utc_now
 from collector.service.closing import Closed
 from collector.service.commit_queue import Bounds, Intake
-from collector.service.days import Clock, utc_now
 from collector.service.growth import find_growth
 from collector.service.key_cache import KeyKeeper
 from collector.service.operations import COMMAND_LINE, Collector

@@ -22,7 +22,7 @@ from collector.app import App, create_app, prepare_database
 from collector.errors import CollectorError, SettingsError
 from collector.http_protocol import BoundedHttpProtocol
 from collector.logs import make_log
-from collector.service.days import Clock, utc_now
+from collector.service.clock import Clock, utc_now
 from collector.settings import Settings, is_loopback, load_settings
 from collector.telemetry import MULTIPROCESS_DIR, forget_dead_workers
 

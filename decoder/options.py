@@ -10,9 +10,9 @@ from typing import Literal, get_args
 from decoder.errors import DecodeError
 from decoder.inference.multiple_testing import CORRECTIONS, Correction
 from rappor_core.aggregate import Aggregate
+from rappor_core.calendar import PERIOD_DAYS
 
 Method = Literal["cavity", "lasso"]
-_PERIOD_DAYS = {"day": 1, "week": 7, "month": 28}
 
 
 @dataclass(frozen=True)
@@ -82,5 +82,5 @@ def _periods(aggregate: Aggregate) -> int:
     if aggregate.first_day is None or aggregate.last_day is None:
         return 1
     days = (aggregate.last_day - aggregate.first_day).days + 1
-    length = _PERIOD_DAYS[str(aggregate.definition.get("period", "day"))]
+    length = PERIOD_DAYS[str(aggregate.definition.get("period", "day"))]
     return days if length == 1 else (days - 2) // length + 2

@@ -108,7 +108,7 @@ def observe(
     noise = bit_noise(params.mechanism)
     shares = debias(counts[present], reports[present], noise)
     random = RandomString(params.num_bits, params.num_hashes)
-    symbols = params.encoding == "symbol"
+    symbols = params.scheme.symbols
     covariance = CohortNoise(noise, random, reports[present], repeats, symbols)
     return Observed(shares, positions if present.all() else positions[:, present], covariance)
 
@@ -159,7 +159,7 @@ def _estimator(
     ends: Ends | None,
 ) -> Estimator:
     """The estimator that fits the encoding, the list and the choice of method."""
-    if params.encoding == "boolean":
+    if params.scheme.single_bit:
         return partial(by_boolean, level=options.level)
     if candidates.direct(params):
         return partial(by_bit, level=options.level)

@@ -90,7 +90,7 @@ def _two_places(
 ) -> tuple[Integers, Integers]:
     """B' of two unlike places of each device: places with the same bits have the same response."""
     values = rng.integers(params.num_bits, size=(2, params.num_hashes, crowd))
-    if params.encoding == "one_hot":  # every place has a bit of its own
+    if params.scheme.own_bits:  # every place has a bit of its own
         values[1] = (values[0] + rng.integers(1, params.num_bits, size=crowd)) % params.num_bits
     first, second = (_permanent(bits, params, rng) for bits in values)
     ordered = np.sort(values, axis=1)
@@ -105,7 +105,7 @@ def _permanent(bits: Integers, params: RapporParams, rng: np.random.Generator) -
     lie = params.mechanism.q1 / PROBABILITY_SCALE
     n, k = bits.shape[1], params.num_bits
     rows = np.arange(n)
-    if params.encoding == "symbol":
+    if params.scheme.symbols:
         drawn = np.zeros((n, k), dtype=np.int64)
         shift = np.where(rng.random(n) < keep, 0, rng.integers(1, k, size=n))
         drawn[rows, (bits[0] + shift) % k] = 1
@@ -121,7 +121,7 @@ def _counts(
     """How often each bit was shown in a series: (n, k)."""
     show = params.mechanism.p2 / PROBABILITY_SCALE
     hide = params.mechanism.q2 / PROBABILITY_SCALE
-    if params.encoding == "symbol":
+    if params.scheme.symbols:
         chances = np.where(permanent == 1, 1 - (params.num_bits - 1) * hide, hide)
         return np.asarray(rng.multinomial(reports, chances))
     return np.asarray(rng.binomial(reports, np.where(permanent == 1, show, hide)))
@@ -133,7 +133,7 @@ def _features(params: RapporParams, reports: int, counts: Integers) -> tuple[Flo
     p1, q1, p2, q2 = (
         x / PROBABILITY_SCALE for x in (mechanism.p1, mechanism.q1, mechanism.p2, mechanism.q2)
     )
-    if params.encoding == "symbol":
+    if params.scheme.symbols:
         log = counts * (np.log(p2) - np.log(max(q2, 1e-300)))  # 0: a round that never lies
         likelihood = np.exp(log - log.max(axis=1, keepdims=True))
         return likelihood[:, None, :], np.full(params.num_bits, 1 / params.num_bits)
@@ -152,7 +152,7 @@ def _log_binomial(counts: Integers, reports: int, p: float) -> Floats:
 
 def _scores(params: RapporParams, reports: int, first: Integers, second: Integers) -> Floats:
     """Log likelihood ratio of every pair (n, n): one permanent response, or two."""
-    if params.encoding == "symbol":
+    if params.scheme.symbols:
         return np.round(_log_ratios(params, reports, first, second), _DIGITS)
     counts = np.arange(reports + 1)[:, None]
     table = _log_ratios(params, reports, counts, counts)

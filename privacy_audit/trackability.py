@@ -51,7 +51,7 @@ def attacks_on(
 
 
 def _attackable(params: RapporParams) -> RapporParams:
-    if params.encoding == "one_hot" and params.num_bits > _MOST_BITS:
+    if params.scheme.own_bits and params.num_bits > _MOST_BITS:
         return params.replace(num_bits=_MOST_BITS)
     return params
 
@@ -123,7 +123,7 @@ def _metric_scores(metric: Metric, periods: int, crowd: int, rng: np.random.Gene
     assert location is not None  # noqa: S101 (of location metrics alone)
     slots = len(location.slots) if location.mode == "memo" else 1  # else it answers in one of them
     places = slots
-    if params.encoding != "symbol":
+    if not params.scheme.symbols:
         places = max(1, min(slots, metric.max_memoized_values))
     return series_scores(params, reports_in(metric, periods), slots, places, crowd, rng)
 

@@ -18,10 +18,10 @@ from rich.text import Text
 from decoder.density.cells import location_of
 from decoder.errors import DecodeError
 from decoder.files import naming, read_aggregate_file
-from decoder.periods import last_days
 from rappor_cli.remote import ask_json, fetch_aggregate
 from rappor_cli.store import opened
 from rappor_core.aggregate import Aggregate
+from rappor_core.calendar import periods_ended
 from rappor_core.errors import RapporError
 
 Window = tuple[date | None, date | None]
@@ -151,7 +151,7 @@ def _asked(
     for name, part in product(spans, list(_parts(start, window[1] or end, split))):
         until = part[1] if window[1] else min(part[1], spans[name][1])
         period = rows[name]["definition"]["period"]
-        if until < part[0] or not last_days(period, *part):  # a report bears its period's last
+        if until < part[0] or not periods_ended(period, *part):  # a report bears its period's last
             continue
         try:
             yield replace(fetch(name, part[0], until), first_day=part[0], last_day=part[1])

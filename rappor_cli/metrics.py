@@ -36,7 +36,7 @@ def check(
     metrics = load_metrics(file)
     today = datetime.now(UTC).date()
     findings = list(check_metrics(metrics, today=today, population=population))
-    if population is not None and any(m.kind == "location" for m in metrics.declared):
+    if population is not None and any(m.location is not None for m in metrics.declared):
         findings.extend(_tracking(metrics, population))
     if as_json:
         print(json.dumps([asdict(finding) for finding in findings]))

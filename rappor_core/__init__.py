@@ -1,4 +1,44 @@
 """What both ends must agree on: parameters, privacy, hashing, wire format, aggregates, metrics.
 
-Standard library and mmh3 only. No network, no database.
+Standard library and mmh3 only. No network, no database. Names are loaded when they are first used.
 """
+
+from __future__ import annotations
+
+from importlib import import_module
+
+TYPE_CHECKING = False  # for type checkers alone, which take it for true; typing is slow to import
+if TYPE_CHECKING:
+    from typing import Any
+
+    from rappor_core.aggregate import Aggregate
+    from rappor_core.errors import RapporError
+    from rappor_core.metrics.file import load_metrics
+    from rappor_core.metrics.metric import Metric
+    from rappor_core.params import RapporParams
+    from rappor_core.wire.report import Report
+
+_HOMES = {
+    "Aggregate": "rappor_core.aggregate",
+    "Metric": "rappor_core.metrics.metric",
+    "RapporError": "rappor_core.errors",
+    "RapporParams": "rappor_core.params",
+    "Report": "rappor_core.wire.report",
+    "load_metrics": "rappor_core.metrics.file",
+}
+
+__all__ = ["Aggregate", "Metric", "RapporError", "RapporParams", "Report", "load_metrics"]
+
+
+def __dir__() -> list[str]:
+    """The public names, loaded or not."""
+    return sorted({*globals(), *__all__})
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name when it is first used."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'rappor_core' has no attribute {name!r}")
+    value = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any, Literal, cast, get_args
 
-from rappor_core import privacy
+from rappor_core.encodings.interface import Encoding, encoding_named
 from rappor_core.errors import ParameterError, shown
 from rappor_core.frozen import Frozen
 from rappor_core.mechanism import PROBABILITY_SCALE, TwoRoundMechanism
 
-Encoding = Literal["bloom", "one_hot", "boolean", "symbol"]
 HashFamily = Literal["mmh3", "md5"]
 
 MAX_BITS = 1 << 16
@@ -23,7 +23,8 @@ MD5_MAX_HASHES = 16  # a digest has 16 bytes
 class RapporParams(Frozen):
     """Parameters of one kind of report.
 
-    encoding: `bloom` (k bits, h hashes, by cohort), `one_hot` (basic RAPPOR: one bit a category),
+    encoding: a name of `rappor_core.encodings`, which `scheme` says more of: `bloom` (k bits, h
+        hashes, by cohort), `one_hot` (basic RAPPOR: one bit a category),
         `boolean` (a single bit) or `symbol` (one hash into k symbols, of which exactly one is
         reported: LOLOHA, with the cohort's hash). All but `bloom` have h = 1; `one_hot` and
         `boolean` have no hash.
@@ -38,55 +39,23 @@ class RapporParams(Frozen):
     num_hashes: int
     num_cohorts: int
     mechanism: TwoRoundMechanism
-    encoding: Encoding = "bloom"
+    encoding: str = "bloom"
     hash: HashFamily = "mmh3"
 
     def __post_init__(self) -> None:
         """Check each field alone, then together."""
-        if self.encoding not in get_args(Encoding):
-            raise ParameterError(f"encoding = {self.encoding!r} is not one of {get_args(Encoding)}")
+        encoding_named(self.encoding)
         if self.hash not in get_args(HashFamily):
             raise ParameterError(f"hash = {self.hash!r} is not one of {get_args(HashFamily)}")
         _check_whole("num_bits", self.num_bits, MAX_BITS)
         _check_whole("num_hashes", self.num_hashes, MAX_HASHES)
         _check_whole("num_cohorts", self.num_cohorts, MAX_COHORTS)
-        self._check_together()
+        self.scheme.check(self)
 
-    def _check_together(self) -> None:
-        if self.encoding == "bloom":
-            if self.num_bits < 2:
-                raise ParameterError(f"num_bits = {self.num_bits}: a Bloom filter needs 2 or more")
-            if self.hash == "md5" and (
-                self.num_bits > MD5_MAX_BITS or self.num_hashes > MD5_MAX_HASHES
-            ):
-                raise ParameterError(
-                    f"hash = 'md5' allows num_bits <= {MD5_MAX_BITS} and num_hashes <= "
-                    f"{MD5_MAX_HASHES}, not {self.num_bits} and {self.num_hashes}; use 'mmh3'"
-                )
-        elif self.num_hashes != 1:
-            raise ParameterError(
-                f"num_hashes = {self.num_hashes}: encoding {self.encoding!r} sets one bit, use 1"
-            )
-        if self.encoding == "boolean" and self.num_bits != 1:
-            raise ParameterError(f"num_bits = {self.num_bits}: a boolean is one bit, use 1")
-        if self.encoding == "symbol":
-            self._check_symbols()
-
-    def _check_symbols(self) -> None:
-        """A round over symbols lies with the same chance to each of the others: p + (g-1) q = 1."""
-        others = self.num_bits - 1
-        mechanism = self.mechanism
-        if self.num_bits < 2 or self.hash != "mmh3":
-            raise ParameterError(
-                f"num_bits = {self.num_bits}, hash = {self.hash!r}: a symbol needs 2 or more, mmh3"
-            )
-        for kept, lie in ((mechanism.p1, mechanism.q1), (mechanism.p2, mechanism.q2)):
-            if kept + others * lie != PROBABILITY_SCALE:
-                raise ParameterError(
-                    f"{kept} + {others} * {lie} is not {PROBABILITY_SCALE}: the chances of the "
-                    f"{self.num_bits} symbols must add up to 1; make them with "
-                    "TwoRoundMechanism.symbols"
-                )
+    @cached_property
+    def scheme(self) -> Encoding:
+        """What the encoding does: positions, checks, epsilons."""
+        return encoding_named(self.encoding)
 
     @classmethod
     def rappor(
@@ -99,7 +68,7 @@ class RapporParams(Frozen):
         prob_p: float,
         prob_q: float,
         hash: HashFamily = "mmh3",
-        encoding: Encoding = "bloom",
+        encoding: str = "bloom",
     ) -> RapporParams:
         """Make them from the paper's k, h, m, f, p, q (arXiv:1407.6981, section 2)."""
         mechanism = TwoRoundMechanism.rappor(prob_f, prob_p, prob_q)
@@ -135,12 +104,7 @@ class RapporParams(Frozen):
     @property
     def epsilon_infinity(self) -> float:
         """Nats, for all reports of one memoised value, for life."""
-        return privacy.epsilon_infinity(
-            self.mechanism,
-            self.num_hashes,
-            single_bit=self.encoding == "boolean",
-            symbol=self.encoding == "symbol",
-        )
+        return self.scheme.epsilon_infinity(self)
 
     @property
     def epsilon_one(self) -> float:
@@ -149,13 +113,7 @@ class RapporParams(Frozen):
 
     def epsilon_n(self, num_reports: int) -> float:
         """Nats, for `num_reports` reports of one memoised value."""
-        return privacy.epsilon_n(
-            self.mechanism,
-            self.num_hashes,
-            num_reports,
-            single_bit=self.encoding == "boolean",
-            symbol=self.encoding == "symbol",
-        )
+        return self.scheme.epsilon_n(self, num_reports)
 
     @property
     def report_bytes(self) -> int:
@@ -191,7 +149,7 @@ class RapporParams(Frozen):
             num_hashes=fields["num_hashes"],
             num_cohorts=fields["num_cohorts"],
             mechanism=mechanism,
-            encoding=cast(Encoding, fields["encoding"]),
+            encoding=fields["encoding"],
             hash=cast(HashFamily, fields["hash"]),
         )
 

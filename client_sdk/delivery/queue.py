@@ -8,12 +8,12 @@ from contextlib import suppress
 from itertools import groupby
 from typing import NamedTuple
 
-from client_sdk.days import date_of
 from client_sdk.delivery.batches import make_body, read_body, shuffled
 from client_sdk.delivery.options import Delivery
 from client_sdk.delivery.replies import Answer
 from client_sdk.randomisation.randomness import Randomness
 from client_sdk.storage.sqlite import SqliteState
+from rappor_core.calendar import date_of
 from rappor_core.wire.report import Report
 
 BATCH_ID_BYTES = 16

@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable
 from math import ceil, log
 
-from client_sdk.days import SECONDS_A_DAY
 from client_sdk.delivery.options import Delivery
 from client_sdk.delivery.queue import Outbox
 from client_sdk.delivery.sender import Sender
@@ -20,6 +19,7 @@ from client_sdk.errors import TransportError
 from client_sdk.randomisation.randomness import Randomness
 from client_sdk.storage.file_lock import FileLock
 from client_sdk.storage.sqlite import SqliteState
+from rappor_core.calendar import SECONDS_A_DAY
 
 BUSY_PAUSE = 0.1  # seconds to the next try while another process is sending and somebody waits
 BUSY_PAUSE_UNHURRIED = 5.0

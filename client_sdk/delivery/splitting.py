@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from client_sdk.days import day_of
 from client_sdk.delivery.batches import make_body, read_body, shuffled
 from client_sdk.delivery.options import Delivery
 from client_sdk.delivery.queue import BATCH_ID_BYTES, StoredBatch
 from client_sdk.randomisation.randomness import Randomness
 from client_sdk.storage.sqlite import SqliteState
+from rappor_core.calendar import day_of
 from rappor_core.wire.report import Report
 
 

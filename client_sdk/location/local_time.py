@@ -6,7 +6,7 @@ import time
 from datetime import date, datetime
 from typing import NamedTuple
 
-from client_sdk.days import EPOCH_ORDINAL, day_of
+from rappor_core.calendar import EPOCH_ORDINAL, day_of
 from rappor_core.errors import ValueRefusedError
 
 SECONDS_AN_HOUR = 3_600

@@ -10,11 +10,11 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
-from client_sdk.days import day_of, last_day, period_number
 from client_sdk.location.assignment import Duty, duty_of
 from client_sdk.location.dwell_time import OUTSIDE, Dwell, Place
 from client_sdk.location.local_time import SECONDS_AN_HOUR, Moment, is_weekend
 from client_sdk.storage.periods import Periods
+from rappor_core.calendar import day_of, last_day, period_number
 from rappor_core.errors import ParameterError, ValueRefusedError
 from rappor_core.grid.grid import OTHER, PAIR_SEPARATOR, Grid
 from rappor_core.metrics.metric import Metric

@@ -8,12 +8,12 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Literal
 
-from client_sdk.days import SECONDS_A_DAY
 from client_sdk.errors import StateChangedError, UnknownMetricError
 from client_sdk.location.local_time import Moment, moment_at, moment_of
 from client_sdk.location.period_visits import Refusal, Visits
 from client_sdk.recording.recorder import Recorder
 from client_sdk.storage.interface import VISITS, State
+from rappor_core.calendar import SECONDS_A_DAY
 from rappor_core.errors import ValueRefusedError
 from rappor_core.metrics.file import MetricsFile
 
@@ -47,7 +47,7 @@ class LocationRecorder:
         self._secret: bytes | None = None
         self._closed = False
         self._hour = Moment(0.0, 0, 0, 0.0)
-        self._names = tuple(m.base_name for m in metrics.declared if m.kind == "location")
+        self._names = tuple(m.base_name for m in metrics.declared if m.location is not None)
 
     def fix(
         self,
@@ -145,7 +145,7 @@ class LocationRecorder:
             if declared is not None:
                 raise ValueRefusedError(
                     f"{name!r} is one slot and level of metric {declared.base_name!r}: record that"
-                    if declared.kind == "location"
+                    if declared.location is not None
                     else f"metric {name!r} is not of kind 'location': use record"
                 )
             raise UnknownMetricError(name, self._names)

@@ -53,18 +53,18 @@ class MetricDevice:
         self.cohort = cohort_of(secret, self.line, params.num_cohorts)
         self._secret = secret
         self._bits_bytes = params.report_bytes
-        mechanism, k, symbol = params.mechanism, params.num_bits, params.encoding == "symbol"
+        mechanism, k, symbol = params.mechanism, params.num_bits, params.scheme.symbols
         self._permanent = PermanentRound(
             secret, self.line, self.params_id, mechanism, k, symbol=symbol
         )
         self._instantaneous = InstantaneousRound(mechanism, k, randomness, symbol=symbol)
-        self._bits_of: dict[str, int] = {}
+        self._bits_of: dict[str | bool, int] = {}
         self._permanent_of: dict[int, int] = {}
         self._digest_of: dict[int, bytes] = {}
 
     def value_bits(self, value: object) -> int:
         """B of a value, k bits. Raises ValueRefusedError. Private."""
-        if type(value) is not str or len(value) > MAX_REMEMBERED_CHARS:
+        if not (type(value) is bool or (type(value) is str and len(value) <= MAX_REMEMBERED_CHARS)):
             self._check_length(value)
             return self.metric.value_bits(value, self.cohort)
         bits = self._bits_of.get(value)
@@ -120,9 +120,7 @@ class MetricDevice:
         if metric.fallback is not None:
             always = (metric.fallback, metric.no_data)
             return [self.value_bits(value) for value in always if value is not None]
-        if metric.kind == "boolean":
-            return [self.value_bits(value) for value in (False, True)]
-        return [self.value_bits(category) for category in metric.categories]
+        return [self.value_bits(value) for value in metric.rules.all_values(metric)]
 
 
 def _remember(known: dict[_Key, _Derived], key: _Key, derived: _Derived) -> None:

@@ -14,12 +14,12 @@ import math
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
-from client_sdk.days import PERIOD_DAYS
 from client_sdk.errors import StateError
 from client_sdk.privacy_level import PrivacyLevel
 from client_sdk.recording.budget import pin_budget, pinned_budget
 from client_sdk.storage.interface import Entry, Line, State
 from client_sdk.storage.periods import MOST_TOUCHED
+from rappor_core.calendar import PERIOD_DAYS
 from rappor_core.frozen import Frozen
 from rappor_core.metrics.metric import Metric
 from rappor_core.params import RapporParams

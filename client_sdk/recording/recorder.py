@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-from client_sdk.days import MEAN_DAYS, SECONDS_A_DAY, day_of, last_day, period_number
 from client_sdk.errors import StateChangedError, UnknownMetricError
 from client_sdk.privacy_level import PrivacyLevel
 from client_sdk.randomisation.metric_encoder import MetricDevice
 from client_sdk.randomisation.randomness import Randomness, system_randomness
 from client_sdk.recording.ledger import Ledger
 from client_sdk.storage.interface import Draft, Limits, Source, State, Stored
+from rappor_core.calendar import MEAN_DAYS, SECONDS_A_DAY, day_of, last_day, period_number
 from rappor_core.metrics.metric import Metric
 
 EVER = (1 << 62) - 1  # a period that no clock reaches

@@ -13,11 +13,11 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from client_sdk.days import PERIOD_DAYS
 from client_sdk.errors import StateBusyError, StateError
 from client_sdk.recording.ledger import Promise, committed, spent
 from client_sdk.storage import schema
 from client_sdk.storage.interface import Entry, Line
+from rappor_core.calendar import PERIOD_DAYS
 from rappor_core.errors import RapporError
 
 BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from client_sdk.days import date_of
 from client_sdk.storage.interface import LIFE, Draft, Entry, Identity, Limits, Line, Source, Stored
 from client_sdk.storage.periods import carried
+from rappor_core.calendar import date_of
 from rappor_core.wire.report import Report
 
 

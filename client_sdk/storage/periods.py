@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from client_sdk.days import last_day, period_number
+from rappor_core.calendar import last_day, period_number
 
 if TYPE_CHECKING:
     import sqlite3

@@ -18,9 +18,9 @@ from typing import Any
 from sqlalchemy import Connection
 
 from collector.errors import AuthenticationError, NotFoundError, RequestError, ScopeError
-from collector.service.days import from_number
 from collector.store.access import KeyRow, load_keys, revoke_key, save_key
 from collector.store.registry import touch_state
+from rappor_core.calendar import date_of
 
 MAX_LABEL = 200
 _KEY = re.compile(r"rk_(report|aggregate|admin)_([0-9a-f]{16})_([A-Za-z0-9_-]{43})", re.ASCII)
@@ -100,8 +100,8 @@ def shown(row: KeyRow) -> dict[str, Any]:
         "key_id": row.key_id,
         "scope": row.scope,
         "label": row.label,
-        "created": from_number(row.created).isoformat(),
-        "revoked": None if row.revoked is None else from_number(row.revoked).isoformat(),
+        "created": date_of(row.created).isoformat(),
+        "revoked": None if row.revoked is None else date_of(row.revoked).isoformat(),
     }
 
 

@@ -7,12 +7,12 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from collector.service.days import from_number
 from collector.service.disclosure import blocks_of_window, waiting_days
 from collector.service.registry import Entry, Registry, load_registry
 from collector.store.bit_counters import counts
 from collector.store.blocks import accepted_totals, load_blocks, sum_blocks
 from rappor_core.aggregate import Aggregate
+from rappor_core.calendar import date_of
 
 
 def read_aggregate(
@@ -39,8 +39,8 @@ def read_aggregate(
         params=params,
         params_id=entry.params_id,
         definition=entry.metric.to_dict(),
-        first_day=from_number(blocks[0].first_day),
-        last_day=from_number(blocks[-1].last_day),
+        first_day=date_of(blocks[0].first_day),
+        last_day=date_of(blocks[-1].last_day),
         reports_per_cohort=tuple(sums[c].num_reports if c in sums else 0 for c in cohorts),
         bit_counts=tuple(
             counts(sums[c].lanes, params.num_bits) if c in sums else none for c in cohorts
@@ -84,4 +84,4 @@ def _state(entry: Entry, registry: Registry, today: date) -> str:
 
 
 def _iso(day: int) -> str:
-    return from_number(day).isoformat()
+    return date_of(day).isoformat()

@@ -10,7 +10,7 @@ from datetime import timedelta
 from sqlalchemy import Connection
 
 from collector.errors import BatchConflictError, StaleError
-from collector.service.days import Clock, latest_day, today
+from collector.service.clock import Clock, latest_day, today
 from collector.service.registry import Registry, load_registry
 from collector.service.report_validation import (
     Day,

@@ -16,13 +16,13 @@ from time import perf_counter, sleep
 from sqlalchemy import Connection
 
 from collector.errors import NotFoundError, RequestError
-from collector.service.days import from_number
 from collector.service.registry import Entry, Registry, load_registry
 from collector.store.batches import forget_batches
 from collector.store.blocks import Floors, delete_unserved, first_day, first_days, fold_day
 from collector.store.engine import Database
 from collector.store.raw import delete_raw
 from collector.store.registry import advance_frontiers, touch_state
+from rappor_core.calendar import date_of
 
 FOLD_SECONDS = 0.05  # of folding in one transaction, and to the end of the day begun
 _LONGEST_PAUSE = 0.05  # seconds between two of them, for who writes reports
@@ -56,7 +56,7 @@ def metrics_to_close(
     """
     if day > today:
         raise RequestError(
-            f"day {from_number(day)} has not come yet (today is {from_number(today)}, UTC); "
+            f"day {date_of(day)} has not come yet (today is {date_of(today)}, UTC); "
             "only today and earlier days can be closed"
         )
     roots = {entry.root for entry in registry}

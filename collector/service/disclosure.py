@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from datetime import date
 
 from collector.errors import NotServedError
-from collector.service.days import from_number, number
 from collector.service.registry import Entry
 from collector.store.blocks import BlockRow
+from rappor_core.calendar import date_of, day_of
 
 
 def blocks_of_window(
@@ -30,8 +30,8 @@ def blocks_of_window(
         raise NotServedError(
             f"the window {first} to {last} runs backwards", reason="window_backwards"
         )
-    start = sealed[0].first_day if first is None else number(first)
-    end = sealed[-1].last_day if last is None else number(last)
+    start = sealed[0].first_day if first is None else day_of(first)
+    end = sealed[-1].last_day if last is None else day_of(last)
     if end > sealed[-1].last_day:
         raise _not_yet(entry, blocks, sealed, end)
     cut = [block for block in sealed if _cuts(block, start, end)]
@@ -40,8 +40,8 @@ def blocks_of_window(
     inside = [block for block in sealed if start <= block.first_day and block.last_day <= end]
     if not inside:
         raise NotServedError(
-            f"metric {entry.metric.name!a} has no reports from {from_number(start)} to "
-            f"{from_number(end)}; served are {_span(sealed)}",
+            f"metric {entry.metric.name!a} has no reports from {date_of(start)} to "
+            f"{date_of(end)}; served are {_span(sealed)}",
             reason="no_reports",
             **_served(sealed),
         )
@@ -74,9 +74,9 @@ def _not_yet(
     served = f"served are {_span(sealed)}"
     if end > entry.closed_through:
         return NotServedError(
-            f"day {from_number(end)} is not closed; {served}; {_next_closing(entry)}",
+            f"day {date_of(end)} is not closed; {served}; {_next_closing(entry)}",
             reason="day_open",
-            closes=from_number(end + entry.metric.accept_days + 1).isoformat(),
+            closes=date_of(end + entry.metric.accept_days + 1).isoformat(),
             **_served(sealed),
         )
     if blocks[-1].sealed:
@@ -136,12 +136,12 @@ def _too_few(entry: Entry, pending: BlockRow) -> str:
 
 def _next_closing(entry: Entry) -> str:
     first_open = entry.closed_through + 1
-    until = from_number(first_open + entry.metric.accept_days)
-    return f"day {from_number(first_open)} takes reports through {until}"
+    until = date_of(first_open + entry.metric.accept_days)
+    return f"day {date_of(first_open)} takes reports through {until}"
 
 
 def _closes(entry: Entry) -> str:
-    return from_number(entry.closed_through + 1 + entry.metric.accept_days + 1).isoformat()
+    return date_of(entry.closed_through + 1 + entry.metric.accept_days + 1).isoformat()
 
 
 def _served(sealed: Sequence[BlockRow]) -> dict[str, object]:
@@ -153,8 +153,8 @@ def _span(sealed: Sequence[BlockRow]) -> str:
 
 
 def _first(block: BlockRow) -> str:
-    return from_number(block.first_day).isoformat()
+    return date_of(block.first_day).isoformat()
 
 
 def _last(blocks: Sequence[BlockRow]) -> str:
-    return from_number(blocks[-1].last_day).isoformat()
+    return date_of(blocks[-1].last_day).isoformat()

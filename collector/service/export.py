@@ -11,9 +11,9 @@ from datetime import date
 from sqlalchemy import Connection
 
 from collector.errors import NotServedError
-from collector.service.days import from_number, number
 from collector.service.registry import Entry, load_registry
 from collector.store.raw import FIRST, count_raw, raw_page
+from rappor_core.calendar import date_of, day_of
 from rappor_core.wire.json import report_fields
 from rappor_core.wire.report import Report
 
@@ -44,16 +44,16 @@ def plan_export(
     """
     entry = load_registry(connection).current(name, params_id)
     closed = entry.closed_through
-    days = 0 if first is None else number(first), closed if last is None else number(last)
+    days = 0 if first is None else day_of(first), closed if last is None else day_of(last)
     if days[0] > days[1]:
         raise NotServedError(
-            f"the window {from_number(days[0])} to {from_number(days[1])} runs backwards; days "
-            f"are closed through {from_number(closed)}",
+            f"the window {date_of(days[0])} to {date_of(days[1])} runs backwards; days "
+            f"are closed through {date_of(closed)}",
             reason="window_backwards",
         )
     if days[1] > closed:
         raise NotServedError(
-            f"day {last} is not closed; days are closed through {from_number(closed)}",
+            f"day {last} is not closed; days are closed through {date_of(closed)}",
             reason="day_open",
         )
     count = count_raw(connection, entry.series_id, *days)
@@ -81,7 +81,7 @@ def pages(opened: Open, export: Export) -> Iterator[list[Report]]:
         if not rows:
             return
         yield [
-            Report(metric.name, metric.params_id, row.cohort, from_number(row.day), row.bits)
+            Report(metric.name, metric.params_id, row.cohort, date_of(row.day), row.bits)
             for row in rows
         ]
         after = rows[-1].key

@@ -13,10 +13,10 @@ from statistics import median
 
 from sqlalchemy import Connection
 
-from collector.service.days import from_number
 from collector.service.registry import Registry
 from collector.store.blocks import BlockRow, load_blocks
 from collector.store.daily import reports_by_day
+from rappor_core.calendar import date_of
 
 HISTORY_DAYS = 28
 LEAST_DAYS = 3  # of history; with fewer nothing is said
@@ -96,7 +96,7 @@ def find_growth(connection: Connection, registry: Registry) -> list[Growth]:
         entry, days = registry.by_id[series_id], by_series[series_id]
         limit = days.limit(day, entry.metric.period)
         if limit is not None and reports > max(limit, entry.metric.min_reports - 1):
-            name, when = entry.metric.name, from_number(day).isoformat()
+            name, when = entry.metric.name, date_of(day).isoformat()
             found.append(Growth(name, entry.params_id, when, reports, days.middle(day)))
         days.usual[day] = days.most[day] = reports
     return found

@@ -15,12 +15,13 @@ from collector.errors import CollectorError
 from collector.service import access, aggregates, closing, export, preview
 from collector.service import metric_changes as changes
 from collector.service.access import KeyRing, NewKey, Scope
-from collector.service.days import Clock, from_number, number, today, utc_now
+from collector.service.clock import Clock, today, utc_now
 from collector.service.registry import Registry, registry_as_known
 from collector.store.access import AuditRow, KeyRow, load_keys, read_audit, write_audit
 from collector.store.blocks import load_blocks
 from collector.store.engine import Database
 from rappor_core.aggregate import Aggregate
+from rappor_core.calendar import date_of, day_of
 from rappor_core.metrics.metric import Metric
 from rappor_core.wire.report import Report
 
@@ -56,14 +57,14 @@ class Collector:
         known = self.registry()
         with self.database.change() as connection:
             registry = registry_as_known(connection, known)
-            metrics = closing.close_day(connection, registry, number(day), self.today, metric)
+            metrics = closing.close_day(connection, registry, day_of(day), self.today, metric)
             self._note(connection, actor, "close", day=day.isoformat(), metrics=metrics)
         return closing.Closed(metrics, closing.fold_closed(self.database))
 
     def would_close(self, day: date, metric: str | None = None) -> closing.Closed:
         """What `close_day` would do now. Nothing is changed."""
         with self.database.read() as connection:
-            return preview.would_close(connection, number(day), self.today, metric)
+            return preview.would_close(connection, day_of(day), self.today, metric)
 
     def discard_unserved(self, actor: str) -> int:
         """After a restore: delete every day that is not served yet; return how many reports."""
@@ -141,7 +142,7 @@ class Collector:
         """Every version of every metric, with totals."""
         self.close_due()
         with self.database.read() as connection:
-            return aggregates.list_metrics(connection, from_number(self.today))
+            return aggregates.list_metrics(connection, date_of(self.today))
 
     def push_metrics(
         self,

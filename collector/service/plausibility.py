@@ -33,10 +33,9 @@ class WeightRange:
 
 def weight_range(params: RapporParams) -> WeightRange:
     """The widest range over all numbers of bits that a value may set."""
-    if params.encoding == "symbol":  # one symbol of k is reported, always exactly one
+    if params.scheme.symbols:  # one symbol of k is reported, always exactly one
         return WeightRange(1, 1, certain=True)
-    fewest = 0 if params.encoding == "boolean" else 1
-    most = min(params.num_hashes, params.num_bits)
+    fewest, most = params.scheme.set_bits(params)
     ranges = [_range(params, bits_set) for bits_set in {fewest, most}]
     lowest = max(0, min(low for low, _ in ranges))
     highest = min(params.num_bits, max(high for _, high in ranges))

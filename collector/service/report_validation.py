@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from collector.service.days import from_number, number
 from collector.service.registry import Entry, Registry
 from collector.store.counters import Place
+from rappor_core.calendar import date_of, day_of
 from rappor_core.wire.report import GroupedBatch, ReportGroup
 
 RESULTS_ALL_ACCEPTED = b""
@@ -119,7 +119,7 @@ class Judge:
         results: list[Refusal | None] = [None] * len(group.rows)
         num_cohorts, padding = entry.num_cohorts, entry.padding
         lowest, highest = entry.weights.lowest, entry.weights.highest
-        place = entry.series_id, number(group.day)
+        place = entry.series_id, day_of(group.day)
         cells = tally.additions[place]
         for index, (cohort, bits) in enumerate(group.rows):
             if (
@@ -183,7 +183,7 @@ def _refuse_group(
     if entry.retired:
         detail = f"version {group.params_id} of metric {group.metric!a} is no longer collected"
         return Refusal(Reason.METRIC_RETIRED, detail)
-    if number(group.day) > day.latest:
+    if day_of(group.day) > day.latest:
         detail = f"day {group.day} has not come yet; check the clock of the device"
         return Refusal(Reason.DAY_IN_FUTURE, detail)
     if group.day > entry.metric.expires:
@@ -199,10 +199,10 @@ def _refuse_group(
 
 
 def _refuse_day(group: ReportGroup, entry: Entry, day: Day) -> Refusal | None:
-    stated = number(group.day)
+    stated = day_of(group.day)
     closed = max(entry.closed_through, closed_by_time(entry, day.today))
     if stated <= closed:
-        first = from_number(closed + 1)
+        first = date_of(closed + 1)
         return Refusal(Reason.DAY_CLOSED, f"day {group.day} is closed; days from {first} are open")
     return None
 

@@ -40,7 +40,8 @@ def cached_positions(
     except OutputError as error:
         raise _unusable(error) from error
     shape = (len(candidates), params.num_cohorts, params.num_hashes)
-    if params.encoding != "bloom" or candidates.tensor is not None or prod(shape) < SMALLEST:
+    wide = params.scheme.hashed and not params.scheme.symbols and prod(shape) >= SMALLEST
+    if not wide or candidates.tensor is not None:
         return candidates, None
     path = folder / f"{cache_key(candidates, params)}.npy"
     present = path.exists()

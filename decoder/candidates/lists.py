@@ -6,10 +6,11 @@ the same as on the device. Duplicates after normalisation count once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -20,9 +21,9 @@ from decoder.files import naming
 from decoder.numerics.bit_tensor import Positions, position_type
 from decoder.progress import Progress, silent
 from rappor_core.aggregate import Aggregate
-from rappor_core.errors import ValueRefusedError, shown
+from rappor_core.errors import ParameterError, ValueRefusedError, shown
 from rappor_core.hashing import normalise
-from rappor_core.metrics.location import Location
+from rappor_core.metrics.kinds import Kind, kind_named
 from rappor_core.params import RapporParams
 
 MAX_GENERATED = 10_000_000
@@ -130,17 +131,15 @@ class Candidates:
 
     def direct(self, params: RapporParams) -> bool:
         """Whether each value has a bit of its own, so that nothing has to be told apart."""
-        return params.encoding in ("boolean", "one_hot") or self.own_bits
+        return params.scheme.own_bits or self.own_bits
 
     def positions(self, params: RapporParams, progress: Progress = silent) -> Positions:
         """Index tensor (M, m, h) of the bits that each candidate sets, in each cohort."""
         if self.tensor is not None:
             return self.tensor
-        if params.encoding in ("bloom", "symbol"):
+        if params.scheme.hashed:
             return bit_positions(self.values, params, progress)
-        if params.encoding == "boolean":
-            return boolean_positions(len(self.values), params)
-        return one_bit_positions(len(self.values), params)
+        return listed_positions(len(self.values), params)
 
 
 def _normalised(text: str | bytes) -> bytes:
@@ -155,26 +154,25 @@ def _normalised(text: str | bytes) -> bytes:
     return text.encode() if text.isascii() else normalise(text)
 
 
-def one_bit_positions(num_values: int, params: RapporParams) -> Positions:
-    """Index tensor (M, m, 1) of basic RAPPOR: value i sets bit i in every cohort.
+def listed_positions(num_values: int, params: RapporParams) -> Positions:
+    """Index tensor (M, m, h) of an encoding that lists its values; k where fewer bits are set.
 
-    Raises CandidatesError when the values do not fit the bits one to one.
+    Raises CandidatesError when the values do not fit the bits.
     """
-    if num_values != params.num_bits:
-        raise CandidatesError(
-            f"{num_values} candidates for num_bits = {params.num_bits}: encoding "
-            f"{params.encoding!r} has one bit for each value; take the metric's own categories"
-        )
-    bits = np.arange(num_values, dtype=position_type(params.num_bits))
-    return np.repeat(bits[:, None, None], params.num_cohorts, axis=1)
-
-
-def boolean_positions(num_values: int, params: RapporParams) -> Positions:
-    """Index tensor (2, m, 1) of a boolean: the first value sets the bit, the second sets none."""
-    if num_values != 2:
-        raise CandidatesError(f"{num_values} candidates for a boolean, which has two values")
-    bits = np.arange(2, dtype=position_type(1))
-    return np.repeat(bits[:, None, None], params.num_cohorts, axis=1)
+    scheme, k = params.scheme, params.num_bits
+    try:
+        scheme.check_num_values(params, num_values)
+    except ParameterError as error:
+        raise CandidatesError(str(error)) from error
+    shape = (num_values, params.num_cohorts, params.num_hashes)
+    positions = np.full(shape, k, dtype=position_type(k))
+    for cohort in range(1 if scheme.own_bits else params.num_cohorts):
+        for index in range(num_values):
+            found = sorted(set(scheme.index_positions(params, index, cohort)))
+            positions[index, cohort, : len(found)] = found
+    if scheme.own_bits:
+        positions[:] = positions[:, :1]
+    return positions
 
 
 def metric_candidates(aggregate: Aggregate) -> Candidates:
@@ -184,18 +182,22 @@ def metric_candidates(aggregate: Aggregate) -> Candidates:
     CandidatesError for a metric of strings: they are not listed anywhere.
     """
     params, definition = aggregate.params, aggregate.definition
-    if params.encoding == "boolean":
-        return _listed(["true", "false"])
-    location = definition.get("location")
-    if location is not None and not location["pairs"]:
-        return _listed(list(Location.from_dict(location).domain))
-    if params.encoding == "one_hot":
-        named = definition.get("categories") or [f"bit {bit}" for bit in range(params.num_bits)]
-        return _listed(named)
+    names: Sequence[str] = params.scheme.value_names
+    if not names and definition:
+        names = _kind_of(definition).names(definition)
+    if not names:
+        names = params.scheme.names_of_bits(params)
+    if names:
+        return _listed(names)
     raise CandidatesError(
         f"metric {aggregate.metric!r} holds strings, which must be guessed to be found: "
         "give a list of candidates"
     )
+
+
+def _kind_of(definition: Mapping[str, Any]) -> Kind:
+    """The kind of a metric as declared; of a definition without one, what all kinds share."""
+    return kind_named(definition["kind"]) if "kind" in definition else Kind()
 
 
 def in_bit_order(candidates: Candidates, aggregate: Aggregate) -> Candidates:
@@ -204,9 +206,9 @@ def in_bit_order(candidates: Candidates, aggregate: Aggregate) -> Candidates:
     Raises CandidatesError for a candidate that is none of them: another order or spelling must
     not move an estimate to another name. Other candidates are returned as they are.
     """
-    encoding = aggregate.params.encoding
-    named = encoding == "boolean" or "categories" in aggregate.definition
-    if encoding not in ("boolean", "one_hot") or not named or candidates.tensor is not None:
+    scheme = aggregate.params.scheme
+    named = bool(scheme.value_names) or "categories" in aggregate.definition
+    if scheme.hashed or not named or candidates.tensor is not None:
         return candidates
     own = metric_candidates(aggregate)
     known = set(own.values)

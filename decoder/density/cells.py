@@ -12,13 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decoder.candidates.bloom_positions import bit_positions
-from decoder.candidates.lists import Candidates, one_bit_positions
+from decoder.candidates.lists import Candidates, listed_positions
 from decoder.density.linear_system import design_of
 from decoder.density.neighbours import cell_laplacian
 from decoder.errors import DecodeError
 from decoder.numerics.bit_tensor import Positions
 from rappor_core.aggregate import Aggregate
-from rappor_core.grid.codes import Point
+from rappor_core.grid.box import Point
 from rappor_core.grid.grid import MAX_PAIRS, OTHER, PAIR_SEPARATOR, Grid, join_pair
 from rappor_core.hashing import normalise
 from rappor_core.metrics.location import Location
@@ -141,8 +141,8 @@ def places_of(locations: Sequence[Location]) -> Places:
 
 def value_positions(values: Sequence[str], params: RapporParams) -> Positions:
     """Index tensor (M, m, h) of the values of a level."""
-    if params.encoding == "one_hot":
-        return one_bit_positions(len(values), params)
+    if not params.scheme.hashed:
+        return listed_positions(len(values), params)
     return bit_positions([normalise(value) for value in values], params)
 
 

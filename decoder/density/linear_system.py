@@ -71,7 +71,7 @@ def read_aggregate(
     reports = np.array(aggregate.reports_per_cohort, dtype=np.float64)
     counts = np.array(aggregate.bit_counts, dtype=np.float64)
     noise = bit_noise(aggregate.params.mechanism)
-    if aggregate.params.encoding == "one_hot":
+    if aggregate.params.scheme.own_bits:
         reports, counts = reports.sum(keepdims=True), counts.sum(axis=0, keepdims=True)
     if not reports.any():
         raise DecodeError(
@@ -84,7 +84,7 @@ def read_aggregate(
         design, totals, ones = design[present], totals[present], ones[present]
     shares = ones / np.maximum(totals, 1)
     target = np.where(totals > 0, (shares - noise.p_star) / noise.gap, 0.0)
-    symbols = aggregate.params.num_bits if aggregate.params.encoding == "symbol" else 0
+    symbols = aggregate.params.num_bits if aggregate.params.scheme.symbols else 0
     return Reading(design, target, totals, noise, repetition, symbols)
 
 
@@ -94,7 +94,7 @@ def design_of(positions: Positions, params: RapporParams, cells: Indices) -> Any
     positions: (M, m, h), of the values of a level; the sentinel k of repeated hashes is left out.
     cells: (n,), for each cell of the finest level the value that holds it.
     """
-    if params.encoding == "one_hot":
+    if params.scheme.own_bits:
         positions = positions[:, :1]
     num_values, num_cohorts, _ = positions.shape
     rows = positions.astype(np.int64) + params.num_bits * np.arange(num_cohorts)[None, :, None]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from rappor_core.errors import ParameterError, ValueRefusedError
-from rappor_core.grid.codes import Box, Point
+from rappor_core.grid.box import Box, Point
 from rappor_core.grid.grid import OTHER, Grid
 
 Ring = Sequence[Point]  # latitude, longitude

@@ -8,8 +8,8 @@ from decoder.density.cells import Places, location_of, places_of
 from decoder.density.linear_system import Reading, read_aggregate
 from decoder.errors import DecodeError
 from decoder.options import repetition
-from decoder.periods import last_days
 from rappor_core.aggregate import Aggregate
+from rappor_core.calendar import periods_ended
 
 
 def in_order(aggregates: Sequence[Aggregate]) -> list[Aggregate]:
@@ -45,7 +45,7 @@ def repeats_of(aggregate: Aggregate, repeats: float | None) -> float:
     if repeats is not None or aggregate.first_day is None or aggregate.last_day is None:
         return repetition(aggregate, repeats)
     metric, location = location_of(aggregate)
-    ends = last_days(metric.period, aggregate.first_day, aggregate.last_day)
+    ends = periods_ended(metric.period, aggregate.first_day, aggregate.last_day)
     most = -(-ends // max(location.window, 1))
     return float(max(1, min(most, metric.max_reports or most)))
 

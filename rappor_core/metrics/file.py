@@ -6,19 +6,18 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from rappor_core.encodings.interface import encoding_named
 from rappor_core.errors import MetricsFileError, ParameterError, file_problem, shown, toml_problem
 from rappor_core.frozen import Frozen
+from rappor_core.metrics.kinds import kind_named, kind_names
 from rappor_core.metrics.metric import Metric
 from rappor_core.metrics.tables import (
     NOISE_KEYS,
     SHAPE_KEYS,
     is_positive,
-    needed,
     read_mechanism,
-    refuse,
     refuse_unknown,
 )
-from rappor_core.metrics.validation import encodings_of
 from rappor_core.params import RapporParams
 
 MAX_CHARACTERS = 1_000_000
@@ -119,29 +118,31 @@ def parse_metrics(text: str) -> MetricsFile:
 def _metrics(name: str, table: Any) -> Iterable[Metric]:
     if not isinstance(table, dict):
         raise MetricsFileError(f"metric {name!r}: {shown(table)} is not a table")
-    if table.get("kind") == "location":
-        from rappor_core.metrics.file_location import location_metrics  # only where there is one
-
-        return location_metrics(name, table)
-    return (_metric(name, table),)
+    kind = table.get("kind")
+    whole = kind_named(kind).metrics(name, table) if kind in kind_names() else None
+    return (_metric(name, table),) if whole is None else whole
 
 
 def _metric(name: str, table: Mapping[str, Any]) -> Metric:
-    refuse_unknown(f"metric {name!r}", table, _METRIC_KEYS | SHAPE_KEYS | NOISE_KEYS)
+    kind = table.get("kind")
+    own = kind_named(kind).keys if kind in kind_names() else frozenset[str]()
+    refuse_unknown(f"metric {name!r}", table, _METRIC_KEYS | SHAPE_KEYS | NOISE_KEYS | own)
     for key in _REQUIRED:
         if key not in table:
             raise MetricsFileError(f"metric {name!r}: {key} is missing")
     try:
         params = _params(name, table)
+        rules = kind_named(kind)
+        details = rules.read_details(name, table)
     except ParameterError as error:
         raise MetricsFileError(f"metric {name!r}: {error}") from error
     given = {key: table[key] for key in _METRIC_KEYS & table.keys()}
     given["categories"] = _categories(name, table)
-    if table["kind"] == "boolean":
-        given.setdefault("max_memoized_values", 2)
+    if rules.default_cap is not None:
+        given.setdefault("max_memoized_values", rules.default_cap)
     elif "max_memoized_values" not in given:
         raise MetricsFileError(f"metric {name!r}: max_memoized_values is missing")
-    return Metric(name=name, params=params, **given)
+    return Metric(name=name, params=params, details=details, **given)
 
 
 def _categories(name: str, table: Mapping[str, Any]) -> tuple[str, ...]:
@@ -154,18 +155,12 @@ def _categories(name: str, table: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _params(name: str, table: Mapping[str, Any]) -> RapporParams:
-    (encoding,) = encodings_of(table["kind"])
-    if encoding == "bloom":
-        shape = {key: needed(name, table, key) for key in ("num_bits", "num_hashes", "num_cohorts")}
-        shape["hash"] = table.get("hash", "mmh3")
-    else:
-        _refuse_fixed(name, table)
-        num_bits = 1 if encoding == "boolean" else len(_categories(name, table))
-        if num_bits == 0:
-            raise MetricsFileError(f"metric {name!r}: categories is missing")
-        shape = {"num_bits": num_bits, "num_hashes": 1, "num_cohorts": table.get("num_cohorts", 1)}
-    hashes = shape["num_hashes"]
-    mechanism = read_mechanism(name, table, hashes, single_bit=encoding == "boolean")
+    rules = kind_named(table["kind"])
+    _categories(name, table)
+    shape = rules.shape(name, table)
+    encoding = rules.encodings[0]
+    single_bit = encoding_named(encoding).single_bit
+    mechanism = read_mechanism(name, table, shape["num_hashes"], single_bit=single_bit)
     return RapporParams(mechanism=mechanism, encoding=encoding, **shape)
 
 
@@ -188,9 +183,3 @@ def _budget(value: Any) -> float | None:
     if not is_positive(value):
         raise MetricsFileError(f"budget = {shown(value)} is not a positive number of nats")
     return float(value)
-
-
-def _refuse_fixed(name: str, table: Mapping[str, Any]) -> None:
-    for key in ("num_bits", "num_hashes", "hash"):
-        if key in table:
-            refuse(name, key, table[key], f"is fixed by kind = {table['kind']!r}; leave it out")

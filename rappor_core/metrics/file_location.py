@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rappor_core.errors import MetricsFileError, ParameterError
-from rappor_core.grid.codes import Box
+from rappor_core.grid.box import Box
 from rappor_core.grid.grid import OTHER, Grid
 from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.metrics.location import DEFAULT_GAP_MINUTES, DEFAULT_SLOTS, Location, Slot
+from rappor_core.metrics.location_kind import LOCATION
 from rappor_core.metrics.metric import Metric
 from rappor_core.metrics.tables import (
     NOISE_KEYS,
@@ -21,8 +22,7 @@ from rappor_core.metrics.tables import (
     refuse,
     refuse_unknown,
 )
-from rappor_core.metrics.validation import encodings_of
-from rappor_core.params import MAX_BITS, Encoding, RapporParams
+from rappor_core.params import MAX_BITS, RapporParams
 
 _PLACE_KEYS = {"grid", "box", "levels", "rows", "columns", "slots", "mode", "window", "pairs"}
 _PLACE_KEYS |= {"max_gap_minutes", "encoding", "num_symbols", "epsilon"}
@@ -54,7 +54,7 @@ def _caps(name: str, table: Mapping[str, Any]) -> dict[str, int]:
     """What bounds a device for life: distinct cells, or reports."""
     mode = needed(name, table, "mode")
     if mode == "memo":
-        if table.get("encoding") == "symbol":
+        if table.get("encoding") in _BY_SYMBOLS:
             symbols = needed(name, table, "num_symbols")
             return {"max_memoized_values": table.get("max_memoized_values", symbols)}
         return {"max_memoized_values": needed(name, table, "max_memoized_values")}
@@ -104,32 +104,47 @@ def _list(name: str, table: Mapping[str, Any], key: str, default: Any = None) ->
 def _params(name: str, table: Mapping[str, Any], location: Location) -> RapporParams:
     """Bloom filter (one hash unless said), one bit a cell, or a symbol; and its noise."""
     encoding = table.get("encoding", "bloom")
-    if encoding not in encodings_of("location"):
-        refuse(name, "encoding", encoding, f"is not one of {encodings_of('location')}")
+    if encoding not in LOCATION.encodings:
+        refuse(name, "encoding", encoding, f"is not one of {LOCATION.encodings}")
     shape = _shape(name, table, location, encoding)
     mechanism = _noise(name, table, encoding, shape)
     return RapporParams(mechanism=mechanism, encoding=encoding, **shape)
 
 
 def _shape(
-    name: str, table: Mapping[str, Any], location: Location, encoding: Encoding
+    name: str, table: Mapping[str, Any], location: Location, encoding: str
 ) -> dict[str, Any]:
-    if encoding != "symbol" and "num_symbols" in table:
+    if encoding not in _BY_SYMBOLS and "num_symbols" in table:
         refuse(name, "num_symbols", table["num_symbols"], "goes with encoding = 'symbol'")
-    cohorts = table.get("num_cohorts", 1) if encoding == "one_hot" else None
-    if encoding == "bloom":
-        fixed: tuple[str, ...] = ()
-        bits, hashes = needed(name, table, "num_bits"), table.get("num_hashes", 1)
-    else:
-        fixed, hashes = ("num_bits", "num_hashes", "hash"), 1
-        bits = table.get("num_symbols") if encoding == "symbol" else _one_hot(name, location)
-    for key in fixed:
+    shape = _SHAPES[encoding](name, table, location)
+    return shape | ({"hash": table["hash"]} if "hash" in table else {})
+
+
+def _bloom_shape(name: str, table: Mapping[str, Any], location: Location) -> dict[str, Any]:  # noqa: ARG001
+    """All declared, with one hash unless said otherwise."""
+    bits, hashes = needed(name, table, "num_bits"), table.get("num_hashes", 1)
+    cohorts = needed(name, table, "num_cohorts")
+    return {"num_bits": bits, "num_hashes": hashes, "num_cohorts": cohorts}
+
+
+def _one_hot_shape(name: str, table: Mapping[str, Any], location: Location) -> dict[str, Any]:
+    """One bit for each cell and for `other`, in one cohort unless said otherwise."""
+    bits = _one_hot(name, location)
+    _refuse_fixed(name, table, "one_hot")
+    return {"num_bits": bits, "num_hashes": 1, "num_cohorts": table.get("num_cohorts", 1)}
+
+
+def _symbol_shape(name: str, table: Mapping[str, Any], location: Location) -> dict[str, Any]:  # noqa: ARG001
+    """As many bits as symbols; the hash of a cohort says which."""
+    _refuse_fixed(name, table, "symbol")
+    cohorts = needed(name, table, "num_cohorts")
+    return {"num_bits": table.get("num_symbols"), "num_hashes": 1, "num_cohorts": cohorts}
+
+
+def _refuse_fixed(name: str, table: Mapping[str, Any], encoding: str) -> None:
+    for key in ("num_bits", "num_hashes", "hash"):
         if key in table:
             refuse(name, key, table[key], f"is fixed by encoding = {encoding!r}; leave it out")
-    if cohorts is None:
-        cohorts = needed(name, table, "num_cohorts")
-    shape = {"num_bits": bits, "num_hashes": hashes, "num_cohorts": cohorts}
-    return shape | ({"hash": table["hash"]} if "hash" in table else {})
 
 
 def _one_hot(name: str, location: Location) -> int:
@@ -143,21 +158,25 @@ def _one_hot(name: str, location: Location) -> int:
 
 
 def _noise(
-    name: str, table: Mapping[str, Any], encoding: Encoding, shape: Mapping[str, Any]
+    name: str, table: Mapping[str, Any], encoding: str, shape: Mapping[str, Any]
 ) -> TwoRoundMechanism:
     """The rounds of a mode: one fresh one for `window` and `once`, two for `memo`."""
     if table["mode"] != "memo":
         for key in sorted(NOISE_KEYS & table.keys()):
             refuse(name, key, table[key], "goes with mode = 'memo'; give epsilon, of one report")
-        if encoding == "symbol":
+        if encoding in _BY_SYMBOLS:
             refuse(name, "encoding", encoding, "goes with mode = 'memo'")
         check_hashes(name, shape["num_hashes"])
         return TwoRoundMechanism.one_shot(positive(name, table, "epsilon") / shape["num_hashes"])
     if "epsilon" in table:
         refuse(name, "epsilon", table["epsilon"], "is epsilon_infinity and epsilon_one here")
-    if encoding != "symbol":
+    if encoding not in _BY_SYMBOLS:
         return read_mechanism(name, table, shape["num_hashes"], single_bit=False)
     if table.get("mechanism", "loloha") != "loloha":
         refuse(name, "mechanism", table["mechanism"], "is not 'loloha', the one for symbols")
     epsilons = [positive(name, table, key) for key in ("epsilon_infinity", "epsilon_one")]
     return TwoRoundMechanism.symbols(shape["num_bits"], *epsilons)
+
+
+_BY_SYMBOLS = {"symbol"}  # encodings whose rounds draw symbols
+_SHAPES = {"bloom": _bloom_shape, "one_hot": _one_hot_shape, "symbol": _symbol_shape}

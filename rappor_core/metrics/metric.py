@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Set
+from collections.abc import Mapping
 from datetime import date
 from functools import cached_property
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from rappor_core.errors import MetricsFileError, ValueRefusedError, shown
+from rappor_core.errors import MetricsFileError, shown
 from rappor_core.frozen import Frozen
-from rappor_core.hashing import bloom_bits, canonical, normalise
-from rappor_core.metrics.validation import Kind, Period, check_definition
+from rappor_core.hashing import canonical
+from rappor_core.metrics.kinds import Kind, kind_named, kind_names
+from rappor_core.metrics.validation import Period, check_definition
 from rappor_core.params import RapporParams
-from rappor_core.reserved import OTHER
 
 if TYPE_CHECKING:
     from rappor_core.metrics.location import Location
@@ -24,13 +24,14 @@ DEFAULT_MIN_REPORTS = 1_000
 DEFAULT_MIN_REPORTS_PER_COHORT = 100  # or min_reports, if that is less
 DEFAULT_ACCEPT_DAYS = 7
 MEANING_VERSION = 1
-_OPTIONAL = {"no_data", "min_reports_per_cohort"}  # keys that a definition may lack
+_OPTIONAL = {"no_data", "min_reports_per_cohort", "details"}  # keys that a definition may lack
 
 
 class Metric(Frozen):
     """A declared metric.
 
-    kind: `string` (Bloom filter), `category` (one bit each of `categories`), `boolean` (one bit) or
+    kind: a name of `rappor_core.metrics.kinds`: `string` (Bloom filter), `category` (one bit each
+        of `categories`), `boolean` (one bit) or
         `location` (a cell of a grid; one slot and level of a declared metric, `name/slot/level`).
     expires: the last day on which it is collected.
     fallback: what is encoded past the cap on memoised values; it has its own place in the cap.
@@ -41,13 +42,15 @@ class Metric(Frozen):
     min_reports: a day with fewer is merged with the next before it is served.
     min_reports_per_cohort: likewise a day with fewer in a cohort that is not empty; None: 100, or
         `min_reports` if that is less (see `cohort_floor`).
+    details: the public tables of a kind that has some, frozen, with `to_dict()`; part of the
+        meaning of its reports.
     accept_days: how long a day takes reports.  keep_raw_days: 0 = raw reports are never kept.
 
     Raises MetricsFileError that names the metric, the key and the value.
     """
 
     name: str
-    kind: Kind
+    kind: str
     description: str
     owner: str
     expires: date
@@ -64,18 +67,22 @@ class Metric(Frozen):
     location: Location | None = None
     no_data: str | None = None
     min_reports_per_cohort: int | None = None
+    details: Any = None
 
     def __post_init__(self) -> None:
         """Bring categories into the one form of strings; check each key alone, then together."""
         object.__setattr__(self, "categories", tuple(map(canonical, self.categories)))
         check_definition(self)
 
+    @cached_property
+    def rules(self) -> Kind:
+        """What its kind asks for: the values there are, their text and index."""
+        return kind_named(self.kind)
+
     @property
     def num_values(self) -> int | None:
         """How many values it can take; None where there is no list of them."""
-        if self.kind == "location" and self.params.encoding == "one_hot" and self.location:
-            return len(self.location.domain)
-        return {"boolean": 2, "category": len(self.categories)}.get(self.kind)
+        return self.rules.num_values(self)
 
     @property
     def base_name(self) -> str:
@@ -85,9 +92,7 @@ class Metric(Frozen):
     @property
     def max_permanent_responses(self) -> int:
         """How many permanent responses a device can come to hold: with g symbols, at most g."""
-        if self.params.encoding == "symbol":
-            return min(self.max_memoized_values, self.params.num_bits)
-        return self.max_memoized_values
+        return self.params.scheme.max_permanent_responses(self.params, self.max_memoized_values)
 
     @property
     def lifetime_epsilon(self) -> float:
@@ -118,6 +123,8 @@ class Metric(Frozen):
         }
         if self.location is not None:
             meaning |= {"location": self.location.meaning, "period": self.period}
+        if self.details is not None:
+            meaning["details"] = self.details.to_dict()
         return meaning
 
     @cached_property
@@ -134,32 +141,7 @@ class Metric(Frozen):
 
         Raises ValueRefusedError; the message names the type and the metric, never the value.
         """
-        encoding = self.params.encoding
-        if encoding == "boolean":
-            if type(value) is not bool:
-                raise self._wrong_type(value, "True or False")
-            return int(value)
-        if not isinstance(value, str):
-            raise self._wrong_type(value, "a string")
-        if encoding != "one_hot":
-            return bloom_bits(normalise(value), cohort, self.params)
-        if self.location is not None:
-            domain = self.location.domain
-            return 1 << domain.get(value, domain[OTHER])
-        category = canonical(value)
-        if category not in self.categories:
-            raise ValueRefusedError(
-                f"metric {self.name!r}: the value is not one of its {len(self.categories)} "
-                "categories; map it to one of them first"
-            )
-        return 1 << self.categories.index(category)
-
-    def _wrong_type(self, value: object, wanted: str) -> ValueRefusedError:
-        hint = ""
-        if isinstance(value, Set | list | tuple):
-            hint = "; record its elements as metrics of their own, each charged"
-        kind = type(value).__name__
-        return ValueRefusedError(f"metric {self.name!r} takes {wanted}, not a {kind}{hint}")
+        return self.params.scheme.value_bits(self, value, cohort)
 
     def to_dict(self) -> dict[str, Any]:
         """The definition in plain values, for JSON; `from_dict` is the inverse."""
@@ -171,6 +153,8 @@ class Metric(Frozen):
             del definition["location"]
         else:
             definition["location"] = self.location.to_dict()
+        if self.details is not None:
+            definition["details"] = self.details.to_dict()
         for key in _OPTIONAL:
             if definition[key] is None:
                 del definition[key]
@@ -180,7 +164,8 @@ class Metric(Frozen):
     def from_dict(cls, definition: Mapping[str, Any]) -> Metric:
         """Read `to_dict`'s form. Raises MetricsFileError that names what is wrong."""
         expected = set(cls.field_names)
-        if definition.get("kind") != "location":
+        kind = definition.get("kind")
+        if kind not in kind_names() or not kind_named(kind).located:
             expected.remove("location")
         expected -= _OPTIONAL - definition.keys()
         if definition.keys() != expected:
@@ -195,6 +180,8 @@ class Metric(Frozen):
                 from rappor_core.metrics.location import Location  # only where there is one
 
                 known["location"] = Location.from_dict(definition["location"])
+            if "details" in known:
+                known["details"] = kind_named(known["kind"]).details_from_dict(known["details"])
         except (TypeError, ValueError, AttributeError) as error:
             raise MetricsFileError(f"metric {shown(definition['name'])}: {error}") from error
         return cls(**known)

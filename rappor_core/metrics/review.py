@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Literal
 
+from rappor_core.calendar import PERIOD_DAYS
 from rappor_core.grid.grid import MAX_CELLS, MAX_PAIRS
 from rappor_core.metrics.file import MetricsFile
 from rappor_core.metrics.groups import (
@@ -76,13 +77,13 @@ def check_metrics(
 def equations(metric: Metric) -> int:
     """How many free numbers the counters of a metric hold: what a map can be made of at most."""
     params = metric.params
-    symbols = params.encoding == "symbol"
+    symbols = params.scheme.symbols
     return params.num_cohorts * (params.num_bits - 1 if symbols else params.num_bits)
 
 
 def _rank(metric: Metric, population: int | None) -> Iterator[Finding]:
     """Warn of maps that counters of so few numbers cannot hold, whatever the number of devices."""
-    if metric.location is None or metric.location.pairs or metric.params.encoding == "one_hot":
+    if metric.location is None or metric.location.pairs or metric.params.scheme.own_bits:
         return
     grid, params, free = metric.location.grid, metric.params, equations(metric)
     cells = grid.num_cells(grid.finest)
@@ -90,7 +91,7 @@ def _rank(metric: Metric, population: int | None) -> Iterator[Finding]:
         return
     most = cohorts_affordable(CROWD * len(grid.levels), population or 0)
     each = free // params.num_cohorts
-    kind = "symbols" if params.encoding == "symbol" else "bits"
+    kind = "symbols" if params.scheme.symbols else "bits"
     said = (
         f"{params.num_cohorts} cohorts of {params.num_bits} {kind} are {free:,} equations for "
         f"{cells:,} cells"
@@ -153,7 +154,7 @@ def _cohort_floor(metric: Metric, population: int | None) -> Iterator[Finding]:
     if population is None:
         return
     levels = 1 if metric.location is None else len(metric.location.grid.levels)
-    days = {"day": 1, "week": 7, "month": 28}[metric.period]
+    days = PERIOD_DAYS[metric.period]
     a_day = population * metric.max_reports_per_period / (levels * days)
     needed = reports_to_serve(metric)
     if needed > MOST_DAYS_TO_WAIT * a_day:
@@ -217,7 +218,7 @@ def _tracking(metric: Metric, population: int) -> Iterator[Finding]:
     crowd = population / groups
     if crowd < CROWD and groups > 1:
         yield Finding("warning", metric.base_name, _small_crowd(metric, levels, population))
-    if metric.kind == "location":
+    if metric.location is not None:
         return  # `rappor metrics check` runs the attack itself
     lie = metric.params.mechanism.q1 / (1 << 16)
     entropy = -lie * math.log2(lie) - (1 - lie) * math.log2(1 - lie) if 0 < lie < 1 else 0.0

@@ -7,9 +7,9 @@ from datetime import date, timedelta
 from itertools import groupby
 from typing import Any
 
+from rappor_core.calendar import EPOCH
 from rappor_core.errors import WireFormatError
 from rappor_core.wire.report import (
-    EPOCH,
     MAX_REPORT_BYTES,
     MAX_REPORTS,
     WIRE_VERSION,

@@ -8,10 +8,10 @@ import re
 from datetime import date
 from typing import Any
 
+from rappor_core.calendar import EPOCH
 from rappor_core.errors import WireFormatError, shown
 from rappor_core.strict_json import parse_strict_json
 from rappor_core.wire.report import (
-    EPOCH,
     MAX_REPORT_BYTES,
     MAX_REPORTS,
     WIRE_VERSION,

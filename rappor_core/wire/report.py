@@ -23,7 +23,6 @@ BINARY_CONTENT_TYPE = "application/vnd.rappor.batch"
 MAX_METRIC_BYTES = 128
 MAX_REPORT_BYTES = MAX_BITS // 8
 MAX_REPORTS = 10_000
-EPOCH = date(1970, 1, 1)
 
 _HEX_128 = re.compile(r"[0-9a-f]{32}")
 

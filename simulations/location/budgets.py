@@ -155,7 +155,7 @@ def _one_way(way: Way, metric: Metric, crowd: Crowd, rng: np.random.Generator) -
     num_people, num_days = crowd.values.shape
     split, sent = location.mode == "once", crowd.values
     if location.mode == "memo":
-        if metric.params.encoding != "symbol":  # with g symbols all places fit in the cap
+        if not metric.params.scheme.symbols:  # with g symbols all places fit in the cap
             sent = capped(sent, metric.max_memoized_values, len(places.finest) - 1)
         counts = draw_memo(sent, places.finest, metric.params, rng)
     else:

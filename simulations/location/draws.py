@@ -99,7 +99,7 @@ def _permanent(bits: Integers, params: RapporParams, rng: np.random.Generator) -
     keep, lie = mechanism.p1 / PROBABILITY_SCALE, mechanism.q1 / PROBABILITY_SCALE
     rows = np.arange(len(bits))
     drawn = np.zeros((len(bits), k), dtype=np.int32)
-    if params.encoding == "symbol":
+    if params.scheme.symbols:
         moved = rng.random(len(bits)) >= keep
         shift = rng.integers(1, k, size=len(bits))
         drawn[rows, np.where(moved, (bits + shift) % k, bits)] = 1
@@ -116,7 +116,7 @@ def _instantaneous(
     """Sum of the second round over devices, given how many permanent ones there are."""
     mechanism = params.mechanism
     show, hide = mechanism.p2 / PROBABILITY_SCALE, mechanism.q2 / PROBABILITY_SCALE
-    if params.encoding == "symbol":
+    if params.scheme.symbols:
         k = params.num_bits
         shown = np.zeros_like(ones)
         for symbol in range(k):

@@ -50,7 +50,7 @@ def _noisy(
     truth: Counts, cohorts: Counts, params: RapporParams, rng: np.random.Generator
 ) -> Counts:
     """What is reported of `truth` (m, k) true bits, or true symbols, of one report a device."""
-    if params.encoding != "symbol":
+    if not params.scheme.symbols:
         others = cohorts[:, None] - truth
         return np.asarray(rng.binomial(truth, params.q_star) + rng.binomial(others, params.p_star))
     reported = np.zeros_like(truth)
@@ -62,7 +62,7 @@ def _noisy(
 
 
 def _bits(value: str, index: int, cohort: int, params: RapporParams) -> list[int]:
-    """The bits that a value sets; one-hot values are numbered as in the list of values."""
-    if params.encoding == "one_hot":
-        return [index]
+    """The bits that a value sets; listed values are numbered as in the list of values."""
+    if not params.scheme.hashed:
+        return list(params.scheme.index_positions(params, index, cohort))
     return sorted(set(bloom_positions(normalise(value), cohort, params)))

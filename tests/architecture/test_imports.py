@@ -1,6 +1,7 @@
 """What a fresh interpreter loads, and how long functions are."""
 
 import ast
+import importlib
 import json
 import subprocess
 import sys
@@ -45,6 +46,26 @@ def test_a_device_loads_nothing_but_mmh3(package: str) -> None:
 
 def test_the_collector_loads_no_numerical_library() -> None:
     assert not loaded_by("collector") & {"numpy", "scipy", "sklearn", "numba", "matplotlib"}
+
+
+def names_after(program: str) -> set[str]:
+    """Modules that a fresh interpreter holds after a program."""
+    code = f"import sys\n{program}\nprint(chr(10).join(sys.modules))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    return set(done.stdout.split())
+
+
+@pytest.mark.parametrize("package", ["rappor_core", "collector"])
+def test_public_names_are_there_and_loaded_only_when_used(package: str) -> None:
+    module = importlib.import_module(package)
+    for name in module.__all__:
+        assert getattr(module, name).__name__ == name
+    assert set(module.__all__) <= set(dir(module))
+    with pytest.raises(AttributeError, match="'nothing'"):
+        module.nothing  # noqa: B018
+    assert not {name for name in names_after(f"import {package}") if name.startswith(f"{package}.")}
 
 
 def test_help_loads_no_library() -> None:

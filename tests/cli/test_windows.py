@@ -6,13 +6,13 @@ from types import SimpleNamespace
 import pytest
 
 from collector.errors import NotServedError
-from collector.service.days import from_number, number
 from collector.service.disclosure import blocks_of_window
 from collector.store.blocks import BlockRow
 from rappor_cli.main import main
 from rappor_cli.remote import RemoteError
 from rappor_cli.windows import Each, windows_of_collector
 from rappor_core.aggregate import Aggregate
+from rappor_core.calendar import date_of, day_of
 from rappor_core.params import RapporParams
 
 PARAMS = RapporParams.rappor(
@@ -28,7 +28,7 @@ class Served:
     """Answers by the collector's own rules, with these blocks (first day, last day)."""
 
     def __init__(self, *blocks: tuple[int, int]) -> None:
-        ends = [tuple(number(day(one)) for one in block) for block in blocks]
+        ends = [tuple(day_of(day(one)) for one in block) for block in blocks]
         self.blocks = [BlockRow(0, 0, first, last, 1_000, True) for first, last in ends]
         metric = SimpleNamespace(name="page", min_reports=1_000, cohort_floor=100, accept_days=7)
         self.entry = SimpleNamespace(metric=metric, closed_through=ends[-1][1])
@@ -40,7 +40,7 @@ class Served:
             inside = blocks_of_window(self.entry, self.blocks, first, last)
         except NotServedError as refusal:
             raise RemoteError(str(refusal), refusal.details) from refusal
-        ends = from_number(inside[0].first_day), from_number(inside[-1].last_day)
+        ends = date_of(inside[0].first_day), date_of(inside[-1].last_day)
         return Aggregate(metric, PARAMS, (9,), ((1, 2),), first_day=ends[0], last_day=ends[1])
 
 

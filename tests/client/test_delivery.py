@@ -358,7 +358,7 @@ def test_padding_hides_the_size_and_changes_nothing(pad_to: int, size: int) -> N
 
 def test_a_body_says_nothing_by_its_order(metrics: MetricsFile) -> None:
     from client_sdk import Encoder
-    from rappor_core.wire.report import EPOCH
+    from rappor_core.calendar import EPOCH
 
     encoder = Encoder(metrics.metrics, bytes(32))
     reports = [encoder.encode("homepage", value, EPOCH) for value in "abcdefgh"]

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from client_sdk.days import last_day, period_number
 from client_sdk.errors import StateChangedError, UnknownMetricError
 from client_sdk.privacy_level import PrivacyLevel
 from client_sdk.randomisation.key_derivation import new_secret
@@ -23,6 +22,7 @@ from client_sdk.storage.interface import Limits, State
 from client_sdk.storage.memory import MemoryState
 from client_sdk.storage.rollback_guard import Witness
 from client_sdk.storage.sqlite import SqliteState
+from rappor_core.calendar import last_day, period_number
 from rappor_core.errors import ParameterError
 from rappor_core.metrics.file import MetricsFile, parse_metrics
 from rappor_core.metrics.metric import Metric

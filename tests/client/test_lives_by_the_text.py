@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 
-from client_sdk.days import EPOCH_ORDINAL
 from client_sdk.recording.budget import agree_budget
 from client_sdk.recording.ledger import Promise
 from client_sdk.recording.recorder import Recorder
 from client_sdk.storage.memory import MemoryState
+from rappor_core.calendar import EPOCH_ORDINAL
 from rappor_core.metrics.file import parse_metrics
 
 FOLDER = Path(__file__).parents[1] / "vectors" / "v1"

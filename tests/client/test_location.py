@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from client_sdk import Client
-from client_sdk.days import EPOCH_ORDINAL, last_day, period_number
 from client_sdk.errors import UnknownMetricError
 from client_sdk.location.assignment import duty_of
 from client_sdk.location.dwell_time import MOST_PLACES, Dwell
 from client_sdk.location.local_time import is_weekend, moment_at, moment_of
 from client_sdk.storage.periods import Periods
 from client_sdk.testing import FixedRandomness, MemoryCollector
+from rappor_core.calendar import EPOCH_ORDINAL, last_day, period_number
 from rappor_core.errors import ValueRefusedError
 from tests.client.location_support import (
     MODES,

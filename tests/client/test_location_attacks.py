@@ -15,7 +15,6 @@ from pathlib import Path
 
 import pytest
 
-from client_sdk.days import last_day, period_number
 from client_sdk.errors import StateError
 from client_sdk.location.recorder import LocationRecorder
 from client_sdk.recording.ledger import committed
@@ -23,6 +22,7 @@ from client_sdk.recording.recorder import Recorder
 from client_sdk.storage.directory import StateDirectory, ensure_secret, wipe
 from client_sdk.storage.sqlite import SqliteState
 from client_sdk.testing import FixedRandomness
+from rappor_core.calendar import last_day, period_number
 from rappor_core.metrics.file import MetricsFile, parse_metrics
 
 DECLARED = """

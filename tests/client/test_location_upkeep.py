@@ -11,7 +11,6 @@ from threading import RLock
 import pytest
 
 from client_sdk import Client
-from client_sdk.days import EPOCH_ORDINAL
 from client_sdk.inspection import inspect_state
 from client_sdk.location.local_time import moment_of
 from client_sdk.location.period_visits import Visits
@@ -19,6 +18,7 @@ from client_sdk.location.recorder import LocationRecorder
 from client_sdk.recording.recorder import Recorder
 from client_sdk.storage.directory import StateDirectory, ensure_secret
 from client_sdk.testing import FixedRandomness
+from rappor_core.calendar import EPOCH_ORDINAL
 from rappor_core.errors import ValueRefusedError
 from rappor_core.metrics.file import MetricsFile, parse_metrics
 from rappor_core.wire.report import Report

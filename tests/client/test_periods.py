@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from client_sdk.days import EPOCH_ORDINAL, date_of, last_day, period_number
 from client_sdk.recording.ledger import Promise
 from client_sdk.recording.recorder import Recorder
 from client_sdk.storage.memory import MemoryState
 from client_sdk.storage.periods import KEPT_PERIODS, MOST_TOUCHED, SPARE_PERIODS, carried, touched
 from client_sdk.storage.rollback_guard import Witness
 from client_sdk.storage.sqlite import SqliteState
+from rappor_core.calendar import EPOCH_ORDINAL, date_of, last_day, period_number
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metric import Metric
 

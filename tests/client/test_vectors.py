@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from client_sdk.days import EPOCH_ORDINAL, period_number
 from client_sdk.randomisation.key_derivation import cohort_of, derive, keyed_input, secret_check
 from client_sdk.randomisation.metric_encoder import MetricDevice
 from client_sdk.randomisation.randomness import CoinPair
 from client_sdk.recording.recorder import Recorder
 from client_sdk.storage.memory import MemoryState
+from rappor_core.calendar import EPOCH_ORDINAL, period_number
 from rappor_core.metrics.file import parse_metrics
 
 FOLDER = Path(__file__).parents[1] / "vectors" / "v1"

@@ -20,7 +20,7 @@ from decoder.errors import DecodeError
 from decoder.model.noise import BitNoise
 from decoder.numerics.lbfgs import descend, descend_columns
 from decoder.numerics.simplex import clip_and_rescale, project_simplex
-from rappor_core.grid.codes import Box
+from rappor_core.grid.box import Box
 from rappor_core.grid.grid import OTHER, Grid
 from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.params import RapporParams

@@ -12,7 +12,6 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from client_sdk.days import EPOCH_ORDINAL, period_number
 from client_sdk.randomisation.key_derivation import cohort_of, derive, keyed_input, secret_check
 from client_sdk.randomisation.metric_encoder import MetricDevice
 from client_sdk.randomisation.randomness import CoinPair
@@ -21,6 +20,7 @@ from client_sdk.recording.recorder import Recorder
 from client_sdk.storage.memory import MemoryState
 from client_sdk.storage.periods import MOST_TOUCHED
 from client_sdk.testing import FixedRandomness
+from rappor_core.calendar import EPOCH_ORDINAL, period_number
 from rappor_core.metrics.file import parse_metrics
 
 HERE = Path(__file__).parent / "v1"

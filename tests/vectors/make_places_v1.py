@@ -11,7 +11,6 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
-from client_sdk.days import day_of, last_day, period_number
 from client_sdk.location.assignment import duty_of
 from client_sdk.location.local_time import is_weekend, moment_of
 from client_sdk.location.period_visits import Visits
@@ -20,8 +19,9 @@ from client_sdk.randomisation.metric_encoder import MetricDevice
 from client_sdk.recording.recorder import Recorder
 from client_sdk.storage.memory import MemoryState
 from client_sdk.testing import FixedRandomness
+from rappor_core.calendar import day_of, last_day, period_number
 from rappor_core.errors import MetricsFileError, ValueRefusedError
-from rappor_core.grid.codes import Box
+from rappor_core.grid.box import Box
 from rappor_core.grid.grid import OTHER, Grid
 from rappor_core.metrics.file import parse_metrics
 

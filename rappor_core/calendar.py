@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import date
+from datetime import date, timedelta
 
 SECONDS_A_DAY = 86_400
-EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
+EPOCH = date(1970, 1, 1)
+EPOCH_ORDINAL = EPOCH.toordinal()
 PERIOD_DAYS = {"day": 1, "week": 7, "month": 28}  # the shortest that each can be
 MEAN_DAYS = {"day": 1.0, "week": 7.0, "month": 30.436875}
 
@@ -41,3 +42,14 @@ def last_day(period: str, number: int) -> int:
         return number * 7 + 7 - EPOCH_ORDINAL
     year, month = divmod(number + 1, 12)
     return day_of(date(year, month + 1, 1)) - 1
+
+
+def periods_ended(period: str, first: date, last: date) -> int:
+    """Count the periods that end on a day from `first` to `last`, both included.
+
+    period: `day`, `week` (ends on Sunday) or `month`.
+    """
+    following = (first + timedelta(number) for number in range(1, (last - first).days + 2))
+    if period == "month":
+        return sum(day.day == 1 for day in following)
+    return sum(period == "day" or day.weekday() == 0 for day in following)

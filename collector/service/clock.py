@@ -1,0 +1,25 @@
+"""What the collector takes for now: the clock comes in, days go out as `rappor_core.calendar`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+from rappor_core.calendar import day_of
+
+Clock = Callable[[], datetime]
+
+
+def utc_now() -> datetime:
+    """The system's clock."""
+    return datetime.now(UTC)
+
+
+def today(clock: Clock) -> int:
+    """The current day, UTC, since 1970-01-01."""
+    return day_of(clock().astimezone(UTC).date())
+
+
+def latest_day(clock: Clock, skew: timedelta) -> int:
+    """The latest day that a device whose clock is fast by `skew` may state."""
+    return day_of((clock() + skew).astimezone(UTC).date())

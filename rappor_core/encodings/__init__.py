@@ -1,0 +1,1 @@
+"""How values become set bits: one module an encoding, registered in `interface`."""

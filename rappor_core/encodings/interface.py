@@ -1,0 +1,134 @@
+"""What an encoding tells every part, and the register of encodings.
+
+A new encoding is a module with a subclass of `Encoding`, its instance `ENCODING`, and a line in
+`_HOMES`. A module is loaded when parameters first name it, so that a device loads those it uses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from rappor_core import privacy
+from rappor_core.errors import ParameterError
+
+if TYPE_CHECKING:
+    from rappor_core.metrics.metric import Metric
+    from rappor_core.params import RapporParams
+
+_HOMES = {
+    "bloom": "rappor_core.encodings.bloom",
+    "one_hot": "rappor_core.encodings.one_hot",
+    "boolean": "rappor_core.encodings.boolean",
+    "symbol": "rappor_core.encodings.symbol",
+}
+_LOADED: dict[str, Encoding] = {}
+
+
+class Encoding:
+    """How a value becomes bits of B. Public, and without a state of its own.
+
+    name: as in `metrics.toml`, in the parameters, and in `params_id`.
+    hashed: positions are hashes of the value, by cohort (`rappor_core.hashing.bloom_positions`);
+        otherwise they follow from the value's index in the metric's list of values.
+    own_bits: each value has a bit that no other sets, the same in every cohort.
+    single_bit: the report is one bit, so that two values differ in one bit, not two.
+    symbols: exactly one bit of k is set, in B, B' and S: both rounds draw one of k symbols, and
+        the symbols of a cohort's reports are multinomial.
+    value_names: the values, where they are the same for every metric.
+    fewest_set: the least number of bits that a value sets.
+    """
+
+    name: str
+    hashed = False
+    own_bits = False
+    single_bit = False
+    symbols = False
+    value_names: tuple[str, ...] = ()
+    fewest_set = 1
+
+    def check(self, params: RapporParams) -> None:
+        """Check what the encoding asks of its parameters. Raises ParameterError.
+
+        Each parameter is in its own range already. Here: one hash.
+        """
+        if params.num_hashes != 1:
+            raise ParameterError(
+                f"num_hashes = {params.num_hashes}: encoding {self.name!r} sets one bit, use 1"
+            )
+
+    def epsilon_infinity(self, params: RapporParams) -> float:
+        """Nats, for all reports of one memoised value, for life."""
+        return privacy.epsilon_infinity(
+            params.mechanism, params.num_hashes, single_bit=self.single_bit, symbol=self.symbols
+        )
+
+    def epsilon_n(self, params: RapporParams, num_reports: int) -> float:
+        """Nats, for `num_reports` reports of one memoised value."""
+        return privacy.epsilon_n(
+            params.mechanism,
+            params.num_hashes,
+            num_reports,
+            single_bit=self.single_bit,
+            symbol=self.symbols,
+        )
+
+    def max_permanent_responses(self, params: RapporParams, max_values: int) -> int:  # noqa: ARG002
+        """How many permanent responses a device with `max_values` values can come to hold."""
+        return max_values
+
+    def set_bits(self, params: RapporParams) -> tuple[int, int]:
+        """The fewest and the most bits that a value sets in B."""
+        return self.fewest_set, min(params.num_hashes, params.num_bits)
+
+    def value_bits(self, metric: Metric, value: object, cohort: int) -> int:
+        """B of a value, as an integer of k bits. Private. Raises ValueRefusedError."""
+        index = metric.rules.index(metric, value)
+        return _as_integer(self.index_positions(metric.params, index, cohort))
+
+    def index_positions(self, params: RapporParams, index: int, cohort: int) -> tuple[int, ...]:
+        """Positions of the value with this index, h at most; of encodings that are not `hashed`."""
+        raise NotImplementedError(f"encoding {self.name!r} has no list of values")
+
+    def check_num_values(self, params: RapporParams, num_values: int) -> None:
+        """Check that so many listed values fit the bits. Raises ParameterError.
+
+        Nothing to check where positions are hashed.
+        """
+
+    def names_of_bits(self, params: RapporParams) -> Sequence[str]:  # noqa: ARG002
+        """Names of the values of a metric whose definition is not known; none where not listed."""
+        return self.value_names
+
+
+def _as_integer(positions: Sequence[int]) -> int:
+    bits = 0
+    for position in positions:
+        bits |= 1 << position
+    return bits
+
+
+def encoding_names() -> tuple[str, ...]:
+    """The names of all encodings, in the order of registration."""
+    return tuple(dict.fromkeys((*_HOMES, *_LOADED)))
+
+
+def encoding_named(name: str) -> Encoding:
+    """The encoding of a name, loaded at its first use. Raises ParameterError for an unknown one."""
+    encoding = _LOADED.get(name) if isinstance(name, str) else None
+    if encoding is None:
+        if not isinstance(name, str) or name not in _HOMES:
+            raise ParameterError(f"encoding = {name!r} is not one of {encoding_names()}")
+        encoding = _LOADED[name] = import_module(_HOMES[name]).ENCODING
+    return encoding
+
+
+def register_encoding(encoding: Encoding) -> None:
+    """Add an encoding of an app's own, in every process that reads its parameters.
+
+    Raises ParameterError for a name that is taken.
+    """
+    if encoding.name in encoding_names():
+        raise ParameterError(f"encoding {encoding.name!r} is registered already")
+    _LOADED[encoding.name] = encoding

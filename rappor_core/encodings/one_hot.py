@@ -1,0 +1,35 @@
+"""`one_hot`: basic RAPPOR, one bit for each value of a list (arXiv:1407.6981, section 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rappor_core.encodings.interface import Encoding
+from rappor_core.errors import ParameterError
+from rappor_core.params import RapporParams
+
+
+class OneHot(Encoding):
+    """Value i sets bit i, in every cohort."""
+
+    name = "one_hot"
+    own_bits = True
+
+    def index_positions(self, params: RapporParams, index: int, cohort: int) -> tuple[int, ...]:  # noqa: ARG002
+        """The index itself."""
+        return (index,)
+
+    def check_num_values(self, params: RapporParams, num_values: int) -> None:
+        """As many values as bits. Raises ParameterError."""
+        if num_values != params.num_bits:
+            raise ParameterError(
+                f"{num_values} candidates for num_bits = {params.num_bits}: encoding "
+                f"{self.name!r} has one bit for each value; take the metric's own categories"
+            )
+
+    def names_of_bits(self, params: RapporParams) -> Sequence[str]:
+        """Name each value by the bit that it sets."""
+        return [f"bit {bit}" for bit in range(params.num_bits)]
+
+
+ENCODING = OneHot()

@@ -1,0 +1,260 @@
+"""Kinds of metric: which values there are, which keys they need, how they are checked.
+
+A new kind is a subclass of `Kind`, its instance, and a line in `_HOMES` (a module and the name of
+the instance in it), beside its encoding in `rappor_core.encodings`. The kinds that need only the
+common keys are here; a kind with a module of its own is loaded at its first use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence, Set
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from rappor_core.errors import MetricsFileError, ParameterError, ValueRefusedError, shown
+from rappor_core.hashing import canonical
+
+if TYPE_CHECKING:
+    from rappor_core.frozen import Frozen
+    from rappor_core.metrics.metric import Metric
+
+_HOMES = {
+    "string": ("rappor_core.metrics.kinds", "STRING"),
+    "category": ("rappor_core.metrics.kinds", "CATEGORY"),
+    "boolean": ("rappor_core.metrics.kinds", "BOOLEAN"),
+    "location": ("rappor_core.metrics.location_kind", "LOCATION"),
+}
+_LOADED: dict[str, Kind] = {}
+
+
+class Kind:
+    """What the metrics of one kind have in common. Public, and without a state of its own.
+
+    name: as in `metrics.toml`.  encodings: those that go with it, the usual one first.
+    keys: of `metrics.toml`, beside those that all metrics may have.
+    has_categories, located, has_details: whether `categories`, `location`, `details` belong to it.
+    takes_no_data: whether it may declare `no_data`.
+    default_cap: `max_memoized_values` where the file does not say; None: it must.
+    """
+
+    name: str
+    encodings: tuple[str, ...]
+    keys: Set[str] = frozenset()
+    has_categories = False
+    located = False
+    has_details = False
+    takes_no_data = False
+    default_cap: int | None = None
+
+    def metrics(self, name: str, table: Mapping[str, Any]) -> Iterable[Metric] | None:  # noqa: ARG002
+        """Read a whole table of `metrics.toml`; None: the common way reads it.
+
+        Raises MetricsFileError.
+        """
+        return None
+
+    def shape(self, name: str, table: Mapping[str, Any]) -> dict[str, Any]:
+        """Read num_bits, num_hashes, num_cohorts (and hash) of a table. Raises MetricsFileError."""
+        raise NotImplementedError(f"kind {self.name!r} does not read the shape of its reports")
+
+    def read_details(self, name: str, table: Mapping[str, Any]) -> Frozen | None:  # noqa: ARG002
+        """Read `Metric.details`, the public tables of a kind, from its own keys.
+
+        What it returns has `to_dict()`, of plain values; it is part of the metric's meaning.
+        """
+        return None
+
+    def details_from_dict(self, fields: Mapping[str, Any]) -> Frozen:
+        """The inverse of `to_dict()` of what `read_details` returns. Raises ParameterError."""
+        raise ParameterError(f"kind {self.name!r} has no details: {shown(fields)}")
+
+    def check(self, metric: Metric) -> None:
+        """Check what the kind alone asks for. Raises MetricsFileError."""
+
+    def check_fallback(self, metric: Metric) -> None:
+        """Check a declared fallback. Raises MetricsFileError."""
+
+    def check_cap(self, metric: Metric) -> None:
+        """Check `max_memoized_values`, given the other keys. Raises MetricsFileError."""
+
+    def check_no_data(self, metric: Metric) -> None:
+        """Check a declared `no_data`, of a kind that takes one. Raises MetricsFileError."""
+
+    def num_values(self, metric: Metric) -> int | None:  # noqa: ARG002
+        """How many values a metric can take; None where there is no list of them."""
+        return None
+
+    def text(self, metric: Metric, value: object) -> str:
+        """The string that stands for a value where it is hashed. Raises ValueRefusedError."""
+        if not isinstance(value, str):
+            raise wrong_type(metric, value, "a string")
+        return value
+
+    def index(self, metric: Metric, value: object) -> int:
+        """The index of a value in the metric's list of values. Raises ValueRefusedError."""
+        raise wrong_type(metric, value, "a value of a list, which it does not have")
+
+    def all_values(self, metric: Metric) -> Sequence[object]:
+        """Every value, for a metric that has a list of them and no fallback."""
+        return metric.categories
+
+    def names(self, definition: Mapping[str, Any]) -> Sequence[str]:
+        """Names of the values by index, from `Metric.to_dict`; none where they are not listed."""
+        return list(definition.get("categories", ()))
+
+
+class String(Kind):
+    """Any string, in a Bloom filter."""
+
+    name = "string"
+    encodings = ("bloom",)
+    takes_no_data = True
+
+    def shape(self, name: str, table: Mapping[str, Any]) -> dict[str, Any]:
+        """All of it is declared; `hash` is mmh3 unless said otherwise."""
+        from rappor_core.metrics.tables import needed  # only where a file is read
+
+        shape = {key: needed(name, table, key) for key in ("num_bits", "num_hashes", "num_cohorts")}
+        shape["hash"] = table.get("hash", "mmh3")
+        return shape
+
+
+class Category(Kind):
+    """One of `categories`, each with a bit of its own."""
+
+    name = "category"
+    encodings = ("one_hot",)
+    has_categories = True
+    takes_no_data = True
+
+    def shape(self, name: str, table: Mapping[str, Any]) -> dict[str, Any]:
+        """One bit for each category."""
+        return listed_shape(name, table, len(table.get("categories", ())))
+
+    def check(self, metric: Metric) -> None:
+        """Two different categories or more, as many as bits."""
+        if len(metric.categories) < 2 or len(set(metric.categories)) != len(metric.categories):
+            refuse_field(metric, "categories", "needs two or more different strings")
+        if len(metric.categories) != metric.params.num_bits:
+            why = f"does not fit num_bits = {metric.params.num_bits}"
+            refuse_field(metric, "categories", why)
+
+    def check_fallback(self, metric: Metric) -> None:
+        """One of the categories."""
+        self._check_listed(metric, "fallback")
+
+    def check_no_data(self, metric: Metric) -> None:
+        """One of the categories."""
+        self._check_listed(metric, "no_data")
+
+    def _check_listed(self, metric: Metric, key: str) -> None:
+        if canonical(getattr(metric, key)) not in metric.categories:
+            refuse_field(metric, key, "is not one of the categories")
+
+    def num_values(self, metric: Metric) -> int | None:
+        """As many as categories."""
+        return len(metric.categories)
+
+    def index(self, metric: Metric, value: object) -> int:
+        """The place of a category in the list."""
+        category = canonical(self.text(metric, value))
+        if category not in metric.categories:
+            raise ValueRefusedError(
+                f"metric {metric.name!r}: the value is not one of its {len(metric.categories)} "
+                "categories; map it to one of them first"
+            )
+        return metric.categories.index(category)
+
+
+class Boolean(Kind):
+    """True or false, in one bit."""
+
+    name = "boolean"
+    encodings = ("boolean",)
+    default_cap = 2
+
+    def shape(self, name: str, table: Mapping[str, Any]) -> dict[str, Any]:
+        """One bit."""
+        return listed_shape(name, table, 1)
+
+    def check_fallback(self, metric: Metric) -> None:
+        """Refuse it: it would never be sent."""
+        why = "has no use: a boolean has two values, both may be memoised"
+        refuse_field(metric, "fallback", why)
+
+    def check_cap(self, metric: Metric) -> None:
+        """Both values are memoised."""
+        if metric.max_memoized_values != 2:
+            refuse_field(metric, "max_memoized_values", "must be 2 for a boolean")
+
+    def num_values(self, metric: Metric) -> int | None:  # noqa: ARG002
+        """Two."""
+        return 2
+
+    def index(self, metric: Metric, value: object) -> int:
+        """0 for true, 1 for false, as `Encoding.value_names` has them."""
+        if type(value) is not bool:
+            raise wrong_type(metric, value, "True or False")
+        return 1 - value
+
+    def all_values(self, metric: Metric) -> Sequence[object]:  # noqa: ARG002
+        """Both."""
+        return (False, True)
+
+
+STRING, CATEGORY, BOOLEAN = String(), Category(), Boolean()
+
+
+def listed_shape(name: str, table: Mapping[str, Any], num_bits: int) -> dict[str, Any]:
+    """The shape where the kind fixes the bits: only num_cohorts may be declared.
+
+    Raises MetricsFileError for a key that is fixed, and for no bits at all.
+    """
+    from rappor_core.metrics.tables import refuse  # only where a file is read
+
+    for key in ("num_bits", "num_hashes", "hash"):
+        if key in table:
+            refuse(name, key, table[key], f"is fixed by kind = {table['kind']!r}; leave it out")
+    if num_bits == 0:
+        raise MetricsFileError(f"metric {name!r}: categories is missing")
+    return {"num_bits": num_bits, "num_hashes": 1, "num_cohorts": table.get("num_cohorts", 1)}
+
+
+def kind_names() -> tuple[str, ...]:
+    """The names of all kinds, in the order of registration."""
+    return tuple(dict.fromkeys((*_HOMES, *_LOADED)))
+
+
+def kind_named(name: object) -> Kind:
+    """The kind of a name, loaded at its first use. Raises ParameterError for an unknown one."""
+    if not isinstance(name, str) or name not in kind_names():
+        raise ParameterError(f"kind = {name!r} is not one of {', '.join(kind_names())}")
+    kind = _LOADED.get(name)
+    if kind is None:
+        home, instance = _HOMES[name]
+        kind = _LOADED[name] = getattr(import_module(home), instance)
+    return kind
+
+
+def register_kind(kind: Kind) -> None:
+    """Add a kind of an app's own, in every process that reads its metrics.
+
+    Raises ParameterError for a name that is taken.
+    """
+    if kind.name in kind_names():
+        raise ParameterError(f"kind {kind.name!r} is registered already")
+    _LOADED[kind.name] = kind
+
+
+def wrong_type(metric: Metric, value: object, wanted: str) -> ValueRefusedError:
+    """The error for a value of a type that the metric does not take; it never holds the value."""
+    hint = ""
+    if isinstance(value, Set | list | tuple):
+        hint = "; record its elements as metrics of their own, each charged"
+    kind = type(value).__name__
+    return ValueRefusedError(f"metric {metric.name!r} takes {wanted}, not a {kind}{hint}")
+
+
+def refuse_field(metric: Metric, key: str, why: str) -> NoReturn:
+    """Raise MetricsFileError that names the metric, the key and the value."""
+    raise MetricsFileError(f"metric {metric.name!r}: {key} = {shown(getattr(metric, key))} {why}")

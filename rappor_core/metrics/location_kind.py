@@ -1,0 +1,67 @@
+"""The kind `location`: a cell of a grid; one slot and level of a declared metric."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rappor_core.metrics.kinds import Kind, refuse_field
+from rappor_core.metrics.location import Location
+from rappor_core.reserved import OTHER
+
+if TYPE_CHECKING:
+    from rappor_core.metrics.metric import Metric
+
+
+class LocationKind(Kind):
+    """A cell of a grid, or a trip from one to another, or `other`."""
+
+    name = "location"
+    encodings = ("bloom", "one_hot", "symbol")
+    located = True
+
+    def metrics(self, name: str, table: Mapping[str, Any]) -> Iterable[Metric] | None:
+        """One metric for each slot and level."""
+        from rappor_core.metrics.file_location import location_metrics  # only for a file
+
+        return location_metrics(name, table)
+
+    def check(self, metric: Metric) -> None:
+        """One report a slot and period, the reserved fallback, noise that fits the mode."""
+        location = metric.location
+        if location is None:
+            return
+        if metric.fallback != OTHER:
+            why = f"is not {OTHER!r}, the one reserved value of a location"
+            refuse_field(metric, "fallback", why)
+        if metric.max_reports_per_period != 1:
+            why = "is not 1: one report a slot and period"
+            refuse_field(metric, "max_reports_per_period", why)
+        if (location.mode == "memo") != metric.params.mechanism.has_permanent_round:
+            why = "do not go with its mode: only 'memo' has a permanent response"
+            refuse_field(metric, "params", why)
+        if metric.num_values not in (None, metric.params.num_bits):
+            refuse_field(
+                metric, "params", f"need one bit for each of the {metric.num_values} values"
+            )
+
+    def num_values(self, metric: Metric) -> int | None:
+        """Cells and `other`, where each has a bit of its own."""
+        if metric.location is None or not metric.params.scheme.own_bits:
+            return None
+        return len(metric.location.domain)
+
+    def index(self, metric: Metric, value: object) -> int:
+        """The bit of a cell; of `other` for what is none of the grid's."""
+        name = self.text(metric, value)
+        assert metric.location is not None  # noqa: S101 (`check_definition` has seen to it)
+        domain = metric.location.domain
+        return domain.get(name, domain[OTHER])
+
+    def names(self, definition: Mapping[str, Any]) -> Sequence[str]:
+        """The cells in order, then `other`; pairs of cells are not listed."""
+        location = Location.from_dict(definition["location"])
+        return [] if location.pairs else list(location.domain)
+
+
+LOCATION = LocationKind()
