@@ -121,7 +121,7 @@ def draw_windows(
     assert metric.location is not None  # noqa: S101 (of a way)
     names, params = list(places.finest), metric.params
     if metric.location.mode == "memo":
-        if params.encoding != "symbol":
+        if not params.scheme.symbols:
             values = capped(values, metric.max_memoized_values, len(names) - 1)
         counts = draw_memo(values, names, params, rng)
     else:

@@ -1,6 +1,7 @@
 """`rappor density`, `rappor simulate location-attacks` and the tracking part of `metrics check`."""
 
 import json
+import re
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -227,7 +228,11 @@ def test_check_warns_of_devices_that_can_be_followed(
     path = tmp_path / "metrics.toml"
     path.write_text(DECLARED)
     assert main(["metrics", "check", str(path), "--population", "1200"]) == 0
-    assert "re-linked among the 150 of their cohort" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "about 150 devices in each of 8 cohorts" in printed
+    linked = re.search(r"reports of each of 2 slots on each side, (\d+)% of devices", printed)
+    assert linked
+    assert int(linked[1]) > 50  # one slot of the two links fewer
 
 
 def test_attacks_are_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -235,9 +240,11 @@ def test_attacks_are_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     path.write_text(DECLARED)
     assert main(["simulate", "location-attacks", str(path), "--crowd", "60", "--json",
                  "--seed", "1"]) == 0  # fmt: skip
-    rows = json.loads(capsys.readouterr().out)
-    assert [row["periods"] for row in rows] == [1, 7, 30]
+    found = json.loads(capsys.readouterr().out)
+    rows, together = found["metrics"], found["together"]
+    assert [row["periods"] for row in rows] == [row["periods"] for row in together] == [1, 7, 30]
     assert rows[0]["change_auc"] < rows[2]["change_auc"]
+    assert rows[0]["all_slots"] >= rows[0]["relinked"]  # two slots answer
 
 
 @pytest.mark.parametrize(
