@@ -9,7 +9,15 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ["rappor_core", "client_sdk", "collector", "decoder", "simulations", "rappor_cli"]
+PACKAGES = [
+    "rappor_core",
+    "client_sdk",
+    "collector",
+    "decoder",
+    "publication",
+    "simulations",
+    "rappor_cli",
+]
 LONGEST_FUNCTION = 80
 
 LIST_MODULES = """
