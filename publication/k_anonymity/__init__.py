@@ -1,7 +1,7 @@
 """k-anonymity by fusion of the nearest rows, along trees of values and intervals of numbers."""
 
 from publication.k_anonymity.anonymise import Anonymised, anonymise
-from publication.k_anonymity.choice import choose_k, loss_by_k
+from publication.k_anonymity.choice import choose_k, loss_by_k, loss_picture
 from publication.k_anonymity.columns import Columns, Hierarchy, Interval
 from publication.k_anonymity.diversity import ClassDiversity, class_diversity
 from publication.k_anonymity.specialisation import specialise
@@ -19,5 +19,6 @@ __all__ = [
     "choose_k",
     "class_diversity",
     "loss_by_k",
+    "loss_picture",
     "specialise",
 ]

@@ -8,6 +8,7 @@ another (there it is fused with itself and lost).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -74,6 +75,7 @@ def anonymise(
     k: int,
     *,
     suppression_budget: float = 0.0,
+    workers: int = 1,
 ) -> Anonymised:
     """Make every combination of the identifying columns stand k times or more.
 
@@ -83,28 +85,43 @@ def anonymise(
         k: rows that a class needs at least. 2 leaves one chance in two to tell them apart.
         suppression_budget: share of rows, in [0, 1), that may be left out. A class is left
             out where fusing it costs more than all its rows are worth.
+        workers: threads that share the costs of a fusion; the result is the same.
 
     Raises:
-        TableError: fewer than k rows, k below 1, a budget outside [0, 1), values without a place.
+        TableError: fewer than k rows, k below 1, a budget outside [0, 1), values without a place,
+            no workers.
     """
     rows = Rows.encode(table, columns)
-    if not 1 <= k <= len(rows) or not 0 <= suppression_budget < 1:
+    if not 1 <= k <= len(rows) or not 0 <= suppression_budget < 1 or workers < 1:
         raise TableError(
-            f"k must be in 1 to {len(rows)} (the rows) and the suppression budget in [0, 1), "
-            f"not {k} and {suppression_budget}"
+            f"k must be in 1 to {len(rows)} (the rows), the suppression budget in [0, 1) and the "
+            f"workers 1 or more, not {k}, {suppression_budget} and {workers}"
         )
     first, of_row = rows.distinct()
     counts = np.bincount(of_row).astype(np.int64)
-    greedy = Greedy(rows.take(first), counts, k, int(suppression_budget * len(rows) + 1e-9))
-    return greedy.run(of_row)
+    suppressible = int(suppression_budget * len(rows) + 1e-9)
+    if workers == 1:
+        return Greedy(rows.take(first), counts, k, suppressible).run(of_row)
+    with ThreadPoolExecutor(workers) as pool:
+        return Greedy(rows.take(first), counts, k, suppressible, pool, workers).run(of_row)
 
 
 class Greedy:
     """Classes on their way to k. Time O(classes^2), memory O(classes)."""
 
-    def __init__(self, rows: Rows, counts: Integers, k: int, suppressible: int = 0) -> None:
+    def __init__(
+        self,
+        rows: Rows,
+        counts: Integers,
+        k: int,
+        suppressible: int = 0,
+        pool: Executor | None = None,
+        workers: int = 1,
+    ) -> None:
         """rows: distinct, in order; counts: (m,); suppressible: rows that may be left out."""
         self.k = k
+        self.pool = pool
+        self.workers = workers
         self.suppressible = suppressible
         self.costs = FusionCosts(rows.columns)
         self.rows = rows.take(np.arange(len(rows)))
@@ -140,13 +157,21 @@ class Greedy:
 
     def _cheapest(self, place: int) -> tuple[int, float]:
         """The class to fuse with: least cost, then below k, then first."""
-        costs = self.costs.of(self.rows, self.counts, place)
+        costs = self._costs(place)
         costs[self.counts == 0] = np.inf
         costs[place] = np.inf
         ties = np.flatnonzero(costs <= costs.min() + _TIE)
         below = ties[self.counts[ties] < self.k]
         other = int(below[0] if len(below) else ties[0])
         return other, float(costs[other])
+
+    def _costs(self, place: int) -> Floats:
+        if self.pool is None:
+            return self.costs.of(self.rows, self.counts, place)
+        length = -(-len(self.counts) // self.workers)
+        parts = [slice(s, s + length) for s in range(0, len(self.counts), length)]
+        found = self.pool.map(lambda p: self.costs.of(self.rows, self.counts, place, p), parts)
+        return np.concatenate(list(found))
 
     def _merge(self, place: int, other: int) -> None:
         """Fuse two classes at `place`; a class equal to the result joins it."""

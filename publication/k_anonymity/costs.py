@@ -10,6 +10,8 @@ import numpy as np
 from publication.k_anonymity.columns import Columns, Hierarchy, Interval, Rows
 from publication.typing import Floats, Integers
 
+WHOLE = slice(None)
+
 
 @dataclass(frozen=True)
 class FusionCosts:
@@ -36,24 +38,26 @@ class FusionCosts:
     def _weight(self, name: str) -> float:
         return self.columns.weights.get(name, 1.0)
 
-    def of(self, rows: Rows, counts: Integers, i: int) -> Floats:
-        """(m,) the cost of fusing class i with each class."""
-        first, second = self.distances(rows, i)
-        costs: Floats = counts[i] * first + counts * second
+    def of(self, rows: Rows, counts: Integers, i: int, part: slice = WHOLE) -> Floats:
+        """(m,) the cost of fusing class i with each class of a part."""
+        first, second = self.distances(rows, i, part)
+        costs: Floats = counts[i] * first + counts[part] * second
         return costs
 
-    def distances(self, rows: Rows, i: int) -> tuple[Floats, Floats]:
-        """(m,) the distance of class i, and of each class, to the fusion of both."""
-        first, second = np.zeros(len(rows)), np.zeros(len(rows))
+    def distances(self, rows: Rows, i: int, part: slice = WHOLE) -> tuple[Floats, Floats]:
+        """(m,) the distance of class i, and of each class of a part, to the fusion of both."""
+        length = len(range(*part.indices(len(rows))))
+        first, second = np.zeros(length), np.zeros(length)
         for name, codes in rows.nodes.items():
             of_first, of_second = self._tables[name]
-            first += of_first[codes[i]][codes]
-            second += of_second[codes[i]][codes]
-        for name, low in rows.low.items():
-            kind, high = self.columns.kinds[name], rows.high[name]
+            first += of_first[codes[i]][codes[part]]
+            second += of_second[codes[i]][codes[part]]
+        for name in rows.low:
+            kind, low, high = self.columns.kinds[name], rows.low[name][part], rows.high[name][part]
             assert isinstance(kind, Interval)  # noqa: S101  encode() put numbers alone into low
-            fused = np.maximum(high, high[i]) - np.minimum(low, low[i])
+            own_low, own_high = rows.low[name][i], rows.high[name][i]
+            fused = np.maximum(high, own_high) - np.minimum(low, own_low)
             width = fused * (self._weight(name) / (kind.high - kind.low))
-            first += np.where(fused == high[i] - low[i], 0.0, width)
+            first += np.where(fused == own_high - own_low, 0.0, width)
             second += np.where(fused == high - low, 0.0, width)
         return first, second

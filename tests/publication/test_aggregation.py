@@ -89,3 +89,16 @@ def test_every_place_is_in_one_group_and_no_count_is_lost(places, slots, floor, 
 def test_what_cannot_be_merged_is_refused(call) -> None:
     with pytest.raises(TableError):
         call()
+
+
+def test_the_centre_moves_as_a_group_grows() -> None:
+    """At 3.0 the mean of places 0 1 2 is nearer than place 4; their first place is not."""
+    counts = np.array([[1.0], [1], [9], [1], [9]])
+    line = np.array([[0.0], [1], [2], [3.0], [5.5]])
+    assert merge_by_floor(counts, line, 5).of_place.tolist() == [0, 0, 0, 0, 1]
+
+
+def test_the_group_with_the_largest_share_of_small_slots_goes_first() -> None:
+    counts = np.array([[4.0, 9], [9, 9], [1, 1]])
+    line = np.array([[0.0], [-0.9], [1.0]])
+    assert merge_by_floor(counts, line, 5).of_place.tolist() == [0, 1, 0]

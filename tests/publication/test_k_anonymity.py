@@ -3,6 +3,7 @@
 import time
 from collections import Counter
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from publication.k_anonymity import (
     choose_k,
     class_diversity,
     loss_by_k,
+    loss_picture,
 )
 from tests.publication.adult import COLUMNS, adult, adult_columns
 
@@ -108,7 +110,27 @@ def test_numbers_become_intervals() -> None:
 
 
 def test_rows_that_become_equal_are_one_class() -> None:
-    """The program of the text keeps them apart and generalises one of them for nothing."""
+    """The program of the text keeps them apart.
+
+    A class that equals the fusion costs less to join than the row fused with, unless weights are 0.
+    """
+    tree = Hierarchy((("a1", "a"), ("a2", "a")))
+    columns = Columns({"x": tree, "y": Hierarchy.flat("yz", "any")}, {"x": 0.0})
+    made = anonymise({"x": ["a1", "a2", "a", "a"], "y": ["y"] * 4}, columns, 2)
+    assert made.to_table()["x"] == ["a"] * 4
+    assert made.counts.tolist() == [4]
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [("abbc", ["any", "b", "b", "any"]), ("acbb", ["any", "any", "b", "b"])],
+)
+def test_among_equal_costs_a_class_below_k_is_preferred(values, expected) -> None:
+    columns = Columns({"x": Hierarchy.flat("abc", "any")}, {"x": 0.0})
+    assert anonymise({"x": list(values)}, columns, 2).to_table()["x"] == expected
+
+
+def test_a_row_joins_its_parent_before_its_sibling() -> None:
     tree = Hierarchy(tuple((leaf, leaf[0], "top") for leaf in ["a1", "a2", "a3", "b1", "b2"]))
     table = {"x": ["a1", "a2", "a", "a3", "b1", "b1"]}
     made = anonymise(table, Columns({"x": tree}), 2)
@@ -190,6 +212,25 @@ def test_choice_of_k() -> None:
     assert choose_k(losses, smallest=3, max_loss=0.7) == 3
     with pytest.raises(TableError, match=r"no k of 5 or more loses 0\.7"):
         choose_k(losses, smallest=5, max_loss=0.7)
+
+
+def test_the_loss_against_k_is_drawn() -> None:
+    picture = ElementTree.fromstring(loss_picture({2: 0.25, 10: 0.5, 50: 1.0}))
+    circles = picture.findall("{http://www.w3.org/2000/svg}circle")
+    assert [float(circle.get("cy", "")) for circle in circles] == [202.5, 145, 30]
+    assert [float(circle.get("cx", "")) for circle in circles] == pytest.approx(
+        [60, 310, 560], abs=0.1
+    )
+    assert ElementTree.fromstring(loss_picture({3: 0.5})) is not None
+
+
+@given(tables(), st.integers(1, 4), st.integers(2, 5))
+def test_workers_change_nothing(table, k, workers) -> None:
+    kinds = {name: PEOPLE.kinds[name] for name in ("postcode", "status")}
+    columns = Columns(kinds | {"age": Interval(0, 9)})
+    if k <= len(table["age"]):
+        shared = anonymise(table, columns, k, workers=workers)
+        assert shared.to_table() == anonymise(table, columns, k).to_table()
 
 
 # Table 2.1 of the thesis

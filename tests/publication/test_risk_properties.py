@@ -121,9 +121,8 @@ def coherent(columns, domain):
 @pytest.mark.parametrize(
     "sizes", [[2, 4, 6, 10, 12, 20], [2, 8, 20, 50, 100, 300]], ids=["115200 keys", "480 M keys"]
 )
-@pytest.mark.parametrize("method", ["orthodox", "opta", "pesa"])
-def test_a_million_rows_and_six_identifiers_take_seconds(sizes, method) -> None:
+def test_a_million_rows_and_six_identifiers_take_seconds(sizes) -> None:
     columns, domain = large_table(1_000_000, sizes, 0.03)
     start = time.process_time()
-    assert assess_risk(columns, domain, method).minimum >= 1
+    assert assess_risk(columns, domain, "pesa").minimum >= 1
     assert time.process_time() - start < 60
