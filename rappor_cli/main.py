@@ -26,9 +26,18 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "reports": ("rappor_cli.reports", "app", "Get raw reports out, where a metric keeps them."),
     "aggregate": ("rappor_cli.aggregate", "aggregate", "Fetch the counts of closed days."),
     "decode": ("rappor_cli.decode", "decode", "Recover frequencies from an aggregate."),
+    "release": ("rappor_cli.release", "app", "Judge what is to be published."),
     "simulate": ("rappor_cli.simulate", "app", "Run a published or calibration experiment."),
     "bench": ("rappor_cli.bench", "bench", "Measure speed and memory as ratios."),
 }
+OWN_PACKAGES = (
+    "rappor_core",
+    "rappor_cli",
+    "client_sdk",
+    "collector",
+    "decoder",
+    "publication",
+)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -58,7 +67,7 @@ def _run(name: str, arguments: list[str]) -> int:
         command = load(name)
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
-        if package in ("rappor_core", "rappor_cli", "client_sdk", "collector", "decoder"):
+        if package in OWN_PACKAGES:
             raise
         print(
             f"rappor {name}: the library {package!r} is missing; "

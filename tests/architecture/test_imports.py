@@ -15,6 +15,7 @@ PACKAGES = [
     "client_sdk",
     "collector",
     "decoder",
+    "publication",
     "simulations",
     "privacy_audit",
     "rappor_cli",

@@ -1,0 +1,26 @@
+"""Errors of publication, in the product's one tree (`rappor_core.errors`).
+
+RapporError
+`-- PublicationError         the data cannot be published, or judged, as was asked
+    |-- DomainError          domain.toml, or a domain, that cannot be used
+    |-- TableError           a table that does not fit its declaration
+    `-- BudgetError          a privacy budget that does not suffice for what was asked
+"""
+
+from rappor_core.errors import RapporError
+
+
+class PublicationError(RapporError, ValueError):
+    """The data cannot be published, or judged, as was asked."""
+
+
+class DomainError(PublicationError):
+    """A declaration of modalities that cannot be used."""
+
+
+class TableError(PublicationError):
+    """A table that does not fit what was declared of it."""
+
+
+class BudgetError(PublicationError):
+    """A privacy budget that does not suffice for what was asked."""

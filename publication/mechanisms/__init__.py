@@ -1,0 +1,41 @@
+"""Differential privacy for counters that their holder has in clear: server metrics, reports a slot.
+
+Not for what was decoded from reports: that is private already.
+"""
+
+from publication.mechanisms.budget import BudgetLedger, Charge
+from publication.mechanisms.noise import (
+    add_gaussian,
+    add_geometric,
+    add_laplace,
+    choose_exponential,
+    gaussian_delta,
+    gaussian_sigma,
+    geometric_probability,
+)
+from publication.mechanisms.series import (
+    bound_contributions,
+    denoise_series,
+    gaussian_error,
+    laplace_error,
+    perturb_by_dct_gaussian,
+    perturb_by_fourier_laplace,
+)
+
+__all__ = [
+    "BudgetLedger",
+    "Charge",
+    "add_gaussian",
+    "add_geometric",
+    "add_laplace",
+    "bound_contributions",
+    "choose_exponential",
+    "denoise_series",
+    "gaussian_delta",
+    "gaussian_error",
+    "gaussian_sigma",
+    "geometric_probability",
+    "laplace_error",
+    "perturb_by_dct_gaussian",
+    "perturb_by_fourier_laplace",
+]

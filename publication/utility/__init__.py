@@ -1,0 +1,34 @@
+"""What a published table keeps of the original, and what it tells of persons."""
+
+from publication.utility.attacks import (
+    Linkage,
+    agreement_ratios,
+    link_records,
+    missing_person_share,
+    origin_test,
+    population_unique_risk,
+)
+from publication.utility.comparison import Measure, compare, to_csv, to_html
+from publication.utility.distributions import column_shares, hellinger, kl_divergence
+from publication.utility.prediction import Prediction, classification_metric, predict_column
+from publication.utility.queries import counting_query_error
+
+__all__ = [
+    "Linkage",
+    "Measure",
+    "Prediction",
+    "agreement_ratios",
+    "classification_metric",
+    "column_shares",
+    "compare",
+    "counting_query_error",
+    "hellinger",
+    "kl_divergence",
+    "link_records",
+    "missing_person_share",
+    "origin_test",
+    "population_unique_risk",
+    "predict_column",
+    "to_csv",
+    "to_html",
+]

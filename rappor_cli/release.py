@@ -1,0 +1,46 @@
+"""`rappor release`: what may leave the house."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from publication.disclosure_risk import Method, assess_risk, load_domain, read_columns
+from rappor_cli.store import JsonOption
+
+app = typer.Typer(help="Judge what is to be published.", no_args_is_help=True)
+
+
+@app.callback()
+def release() -> None:
+    """Judge what is to be published."""
+
+
+@app.command()
+def risk(
+    table: Annotated[Path, typer.Argument(help="A CSV file with a header, a row a person.")],
+    columns: Annotated[str, typer.Option(help="Identifying columns, separated by commas.")],
+    domain: Annotated[Path, typer.Option(help="domain.toml: what each column may hold.")],
+    method: Annotated[Method, typer.Option(help="How missing values count.")] = "pesa",
+    k: Annotated[int, typer.Option(min=1, help="Exit code 1 if a key has fewer rows.")] = 1,
+    as_json: JsonOption = False,
+) -> None:
+    """Count for each row of TABLE how many rows may share its key, missing values included."""
+    names = columns.split(",")
+    declared = load_domain(domain).select(names)
+    values = read_columns(table, names)
+    report = assess_risk(dict(zip(names, values, strict=True)), declared, method)
+    below = len(report.rows_below(k))
+    if as_json:
+        found = {"frequencies": report.frequencies.tolist(), "minimum": report.minimum}
+        print(json.dumps(found))
+    else:
+        print(
+            f"{len(report.frequencies)} rows, {method}: a key has {report.minimum} rows or more; "
+            f"{below} rows have a key of fewer than {k}"
+        )
+    if below:
+        raise typer.Exit(1)
