@@ -20,6 +20,7 @@ export class Documents {
           [...this.all].filter(([key]) => key.startsWith(prefix)).sort().map(([key, value]) => [key, copy(value)]),
         put: (key, value) => this.all.set(key, copy(value)),
         remove: (key) => this.all.delete(key),
+        through: () => undefined,
       });
     } catch (error) {
       this.all = before;

@@ -84,6 +84,7 @@ export const compose = (store: Transaction, delivery: Delivery, randomness: Rand
     groups.set(report.metric, [...(groups.get(report.metric) ?? []), report]);
     store.remove(key);
   }
+  store.through();
   for (const group of groups.values()) {
     const each = (delivery.json ? 250 + group[0]!.bits.length : 4 + group[0]!.bits.length) + 40;
     const most = Math.max(1, Math.min(delivery.batchReports, Math.floor(MOST_BODY / each)));
@@ -95,15 +96,17 @@ export const compose = (store: Transaction, delivery: Delivery, randomness: Rand
   }
 };
 
-/** Hold the bound on reports that wait: the oldest go. store: opened for the queue and `device`. */
+/** Hold the bound on reports that wait: the oldest batches go. store: opened for the batches. */
 export const trim = (store: Transaction, most: number): void => {
   const device = store.get<DeviceState>(DEVICE);
   if (!device || device.waiting <= most) return;
-  const dropped = store.list().slice(0, device.waiting - most);
-  for (const [key] of dropped) store.remove(key);
-  if (!dropped.length) return;
-  device.waiting -= dropped.length;
-  count(device, "dropped:queue_full", dropped.length);
+  const oldest = store.list<StoredBatch>().sort(([, a], [, b]) => a.lastDay - b.lastDay);
+  for (const [key, batch] of oldest) {
+    if (device.waiting <= most) break;
+    store.remove(key);
+    device.waiting -= batch.metrics.length;
+    count(device, "dropped:queue_full", batch.metrics.length);
+  }
   store.put(DEVICE, device);
 };
 
@@ -130,6 +133,7 @@ export const split = (store: Transaction, id: string, delivery: Delivery, random
     store.put(BATCH + made.id, made);
   }
   store.remove(BATCH + id);
+  store.through();
   return true;
 };
 

@@ -64,7 +64,7 @@ export class Recorder {
 
   /** This device's part in a metric. secret: as stored, hexadecimal. */
   device(metric: Metric, secret: string | null | undefined): MetricDevice {
-    if (!secret) throw new StateError("the state holds no secret: the person does not consent", "state_unavailable");
+    if (!secret) throw new StateError("another tab withdrew consent, or the browser deleted the state", "no_consent");
     if (secret !== this.secret) {
       this.devices.clear();
       this.secret = secret;
@@ -97,7 +97,9 @@ export class Recorder {
     if (!own(line.entries, of.digest(bits))) {
       const budget = budgetOf(device, this.metrics.budget, this.level);
       sent = admit({ device, line, budget, level: this.level }, of, bits);
+      store.through();
     }
+    if (definition.location?.mode === "window") store.through();
     if (!sent) {
       count(device, `closed:${metric.name}:nothing_left`);
       return "closed:nothing_left";

@@ -117,4 +117,6 @@ export interface Transaction {
   list<T>(): [string, T][];
   put(key: string, document: object): void;
   remove(key: string): void;
+  /** What is written must survive a loss of power, too: it is what a guarantee hangs on. */
+  through(): void;
 }
