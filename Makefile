@@ -4,10 +4,11 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PYTEST_ARGS ?=
 
-.PHONY: help demo test lint bench client-wheel clean
+.PHONY: help demo test test-js lint bench client-wheel clean
 help:
 	@echo "make demo   the whole life of a report on this machine, ending with a table and an HTML report"
 	@echo "make test   lint, types, import rules, unit, statistical and end-to-end tests"
+	@echo "make test-js  the TypeScript client's tests, where Node is (make test runs them, too)"
 	@echo "make lint   lint, types and import rules only"
 	@echo "make bench  speed and memory, as ratios against named alternatives"
 	@echo "make client-wheel  the device's part alone, as a wheel in dist/"
@@ -38,6 +39,11 @@ lint: $(VENV)/.dev
 
 test: lint
 	$(BIN)/pytest -n 2 --dist loadfile $(PYTEST_ARGS)
+	$(MAKE) test-js
+
+test-js:
+	@if command -v npm >/dev/null; then cd client_js && npm ci --no-audit --no-fund && npm test; \
+	else echo "client_js: not tested: Node and npm are not installed"; fi
 
 bench: $(VENV)/.dev
 	$(BIN)/rappor bench
