@@ -165,3 +165,36 @@ test("speed in Chromium", { skip }, async (t) => {
   t.diagnostic(`a new value ${fresh.toFixed(1)} us, a known one ${known.toFixed(2)} us, durable ${durable.toFixed(2)} ms`);
   assert.ok(fresh < 200 && known < 20 && durable < 20); // ten times the targets: machines are shared
 });
+
+test("a full disk never reaches the page, and a private window works until it is closed", { skip }, async (t) => {
+  const collector = await startCollector(t, await pages());
+  const context = await launch(t, collector.folder);
+  const page = await tab(context, collector);
+  await page.evaluate(() => window.record(1));
+  const failing = await page.evaluate(async () => {
+    const put = IDBObjectStore.prototype.put;
+    const ways = [
+      () => { throw new DOMException("", "QuotaExceededError"); },
+      function (...of) { put.apply(this, of); this.transaction.abort(); },
+    ];
+    const said = [];
+    for (const way of ways) {
+      IDBObjectStore.prototype.put = way;
+      said.push(await window.client.record("homepage", "value 0"), window.client.status.condition);
+      IDBObjectStore.prototype.put = put;
+    }
+    return [...said, await window.client.record("homepage", "value 0"), window.client.status.condition];
+  });
+  assert.deepEqual(failing, [false, "state_unavailable", false, "state_unavailable", true, "active"]);
+  assert.ok(await flush(page));
+  assert.deepEqual(collector.counted(), { homepage: 2 });
+
+  const { chromium } = await import("playwright-core");
+  const browser = await chromium.launch({ executablePath: CHROMIUM, args: ["--no-sandbox", "--disable-gpu"] });
+  t.after(() => browser.close());
+  const before = collector.counted().homepage;
+  const hidden = await tab(await browser.newContext(), collector); // off the record, as a private window
+  await hidden.evaluate(() => window.record(5));
+  assert.ok(await flush(hidden));
+  assert.equal(collector.counted().homepage, before + 5);
+});

@@ -38,8 +38,12 @@ export class IndexedDbStorage implements Storage {
         try {
           result = act(new Documents(store, known, listed));
         } catch (error) {
-          failure = error;
-          running.abort();
+          failure = error instanceof DOMException ? unavailable("the state cannot be written", error) : error;
+          try {
+            running.abort();
+          } catch {
+            // it has ended already
+          }
         }
       });
     });
