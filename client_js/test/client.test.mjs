@@ -9,7 +9,7 @@ import { test } from "node:test";
 import { gunzipSync } from "node:zlib";
 import { decodeBatch } from "../dist/core/decode.js";
 import { LEVELS } from "../dist/core/ledger.js";
-import { Client, FileStorage, MemoryStorage, openClient, TextStorage } from "../dist/node.js";
+import { Client, FileStorage, MemoryStorage, openClient, StateError, TextStorage } from "../dist/node.js";
 import { batchUrl } from "../dist/ports/transport.js";
 import { vectors } from "./vectors.mjs";
 
@@ -164,6 +164,8 @@ test("withdrawn consent wipes values and secret at once, and keeps the numbers",
   await client.setConsent(true); // one place of three is left: the fallback's, which is sent for all
   assert.ok(await client.record("homepage", "x"));
   assert.equal((await client.inspect()).metrics.homepage.values, 3);
+  assert.ok(await client.flush(5));
+  assert.equal(collector.counted, 1); // nothing of before
   await client.setConsent(false);
   await client.setConsent(true);
   assert.ok(!(await client.record("homepage", "x")));
@@ -180,6 +182,25 @@ test("consent that another tab withdrew stops this one, and it makes no new secr
   for (let i = 0; i < 3; i++) assert.equal(await one.record("homepage", "x"), false);
   assert.equal(one.status.condition, "no_consent");
   assert.equal((await two.inspect()).waiting, 0);
+});
+
+test("trouble with the storage hides no withdrawal of another tab", async () => {
+  const kept = new MemoryStorage();
+  let broken = false;
+  const storage = {
+    transaction: (...of) => (broken ? Promise.reject(new StateError("busy", "state_unavailable")) : kept.transaction(...of)),
+    exclusive: (...of) => kept.exclusive(...of),
+    scrub: async () => {},
+    close: async () => {},
+  };
+  const [one, two] = await Promise.all([0, 1].map(() => Client.open(options(new Collector(), { storage }))));
+  broken = true;
+  assert.equal(await one.record("homepage", "x"), false);
+  assert.equal(one.status.condition, "state_unavailable");
+  broken = false;
+  await two.setConsent(false);
+  assert.equal(await one.record("homepage", "x"), false);
+  assert.equal(one.status.condition, "no_consent");
 });
 
 test("do not track wins over consent and wipes nothing", async () => {

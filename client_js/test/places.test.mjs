@@ -116,6 +116,13 @@ test("which fixes are taken", () => {
   }
 });
 
+test("a period is reported once, whatever the clock does", () => {
+  const days = [];
+  const visits = new Visits(partsOf("filter"), new Uint8Array(32), (_, __, day) => days.push(day), null);
+  for (const day of [2, 3, 2, 3, 2, 4]) visits.roll(moment(`2026-11-0${day}T12:00:00Z`));
+  assert.deepEqual(days, [2, 2, 3, 3].map((day) => dayOf(`2026-11-0${day}`))); // two slots
+});
+
 test("duties", () => {
   for (const row of VECTORS.duties) {
     const duty = dutyOf(fromHex(row.secret), partsOf(row.metric));
