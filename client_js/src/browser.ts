@@ -1,6 +1,7 @@
 /** For browsers and extensions: the state in IndexedDB, and sending when the page is left. */
 
-import { Client, type Options } from "./client.js";
+import { Client } from "./client.js";
+import type { Options } from "./options.js";
 import { IndexedDbStorage } from "./ports/indexeddb.js";
 
 export { Client };

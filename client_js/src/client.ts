@@ -1,85 +1,20 @@
 /** `Client`: what an app embeds. Record a value in one call; the rest happens by itself. */
 
+import { accountOf, localTime, sentence, wantsNoTracking, withdraw } from "./account.js";
 import { toHex, own } from "./core/bytes.js";
 import { secretCheck, SECRET_BYTES } from "./core/derive.js";
 import type { Randomness } from "./core/device.js";
 import { ParameterError, StateError, UnknownMetricError, ValueRefusedError } from "./core/errors.js";
-import { budgetOf, committed, LEVELS, pinBudget, spent, type PrivacyLevel } from "./core/ledger.js";
-import { readMetrics, type Metrics, type PlaceRules } from "./core/metrics.js";
+import { budgetOf, LEVELS, pinBudget, type PrivacyLevel } from "./core/ledger.js";
+import { readMetrics, type Metrics } from "./core/metrics.js";
 import { DELIVERY, RANGES, type Delivery } from "./core/outbox.js";
 import { dayAt, Recorder, secretIsWhole } from "./core/recorder.js";
-import { BATCH, boundOf, count, DEVICE, LINE, newDevice, QUEUE, valueOf, type DeviceState, type LineState, type Transaction } from "./core/state.js";
+import { BATCH, boundOf, count, DEVICE, LINE, newDevice, QUEUE, type DeviceState, type LineState, type Transaction } from "./core/state.js";
+import { SENTENCES, type Condition, type LocalTime, type Options, type Status } from "./options.js";
 import { checked, systemRandomness } from "./ports/randomness.js";
-import type { Scope, Storage } from "./ports/storage.js";
-import { batchUrl, fetchTransport, type Transport } from "./ports/transport.js";
+import type { Scope } from "./ports/storage.js";
+import { batchUrl, fetchTransport } from "./ports/transport.js";
 import { geometricDelay, Sender } from "./sender.js";
-
-/** Fixes and trips of metrics of kind `location`: the part for places, `places()`. */
-export interface Places extends PlaceRules {
-  /** Documents that an act about a metric reads. */
-  scope(recorder: Recorder, name: string): Scope;
-  /** Take points (one: a fix; two: a trip) at a time; a reason where nothing of them is kept. */
-  take(act: PlaceAct, points: readonly (readonly [number, number])[]): string;
-  /** Close the periods that are over, of one metric. */
-  roll(act: PlaceAct): void;
-}
-
-/** One act about a metric of places. at: of the fix. now: of the clock, milliseconds since 1970. */
-export interface PlaceAct {
-  readonly store: Transaction;
-  readonly recorder: Recorder;
-  readonly name: string;
-  readonly at: LocalTime;
-  readonly now: LocalTime;
-}
-
-/** A time where the device is. ms: since 1970, UTC. offset: minutes east of UTC. */
-export interface LocalTime {
-  readonly ms: number;
-  readonly offset: number;
-}
-
-/** What `Client.open` takes. */
-export interface Options {
-  /** Compiled metrics: the text or the value of `rappor metrics compile`. */
-  readonly metrics: unknown;
-  readonly storage: Storage;
-  /** The collector's address. */
-  readonly collector: string;
-  /** What the person answered; there is no default. */
-  readonly consent: boolean;
-  readonly key?: string;
-  /** The person's choice. */
-  readonly privacyLevel?: "standard" | "strict" | PrivacyLevel;
-  readonly delivery?: Partial<Delivery>;
-  /** Mistakes in `record` reject; a key may travel over plain http. */
-  readonly development?: boolean;
-  readonly places?: Places;
-  readonly randomness?: Randomness;
-  readonly transport?: Transport;
-  /** Seconds since 1970, UTC. */
-  readonly clock?: () => number;
-  /** Whether the platform says that the person wants no tracking; it wins over consent. */
-  readonly doNotTrack?: () => boolean;
-}
-
-export type Condition =
-  | "active" | "no_consent" | "do_not_track" | "key_refused" | "closed"
-  | "state_corrupt" | "state_in_use" | "state_unavailable";
-
-/** Whether values are recorded, and if not, why. */
-export interface Status {
-  readonly condition: Condition;
-  readonly sentence: string;
-}
-
-const SENTENCES: Partial<Record<Condition, string>> = {
-  active: "values are recorded and reports are sent",
-  no_consent: "nothing is recorded: the person does not consent",
-  do_not_track: "nothing is recorded: the platform says that the person wants no tracking",
-  key_refused: "the collector refuses the key; reports wait",
-  closed: "the client is closed",
-};
 
 /** Records values of declared metrics, under the ledger, and delivers reports exactly once. */
 export class Client {
@@ -368,62 +303,3 @@ export class Client {
     return false;
   }
 }
-
-/** Delete queue, values and secret; keep the numbers spent. store: opened for all documents. */
-const withdraw = (store: Transaction): void => {
-  const device = store.get<DeviceState>(DEVICE);
-  if (!device) return;
-  for (const [key, document] of store.list<LineState>()) {
-    if (key.startsWith(QUEUE) || key.startsWith(BATCH)) store.remove(key);
-    if (!key.startsWith(LINE)) continue;
-    const entries = Object.values(document.entries);
-    const cost = entries.reduce((sum, entry) => sum + valueOf(entry.cost), valueOf(document.pastCost));
-    store.put(key, {
-      ...document,
-      entries: {},
-      note: null,
-      pastValues: document.pastValues + entries.length,
-      pastCost: boundOf(cost),
-      pastSpent: spent(document),
-      pastReports: entries.reduce((sum, entry) => sum + entry.reports, document.pastReports),
-    });
-  }
-  store.put(DEVICE, { ...device, secret: null, check: null, waiting: 0, sendAt: null });
-  store.through();
-};
-
-const accountOf = (line: LineState): Record<string, unknown> => {
-  const entries = Object.values(line.entries);
-  return {
-    values: line.pastValues + entries.length,
-    reports: entries.reduce((sum, entry) => sum + entry.reports, line.pastReports),
-    spent: boundOf(spent(line)),
-    committed: boundOf(committed(line)),
-  };
-};
-
-const CLOSED: Record<string, string> = {
-  full: "has all the reports that its period or its life may have",
-  expired: "has expired",
-  late: "the time of the fix lies in a period that is over",
-  ahead: "the time of the fix lies more than a day ahead of this device's clock",
-  "closed:nothing_left": "is closed: what the ledger allows on this device is used up, for good",
-};
-
-const sentence = (name: string, outcome: string): string =>
-  `${name}: ${own(CLOSED, outcome) ?? `is closed: it first promised less than it does now (${outcome.split(":")[2]})`}`;
-
-const localTime = (seconds: number): LocalTime => {
-  const ms = seconds * 1000;
-  return { ms, offset: -new Date(ms).getTimezoneOffset() };
-};
-
-/** DO_NOT_TRACK=1 in the environment; Do Not Track or Global Privacy Control in a browser. */
-const wantsNoTracking = (): boolean => {
-  const { process, navigator } = globalThis as {
-    process?: { env?: Record<string, string | undefined> };
-    navigator?: { doNotTrack?: string | null; globalPrivacyControl?: boolean };
-  };
-  const said = process?.env?.["DO_NOT_TRACK"];
-  return (said !== undefined && said !== "" && said !== "0") || navigator?.doNotTrack === "1" || navigator?.globalPrivacyControl === true;
-};

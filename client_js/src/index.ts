@@ -1,7 +1,7 @@
 /** The client without a platform: pass it a storage. Safe to import anywhere, a server included. */
 
 export { Client } from "./client.js";
-export type { Condition, LocalTime, Options, Places, Status } from "./client.js";
+export type { Condition, LocalTime, Options, Places, Status } from "./options.js";
 export * from "./core/errors.js";
 export { LEVELS, type PrivacyLevel } from "./core/ledger.js";
 export { readMetrics, type Definition, type Metric, type Metrics } from "./core/metrics.js";

@@ -1,6 +1,7 @@
 /** For Node and Electron's main process: the state in a directory of its own. */
 
-import { Client, type Options } from "./client.js";
+import { Client } from "./client.js";
+import type { Options } from "./options.js";
 import { FileStorage } from "./ports/files.js";
 
 export * from "./index.js";

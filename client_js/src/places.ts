@@ -1,6 +1,6 @@
 /** The part for metrics of kind `location`: pass `places()` to `open`. */
 
-import type { PlaceAct, Places } from "./client.js";
+import type { PlaceAct, Places } from "./options.js";
 import { fromHex } from "./core/bytes.js";
 import { MetricsFileError, StateError, UnknownMetricError } from "./core/errors.js";
 import { newLine } from "./core/ledger.js";

@@ -4,7 +4,7 @@ import { addRun } from "../core/counts.js";
 import { DAY_SECONDS, lastDay, periodNumber } from "../core/days.js";
 import { ValueRefusedError } from "../core/errors.js";
 import { OTHER, type Metric } from "../core/metrics.js";
-import type { LocalTime } from "../client.js";
+import type { LocalTime } from "../options.js";
 import { covers, dutyOf, parseSlot, type Duty, type Slot } from "./duty.js";
 import { Grid } from "./grid.js";
 
