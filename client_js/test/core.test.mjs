@@ -14,10 +14,11 @@ import { cohortOf, derive, keyedInput, secretCheck } from "../dist/core/derive.j
 import { MetricDevice } from "../dist/core/device.js";
 import { canonical, md5Positions, mmh3Positions, murmur3, normalise } from "../dist/core/hashing.js";
 import { budgetOf, LEVELS, newLine, pinBudget, promiseOf, weakerThan } from "../dist/core/ledger.js";
-import { readMetrics, valueBits } from "../dist/core/metrics.js";
+import { readMetrics } from "../dist/core/metrics.js";
 import { epsilonN } from "../dist/core/privacy.js";
 import { Recorder } from "../dist/core/recorder.js";
 import { newDevice } from "../dist/core/state.js";
+import { valueBits } from "../dist/core/values.js";
 import { Documents, vectors } from "./vectors.mjs";
 
 const COMPILED = vectors("compiled");

@@ -3,7 +3,8 @@
 import { fromHex, toHex, utf8 } from "./bytes.js";
 import { coinPair, symbolCoin, type Coin } from "./coins.js";
 import { cohortOf, derive } from "./derive.js";
-import { valueBits, type Metric } from "./metrics.js";
+import type { Metric } from "./metrics.js";
+import { valueBits } from "./values.js";
 
 /** As many uniform bytes as asked for, from a secure generator. */
 export type Randomness = (numBytes: number) => Uint8Array;

@@ -1,15 +1,13 @@
 /** Reading compiled metrics, strictly: every rule of docs/metrics.md, and `params_id` recomputed. */
 
-import { sha256 } from "@noble/hashes/sha2.js";
-import { own, toHex, utf8 } from "./bytes.js";
-import { oneBit } from "./coins.js";
+import { own } from "./bytes.js";
 import { dayOf, type Period } from "./days.js";
-import { MetricsFileError, UnknownMetricError, ValueRefusedError } from "./errors.js";
-import { canonical, md5Positions, mmh3Positions, normalise } from "./hashing.js";
+import { MetricsFileError, UnknownMetricError } from "./errors.js";
+import { canonical } from "./hashing.js";
+import { paramsId } from "./params_id.js";
 import { epsilonInfinity, epsilonN, hasPermanentRound, type Params } from "./privacy.js";
 
 export const OTHER = "other";
-export const MAX_VALUE_CHARS = 2048;
 
 /** What a metric of kind `location` asks for, as its definition says it. */
 export interface Place {
@@ -282,41 +280,6 @@ const prepared = (definition: Definition, rules: PlaceRules | undefined): Metric
   };
 };
 
-/** 32 hexadecimal digits: half of SHA-256 over the meaning as canonical JSON. */
-export const paramsId = (definition: Definition): string => {
-  const { kind, categories, params, location, period } = definition;
-  const meaning: Fields = { meaning_version: 1, kind, categories: categories.map(canonical), ...params };
-  if (location) {
-    const { slot: _, ...shared } = location;
-    meaning["location"] = shared;
-    meaning["period"] = period;
-  }
-  return toHex(sha256(utf8(canonicalJson(meaning)))).slice(0, 32);
-};
-
-/** Keys sorted, no spaces, ASCII with escapes; the numbers under `box` are doubles. */
-const canonicalJson = (value: unknown, doubles = false): string => {
-  if (typeof value === "number") return doubles ? double(value) : String(value);
-  if (Array.isArray(value)) return `[${value.map((item) => canonicalJson(item, doubles)).join()}]`;
-  if (typeof value === "object" && value !== null) {
-    const rows = Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1));
-    return `{${rows.map(([key, item]) => `"${key}":${canonicalJson(item, key === "box")}`).join()}}`;
-  }
-  return JSON.stringify(value).replace(
-    /[\u007f-\uffff]/g,
-    (unit) => "\\u" + unit.charCodeAt(0).toString(16).padStart(4, "0"),
-  );
-};
-
-/** The shortest text of a double as Python writes it: `40.0`, `1e-05`, `-0.0`. */
-const double = (value: number): string => {
-  const text = Object.is(value, -0) ? "-0" : String(value);
-  if (value !== 0 && Math.abs(value) < 1e-4) {
-    return value.toExponential().replace(/e-(\d)$/, "e-0$1");
-  }
-  return /[.e]/.test(text) ? text : `${text}.0`;
-};
-
 /** The metric of a name. Throws UnknownMetricError. */
 export const metricOf = (metrics: Metrics, name: string): Metric => {
   const metric = metrics.metrics.get(name);
@@ -326,35 +289,3 @@ export const metricOf = (metrics: Metrics, name: string): Metric => {
   }
   return metric;
 };
-
-/** B of a value in a cohort, as on the wire. Private. Throws ValueRefusedError. */
-export const valueBits = (metric: Metric, value: unknown, cohort: number): Uint8Array => {
-  const { params, categories } = metric.definition;
-  const { encoding, num_bits: k, num_hashes: h } = params;
-  const size = (k + 7) >> 3;
-  if (encoding === "boolean") {
-    if (typeof value !== "boolean") throw wrongType(metric, value, "true or false");
-    return Uint8Array.of(value ? 1 : 0);
-  }
-  if (!isText(value)) throw wrongType(metric, value, "a string");
-  if (value.length > MAX_VALUE_CHARS && [...value].length > MAX_VALUE_CHARS) {
-    throw new ValueRefusedError(`metric '${metric.name}' takes ${MAX_VALUE_CHARS} characters at most`);
-  }
-  if (encoding === "one_hot") {
-    const { domain } = metric;
-    const index = domain
-      ? (domain.get(value) ?? domain.get(OTHER)!)
-      : categories.map(canonical).indexOf(canonical(value));
-    if (index < 0) {
-      throw new ValueRefusedError(`metric '${metric.name}': the value is not one of its categories`);
-    }
-    return oneBit(index, size);
-  }
-  const positions = params.hash === "mmh3" ? mmh3Positions : md5Positions;
-  const bits = new Uint8Array(size);
-  for (const at of positions(normalise(value), cohort, k, h)) bits[at >> 3]! |= 1 << (at & 7);
-  return bits;
-};
-
-const wrongType = (metric: Metric, value: unknown, wanted: string): ValueRefusedError =>
-  new ValueRefusedError(`metric '${metric.name}' takes ${wanted}, not a ${typeof value}`);
