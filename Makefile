@@ -7,10 +7,11 @@ PYTEST_ARGS ?=
 CONSTRAINTS ?= constraints.txt
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check $(if $(CONSTRAINTS),-c $(CONSTRAINTS))
 
-.PHONY: help demo test test-long lint bench docs client-wheel release versions constraints clean
+.PHONY: help demo test test-long test-js lint bench docs client-wheel release versions constraints clean
 help:
 	@echo "make demo   the whole life of a report on this machine, ending with a table and an HTML report"
 	@echo "make test   lint, types, import rules, unit, statistical and end-to-end tests"
+	@echo "make test-js  the TypeScript client's tests, where Node is (make test runs them, too)"
 	@echo "make lint   lint, types and import rules only"
 	@echo "make test-long  the tests marked slow and long, which make test leaves out"
 	@echo "make bench  speed and memory, as ratios against named alternatives"
@@ -45,9 +46,14 @@ lint: $(VENV)/.dev
 
 test: lint
 	$(BIN)/pytest -n 2 --dist loadfile -m "not long" $(PYTEST_ARGS)
+	$(MAKE) test-js
 
 test-long: $(VENV)/.dev
 	$(BIN)/pytest -n 2 --dist loadfile -m long $(PYTEST_ARGS)
+
+test-js:
+	@if command -v npm >/dev/null; then cd client_js && npm ci --no-audit --no-fund && npm test; \
+	else echo "client_js: not tested: Node and npm are not installed"; fi
 
 bench: $(VENV)/.dev
 	$(BIN)/rappor bench

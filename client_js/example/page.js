@@ -1,0 +1,24 @@
+// Bundle it with: npx esbuild example/page.js --bundle --format=esm --outfile=OUT/page.js
+// and serve OUT, with index.html and metrics.json, from the address that passes /v1/reports on.
+
+import { openClient } from "../dist/browser.js";
+
+const [consent, record, account] = ["consent", "record", "account"].map((id) => document.getElementById(id));
+const metrics = await (await fetch("metrics.json")).json();
+consent.checked = localStorage.getItem("consent") === "yes";
+const client = await openClient({ metrics, collector: location.origin, consent: consent.checked });
+
+const show = async () => {
+  account.textContent = JSON.stringify(await client.inspect(), null, 2);
+};
+
+consent.addEventListener("change", async () => {
+  localStorage.setItem("consent", consent.checked ? "yes" : "no");
+  await client.setConsent(consent.checked);
+  await show();
+});
+record.addEventListener("click", async () => {
+  await client.record("homepage", "https://example.org/");
+  await show();
+});
+await show();

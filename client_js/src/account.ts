@@ -1,0 +1,65 @@
+/** What the client does with its state as a whole, and what it says of it. */
+
+import { own } from "./core/bytes.js";
+import { committed, spent } from "./core/ledger.js";
+import { BATCH, boundOf, DEVICE, LINE, QUEUE, valueOf, type DeviceState, type LineState, type Transaction } from "./core/state.js";
+import type { LocalTime } from "./options.js";
+
+/** Delete queue, values and secret; keep the numbers spent. store: opened for all documents. */
+export const withdraw = (store: Transaction): void => {
+  const device = store.get<DeviceState>(DEVICE);
+  if (!device) return;
+  for (const [key, document] of store.list<LineState>()) {
+    if (key.startsWith(QUEUE) || key.startsWith(BATCH)) store.remove(key);
+    if (!key.startsWith(LINE)) continue;
+    const entries = Object.values(document.entries);
+    const cost = entries.reduce((sum, entry) => sum + valueOf(entry.cost), valueOf(document.pastCost));
+    store.put(key, {
+      ...document,
+      entries: {},
+      note: null,
+      pastValues: document.pastValues + entries.length,
+      pastCost: boundOf(cost),
+      pastSpent: spent(document),
+      pastReports: entries.reduce((sum, entry) => sum + entry.reports, document.pastReports),
+    });
+  }
+  store.put(DEVICE, { ...device, secret: null, check: null, waiting: 0, sendAt: null });
+  store.through();
+};
+
+export const accountOf = (line: LineState): Record<string, unknown> => {
+  const entries = Object.values(line.entries);
+  return {
+    values: line.pastValues + entries.length,
+    reports: entries.reduce((sum, entry) => sum + entry.reports, line.pastReports),
+    spent: boundOf(spent(line)),
+    committed: boundOf(committed(line)),
+  };
+};
+
+const CLOSED: Record<string, string> = {
+  full: "has all the reports that its period or its life may have",
+  expired: "has expired",
+  late: "the time of the fix lies in a period that is over",
+  ahead: "the time of the fix lies more than a day ahead of this device's clock",
+  "closed:nothing_left": "is closed: what the ledger allows on this device is used up, for good",
+};
+
+export const sentence = (name: string, outcome: string): string =>
+  `${name}: ${own(CLOSED, outcome) ?? `is closed: it first promised less than it does now (${outcome.split(":")[2]})`}`;
+
+export const localTime = (seconds: number): LocalTime => {
+  const ms = seconds * 1000;
+  return { ms, offset: -new Date(ms).getTimezoneOffset() };
+};
+
+/** DO_NOT_TRACK=1 in the environment; Do Not Track or Global Privacy Control in a browser. */
+export const wantsNoTracking = (): boolean => {
+  const { process, navigator } = globalThis as {
+    process?: { env?: Record<string, string | undefined> };
+    navigator?: { doNotTrack?: string | null; globalPrivacyControl?: boolean };
+  };
+  const said = process?.env?.["DO_NOT_TRACK"];
+  return (said !== undefined && said !== "" && said !== "0") || navigator?.doNotTrack === "1" || navigator?.globalPrivacyControl === true;
+};

@@ -1,0 +1,31 @@
+/** For browsers and extensions: the state in IndexedDB, and sending when the page is left. */
+
+import { Client } from "./client.js";
+import type { Options } from "./options.js";
+import { IndexedDbStorage } from "./ports/indexeddb.js";
+
+export { Client };
+export { IndexedDbStorage };
+
+/** What `openClient` takes beside the options of `Client.open`. */
+export interface BrowserOptions extends Omit<Options, "storage"> {
+  /** Name of the database. */
+  readonly database?: string;
+  /** Send what waits when the page is hidden; false leaves it to the random delay alone. */
+  readonly sendWhenHidden?: boolean;
+}
+
+/**
+ * As `Client.open`, with the state in IndexedDB. Asks the browser to keep it, before the first
+ * record: a browser that deletes it makes the device begin anew (docs: the web profile).
+ */
+export const openClient = async (options: BrowserOptions): Promise<Client> => {
+  if (options.consent) await navigator.storage?.persist?.().catch(() => false);
+  const client = await Client.open({ ...options, storage: new IndexedDbStorage(options.database) });
+  if (options.sendWhenHidden !== false && typeof document !== "undefined") {
+    document.addEventListener("visibilitychange", () => {
+      if (document.visibilityState === "hidden" && client.status.condition === "active") void client.flush(5);
+    });
+  }
+  return client;
+};

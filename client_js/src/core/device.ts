@@ -1,0 +1,85 @@
+/** One device and one metric: its cohort, both rounds, and the digests of the ledger. */
+
+import { fromHex, toHex, utf8 } from "./bytes.js";
+import { coinPair, symbolCoin, type Coin } from "./coins.js";
+import { cohortOf, derive } from "./derive.js";
+import type { Metric } from "./metrics.js";
+import { valueBits } from "./values.js";
+
+/** As many uniform bytes as asked for, from a secure generator. */
+export type Randomness = (numBytes: number) => Uint8Array;
+
+const REMEMBERED = 256;
+
+/** What one device does with values of one metric. All but the cohort and reports is private. */
+export class MetricDevice {
+  readonly cohort: number;
+  private readonly fields: readonly Uint8Array[];
+  private readonly first: Coin;
+  private readonly second: Coin;
+  private readonly known = new Map<unknown, Uint8Array>();
+  private readonly permanents = new Map<string, Uint8Array>();
+  private readonly digests = new Map<string, string>();
+
+  constructor(
+    readonly metric: Metric,
+    private readonly secret: Uint8Array,
+    private readonly randomness: Randomness,
+  ) {
+    const { params } = metric.definition;
+    const coin = (one: number, zero: number): Coin =>
+      params.encoding === "symbol" ? symbolCoin(one, zero) : coinPair(one, zero, params.num_bits);
+    this.cohort = cohortOf(secret, metric.line, params.num_cohorts);
+    this.fields = [utf8(metric.line), fromHex(metric.paramsId)];
+    this.first = coin(params.p1, params.q1);
+    this.second = coin(params.p2, params.q2);
+  }
+
+  /** B of a value. Throws ValueRefusedError. */
+  valueBits(value: unknown): Uint8Array {
+    if (typeof value === "string" && value.length > REMEMBERED) {
+      return valueBits(this.metric, value, this.cohort);
+    }
+    return remembered(this.known, value, () => valueBits(this.metric, value, this.cohort));
+  }
+
+  /** B' of B: the same for life. */
+  permanentBits(bits: Uint8Array): Uint8Array {
+    return remembered(this.permanents, toHex(bits), () => {
+      const size = this.first.numBytes;
+      const fields = [...this.fields, bits];
+      const random = size ? derive(this.secret, "permanent", fields, size) : new Uint8Array();
+      return this.first.toss(bits, random);
+    });
+  }
+
+  /** S of B: both rounds, the second one fresh at each call. */
+  reportBits(bits: Uint8Array): Uint8Array {
+    return this.second.toss(this.permanentBits(bits), this.randomness(this.second.numBytes));
+  }
+
+  /** What stands for a memoised response in the ledger: 32 hexadecimal digits. */
+  digest(bits: Uint8Array): string {
+    return remembered(this.digests, toHex(bits), () =>
+      toHex(derive(this.secret, "ledger", [...this.fields, bits], 16)),
+    );
+  }
+
+  /** What must be memoised before any value: fallback and no data, or all values. */
+  reservedBits(): Uint8Array[] {
+    const { fallback, no_data: noData, kind, categories } = this.metric.definition;
+    const all = kind === "boolean" ? [false, true] : categories;
+    const values = fallback === null ? all : noData === undefined ? [fallback] : [fallback, noData];
+    return [...values].map((value) => this.valueBits(value));
+  }
+}
+
+/** Keep a derivation for speed; forget all of them where there are too many. */
+const remembered = <K, V>(known: Map<K, V>, key: K, make: () => V): V => {
+  const found = known.get(key);
+  if (found !== undefined) return found;
+  const made = make();
+  if (known.size >= REMEMBERED) known.clear();
+  known.set(key, made);
+  return made;
+};

@@ -1,0 +1,129 @@
+/** The ledger: what this device may still tell, decided before anything is told. */
+
+import { own } from "./bytes.js";
+import { MOST_TOUCHED, PERIOD_DAYS } from "./days.js";
+import type { MetricDevice } from "./device.js";
+import type { Metric } from "./metrics.js";
+import { epsilonN } from "./privacy.js";
+import { boundOf, valueOf, type Agreed, type DeviceState, type LineState } from "./state.js";
+
+const ROUNDING = 1 + 1e-9; // epsilons are doubles; an equal one must not look larger
+
+/** The person's own bounds, each taken together with the app's: the smaller one holds. */
+export interface PrivacyLevel {
+  readonly maxValues: number;
+  readonly maxReportsPerPeriod: number;
+  readonly maxEpsilon: number;
+}
+
+export const LEVELS: Record<"standard" | "strict", PrivacyLevel> = {
+  standard: { maxValues: Infinity, maxReportsPerPeriod: Infinity, maxEpsilon: Infinity },
+  strict: { maxValues: 2, maxReportsPerPeriod: 1, maxEpsilon: Infinity },
+};
+
+/** The promise in a definition. */
+export const promiseOf = (metric: Metric): Agreed => {
+  const { location, period, max_reports: most, max_reports_per_period: each } = metric.definition;
+  const window = location?.mode === "window";
+  const inPeriod = !location ? each : location.mode === "memo" ? location.slots.length : 1 / Math.max(location.window, 1);
+  return {
+    epsilon_infinity: boundOf(metric.epsilonInfinity),
+    epsilon_one: metric.epsilonOne,
+    lifetime_epsilon: metric.lifetimeEpsilon,
+    max_memoized_values: metric.maxResponses,
+    max_reports: most,
+    reports_per_day: inPeriod / PERIOD_DAYS[period],
+    period: window ? "" : period,
+    reports_per_period: window ? null : each,
+  };
+};
+
+const BOUNDS = [
+  "epsilon_infinity", "epsilon_one", "lifetime_epsilon", "max_memoized_values", "max_reports",
+  "reports_per_day",
+] as const;
+
+/** Name of the first bound that `now` promises less of than `first` did; "" for none. */
+export const weakerThan = (now: Agreed, first: Agreed): string => {
+  for (const name of BOUNDS) {
+    if (valueOf(now[name]) > valueOf(first[name]) * ROUNDING) return name;
+  }
+  if (!first.period || !now.period) return "";
+  const times = MOST_TOUCHED[first.period][now.period];
+  return times * valueOf(now.reports_per_period) > valueOf(first.reports_per_period) * ROUNDING
+    ? "reports_per_period"
+    : "";
+};
+
+/** A line that was just agreed. */
+export const newLine = (metric: Metric): LineState => ({
+  agreed: promiseOf(metric),
+  entries: {},
+  counts: {},
+  life: 0,
+  note: null,
+  pastValues: 0,
+  pastCost: 0,
+  pastSpent: 0,
+  pastReports: 0,
+});
+
+/** Enter what the app declares as the device's budget, where it is less or nothing is yet. */
+export const pinBudget = (device: DeviceState, declared: number): boolean => {
+  if (device.budget !== undefined && declared >= valueOf(device.budget)) return false;
+  device.budget = boundOf(declared);
+  return true;
+};
+
+/** Nats over all metrics and for life: the least of the declared, the pinned and the person's. */
+export const budgetOf = (device: DeviceState, declared: number, level: PrivacyLevel): number =>
+  Math.min(declared, level.maxEpsilon, device.budget === undefined ? Infinity : valueOf(device.budget));
+
+/** Nats that all reports from what is memoised can cost; extra: nats of values about to be. */
+export const committed = (line: LineState, extra = 0): number => {
+  const values = Object.values(line.entries).reduce((sum, entry) => sum + valueOf(entry.cost), 0);
+  const { max_reports: most, epsilon_one: one } = line.agreed;
+  return Math.min(valueOf(line.pastCost) + values + extra, most === null ? Infinity : most * one);
+};
+
+/** Nats that the reports made so far have cost. */
+export const spent = (line: LineState): number =>
+  Object.values(line.entries).reduce((sum, entry) => sum + epsilonN(entry.params, entry.reports), line.pastSpent);
+
+/** What the ledger decides by. budget: as `budgetOf`. */
+export interface Terms {
+  readonly device: DeviceState;
+  readonly line: LineState;
+  readonly budget: number;
+  readonly level: PrivacyLevel;
+}
+
+/** What to encode for a value: itself, its fallback, or undefined where nothing fits any more. */
+export const admit = (terms: Terms, metric: MetricDevice, bits: Uint8Array): Uint8Array | undefined => {
+  const reserved = metric.reservedBits();
+  if (!memoise(terms, metric, reserved)) return undefined;
+  return memoise(terms, metric, [bits]) ? bits : reserved[0];
+};
+
+/** Memoise all of several values that are not yet; none, if not all of them fit. */
+const memoise = (terms: Terms, of: MetricDevice, several: readonly Uint8Array[]): boolean => {
+  const { line, device } = terms;
+  const added = new Set(several.map((bits) => of.digest(bits)));
+  for (const digest of added) if (own(line.entries, digest)) added.delete(digest);
+  if (added.size && !fits(terms, of.metric, added.size)) return false;
+  const cost = boundOf(of.metric.epsilonInfinity);
+  for (const digest of added) line.entries[digest] = { params: of.metric.definition.params, cost, reports: 0 };
+  device.committed[of.metric.line] = boundOf(committed(line));
+  return true;
+};
+
+const fits = (terms: Terms, metric: Metric, number: number): boolean => {
+  const { line, device, level, budget } = terms;
+  const held = line.pastValues + Object.keys(line.entries).length;
+  if (held + number > Math.min(metric.maxResponses, level.maxValues)) return false;
+  let others = 0;
+  for (const [name, nats] of Object.entries(device.committed)) {
+    if (name !== metric.line) others += valueOf(nats);
+  }
+  return others + committed(line, number * metric.epsilonInfinity) <= budget * ROUNDING;
+};

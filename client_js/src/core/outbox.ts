@@ -1,0 +1,141 @@
+/** From queued reports to stored batches, and what becomes of them. Each act is one transaction. */
+
+import { BINARY_TYPE, encodeBinary, encodeJson, gzipPadded, JSON_TYPE, sorted } from "./batch.js";
+import { fromBase64, toBase64, toHex } from "./bytes.js";
+import type { Randomness } from "./device.js";
+import { BATCH, count, DEVICE, type DeviceState, type QueuedReport, type StoredBatch, type Transaction } from "./state.js";
+
+/** Choices about delivery; nothing here changes what a report says. Seconds and bytes. */
+export interface Delivery {
+  /** From the first waiting report to sending, on average; 0 sends at once. */
+  readonly meanDelay: number;
+  /** Most reports in a batch, which holds one metric. */
+  readonly batchReports: number;
+  /** Bodies are padded to a multiple of so many bytes; 0 leaves them as they are. */
+  readonly padTo: number;
+  /** Send JSON instead of the binary form. */
+  readonly json: boolean;
+  /** For one exchange. */
+  readonly timeout: number;
+  /** Reports that wait at most; past them the oldest go, counted. */
+  readonly maxQueued: number;
+  readonly maxAgeDays: number;
+  /** Bounds of the pause after failures (full jitter). */
+  readonly firstPause: number;
+  readonly longestPause: number;
+  readonly longestRetryAfter: number;
+}
+
+export const DELIVERY: Delivery = {
+  meanDelay: 600,
+  batchReports: 100,
+  padTo: 256,
+  json: false,
+  timeout: 10,
+  maxQueued: 20_000,
+  maxAgeDays: 90,
+  firstPause: 1,
+  longestPause: 600,
+  longestRetryAfter: 3600,
+};
+
+export const RANGES: Record<Exclude<keyof Delivery, "json">, readonly [number, number]> = {
+  meanDelay: [0, 604_800],
+  batchReports: [1, 10_000],
+  padTo: [0, 32_768],
+  timeout: [0.01, 600],
+  maxQueued: [1, 10_000_000],
+  maxAgeDays: [1, 36_500],
+  firstPause: [0.001, 3600],
+  longestPause: [0.001, 86_400],
+  longestRetryAfter: [0, 604_800],
+};
+
+const MOST_BODY = 58_000; // a request that outlives its page may have 64 KiB, with all others
+
+/** The items in random order: sorted by 8 random bytes each. */
+export const shuffled = <T>(items: readonly T[], randomness: Randomness): T[] =>
+  items
+    .map((item) => [toHex(randomness(8)), item] as const)
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .map(([, item]) => item);
+
+/** A batch under a new id: bytes that never change again. */
+const makeBatch = (reports: readonly QueuedReport[], delivery: Delivery, randomness: Randomness): StoredBatch => {
+  const id = toHex(randomness(16));
+  const inOrder = sorted(reports);
+  const plain = (delivery.json ? encodeJson : encodeBinary)(id, inOrder);
+  const body = delivery.padTo ? gzipPadded(plain, delivery.padTo) : plain;
+  return {
+    id,
+    metrics: inOrder.map((report) => report.metric),
+    lastDay: Math.max(...inOrder.map((report) => report.day)),
+    contentType: delivery.json ? JSON_TYPE : BINARY_TYPE,
+    encoding: delivery.padTo ? "gzip" : "",
+    body: toBase64(body),
+    reports: inOrder,
+  };
+};
+
+/** Turn all that is queued into batches of one metric. store: opened for the queue and `device`. */
+export const compose = (store: Transaction, delivery: Delivery, randomness: Randomness): void => {
+  const groups = new Map<string, QueuedReport[]>();
+  for (const [key, report] of store.list<QueuedReport>()) {
+    groups.set(report.metric, [...(groups.get(report.metric) ?? []), report]);
+    store.remove(key);
+  }
+  store.through();
+  for (const group of groups.values()) {
+    const each = (delivery.json ? 250 + group[0]!.bits.length : 4 + group[0]!.bits.length) + 40;
+    const most = Math.max(1, Math.min(delivery.batchReports, Math.floor(MOST_BODY / each)));
+    const order = shuffled(group, randomness);
+    for (let at = 0; at < order.length; at += most) {
+      const batch = makeBatch(order.slice(at, at + most), delivery, randomness);
+      store.put(BATCH + batch.id, batch);
+    }
+  }
+};
+
+/** Hold the bound on reports that wait: the oldest batches go. store: opened for the batches. */
+export const trim = (store: Transaction, most: number): void => {
+  const device = store.get<DeviceState>(DEVICE);
+  if (!device || device.waiting <= most) return;
+  const oldest = store.list<StoredBatch>().sort(([, a], [, b]) => a.lastDay - b.lastDay);
+  for (const [key, batch] of oldest) {
+    if (device.waiting <= most) break;
+    store.remove(key);
+    device.waiting -= batch.metrics.length;
+    count(device, "dropped:queue_full", batch.metrics.length);
+  }
+  store.put(DEVICE, device);
+};
+
+/** Forget a batch, and count what became of each of its reports; nothing, if it is gone already. */
+export const settle = (store: Transaction, id: string, outcome: (metric: string, at: number) => string): void => {
+  const batch = store.get<StoredBatch>(BATCH + id);
+  const device = store.get<DeviceState>(DEVICE);
+  if (!batch || !device) return;
+  batch.metrics.forEach((metric, at) => count(device, outcome(metric, at)));
+  device.waiting = Math.max(0, device.waiting - batch.metrics.length);
+  store.remove(BATCH + id);
+  store.put(DEVICE, device);
+};
+
+/** Put two batches of half the reports in the place of one. False for one report. */
+export const split = (store: Transaction, id: string, delivery: Delivery, randomness: Randomness): boolean => {
+  const batch = store.get<StoredBatch>(BATCH + id);
+  if (!batch) return true;
+  if (batch.reports.length < 2) return false;
+  const order = shuffled(batch.reports, randomness);
+  const middle = order.length >> 1;
+  for (const half of [order.slice(0, middle), order.slice(middle)]) {
+    const made = makeBatch(half, { ...delivery, json: batch.contentType === JSON_TYPE }, randomness);
+    store.put(BATCH + made.id, made);
+  }
+  store.remove(BATCH + id);
+  store.through();
+  return true;
+};
+
+/** The bytes of a stored batch. */
+export const bodyOf = (batch: StoredBatch): Uint8Array => fromBase64(batch.body);

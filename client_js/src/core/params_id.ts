@@ -1,0 +1,41 @@
+/** What a report means, as the digest that travels with it (docs/protocol.md, "params_id"). */
+
+import { sha256 } from "@noble/hashes/sha2.js";
+import { toHex, utf8 } from "./bytes.js";
+import { canonical } from "./hashing.js";
+import type { Definition } from "./metrics.js";
+
+/** 32 hexadecimal digits: half of SHA-256 over the meaning as canonical JSON. */
+export const paramsId = (definition: Definition): string => {
+  const { kind, categories, params, location, period } = definition;
+  const meaning: Record<string, unknown> = { meaning_version: 1, kind, categories: categories.map(canonical), ...params };
+  if (location) {
+    const { slot: _, ...shared } = location;
+    meaning["location"] = shared;
+    meaning["period"] = period;
+  }
+  return toHex(sha256(utf8(canonicalJson(meaning)))).slice(0, 32);
+};
+
+/** Keys sorted, no spaces, ASCII with escapes; the numbers under `box` are doubles. */
+const canonicalJson = (value: unknown, doubles = false): string => {
+  if (typeof value === "number") return doubles ? double(value) : String(value);
+  if (Array.isArray(value)) return `[${value.map((item) => canonicalJson(item, doubles)).join()}]`;
+  if (typeof value === "object" && value !== null) {
+    const rows = Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1));
+    return `{${rows.map(([key, item]) => `"${key}":${canonicalJson(item, key === "box")}`).join()}}`;
+  }
+  return JSON.stringify(value).replace(
+    /[\u007f-\uffff]/g,
+    (unit) => "\\u" + unit.charCodeAt(0).toString(16).padStart(4, "0"),
+  );
+};
+
+/** The shortest text of a double as Python writes it: `40.0`, `1e-05`, `-0.0`. */
+const double = (value: number): string => {
+  const text = Object.is(value, -0) ? "-0" : String(value);
+  if (value !== 0 && Math.abs(value) < 1e-4) {
+    return value.toExponential().replace(/e-(\d)$/, "e-0$1");
+  }
+  return /[.e]/.test(text) ? text : `${text}.0`;
+};

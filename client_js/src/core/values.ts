@@ -1,0 +1,42 @@
+/** From a value to its bits (docs/protocol.md, "From a value to Bloom bits"). */
+
+import { oneBit } from "./coins.js";
+import { ValueRefusedError } from "./errors.js";
+import { canonical, md5Positions, mmh3Positions, normalise } from "./hashing.js";
+import { OTHER, type Metric } from "./metrics.js";
+
+const MAX_VALUE_CHARS = 2048;
+
+const isText = (value: unknown): value is string => typeof value === "string";
+
+/** B of a value in a cohort, as on the wire. Private. Throws ValueRefusedError. */
+export const valueBits = (metric: Metric, value: unknown, cohort: number): Uint8Array => {
+  const { params, categories } = metric.definition;
+  const { encoding, num_bits: k, num_hashes: h } = params;
+  const size = (k + 7) >> 3;
+  if (encoding === "boolean") {
+    if (typeof value !== "boolean") throw wrongType(metric, value, "true or false");
+    return Uint8Array.of(value ? 1 : 0);
+  }
+  if (!isText(value)) throw wrongType(metric, value, "a string");
+  if (value.length > MAX_VALUE_CHARS && [...value].length > MAX_VALUE_CHARS) {
+    throw new ValueRefusedError(`metric '${metric.name}' takes ${MAX_VALUE_CHARS} characters at most`);
+  }
+  if (encoding === "one_hot") {
+    const { domain } = metric;
+    const index = domain
+      ? (domain.get(value) ?? domain.get(OTHER)!)
+      : categories.map(canonical).indexOf(canonical(value));
+    if (index < 0) {
+      throw new ValueRefusedError(`metric '${metric.name}': the value is not one of its categories`);
+    }
+    return oneBit(index, size);
+  }
+  const positions = params.hash === "mmh3" ? mmh3Positions : md5Positions;
+  const bits = new Uint8Array(size);
+  for (const at of positions(normalise(value), cohort, k, h)) bits[at >> 3]! |= 1 << (at & 7);
+  return bits;
+};
+
+const wrongType = (metric: Metric, value: unknown, wanted: string): ValueRefusedError =>
+  new ValueRefusedError(`metric '${metric.name}' takes ${wanted}, not a ${typeof value}`);

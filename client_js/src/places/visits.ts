@@ -1,0 +1,189 @@
+/** From fixes to the usual place of each slot and period. Private, all of it, and forgotten then. */
+
+import { addRun } from "../core/counts.js";
+import { DAY_SECONDS, lastDay, periodNumber } from "../core/days.js";
+import { ValueRefusedError } from "../core/errors.js";
+import { OTHER, type Metric } from "../core/metrics.js";
+import type { LocalTime } from "../options.js";
+import { covers, dutyOf, parseSlot, type Duty, type Slot } from "./duty.js";
+import { Grid } from "./grid.js";
+
+const SHORTEST = 1; // seconds that a fix counts at least
+const MOST_AHEAD = 86_400;
+const MOST_PLACES = 512;
+
+/** at: seconds since 1970. day: of the local date. left: seconds until the local hour ends. */
+export interface Moment {
+  readonly at: number;
+  readonly day: number;
+  readonly hour: number;
+  readonly left: number;
+}
+
+export const momentOf = ({ ms, offset }: LocalTime): Moment => {
+  if (!Number.isFinite(ms) || !Number.isFinite(offset)) throw new ValueRefusedError("a time is not two numbers");
+  const local = ms / 1000 + offset * 60;
+  const day = Math.floor(local / DAY_SECONDS);
+  const inDay = local - day * DAY_SECONDS;
+  const hour = Math.floor(inDay / 3600);
+  return { at: ms / 1000, day, hour, left: 3600 - (inDay - hour * 3600) };
+};
+
+export const isWeekend = (day: number): boolean => (day + 3) % 7 >= 5; // 1970-01-01 was a Thursday
+
+/** What is kept between two looks, for the state. place: a value at the device's level. */
+interface Saved {
+  of: [string, string];
+  period: number | null;
+  dwell: [string, string, number][];
+  used: [number, number][];
+  last: [Moment, string, number] | null;
+}
+
+/** Queues the report of a sub-metric's value for a day. */
+export type Send = (name: string, value: string, day: number) => void;
+
+/** One metric of places on one device. */
+export class Visits {
+  readonly duty: Duty;
+  private readonly grid: Grid;
+  private readonly slots: readonly Slot[];
+  private readonly saved: Saved;
+
+  /** parts: the sub-metrics of one declared name. saved: of `toJson`, or null. */
+  constructor(
+    private readonly parts: readonly Metric[],
+    secret: Uint8Array,
+    private readonly send: Send,
+    saved: string | null,
+  ) {
+    const { location, period } = this.definition;
+    this.duty = dutyOf(secret, parts);
+    this.grid = new Grid(location!.grid);
+    this.slots = location!.slots.map(parseSlot);
+    const of: [string, string] = [period, parts[0]!.paramsId];
+    this.saved = { of, period: null, dwell: [], used: [], last: null };
+    const before = saved === null ? undefined : (JSON.parse(saved) as Saved);
+    if (before?.of[0] !== period) return;
+    this.saved.used = before.used;
+    this.saved.period = before.period;
+    if (before.of[1] === of[1]) Object.assign(this.saved, { dwell: before.dwell, last: before.last });
+  }
+
+  toJson(): string {
+    return JSON.stringify(this.saved);
+  }
+
+  /** Take one point, or the two of a trip. Throws ValueRefusedError. */
+  take(points: readonly (readonly [number, number])[], moment: Moment): void {
+    const { pairs, max_gap_minutes: gap } = this.definition.location!;
+    if (pairs !== points.length > 1) {
+      throw new ValueRefusedError(`metric '${this.parts[0]!.line}' takes ${pairs ? "trips, not fixes" : "fixes, not trips"}`);
+    }
+    const cells = points.map(([latitude, longitude]) => this.grid.value(this.grid.locate(latitude, longitude), this.duty.level));
+    const place = cells.includes(OTHER) ? OTHER : cells.join(">");
+    this.roll(moment);
+    const slot = this.asked(moment.day, moment.hour);
+    if (pairs) {
+      if (slot !== undefined) this.add(slot, place, 1);
+      return;
+    }
+    if (slot !== undefined && !this.find(slot, place)) this.add(slot, place, SHORTEST);
+    this.saved.last = [moment, place, gap * 60];
+  }
+
+  /** Why nothing of a fix is kept: `ahead`, `expired`, `late`; "" where it is. */
+  refuses(moment: Moment, clock: Moment): string {
+    if (moment.at > clock.at + MOST_AHEAD) return "ahead";
+    if (moment.day > this.parts[0]!.expires) return "expired";
+    const unit = this.definition.period;
+    const begun = this.saved.period;
+    const period = periodNumber(unit, moment.day);
+    if (begun !== null && period < begun && this.isReported(period)) return "late";
+    const present = periodNumber(unit, clock.day);
+    return period < Math.min(present, begun ?? present) ? "late" : "";
+  }
+
+  /** As `roll`, without a fix: an earlier date is no clock that went back, unless before the fix. */
+  look(clock: Moment): void {
+    const { last, period } = this.saved;
+    const behind = period !== null && periodNumber(this.definition.period, clock.day) < period;
+    if (behind && last && last[0].at <= clock.at) this.credit(clock);
+    else this.roll(clock);
+  }
+
+  /** Credit the time since the last fix, and close the period where it is over. */
+  roll(moment: Moment): void {
+    this.credit(moment);
+    const { period: before } = this.saved;
+    const period = periodNumber(this.definition.period, moment.day);
+    if (period === before) return;
+    if (before !== null && before < period) this.close(before, period, moment.day);
+    Object.assign(this.saved, { dwell: [], last: null, period });
+  }
+
+  private get definition(): Metric["definition"] {
+    return this.parts[0]!.definition;
+  }
+
+  private isReported(period: number): boolean {
+    return this.saved.used.some(([first, last]) => first <= period && period <= last);
+  }
+
+  /** The slot that an hour belongs to, where this device answers it in the present period. */
+  private asked(day: number, hour: number): string | undefined {
+    const { period, used } = this.saved;
+    if (period === null || (this.duty.every === 0 && used.length)) return undefined;
+    const slot = this.slots.find((other) => covers(other, hour, isWeekend(day)))?.name;
+    return this.duty.due(period).some((due) => due.slot === slot) ? slot : undefined;
+  }
+
+  private find(slot: string, place: string): [string, string, number] | undefined {
+    return this.saved.dwell.find((row) => row[0] === slot && row[1] === place);
+  }
+
+  private add(slot: string, place: string, amount: number): void {
+    const row = this.find(slot, place);
+    if (row) row[2] += amount;
+    else this.saved.dwell.push([slot, place, amount]);
+    const here = this.saved.dwell.filter((other) => other[0] === slot);
+    if (here.length <= MOST_PLACES) return;
+    const kept = here.sort((a, b) => b[2] - a[2]).slice(0, MOST_PLACES / 2);
+    this.saved.dwell = [...this.saved.dwell.filter((other) => other[0] !== slot), ...kept];
+  }
+
+  /** Give the last fix the time until now, hour by hour, as far as it may speak for it. */
+  private credit(moment: Moment): void {
+    if (!this.saved.last) return;
+    const [start, place, left] = this.saved.last;
+    const take = Math.min(moment.at - start.at, left);
+    if (take <= 0) return;
+    let { day, hour, left: inHour } = start;
+    for (let remaining = take; remaining > 0; ) {
+      const chunk = Math.min(remaining, inHour);
+      const slot = this.asked(day, hour);
+      if (slot !== undefined && periodNumber(this.definition.period, day) === this.saved.period) this.add(slot, place, chunk);
+      remaining -= chunk;
+      inHour -= chunk;
+      if (inHour <= 0) [day, hour, inHour] = [day + (hour === 23 ? 1 : 0), (hour + 1) % 24, 3600];
+    }
+    this.saved.last = [{ at: start.at + take, day, hour, left: inHour }, place, left - take];
+  }
+
+  /** Report the periods from `first`, which alone has data, to before `end`, as far as is taken. */
+  private close(first: number, end: number, today: number): void {
+    const { period: unit, accept_days: accepted } = this.definition;
+    const oldest = periodNumber(unit, today - accepted - 1);
+    for (let period = Math.max(first, oldest); period < end; period++) this.report(period, period === first);
+  }
+
+  private report(period: number, hasData: boolean): void {
+    if (this.isReported(period) || (this.duty.every === 0 && this.saved.used.length)) return;
+    for (const { slot, name } of this.duty.due(period)) {
+      const here = hasData ? this.saved.dwell.filter((row) => row[0] === slot) : [];
+      const usual = here.reduce((best, row) => (row[2] > best[2] ? row : best), ["", OTHER, -1]);
+      this.send(name, usual[1], lastDay(this.definition.period, period));
+    }
+    addRun(this.saved, period, period);
+  }
+}

@@ -1,0 +1,184 @@
+/** Documents in a directory of their own, for Node and Electron: a journal that is read at start. */
+
+import {
+  closeSync, existsSync, fdatasyncSync, fsyncSync, linkSync, mkdirSync, openSync, readFileSync,
+  renameSync, truncateSync, unlinkSync, writeFileSync, writeSync,
+} from "node:fs";
+import { join } from "node:path";
+import { createHash, randomUUID } from "node:crypto";
+import { StateError } from "../core/errors.js";
+import type { Transaction } from "../core/state.js";
+import { Changes, Exclusive, type Scope, type Storage } from "./storage.js";
+
+const SPARE = 1 << 20; // bytes of the journal beyond twice what it holds, before it is rewritten
+
+const digest = (text: string): string => createHash("sha256").update(text).digest("hex").slice(0, 16);
+
+/**
+ * One process at a time. Each transaction is one line, written in one call: what was acknowledged
+ * survives the end of the process; what a guarantee hangs on survives a loss of power, too.
+ */
+export class FileStorage implements Storage {
+  private readonly documents = new Map<string, string>();
+  private readonly journal: string;
+  private readonly lock: string;
+  private readonly names = new Exclusive();
+  private file: number | undefined;
+  private size = 0;
+
+  constructor(private readonly directory: string) {
+    this.journal = join(directory, "state.journal");
+    this.lock = join(directory, "state.lock");
+  }
+
+  async transaction<T>(scope: Scope, act: (store: Transaction) => T): Promise<T> {
+    this.open();
+    const changes = new Changes(this.documents, scope.prefix);
+    const result = act(changes);
+    if (changes.written.size) this.write(changes);
+    return result;
+  }
+
+  exclusive<T>(name: string, act: () => Promise<T>): Promise<T | undefined> {
+    return this.names.run(name, act);
+  }
+
+  async scrub(): Promise<void> {
+    this.open();
+    this.guarded(() => this.rewrite());
+  }
+
+  async close(): Promise<void> {
+    if (this.file === undefined) return;
+    closeSync(this.file);
+    this.file = undefined;
+    this.documents.clear();
+    unlinkSync(this.lock);
+  }
+
+  private write(changes: Changes): void {
+    const line = lineOf([...changes.written].map(([key, text]) => [key, text ?? null]));
+    this.guarded(() => {
+      try {
+        for (let at = 0; at < line.length; ) at += writeSync(this.file!, line, at);
+      } catch (error) {
+        truncateSync(this.journal, this.size); // half a line, on a full disk
+        throw error;
+      }
+      if (changes.isDurable) fdatasyncSync(this.file!);
+    });
+    this.size += line.length;
+    changes.applyTo(this.documents);
+    if (this.size > SPARE && this.size > SPARE + 2 * this.live()) this.guarded(() => this.rewrite());
+  }
+
+  private live(): number {
+    let size = 0;
+    for (const [key, text] of this.documents) size += key.length + text.length;
+    return size;
+  }
+
+  /** Replace the journal by one that holds the present documents and nothing of the past. */
+  private rewrite(): void {
+    const next = `${this.journal}.next`;
+    const line = lineOf([...this.documents]);
+    const file = openSync(next, "w", 0o600);
+    writeFileSync(file, line);
+    fsyncSync(file);
+    closeSync(file);
+    renameSync(next, this.journal);
+    const directory = openSync(this.directory, "r");
+    if (process.platform !== "win32") fsyncSync(directory);
+    closeSync(directory);
+    if (this.file !== undefined) closeSync(this.file);
+    this.file = openSync(this.journal, "a", 0o600);
+    this.size = line.length;
+  }
+
+  private open(): void {
+    if (this.file !== undefined) return;
+    this.guarded(() => {
+      mkdirSync(this.directory, { recursive: true, mode: 0o700 });
+      takeLock(this.lock);
+    });
+    try {
+      this.guarded(() => this.load());
+    } catch (error) {
+      this.documents.clear();
+      unlinkSync(this.lock);
+      throw error;
+    }
+  }
+
+  /** A last line that is not whole was never acknowledged; any other means damage. */
+  private load(): void {
+    const text = existsSync(this.journal) ? readFileSync(this.journal, "utf8") : "";
+    const lines = text.split("\n");
+    const rest = lines.pop();
+    for (const line of lines) {
+      const [check, body] = [line.slice(0, 16), line.slice(17)];
+      if (digest(body) !== check) throw new StateError("the state's journal is damaged", "state_corrupt");
+      for (const [key, document] of JSON.parse(body) as [string, string | null][]) {
+        if (document === null) this.documents.delete(key);
+        else this.documents.set(key, document);
+      }
+    }
+    if (rest) truncateSync(this.journal, Buffer.byteLength(text) - Buffer.byteLength(rest));
+    this.file = openSync(this.journal, "a", 0o600);
+    this.size = Buffer.byteLength(text) - Buffer.byteLength(rest ?? "");
+  }
+
+  private guarded(act: () => void): void {
+    try {
+      act();
+    } catch (error) {
+      if (error instanceof StateError) throw error;
+      throw new StateError(`the state cannot be used: ${(error as Error).message}`, "state_unavailable");
+    }
+  }
+}
+
+const lineOf = (changes: readonly (readonly [string, string | null])[]): Buffer => {
+  const body = JSON.stringify(changes);
+  return Buffer.from(`${digest(body)} ${body}\n`);
+};
+
+/** Who holds a lock: a process, and when it began where the system tells, for ids come back. */
+const holder = (pid: number): string => {
+  let began = "";
+  try {
+    const fields = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ").at(-1)!.split(" ");
+    began = fields[19] ?? "";
+  } catch {
+    // no /proc here
+  }
+  return `${pid} ${began}`;
+};
+
+const isAlive = (text: string): boolean => {
+  const pid = Number(text.split(" ")[0]);
+  try {
+    process.kill(pid, 0);
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === "EPERM";
+  }
+  return holder(pid) === text;
+};
+
+/** Throws StateError where another process, or another client of this one, has the directory. */
+const takeLock = (lock: string): void => {
+  for (let tries = 0; tries < 3; tries++) {
+    try {
+      return writeFileSync(lock, holder(process.pid), { flag: "wx", mode: 0o600 });
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
+    }
+    const stale = existsSync(lock) ? readFileSync(lock, "utf8") : "";
+    if (stale && isAlive(stale)) break;
+    const aside = `${lock}.${randomUUID()}`;
+    renameSync(lock, aside); // of two that find it stale, one gets it
+    if (readFileSync(aside, "utf8") !== stale) linkSync(aside, lock);
+    unlinkSync(aside);
+  }
+  throw new StateError("another process uses the state", "state_in_use");
+};

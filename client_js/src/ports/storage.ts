@@ -1,0 +1,161 @@
+/** Where a device's documents are kept: the interface, and two simple stores behind it. */
+
+import { StateError } from "../core/errors.js";
+import type { Transaction } from "../core/state.js";
+
+/** What a transaction reads: documents by key, and those under a prefix (`Transaction.list`). */
+export interface Scope {
+  readonly keys: readonly string[];
+  readonly prefix?: string;
+}
+
+/**
+ * Documents by key. One transaction at a time, over all tabs and processes that share the store;
+ * all that it writes is kept when its promise is fulfilled, or nothing of it.
+ */
+export interface Storage {
+  /** Runs `act` once, synchronously; an exception of it undoes all and rejects. Or StateError. */
+  transaction<T>(scope: Scope, act: (store: Transaction) => T): Promise<T>;
+  /** Runs `act` unless another tab or process is in an act of this name: then undefined. */
+  exclusive<T>(name: string, act: () => Promise<T>): Promise<T | undefined>;
+  /** Sees that nothing of removed documents is left in files. */
+  scrub(): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** Documents as JSON by key: what one transaction reads and writes. */
+export class Changes implements Transaction {
+  /** JSON by key; undefined: removed. */
+  readonly written = new Map<string, string | undefined>();
+  isDurable = false;
+
+  constructor(
+    private readonly known: ReadonlyMap<string, string>,
+    private readonly prefix: string | undefined,
+  ) {}
+
+  get<T>(key: string): T | undefined {
+    const text = this.written.has(key) ? this.written.get(key) : this.known.get(key);
+    return text === undefined ? undefined : (JSON.parse(text) as T);
+  }
+
+  list<T>(): [string, T][] {
+    const keys = [...this.known.keys()].filter((key) => this.prefix !== undefined && key.startsWith(this.prefix));
+    return keys.sort().flatMap((key) => {
+      const document = this.get<T>(key);
+      return document === undefined ? [] : [[key, document] as [string, T]];
+    });
+  }
+
+  put(key: string, document: object): void {
+    this.written.set(key, JSON.stringify(document));
+  }
+
+  remove(key: string): void {
+    this.written.set(key, undefined);
+  }
+
+  through(): void {
+    this.isDurable = true;
+  }
+
+  /** Apply what was written to the documents it was read from. */
+  applyTo(documents: Map<string, string>): void {
+    for (const [key, text] of this.written) {
+      if (text === undefined) documents.delete(key);
+      else documents.set(key, text);
+    }
+  }
+}
+
+/** One act of a name at a time, within one process. */
+export class Exclusive {
+  private readonly held = new Set<string>();
+
+  async run<T>(name: string, act: () => Promise<T>): Promise<T | undefined> {
+    if (this.held.has(name)) return undefined;
+    this.held.add(name);
+    try {
+      return await act();
+    } finally {
+      this.held.delete(name);
+    }
+  }
+}
+
+/**
+ * All documents in one text that is read and written as a whole: for React Native, where
+ * `AsyncStorage.getItem` and `setItem` do that, and for any store of one process that replaces a
+ * text atomically. (No secure storage of small keys: the text holds the queue, too.)
+ */
+export class TextStorage implements Storage {
+  private documents: Map<string, string> | undefined;
+  private last: Promise<unknown> = Promise.resolve();
+  private readonly names = new Exclusive();
+
+  constructor(
+    private readonly read: () => Promise<string | null>,
+    private readonly write: (text: string) => Promise<void>,
+  ) {}
+
+  transaction<T>(scope: Scope, act: (store: Transaction) => T): Promise<T> {
+    const done = this.last.then(() => this.one(scope, act));
+    this.last = done.catch(() => undefined);
+    return done;
+  }
+
+  exclusive<T>(name: string, act: () => Promise<T>): Promise<T | undefined> {
+    return this.names.run(name, act);
+  }
+
+  async scrub(): Promise<void> {}
+
+  async close(): Promise<void> {
+    await this.last;
+    this.documents = undefined;
+  }
+
+  private async one<T>(scope: Scope, act: (store: Transaction) => T): Promise<T> {
+    this.documents ??= await this.load();
+    const changes = new Changes(this.documents, scope.prefix);
+    const result = act(changes);
+    if (!changes.written.size) return result;
+    const after = new Map(this.documents);
+    changes.applyTo(after);
+    try {
+      await this.write(JSON.stringify([...after]));
+    } catch (error) {
+      this.documents = undefined; // what is stored is not known: read again
+      throw new StateError(`the state cannot be written: ${String(error)}`, "state_unavailable");
+    }
+    this.documents = after;
+    return result;
+  }
+
+  private async load(): Promise<Map<string, string>> {
+    let text: string | null;
+    try {
+      text = await this.read();
+    } catch (error) {
+      throw new StateError(`the state cannot be read: ${String(error)}`, "state_unavailable");
+    }
+    try {
+      return new Map(text === null ? [] : (JSON.parse(text) as [string, string][]));
+    } catch {
+      throw new StateError("the stored state is not whole", "state_corrupt");
+    }
+  }
+}
+
+/** Documents in memory: for tests, and where nothing may be kept. */
+export class MemoryStorage extends TextStorage {
+  constructor() {
+    let kept: string | null = null;
+    super(
+      async () => kept,
+      async (text) => {
+        kept = text;
+      },
+    );
+  }
+}

@@ -1,0 +1,200 @@
+// Real Chromium against the real collector: tabs, reload, kill, offline, answers that are none.
+
+import assert from "node:assert/strict";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { performance } from "node:perf_hooks";
+import { test } from "node:test";
+import { fileURLToPath } from "node:url";
+import { build } from "esbuild";
+import { noCollector, startCollector } from "./collector.mjs";
+
+const CHROMIUM = process.env.RAPPOR_CHROMIUM ?? "/usr/bin/chromium";
+const skip = noCollector || (existsSync(CHROMIUM) ? false : `no ${CHROMIUM}: set RAPPOR_CHROMIUM`);
+
+const ENTRY = `
+import { openClient } from "./dist/browser.js";
+import { MetricDevice } from "./dist/core/device.js";
+import { readMetrics } from "./dist/core/metrics.js";
+window.open_ = async (metrics, more = {}) => {
+  window.client = await openClient({
+    metrics, collector: location.origin, consent: true, doNotTrack: () => false,
+    delivery: { meanDelay: 3600, firstPause: 0.01, longestPause: 0.05 }, ...more });
+  return client.status.condition;
+};
+window.record = async (number) => {
+  for (let i = 0; i < number; i++) {
+    await window.begun?.();
+    if (!(await client.record("homepage", "value " + (i % 3)))) throw new Error(client.lastRefusal);
+    window.told?.();
+  }
+};
+window.speed = (metrics) => {
+  const { metrics: read } = readMetrics(metrics);
+  const device = new MetricDevice(read.get("homepage"), new Uint8Array(32),
+    (n) => crypto.getRandomValues(new Uint8Array(n)));
+  const time = (value, number) => {
+    const start = performance.now();
+    for (let i = 0; i < number; i++) { const bits = device.valueBits(value(i)); device.digest(bits); device.reportBits(bits); }
+    return (performance.now() - start) * 1000 / number;
+  };
+  time((i) => "warm" + i, 5000);
+  return { fresh: time((i) => "https://example.org/page/" + i, 5000), known: time(() => "known", 20000) };
+};
+window.durable = async (number) => {
+  const times = [];
+  for (let i = 0; i < number; i++) { const start = performance.now(); await record(1); times.push(performance.now() - start); }
+  return times.sort((a, b) => a - b)[number >> 1];
+};
+`;
+
+const pages = async () => {
+  const resolveDir = fileURLToPath(new URL("..", import.meta.url));
+  const stdin = { contents: ENTRY, resolveDir };
+  const { outputFiles } = await build({ stdin, bundle: true, format: "esm", write: false, target: "es2022" });
+  const policy = `<meta http-equiv="Content-Security-Policy" content="script-src 'self'">`; // no eval
+  return {
+    "/": ["text/html", `<!doctype html>${policy}<title>t</title><script type="module" src="/page.js"></script>`],
+    "/page.js": ["text/javascript", outputFiles[0].text],
+    "/favicon.ico": ["image/x-icon", ""],
+  };
+};
+
+const launch = async (t, folder) => {
+  const { chromium } = await import("playwright-core");
+  const context = await chromium.launchPersistentContext(join(folder, "profile"), {
+    executablePath: CHROMIUM,
+    args: ["--no-sandbox", "--disable-gpu", `--rappor-test=${folder}`],
+  });
+  t.after(() => context.close().catch(() => undefined));
+  return context;
+};
+
+/** A tab with the client open. */
+const tab = async (context, { url, metrics }) => {
+  const page = await context.newPage();
+  await page.goto(url);
+  await page.waitForFunction("window.open_");
+  assert.equal(await page.evaluate((m) => window.open_(m), metrics), "active");
+  return page;
+};
+
+const flush = (page) => page.evaluate(() => window.client.flush(20));
+
+test("tabs, reloads, faults, offline: every record counts once", { skip }, async (t) => {
+  const collector = await startCollector(t, await pages());
+  const context = await launch(t, collector.folder);
+  const tabs = [await tab(context, collector), await tab(context, collector)];
+  await Promise.all(tabs.map((page) => page.evaluate(() => window.record(40))));
+  collector.faults.push(500, 503, 429, "garbage", "before", "after", 302, 500);
+  assert.deepEqual(await Promise.all(tabs.map(flush)), [true, true]);
+  assert.deepEqual(collector.counted(), { homepage: 80 });
+
+  await tabs[0].evaluate(() => window.record(5));
+  await tabs[0].reload();
+  await tabs[0].waitForFunction("window.open_");
+  await tabs[0].evaluate((m) => window.open_(m), collector.metrics);
+  await context.setOffline(true);
+  await tabs[0].evaluate(() => window.record(5));
+  assert.equal(await tabs[0].evaluate(() => window.client.flush(0.3)), false);
+  await context.setOffline(false);
+  assert.ok(await flush(tabs[0]));
+  assert.deepEqual(collector.counted(), { homepage: 90 });
+  const account = await tabs[1].evaluate(() => window.client.inspect());
+  assert.equal(account.counters["accepted:homepage"], 90);
+  assert.equal(account.metrics.homepage.values, 4);
+
+  await tabs[1].evaluate(() => window.client.setConsent(false));
+  assert.equal(await tabs[0].evaluate(() => window.client.record("homepage", "x")), false);
+  assert.equal(await tabs[0].evaluate(() => window.client.status.condition), "no_consent");
+});
+
+test("a browser that is killed loses no acknowledged record", { skip }, async (t) => {
+  const collector = await startCollector(t, await pages());
+  let [begun, told] = [0, 0];
+  for (let life = 0; life < 2; life++) {
+    const context = await launch(t, collector.folder);
+    await context.exposeFunction("begun", () => void begun++);
+    await context.exposeFunction("told", () => void told++);
+    const page = await tab(context, collector);
+    page.evaluate(() => window.record(1e6)).catch(() => undefined);
+    const wanted = told + 100;
+    for (const end = performance.now() + 10_000; told < wanted && performance.now() < end; ) {
+      await new Promise((resolve) => setTimeout(resolve, 10));
+    }
+    const ended = new Promise((resolve) => context.once("close", resolve));
+    kill(collector.folder);
+    await ended;
+  }
+  const page = await tab(await launch(t, collector.folder), collector);
+  assert.ok(await flush(page));
+  const { homepage } = collector.counted();
+  assert.ok(told >= 200 && told <= homepage && homepage <= begun, `${begun} begun, ${told} told, ${homepage} counted`);
+});
+
+/** Ends this test's own browser at once: the process whose arguments name the test's folder. */
+const kill = (folder) => {
+  for (const pid of readdirSync("/proc").filter((name) => /^\d+$/.test(name))) {
+    let words = "";
+    try {
+      words = readFileSync(`/proc/${pid}/cmdline`, "utf8");
+    } catch {
+      continue; // it has ended meanwhile
+    }
+    if (words.includes(`--rappor-test=${folder}`) && !words.includes("--type=")) process.kill(Number(pid), "SIGKILL");
+  }
+};
+
+test("what waits is sent when the page is left", { skip }, async (t) => {
+  const collector = await startCollector(t, await pages());
+  const context = await launch(t, collector.folder);
+  const page = await tab(context, collector);
+  await page.evaluate(() => window.record(3));
+  await page.goto("about:blank");
+  for (let i = 0; i < 100 && !collector.seen.batches; i++) await new Promise((resolve) => setTimeout(resolve, 20));
+  const again = await tab(context, collector);
+  assert.ok(await flush(again));
+  assert.deepEqual(collector.counted(), { homepage: 3 });
+});
+
+test("speed in Chromium", { skip }, async (t) => {
+  const collector = await startCollector(t, await pages());
+  const page = await tab(await launch(t, collector.folder), collector);
+  const { fresh, known } = await page.evaluate((m) => window.speed(m), collector.metrics);
+  const durable = await page.evaluate(() => window.durable(300));
+  t.diagnostic(`a new value ${fresh.toFixed(1)} us, a known one ${known.toFixed(2)} us, durable ${durable.toFixed(2)} ms`);
+  assert.ok(known * 2 < fresh && durable < 100); // a ratio: machines are shared
+});
+
+test("a full disk never reaches the page, and a private window works until it is closed", { skip }, async (t) => {
+  const collector = await startCollector(t, await pages());
+  const context = await launch(t, collector.folder);
+  const page = await tab(context, collector);
+  await page.evaluate(() => window.record(1));
+  const failing = await page.evaluate(async () => {
+    const put = IDBObjectStore.prototype.put;
+    const ways = [
+      () => { throw new DOMException("", "QuotaExceededError"); },
+      function (...of) { put.apply(this, of); this.transaction.abort(); },
+    ];
+    const said = [];
+    for (const way of ways) {
+      IDBObjectStore.prototype.put = way;
+      said.push(await window.client.record("homepage", "value 0"), window.client.status.condition);
+      IDBObjectStore.prototype.put = put;
+    }
+    return [...said, await window.client.record("homepage", "value 0"), window.client.status.condition];
+  });
+  assert.deepEqual(failing, [false, "state_unavailable", false, "state_unavailable", true, "active"]);
+  assert.ok(await flush(page));
+  assert.deepEqual(collector.counted(), { homepage: 2 });
+
+  const { chromium } = await import("playwright-core");
+  const browser = await chromium.launch({ executablePath: CHROMIUM, args: ["--no-sandbox", "--disable-gpu"] });
+  t.after(() => browser.close());
+  const before = collector.counted().homepage;
+  const hidden = await tab(await browser.newContext(), collector); // off the record, as a private window
+  await hidden.evaluate(() => window.record(5));
+  assert.ok(await flush(hidden));
+  assert.equal(collector.counted().homepage, before + 5);
+});

@@ -1,0 +1,184 @@
+// Places against the vectors in tests/vectors/v1/places.json; cells of h3 are not in this client.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { fromHex, toHex } from "../dist/core/bytes.js";
+import { oneBit, symbolCoin } from "../dist/core/coins.js";
+import { dayOf, lastDay, periodNumber } from "../dist/core/days.js";
+import { MetricDevice } from "../dist/core/device.js";
+import { LEVELS } from "../dist/core/ledger.js";
+import { readMetrics } from "../dist/core/metrics.js";
+import { Recorder } from "../dist/core/recorder.js";
+import { newDevice } from "../dist/core/state.js";
+import { Client, MemoryStorage } from "../dist/index.js";
+import { places } from "../dist/places.js";
+import { covers, dutyOf, parseSlot } from "../dist/places/duty.js";
+import { Grid } from "../dist/places/grid.js";
+import { isWeekend, momentOf, Visits } from "../dist/places/visits.js";
+import { Documents, vectors } from "./vectors.mjs";
+
+const VECTORS = vectors("places");
+const COMPILED = vectors("compiled").good.places;
+const METRICS = readMetrics(COMPILED.document, places());
+const partsOf = (name) => [...METRICS.metrics.values()].filter((metric) => metric.line === name);
+
+const localTime = (text) => {
+  const [, sign, hours, minutes] = /([+-])(\d\d):(\d\d)$/.exec(text) ?? [, "+", 0, 0];
+  return { ms: Date.parse(text), offset: (sign === "-" ? -1 : 1) * (60 * hours + +minutes) };
+};
+const moment = (text) => momentOf(localTime(text));
+
+for (const { grid: fields, points } of VECTORS.cells) {
+  test(`cells: ${fields.kind} ${fields.box} ${fields.levels}`, { skip: fields.kind === "h3" && "h3" }, () => {
+    const grid = new Grid(fields);
+    for (const { point, refused, cell, values } of points) {
+      if (refused) {
+        assert.throws(() => grid.locate(...point), { name: "ValueRefusedError" });
+        continue;
+      }
+      const found = grid.locate(...point);
+      assert.equal(found ? String(grid.code(found, grid.finest)) : undefined, cell ?? undefined);
+      assert.deepEqual(fields.levels.map((level) => grid.value(found, level)), values, String(point));
+    }
+  });
+}
+
+test("what is not a point is refused", () => {
+  for (const { box, point, reason } of VECTORS.refused) {
+    const grid = new Grid({ kind: "quadkey", box, levels: [12], rows: 0, columns: 0 });
+    assert.throws(() => grid.locate(...point.map((text) => (text === "nan" ? NaN : text === "inf" ? Infinity : Number(text)))),
+      { name: "ValueRefusedError" }, reason);
+  }
+});
+
+test("names, params_ids and epsilons of the metrics", () => {
+  const { expected } = VECTORS.metrics;
+  assert.deepEqual([...METRICS.metrics.keys()], Object.keys(expected));
+  for (const [name, { params_id: id, lifetime_epsilon: nats }] of Object.entries(expected)) {
+    const metric = METRICS.metrics.get(name);
+    assert.equal(metric.paramsId, id);
+    assert.ok(Math.abs(metric.lifetimeEpsilon - nats) < 1e-9);
+  }
+});
+
+test("compiled metrics of places that are refused", () => {
+  const change = (path, value) => {
+    const document = structuredClone(COMPILED.document);
+    const keys = ["definition", ...path.split(".")];
+    const last = keys.pop();
+    keys.reduce((object, key) => object[key], document.metrics[0])[last] = value;
+    return document;
+  };
+  const bad = { "location.level": 12, "location.mode": "often", "location.window": 1, "location.pairs": 1,
+    "location.max_gap_minutes": 0, "location.slots": ["night 22-6", "late 23-24"], "location.slot": "noon",
+    "location.grid.kind": "hex", "location.grid.box": [1, 2, 1, 3], "location.grid.levels": [13, 11],
+    "location.grid.rows": 1, fallback: "rest", max_reports_per_period: 2, name: "filter/night/12" };
+  for (const [path, value] of Object.entries(bad)) {
+    assert.throws(() => readMetrics(change(path, value), places()), { name: "MetricsFileError" }, path);
+  }
+});
+
+test("local times, slots and periods", () => {
+  const slots = METRICS.metrics.get("filter/work/13").definition.location.slots.map(parseSlot);
+  for (const row of VECTORS.times) {
+    const { day, hour, left } = moment(row.time);
+    assert.deepEqual([day, hour, left, isWeekend(day)], [row.day, row.hour, row.left_in_hour, row.weekend], row.time);
+    assert.equal(slots.find((slot) => covers(slot, hour, row.weekend))?.name ?? null, row.slot);
+    for (const [period, number] of Object.entries(row.periods)) {
+      assert.equal(periodNumber(period, day), number);
+      assert.equal(lastDay(period, number), row.last_days[period]);
+    }
+  }
+});
+
+for (const row of VECTORS.usual) {
+  test(`the usual cell: ${row.what}, ${row.secret.slice(0, 4)}`, () => {
+    const sent = [];
+    let saved = null;
+    const act = (change) => { // as the client does: from the state and back, at every fix
+      const visits = new Visits(partsOf(row.metric), fromHex(row.secret), (...report) => sent.push(report), saved);
+      change(visits);
+      saved = visits.toJson();
+    };
+    for (const [at, ...point] of row.fixes) act((visits) => visits.take([point], moment(at)));
+    act((visits) => visits.roll(moment(row.until)));
+    assert.deepEqual(sent, row.reports);
+  });
+}
+
+test("which fixes are taken", () => {
+  const { metric, secret, fixes } = VECTORS.fix_times;
+  const visits = new Visits(partsOf(metric), fromHex(secret), () => undefined, null);
+  for (const { clock, at, outcome } of fixes) {
+    const refused = visits.refuses(moment(at), moment(clock));
+    assert.equal(refused || "taken", outcome, `${clock} ${at}`);
+    if (!refused) visits.take([[40.7128, -74.006]], moment(at));
+  }
+});
+
+test("a period is reported once, whatever the clock does", () => {
+  const days = [];
+  const visits = new Visits(partsOf("filter"), new Uint8Array(32), (_, __, day) => days.push(day), null);
+  for (const day of [2, 3, 2, 3, 2, 4]) visits.roll(moment(`2026-11-0${day}T12:00:00Z`));
+  assert.deepEqual(days, [2, 2, 3, 3].map((day) => dayOf(`2026-11-0${day}`))); // two slots
+});
+
+test("duties", () => {
+  for (const row of VECTORS.duties) {
+    const duty = dutyOf(fromHex(row.secret), partsOf(row.metric));
+    assert.deepEqual([duty.level, duty.every, duty.phase], [row.level, row.every, row.phase]);
+    for (const [period, names] of Object.entries(row.due)) assert.deepEqual(duty.due(+period).map(({ name }) => name), names);
+  }
+});
+
+test("coins of symbols", () => {
+  for (const { kept, lie, num_symbols: number, symbol, random, result } of VECTORS.symbol_coins) {
+    const size = (number + 7) >> 3;
+    assert.equal(toHex(symbolCoin(kept, lie).toss(oneBit(symbol, size), fromHex(random))), toHex(oneBit(result, size)));
+  }
+});
+
+test("responses: bloom, one_hot and symbols", () => {
+  for (const row of VECTORS.responses) {
+    const random = fromHex(row.random);
+    const device = new MetricDevice(METRICS.metrics.get(row.metric), fromHex(row.secret), (n) => random.subarray(0, n));
+    const bits = device.valueBits(row.value);
+    assert.equal(device.cohort, row.cohort);
+    assert.equal(toHex(bits), row.encoded_bits);
+    assert.equal(toHex(device.permanentBits(bits)), row.permanent_bits);
+    assert.equal(device.digest(bits), row.ledger_digest);
+    assert.equal(toHex(device.reportBits(bits)), row.report_bits);
+  }
+});
+
+test("one report a window, over new slots and levels", () => {
+  const documents = new Documents();
+  documents.all.set("device", { ...newDevice(), secret: VECTORS.limits.secret });
+  const recorder = new Recorder(METRICS, LEVELS.standard, (n) => new Uint8Array(n));
+  for (const { metric, day, outcome } of VECTORS.limits.operations) {
+    assert.equal(documents.run((store) => recorder.record(store, metric, "0-0-0", dayOf(day))), outcome, `${metric} ${day}`);
+  }
+});
+
+test("the client takes fixes, and reports a period when it is over", async () => {
+  let now = Date.parse("2026-11-02T12:00:00Z") / 1000;
+  const client = await Client.open({ metrics: COMPILED.document, places: places(), storage: new MemoryStorage(), consent: true,
+    collector: "http://127.0.0.1:1", clock: () => now, doNotTrack: () => false, delivery: { meanDelay: 3600 },
+    transport: async () => { throw new TypeError("offline"); } });
+  const at = () => ({ ms: now * 1000, offset: 0 });
+  assert.ok(await client.recordLocation("filter", 40.7128, -74.006, at()));
+  assert.equal((await client.inspect()).waiting, 0);
+  now += 86_400;
+  assert.ok(await client.recordLocation("filter", 40.7128, -74.006, at()));
+  assert.equal((await client.inspect()).waiting, 2); // a report for each slot
+  assert.equal(await client.recordLocation("filter", 40.7128, -74.006, { ms: (now - 86_400 * 2) * 1000, offset: 0 }), false);
+  assert.match(client.lastRefusal, /period that is over/);
+  assert.equal(await client.recordLocation("nowhere", 1, 2), false);
+  assert.equal(await client.recordTrip("filter", [40.7, -74], [40.8, -74], at()), false);
+  now += 86_400;
+  await client.flush(0);
+  assert.equal((await client.inspect()).metrics.filter.reports, 4);
+  const { metrics } = await client.inspect();
+  assert.ok(metrics.filter.values >= 2 && metrics.filter.values <= 3);
+  await client.close();
+});
