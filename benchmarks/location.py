@@ -41,8 +41,8 @@ from decoder.density.levels import LevelEstimate, reconcile
 from decoder.density.linear_system import read_aggregate
 from decoder.density.neighbours import cell_laplacian
 from decoder.numerics.simplex import project_simplex
+from rappor_core.grid.box import Box
 from rappor_core.grid.grid import OTHER, Grid
-from rappor_core.grid.grid.box import Box
 from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.params import RapporParams
 from simulations.location.allocations import SECOND_DIAL, modes_to_try

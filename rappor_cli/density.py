@@ -31,7 +31,7 @@ from rappor_cli.density_tables import print_json, print_maps
 from rappor_cli.progress import progress_bar
 from rappor_cli.store import CollectorOption, DatabaseOption
 from rappor_core.aggregate import Aggregate
-from rappor_core.grid.grid.box import Point
+from rappor_core.grid.box import Point
 
 MAP_FILES = ("density.geojson", "density.png", "density.html")  # not of pairs
 

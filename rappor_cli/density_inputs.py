@@ -12,7 +12,7 @@ from decoder.density.regions import listed_cells, region_cells
 from decoder.errors import CandidatesError, DecodeError
 from decoder.files import naming
 from rappor_core.errors import shown
-from rappor_core.grid.grid.box import Point
+from rappor_core.grid.box import Point
 
 CELL_COLUMN = "cell"  # of a table with a header, as in density.csv
 

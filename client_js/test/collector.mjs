@@ -42,7 +42,7 @@ max_reports_per_period = 10000
 
 const COMPILE = `
 import json, sys
-from rappor_core.metrics_file import load_metrics
+from rappor_core.metrics.file import load_metrics
 from tests.vectors.make_compiled_v1 import compiled
 print(json.dumps(compiled(load_metrics(sys.argv[1]))))`;
 

@@ -23,7 +23,7 @@ from decoder.progress import Progress, silent
 from rappor_core.aggregate import Aggregate
 from rappor_core.errors import ParameterError, ValueRefusedError, shown
 from rappor_core.hashing import normalise
-from rappor_core.metrics.metric.kinds import Kind, kind_named
+from rappor_core.metrics.kinds import Kind, kind_named
 from rappor_core.params import RapporParams
 
 MAX_GENERATED = 10_000_000

@@ -18,8 +18,8 @@ from decoder.density.neighbours import cell_laplacian
 from decoder.errors import DecodeError
 from decoder.numerics.bit_tensor import Positions
 from rappor_core.aggregate import Aggregate
+from rappor_core.grid.box import Point
 from rappor_core.grid.grid import MAX_PAIRS, OTHER, PAIR_SEPARATOR, Grid, join_pair
-from rappor_core.grid.grid.box import Point
 from rappor_core.hashing import normalise
 from rappor_core.metrics.location import Location
 from rappor_core.metrics.metric import Metric

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from rappor_core.errors import ParameterError, ValueRefusedError
+from rappor_core.grid.box import Box, Point
 from rappor_core.grid.grid import OTHER, Grid
-from rappor_core.grid.grid.box import Box, Point
 
 Ring = Sequence[Point]  # latitude, longitude
 

@@ -12,7 +12,7 @@ from typing import Any
 from decoder.errors import DecodeError
 from decoder.files import naming
 from decoder.reports.basemap import cities, distance_km
-from rappor_core.grid.grid.box import Point
+from rappor_core.grid.box import Point
 
 Line = list[list[float]]
 

@@ -32,7 +32,7 @@ from decoder.reports.palette import (
     positions,
     top_share,
 )
-from rappor_core.grid.grid.box import Point
+from rappor_core.grid.box import Point
 
 Floats = NDArray[np.float64]
 

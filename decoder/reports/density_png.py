@@ -28,7 +28,7 @@ from decoder.reports.palette import (
     top_share,
 )
 from decoder.results.warnings import percent
-from rappor_core.grid.grid.box import Point
+from rappor_core.grid.box import Point
 
 MOST_PANELS = 12
 _PANEL_INCHES = 4.2

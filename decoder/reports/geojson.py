@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
-from rappor_core.grid.grid.box import Point
+from rappor_core.grid.box import Point
 
 DECIMALS = 6  # of a degree: a tenth of a metre
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rappor_core.errors import ValueRefusedError
-from rappor_core.grid.grid.box import Box, Point, rectangle, spans
-from rappor_core.grid.grid.morton import interleave, separate
+from rappor_core.grid.box import Box, Point, rectangle, spans
+from rappor_core.grid.morton import interleave, separate
 
 GEOHASH_ALPHABET = "0123456789bcdefghjkmnpqrstuvwxyz"
 

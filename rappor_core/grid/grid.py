@@ -15,9 +15,9 @@ from typing import Any, Literal, get_args
 
 from rappor_core.errors import ParameterError, ValueRefusedError
 from rappor_core.frozen import Frozen
-from rappor_core.grid.grid.box import Box, CellSystem, Point
-from rappor_core.grid.grid.geohash import Geohash
-from rappor_core.grid.grid.quadkey import MERCATOR_LATITUDE, Quadkey
+from rappor_core.grid.box import Box, CellSystem, Point
+from rappor_core.grid.geohash import Geohash
+from rappor_core.grid.quadkey import MERCATOR_LATITUDE, Quadkey
 from rappor_core.grid.square import Square
 from rappor_core.reserved import OTHER as OTHER
 

@@ -12,7 +12,7 @@ import h3.api.basic_int as h3
 from h3 import int_to_str, str_to_int
 
 from rappor_core.errors import ValueRefusedError
-from rappor_core.grid.grid.box import Box, Point
+from rappor_core.grid.box import Box, Point
 
 
 class H3:

@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterator
 
 from rappor_core.errors import ValueRefusedError
-from rappor_core.grid.grid.box import Box, Point, rectangle, spans
-from rappor_core.grid.grid.morton import interleave, separate
+from rappor_core.grid.box import Box, Point, rectangle, spans
+from rappor_core.grid.morton import interleave, separate
 
 MERCATOR_LATITUDE = 85.0511287798066  # where the square of Web Mercator ends
 _RADIANS = math.pi / 180

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from rappor_core.errors import ParameterError, ValueRefusedError
-from rappor_core.grid.grid.box import Box, Point, rectangle
+from rappor_core.grid.box import Box, Point, rectangle
 
 
 class Square:

@@ -9,8 +9,8 @@ from typing import Any
 from rappor_core.encodings.interface import encoding_named
 from rappor_core.errors import MetricsFileError, ParameterError, file_problem, shown, toml_problem
 from rappor_core.frozen import Frozen
+from rappor_core.metrics.kinds import kind_named, kind_names
 from rappor_core.metrics.metric import Metric
-from rappor_core.metrics.metric.kinds import kind_named, kind_names
 from rappor_core.metrics.tables import (
     NOISE_KEYS,
     SHAPE_KEYS,

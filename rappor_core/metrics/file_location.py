@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rappor_core.errors import MetricsFileError, ParameterError
+from rappor_core.grid.box import Box
 from rappor_core.grid.grid import OTHER, Grid
-from rappor_core.grid.grid.box import Box
 from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.metrics.location import DEFAULT_GAP_MINUTES, DEFAULT_SLOTS, Location, Slot
+from rappor_core.metrics.location_kind import LOCATION
 from rappor_core.metrics.metric import Metric
-from rappor_core.metrics.metric.location_kind import LOCATION
 from rappor_core.metrics.tables import (
     NOISE_KEYS,
     SHAPE_KEYS,

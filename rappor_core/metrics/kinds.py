@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from rappor_core.metrics.metric import Metric
 
 _HOMES = {
-    "string": ("rappor_core.metrics.metric.kinds", "STRING"),
-    "category": ("rappor_core.metrics.metric.kinds", "CATEGORY"),
-    "boolean": ("rappor_core.metrics.metric.kinds", "BOOLEAN"),
-    "location": ("rappor_core.metrics.metric.location_kind", "LOCATION"),
+    "string": ("rappor_core.metrics.kinds", "STRING"),
+    "category": ("rappor_core.metrics.kinds", "CATEGORY"),
+    "boolean": ("rappor_core.metrics.kinds", "BOOLEAN"),
+    "location": ("rappor_core.metrics.location_kind", "LOCATION"),
 }
 _LOADED: dict[str, Kind] = {}
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from rappor_core.metrics.kinds import Kind, refuse_field
 from rappor_core.metrics.location import Location
-from rappor_core.metrics.metric.kinds import Kind, refuse_field
 from rappor_core.reserved import OTHER
 
 if TYPE_CHECKING:

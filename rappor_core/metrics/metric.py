@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from rappor_core.errors import MetricsFileError, shown
 from rappor_core.frozen import Frozen
 from rappor_core.hashing import canonical
-from rappor_core.metrics.metric.kinds import Kind, kind_named, kind_names
+from rappor_core.metrics.kinds import Kind, kind_named, kind_names
 from rappor_core.metrics.validation import Period, check_definition
 from rappor_core.params import RapporParams
 
@@ -30,7 +30,7 @@ _OPTIONAL = {"no_data", "min_reports_per_cohort", "details"}  # keys that a defi
 class Metric(Frozen):
     """A declared metric.
 
-    kind: a name of `rappor_core.metrics.metric.kinds`: `string` (Bloom filter), `category` (one bit each
+    kind: a name of `rappor_core.metrics.kinds`: `string` (Bloom filter), `category` (one bit each
         of `categories`), `boolean` (one bit) or
         `location` (a cell of a grid; one slot and level of a declared metric, `name/slot/level`).
     expires: the last day on which it is collected.

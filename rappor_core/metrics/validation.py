@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 from rappor_core.errors import MetricsFileError
 from rappor_core.hashing import canonical
-from rappor_core.metrics.metric.kinds import kind_names, refuse_field
+from rappor_core.metrics.kinds import kind_names, refuse_field
 
 if TYPE_CHECKING:
     from rappor_core.metrics.metric import Metric

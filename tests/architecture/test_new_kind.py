@@ -26,9 +26,10 @@ from rappor_core.encodings import interface
 from rappor_core.encodings.interface import Encoding, encoding_names, register_encoding
 from rappor_core.errors import MetricsFileError, ParameterError, ValueRefusedError
 from rappor_core.frozen import Frozen
+from rappor_core.metrics import kinds
 from rappor_core.metrics.file import parse_metrics
-from rappor_core.metrics.metric import Metric, kinds
-from rappor_core.metrics.metric.kinds import Kind, kind_names, register_kind, wrong_type
+from rappor_core.metrics.kinds import Kind, kind_names, register_kind, wrong_type
+from rappor_core.metrics.metric import Metric
 from rappor_core.params import RapporParams
 from rappor_core.wire.binary import encode_binary
 from rappor_core.wire.decode import decode_batch

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rappor_core.errors import RapporError
-from rappor_core.metrics import Metric
+from rappor_core.metrics.metric import Metric
 from tests.vectors.make_compiled_v1 import make
 
 VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "v1" / "compiled.json").read_text())

@@ -10,10 +10,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from rappor_core.errors import ParameterError, ValueRefusedError
+from rappor_core.grid.box import Box
+from rappor_core.grid.geohash import Geohash
 from rappor_core.grid.grid import OTHER, Grid, GridKind, join_pair
-from rappor_core.grid.grid.box import Box
-from rappor_core.grid.grid.geohash import Geohash
-from rappor_core.grid.grid.quadkey import Quadkey
+from rappor_core.grid.quadkey import Quadkey
 
 CITY = Box(40.5, -74.3, 40.95, -73.65)
 FIJI = Box(-21.0, 176.0, -12.0, -178.0)  # crosses the antimeridian

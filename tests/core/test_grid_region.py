@@ -6,8 +6,8 @@ import pytest
 
 from decoder.density.regions import listed_cells, region_cells
 from rappor_core.errors import ParameterError
+from rappor_core.grid.box import Box
 from rappor_core.grid.grid import Grid
-from rappor_core.grid.grid.box import Box
 
 GRID = Grid("square", Box(0, 0, 10, 10), (0,), rows=10, columns=10)
 

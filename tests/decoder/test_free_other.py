@@ -14,8 +14,8 @@ from decoder.density.gaussian_field_series import fit_windows
 from decoder.density.linear_system import Reading, design_of, read_aggregate
 from decoder.density.neighbours import cell_laplacian
 from decoder.model.noise import BitNoise
+from rappor_core.grid.box import Box
 from rappor_core.grid.grid import OTHER, Grid
-from rappor_core.grid.grid.box import Box
 from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.params import RapporParams
 from simulations.populations.draws import draw_aggregate

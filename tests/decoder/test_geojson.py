@@ -11,8 +11,8 @@ from decoder.reports.density_csv import density_geojson, density_table
 from decoder.reports.density_html import render_page
 from decoder.reports.density_png import write_picture
 from decoder.reports.geojson import geometry
+from rappor_core.grid.box import Box
 from rappor_core.grid.grid import Grid
-from rappor_core.grid.grid.box import Box
 from rappor_core.metrics.file import parse_metrics
 from simulations.location.fleet import Tally
 

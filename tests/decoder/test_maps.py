@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 from scipy.optimize import minimize
 
+from decoder.density import gaussian_field as field
 from decoder.density.cells import value_positions
 from decoder.density.field_misfit import Misfit, even_map
 from decoder.density.field_prior import Belief, Prior
@@ -14,14 +15,13 @@ from decoder.density.gaussian_field import fit_field, softmax
 from decoder.density.gaussian_field_series import fit_windows
 from decoder.density.levels import LevelEstimate, reconcile
 from decoder.density.linear_system import Reading, design_of, read_aggregate
-from decoder.density.maps import gaussian_field as field
 from decoder.density.neighbours import cell_laplacian
 from decoder.errors import DecodeError
 from decoder.model.noise import BitNoise
 from decoder.numerics.lbfgs import descend, descend_columns
 from decoder.numerics.simplex import clip_and_rescale, project_simplex
+from rappor_core.grid.box import Box
 from rappor_core.grid.grid import OTHER, Grid
-from rappor_core.grid.grid.box import Box
 from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.params import RapporParams
 from simulations.populations.draws import draw_aggregate

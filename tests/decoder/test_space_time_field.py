@@ -5,9 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from decoder.density import map_series
 from decoder.density.map_check import check_map
 from decoder.density.map_series import map_windows
-from decoder.density.maps import density, density_series, map_series
+from decoder.density.maps import density, density_series
 from decoder.density.slots import slot_readings
 from decoder.density.space_time_modes import Modes
 from decoder.density.space_time_strengths import MOST_VARIANCE, contrasts_of, learn_strengths

@@ -10,7 +10,7 @@ import pytest
 from rappor_core.errors import MetricsFileError
 from rappor_core.metrics.file import _METRIC_KEYS, _TOP_KEYS, parse_metrics
 from rappor_core.metrics.file_location import _KEYS
-from rappor_core.metrics.metric.kinds import kind_names
+from rappor_core.metrics.kinds import kind_names
 from rappor_core.metrics.review import check_metrics
 from rappor_core.metrics.tables import NOISE_KEYS, SHAPE_KEYS
 

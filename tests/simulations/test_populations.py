@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from simulations.populations.populations import Holding, PopulationError, populations
+from simulations.populations import populations
+from simulations.populations.populations import Holding, PopulationError
 
 
 def test_the_text_is_a_real_one_with_a_heavy_tail() -> None:

@@ -21,8 +21,8 @@ from client_sdk.storage.memory import MemoryState
 from client_sdk.testing import FixedRandomness
 from rappor_core.calendar import day_of, last_day, period_number
 from rappor_core.errors import MetricsFileError, ValueRefusedError
+from rappor_core.grid.box import Box
 from rappor_core.grid.grid import OTHER, Grid
-from rappor_core.grid.grid.box import Box
 from rappor_core.metrics.file import parse_metrics
 
 HERE = Path(__file__).parent / "v1"
