@@ -16,7 +16,7 @@ help:
 	@echo "make test-long  the tests marked slow and long, which make test leaves out"
 	@echo "make bench  speed and memory, as ratios against named alternatives"
 	@echo "make docs   the documentation as a site in site/, with the API reference; works offline"
-	@echo "make client-wheel  the device's part alone, as a wheel in dist/"
+	@echo "make client-wheel  the device's part alone, as wheels in dist/"
 	@echo "make release  sdist, wheels, their check and an SBOM in dist/"
 	@echo "make versions  the test suite on every supported Python that is installed"
 	@echo "make clean  remove the virtual environment and what the tools leave behind"
@@ -67,7 +67,7 @@ docs: $(VENV)/.docs
 	@echo "open site/index.html"
 
 client-wheel: $(VENV)/.python
-	$(BIN)/python -m pip wheel --quiet --no-deps -w dist packaging/client
+	$(BIN)/python -m pip wheel --quiet --no-deps -w dist packaging/client packaging/client_location
 
 $(VENV)/.release: $(VENV)/.all pyproject.toml
 	$(INSTALL) -e '.[release]'
@@ -76,7 +76,7 @@ $(VENV)/.release: $(VENV)/.all pyproject.toml
 release: $(VENV)/.release
 	rm -rf dist
 	$(BIN)/python -m build --outdir dist . > /dev/null
-	$(BIN)/python -m pip wheel --quiet --no-deps -w dist packaging/client
+	$(BIN)/python -m pip wheel --quiet --no-deps -w dist packaging/client packaging/client_location
 	$(BIN)/twine check --strict dist/*.whl dist/*.tar.gz
 	$(PYTHON) -m venv --clear build/installed
 	build/installed/bin/python -m pip install --quiet $(if $(CONSTRAINTS),-c $(CONSTRAINTS)) "$$(ls dist/rappor_telemetry-*.whl)[all]"

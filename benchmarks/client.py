@@ -15,7 +15,6 @@ Usage: python benchmarks/client.py [--processes 20] [--records 1000000] [--peers
 from __future__ import annotations
 
 import argparse
-import io
 import os
 import resource
 import sqlite3
@@ -24,21 +23,19 @@ import subprocess
 import sys
 import tempfile
 import time
-import tomllib
 import venv
 import zipfile
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
-from client_sdk import Client, Delivery, parse_metrics
-from rappor_core.metrics.file import MetricsFile
+from client_sdk import Client, Delivery, load_metrics, parse_metrics
+from rappor_core.metrics.compiled import compiled_text
+from rappor_core.metrics.loading import MetricsFile
 
 ROOT = Path(__file__).parents[1]
 PEERS = ["mmh3", "sentry-sdk", "opentelemetry-sdk"]
 NOWHERE = "http://127.0.0.1:9"
-LOCATION = {"grid", "location"}  # folders; of the metrics:
-LOCATION_FILES = {"file_location", "location", "location_kind"}
-DOUBLES = {"testing", "memory", "encoder"}  # for tests of an app, and fleets in a process
 METRICS = """
 [metrics.homepage]
 kind = "string"
@@ -77,29 +74,18 @@ def main() -> None:
 
 
 def report_size() -> None:
-    """Sources in the client's wheel, zipped (bar: 60 kB); what only some apps load comes apart."""
-    wheel = tomllib.loads((ROOT / "packaging" / "client" / "pyproject.toml").read_text())
-    included = wheel["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"].values()
-    named = {ROOT / name for name in included if name.endswith(".py")}
-    sources = named | set((ROOT / "client_sdk").rglob("*.py"))
-    location = {
-        path for path in sources if path.parent.name in LOCATION or path.stem in LOCATION_FILES
-    }
-    doubles = {path for path in sources if path.stem in DOUBLES}
-    base = sources - location - doubles
-    print(
-        f"sources of the client's wheel, zipped: {zipped_kb(sources):.1f} kB; without location "
-        f"{zipped_kb(sources - location):.1f}; nor test double and fleets {zipped_kb(base):.1f} "
-        "(bar: 60)"
-    )
-
-
-def zipped_kb(files: set[Path]) -> float:
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
-        for path in sorted(files):
-            archive.write(path, path.relative_to(ROOT))
-    return len(packed.getvalue()) / 1000
+    """The device's wheels, built (bar: 60 kB); needs pip and the build backend."""
+    packaging = ROOT / "packaging"
+    with tempfile.TemporaryDirectory() as folder:
+        build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", folder]
+        projects = [packaging / "client", packaging / "client_location"]
+        subprocess.run([*build, *projects], check=True)
+        for wheel in sorted(Path(folder).glob("*.whl")):
+            with zipfile.ZipFile(wheel) as archive:
+                texts = [archive.read(name) for name in archive.namelist() if name.endswith(".py")]
+            solid = len(zlib.compress(b"".join(texts), 9)) / 1000
+            size = wheel.stat().st_size / 1000
+            print(f"{wheel.name}: {size:.1f} kB; its sources as one stream {solid:.1f} (bar: 60)")
 
 
 def make_peers(scratch: Path) -> Path:
@@ -115,11 +101,13 @@ def report_imports(python: Path, processes: int, scratch: Path) -> None:
     opening = OPEN.format(
         metrics=str(scratch / "metrics.toml"), state=str(scratch / "opened"), nowhere=NOWHERE
     )
+    (scratch / "metrics.json").write_text(compiled_text(load_metrics(scratch / "metrics.toml")))
     programs = {
         "mmh3": "import mmh3",
         "client_sdk": "import mmh3, client_sdk",
         "client_sdk.Client": "from client_sdk import Client",
         "client_sdk, opened (later starts)": opening,
+        "the same, metrics compiled": opening.replace("metrics.toml", "metrics.json"),
         "sentry_sdk": "import sentry_sdk",
         "opentelemetry.sdk.trace": "import opentelemetry.sdk.trace",
         "opentelemetry.sdk.metrics": "import opentelemetry.sdk.metrics",

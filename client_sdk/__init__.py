@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from client_sdk.randomisation.randomness import system_randomness
     from client_sdk.recording.recorder import Recorder
     from client_sdk.storage.memory import MemoryState
-    from rappor_core.metrics.file import load_metrics, parse_metrics
+    from rappor_core.metrics.file import parse_metrics
+    from rappor_core.metrics.loading import load_metrics
 
 _HOMES = {
     "Answer": "client_sdk.delivery.replies",
@@ -55,7 +56,7 @@ _HOMES = {
     "Transport": "client_sdk.delivery.transport",
     "TransportError": "client_sdk.errors",
     "UnknownMetricError": "client_sdk.errors",
-    "load_metrics": "rappor_core.metrics.file",
+    "load_metrics": "rappor_core.metrics.loading",
     "new_secret": "client_sdk.randomisation.key_derivation",
     "parse_metrics": "rappor_core.metrics.file",
     "system_randomness": "client_sdk.randomisation.randomness",

@@ -25,7 +25,7 @@ from client_sdk.storage.damage import trouble
 from client_sdk.storage.directory import StateDirectory
 from client_sdk.url import check_key, check_key_is_hidden, split_url
 from rappor_core.errors import ParameterError, RapporError, shown
-from rappor_core.metrics.file import MetricsFile, load_metrics
+from rappor_core.metrics.loading import MetricsFile, load_metrics
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -67,7 +67,8 @@ class Client:
     ) -> Client:
         """Open the state in `state_dir`, a directory of its own, and start the sending thread.
 
-        metrics: the app's `metrics.toml`, read or not.  collector: its address.  key: its key.
+        metrics: the app's `metrics.toml` or its compiled `.json`, read or not.
+        collector: its address.  key: its key.
         consent: what the person answered; there is no default.  privacy_level: the person's
         choice, `standard`, `strict` or a `PrivacyLevel`.  development: programming errors in
         `record` raise, other reasons not to record are logged, and a key may travel over plain

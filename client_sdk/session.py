@@ -21,7 +21,7 @@ from client_sdk.storage.damage import trouble
 from client_sdk.storage.directory import StateDirectory, ensure_secret
 from client_sdk.storage.interface import VISITS
 from rappor_core.frozen import Frozen
-from rappor_core.metrics.file import MetricsFile
+from rappor_core.metrics.loading import MetricsFile
 
 if TYPE_CHECKING:
     from client_sdk.location.recorder import LocationRecorder

@@ -1,4 +1,4 @@
-"""`rappor metrics`: check, list, push and retire what devices report."""
+"""`rappor metrics`: check, compile, list, push and retire what devices report."""
 
 from __future__ import annotations
 
@@ -16,10 +16,12 @@ from collector.service.operations import COMMAND_LINE
 from rappor_cli.remote import ask_json
 from rappor_cli.store import CollectorOption, DatabaseOption, JsonOption, need_one, opened
 from rappor_cli.text_columns import print_columns
+from rappor_core.metrics.compiled import compiled_text
 from rappor_core.metrics.file import MetricsFile, load_metrics
+from rappor_core.metrics.loading import COMPILED_ENDING
 from rappor_core.metrics.review import Finding, check_metrics
 
-app = typer.Typer(help="Check, list, push and retire metrics.", no_args_is_help=True)
+app = typer.Typer(help="Check, compile, list, push and retire metrics.", no_args_is_help=True)
 
 FileArgument = Annotated[Path, typer.Argument(help="A metrics.toml.")]
 
@@ -65,6 +67,24 @@ def _tracking(metrics: MetricsFile, population: int) -> Iterable[Finding]:
     return found
 
 
+@app.command("compile")
+def compile_(
+    file: FileArgument,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Where to write; its name ends in .json.")
+    ],
+) -> None:
+    """Write FILE as JSON that a device reads without a TOML parser."""
+    if output.suffix != COMPILED_ENDING:
+        raise typer.BadParameter(
+            f"{output} does not end in {COMPILED_ENDING}, by which a device knows the form",
+            param_hint="--output",
+        )
+    metrics = load_metrics(file)
+    output.write_text(compiled_text(metrics), encoding="utf-8")
+    print(f"{output}: {len(metrics.declared)} metrics")
+
+
 @app.command("list")
 def list_(
     collector: CollectorOption = None, database: DatabaseOption = None, as_json: JsonOption = False
@@ -103,6 +123,8 @@ def push(
 ) -> None:
     """Declare the metrics of FILE at a collector, or new versions of them."""
     need_one(collector, database)
+    if file.suffix == COMPILED_ENDING:
+        raise typer.BadParameter(f"{file} is compiled for devices; push the metrics.toml")
     metrics = load_metrics(file)
     if collector is not None:
         done = ask_json(

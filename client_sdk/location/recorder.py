@@ -15,7 +15,7 @@ from client_sdk.recording.recorder import Recorder
 from client_sdk.storage.interface import VISITS, State
 from rappor_core.calendar import SECONDS_A_DAY
 from rappor_core.errors import ValueRefusedError
-from rappor_core.metrics.file import MetricsFile
+from rappor_core.metrics.loading import MetricsFile
 
 SAVE_SECONDS = 5.0  # at most so much of the time spent somewhere is lost with a killed process
 

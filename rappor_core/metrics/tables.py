@@ -7,10 +7,10 @@ from typing import Any, NoReturn
 
 from rappor_core.errors import MetricsFileError, shown
 from rappor_core.mechanism import TwoRoundMechanism
+from rappor_core.metrics.loading import is_positive
 
 SHAPE_KEYS = {"num_bits", "num_hashes", "num_cohorts", "hash"}
 NOISE_KEYS = {"mechanism", "prob_f", "prob_p", "prob_q", "epsilon_infinity", "epsilon_one"}
-LARGEST_EPSILON = 1e6  # nats; beyond it a promise says nothing and numbers overflow
 _MECHANISMS = ("rappor", "l-sue", "l-osue")
 
 
@@ -53,11 +53,6 @@ def positive(name: str, table: Mapping[str, Any], key: str) -> float:
     if not is_positive(value):
         refuse(name, key, value, "is not a positive number of nats")
     return float(value)
-
-
-def is_positive(value: object) -> bool:
-    """Whether a value is a number of nats that a device could spend."""
-    return type(value) in (int, float) and 0 < value < LARGEST_EPSILON  # type: ignore[operator]
 
 
 def needed(name: str, table: Mapping[str, Any], key: str) -> Any:

@@ -13,21 +13,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from rappor_core.metrics.compiled import compiled
 from rappor_core.metrics.file import MetricsFile, parse_metrics
 
 HERE = Path(__file__).parent / "v1"
-
-
-def compiled(file: MetricsFile) -> dict[str, Any]:
-    """The compiled form of a metrics file."""
-    return {
-        "version": 1,
-        "budget": file.budget,
-        "metrics": [
-            {"params_id": metric.params_id, "definition": metric.to_dict()}
-            for metric in file.metrics.values()
-        ],
-    }
 
 
 def promises(file: MetricsFile) -> dict[str, dict[str, float | None]]:

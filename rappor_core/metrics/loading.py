@@ -1,0 +1,106 @@
+"""`MetricsFile`: all metrics of an app; and reading it from a path, whatever form the file has.
+
+A device that reads a compiled file loads neither `tomllib` nor the modules that read tables.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from rappor_core.errors import MetricsFileError, file_problem, shown
+from rappor_core.frozen import Frozen
+from rappor_core.metrics.metric import Metric
+
+COMPILED_ENDING = ".json"
+LARGEST_EPSILON = 1e6  # nats; beyond it a promise says nothing and numbers overflow
+
+
+class MetricsFile(Frozen):
+    """All metrics of an app, by name, and the device-wide budget.
+
+    metrics: a metric of kind `location` stands as its sub-metrics, `name/slot/level`.
+    budget: nats for one device, over all metrics and for life; None = no bound declared.
+    """
+
+    metrics: Mapping[str, Metric]
+    budget: float | None = None
+
+    @property
+    def lifetime_epsilon(self) -> float:
+        """Nats: the sum of what all declared metrics may cost a device."""
+        return sum(metric.lifetime_epsilon for metric in self.declared)
+
+    @property
+    def declared(self) -> tuple[Metric, ...]:
+        """One metric for each declared name: of a location, the first of its sub-metrics."""
+        first: dict[str, Metric] = {}
+        for metric in self.metrics.values():
+            first.setdefault(metric.base_name, metric)
+        return tuple(first.values())
+
+    def parts(self, name: str) -> tuple[Metric, ...]:
+        """The sub-metrics of a declared name, in order; the metric itself if it has none.
+
+        Raises MetricsFileError for a name that is not declared.
+        """
+        found = tuple(m for m in self.metrics.values() if m.base_name == name)
+        if not found:
+            names = ", ".join(metric.base_name for metric in self.declared)
+            raise MetricsFileError(f"metric {name!r} is not declared; declared are {names}")
+        return found
+
+
+def load_metrics(path: str | os.PathLike[str]) -> MetricsFile:
+    """Read a `metrics.toml`, or what `rappor metrics compile` wrote if its name ends in `.json`.
+
+    Raises MetricsFileError that names the file, the metric, the key, the value.
+    """
+    try:
+        with open(os.fspath(path), encoding="utf-8") as file:  # a number would be a handle
+            text = file.read()
+    except (OSError, UnicodeDecodeError) as error:
+        raise MetricsFileError(f"{path}: cannot be read: {file_problem(error)}") from error
+    try:
+        return _read(text, compiled=os.fspath(path).endswith(COMPILED_ENDING))
+    except MetricsFileError as error:
+        raise MetricsFileError(f"{path}: {error}") from error
+
+
+def _read(text: str, *, compiled: bool) -> MetricsFile:
+    """Only the modules of the form that the text has are loaded."""
+    if compiled:
+        from rappor_core.metrics.compiled import read_compiled
+
+        return read_compiled(text)
+    from rappor_core.metrics.file import parse_metrics
+
+    return parse_metrics(text)
+
+
+def read_budget(value: object) -> float | None:
+    """Check a declared budget, in nats; None where there is none. Raises MetricsFileError."""
+    if value is None:
+        return None
+    if not is_positive(value):
+        raise MetricsFileError(f"budget = {shown(value)} is not a positive number of nats")
+    return float(value)  # type: ignore[arg-type]
+
+
+def check_budget(file: MetricsFile) -> None:
+    """Check that the metrics cost a device no more than the budget. Raises MetricsFileError."""
+    if file.budget is None or file.lifetime_epsilon <= file.budget:
+        return
+    worst = max(file.declared, key=lambda metric: metric.lifetime_epsilon)
+    raise MetricsFileError(
+        f"budget = {file.budget:g} is below the {file.lifetime_epsilon:.3f} that the metrics may "
+        f"cost a device in its life; {worst.base_name!r} alone may cost "
+        f"{worst.lifetime_epsilon:.3f} (max_memoized_values = {worst.max_memoized_values}, "
+        f"epsilon_infinity = {worst.params.epsilon_infinity:.3f}): "
+        "lower its cap or its epsilon, or raise the budget"
+    )
+
+
+def is_positive(value: object) -> bool:
+    """Whether a value is a number of nats that a device could spend."""
+    return type(value) in (int, float) and 0 < value < LARGEST_EPSILON  # type: ignore[operator]
