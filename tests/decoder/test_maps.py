@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 from scipy.optimize import minimize
 
+from decoder.density import gaussian_field as field
 from decoder.density.cells import value_positions
 from decoder.density.field_misfit import Misfit, even_map
 from decoder.density.field_prior import Belief, Prior
@@ -14,12 +15,11 @@ from decoder.density.gaussian_field import fit_field, softmax
 from decoder.density.gaussian_field_series import fit_windows
 from decoder.density.levels import LevelEstimate, reconcile
 from decoder.density.linear_system import Reading, design_of, read_aggregate
-from decoder.density.maps import gaussian_field as field
 from decoder.density.neighbours import cell_laplacian
 from decoder.errors import DecodeError
 from decoder.model.noise import BitNoise
 from decoder.numerics.lbfgs import descend, descend_columns
-from decoder.numerics.simplex import clip_and_rescale, project_simplex
+from decoder.numerics.simplex import project_simplex
 from rappor_core.grid.box import Box
 from rappor_core.grid.grid import OTHER, Grid
 from rappor_core.mechanism import TwoRoundMechanism
@@ -53,8 +53,6 @@ def test_the_projection_agrees_with_a_general_solver() -> None:
 def test_edges_of_the_projection() -> None:
     assert project_simplex(np.array([])).shape == (0,)
     assert project_simplex(np.array([3.0, 1.0]), 0.0).tolist() == [0, 0]
-    assert clip_and_rescale(np.array([-1.0, 1.0, 3.0])).tolist() == [0, 0.25, 0.75]
-    assert clip_and_rescale(np.array([-1.0, -1.0])).tolist() == [0.5, 0.5]
 
 
 def level(shares: list[float], error: float) -> LevelEstimate:

@@ -84,11 +84,16 @@ def _is_killed(tree: Path, one: Mutation) -> bool:
     finally:
         path.write_text(before, encoding="utf-8")
     known = {KILLED: "killed", NOT_KILLED: "SURVIVED"}
-    verdict = known.get(done.returncode, f"NOT RUN ({done.returncode})")
+    verdict = known.get(_code(done), f"NOT RUN ({done.returncode})")
     print(f"{verdict:10} {one.name:32} {time.monotonic() - started:5.1f} s", flush=True)
-    if done.returncode not in known:
+    if _code(done) not in known:
         print(done.stdout[-2_000:])
-    return done.returncode == KILLED
+    return _code(done) == KILLED
+
+
+def _code(done: subprocess.CompletedProcess[str]) -> int:
+    """The exit code; that a file of tests cannot be imported shows nothing."""
+    return 2 if "ERROR collecting" in done.stdout else done.returncode
 
 
 def _pytest(tree: Path, tests: Sequence[str]) -> subprocess.CompletedProcess[str]:

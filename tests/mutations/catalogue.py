@@ -66,7 +66,7 @@ CORE = (
         _MECHANISM,
         "q2 = math.ceil(PROBABILITY_SCALE * _sigmoid(-epsilon))",
         "q2 = math.floor(PROBABILITY_SCALE * _sigmoid(-epsilon))",
-        ("tests/core/test_mechanism.py", "tests/core/test_privacy.py"),
+        ("tests/core/test_symbols.py",),
     ),
     Mutation(
         "coin-rounded-to-never", "a probability is not rounded to 0 or 1",
@@ -196,7 +196,7 @@ CLIENT = (
         _LEDGER,
         "for name in _BOUNDS if now",
         "for name in _BOUNDS[:-1] if now",
-        ("tests/client/test_ledger.py", "tests/client/test_periods.py"),
+        ("tests/client/test_ledger.py",),
     ),
     Mutation(
         "budget-raised", "a larger declaration does not raise the budget that a device began with",
@@ -245,14 +245,14 @@ CLIENT = (
         "client_sdk/delivery/splitting.py",
         'database.execute("DELETE FROM batches WHERE id = ?", (batch.number,))',
         "pass",
-        ("tests/client/test_delivery.py",),
+        ("tests/client/test_refusals.py",),
     ),
     Mutation(
         "two-reports-in-a-window", "mode `window` sends one report in a window",
         "client_sdk/storage/sqlite.py",
         "if near is not None:",
         "if False:",
-        ("tests/client/test_location_life.py", "tests/client/test_location_upkeep.py"),
+        ("tests/client/test_location_attacks.py",),
     ),
     Mutation(
         "entry-without-generation", "a state that is put back is noticed",
@@ -294,21 +294,21 @@ CLIENT = (
         "client_sdk/delivery/replies.py",
         "retry = not (status in FINAL and problem is not None)",
         "retry = status not in FINAL",
-        ("tests/client/test_transport.py",),
+        ("tests/client/test_refusals.py",),
     ),
     Mutation(
         "fix-from-the-future", "a fix a day ahead of the clock ends no period",
         "client_sdk/location/period_visits.py",
         "if clock is not None and moment.at > clock.at + MOST_AHEAD:",
         "if False:",
-        ("tests/client/test_location.py", "tests/client/test_location_life.py"),
+        ("tests/client/test_location_upkeep.py",),
     ),
     Mutation(
         "period-reported-twice", "no period of a location is reported twice",
         "client_sdk/location/period_visits.py",
         'if period in self._reported or (self._location.mode == "once" and self._reported.runs()):',
         'if self._location.mode == "once" and self._reported.runs():',
-        ("tests/client/test_location.py", "tests/client/test_location_life.py"),
+        ("tests/client/test_location_attacks.py",),
     ),
 )  # fmt: skip
 
@@ -548,14 +548,14 @@ DECODER = (
         "decoder/density/map_change.py",
         "return self.fresh + movers * self.permanent",
         "return self.fresh",
-        ("tests/decoder/test_maps.py", "tests/statistical/test_change_of_maps.py"),
+        ("tests/statistical/test_change_of_maps.py",),
     ),
     Mutation(
         "simplex-first-excess", "the projection on the simplex is the nearest point",
         "decoder/numerics/simplex.py",
         "np.flatnonzero(ordered > excess)[-1]",
         "np.flatnonzero(ordered > excess)[0]",
-        ("tests/decoder/test_density.py", "tests/decoder/test_maps.py"),
+        ("tests/decoder/test_maps.py",),
     ),
     Mutation(
         "prior-pulls-other", "`other` has a free parameter, whatever the strength of the field",
@@ -569,8 +569,7 @@ DECODER = (
         "decoder/results/warnings.py",
         "ndtri(COHORT_ALARM / max(len(cohort_z), 1))",
         "ndtri(COHORT_ALARM)",
-        ("tests/decoder/test_pipeline.py", "tests/decoder/test_poisoning.py",
-         "tests/decoder/test_odd_settings.py"),
+        ("tests/decoder/test_odd_settings.py",),
     ),
     Mutation(
         "forged-symbols-averaged", "a forger shows the symbol that moves an estimate most",
