@@ -252,7 +252,7 @@ CLIENT = (
         "client_sdk/storage/sqlite.py",
         "if near is not None:",
         "if False:",
-        ("tests/client/test_location_attacks.py",),
+        ("tests/client/test_location_attacks.py::test_days_tell_a_window_from_the_next",),
     ),
     Mutation(
         "entry-without-generation", "a state that is put back is noticed",
@@ -301,14 +301,14 @@ CLIENT = (
         "client_sdk/location/period_visits.py",
         "if clock is not None and moment.at > clock.at + MOST_AHEAD:",
         "if False:",
-        ("tests/client/test_location_upkeep.py",),
+        ("tests/client/test_location_upkeep.py::test_a_fix_ahead_of_the_clock_is_counted_by_reason",),
     ),
     Mutation(
         "period-reported-twice", "no period of a location is reported twice",
         "client_sdk/location/period_visits.py",
         'if period in self._reported or (self._location.mode == "once" and self._reported.runs()):',
         'if self._location.mode == "once" and self._reported.runs():',
-        ("tests/client/test_location_attacks.py",),
+        ("tests/client/test_location_attacks.py::test_a_period_that_was_reported_stays_closed",),
     ),
 )  # fmt: skip
 
