@@ -308,7 +308,7 @@ CLIENT = (
         "client_sdk/location/period_visits.py",
         'if period in self._reported or (self._location.mode == "once" and self._reported.runs()):',
         'if self._location.mode == "once" and self._reported.runs():',
-        ("tests/client/test_location_attacks.py::test_a_period_that_was_reported_stays_closed",),
+        ("tests/client/test_location.py::test_a_period_that_a_clock_comes_back_to_is_not_reported_again",),
     ),
 )  # fmt: skip
 
@@ -391,7 +391,7 @@ COLLECTOR = (
         _JUDGE,
         "zip(group.rows, results, strict=True) if not refusal)",
         "zip(group.rows, results, strict=True))",
-        ("tests/collector/test_export.py",),
+        ("tests/collector/test_export.py::test_what_leaves_is_what_came_page_by_page",),
     ),
     Mutation(
         "expired-metric", "a metric takes no reports after its last day",
