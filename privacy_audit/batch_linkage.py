@@ -38,14 +38,6 @@ class Linkage:
     chance: float
 
 
-def expected_groups(shares: list[float], devices: int) -> float:
-    """How many groups have a device, on average, where each falls into one by these shares.
-
-    Divided by `devices`, the share that is linked by the group alone.
-    """
-    return math.fsum(1 - (1 - share) ** devices for share in shares)
-
-
 def chance_of(groups: int, devices: int) -> float:
     """Share of devices that are linked by a group of equal size alone."""
     return (

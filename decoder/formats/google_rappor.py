@@ -1,7 +1,7 @@
-"""google/rappor's files, read and written as they are, so that its users can move over.
+"""google/rappor's files, read as they are, so that its users can move over.
 
-Their params.csv, counts.csv, map.csv and metrics.json (the analysis tools of 2017); results.csv
-is in `outputs`, with their seven columns first.
+Their params.csv, counts.csv and map.csv are read, metrics.json is written (the analysis tools of
+2017); results.csv is in `outputs`, with their seven columns first.
 """
 
 from __future__ import annotations
@@ -89,30 +89,6 @@ def write_metrics_json(decoding: Decoding, elapsed_seconds: float, path: Path) -
         part.write_text(json.dumps(metrics) + "\n", encoding="utf-8")
 
 
-def write_params(params: RapporParams, path: Path) -> None:
-    """params.csv of parameters that RAPPOR's f, p and q can express."""
-    row = (params.num_bits, params.num_hashes, params.num_cohorts)
-    probabilities = (params.prob_p, params.prob_q, params.prob_f)
-    _write(path, [_PARAMS_HEADER, [*map(str, row), *map(repr, probabilities)]])
-
-
-def write_counts(aggregate: Aggregate, path: Path) -> None:
-    """counts.csv of an aggregate."""
-    pairs = zip(aggregate.reports_per_cohort, aggregate.bit_counts, strict=True)
-    _write(path, [[str(total), *map(str, counts)] for total, counts in pairs])
-
-
-def write_map(candidates: Candidates, params: RapporParams, path: Path) -> None:
-    """map.csv of candidates; a bit that two hashes set is written once, then repeated."""
-    positions = candidates.positions(params).astype(np.int64)
-    first = positions[:, :, :1]
-    whole = np.where(positions == params.num_bits, first, positions)
-    cells = whole + (np.arange(params.num_cohorts) * params.num_bits)[:, None] + 1
-    flat = cells.reshape(len(positions), -1).tolist()
-    named = zip(candidates.values, flat, strict=True)
-    _write(path, [[value.decode(), *map(str, row)] for value, row in named])
-
-
 def _tensor(values: dict[bytes, list[str]], params: RapporParams) -> Positions:
     k, h, m = params.num_bits, params.num_hashes, params.num_cohorts
     if any(len(cells) != h * m for cells in values.values()):
@@ -147,8 +123,3 @@ def _own_bits(tensor: Positions, params: RapporParams) -> bool:
 def _rows(path: Path) -> list[list[str]]:
     with path.open(encoding="utf-8-sig", newline="") as file:
         return list(csv.reader(file))
-
-
-def _write(path: Path, rows: list[list[str]]) -> None:
-    with replacing(path) as part, part.open("w", encoding="utf-8", newline="") as file:
-        csv.writer(file, lineterminator="\n").writerows(rows)

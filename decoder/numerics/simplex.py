@@ -21,13 +21,3 @@ def project_simplex(values: Floats, total: float = 1.0) -> Floats:
     excess = (np.cumsum(ordered) - total) / np.arange(1, len(values) + 1)
     last = int(np.flatnonzero(ordered > excess)[-1])
     return np.asarray(np.maximum(values - excess[last], 0.0))
-
-
-def clip_and_rescale(values: Floats) -> Floats:
-    """Set negative estimates to 0 and divide by the sum: the usual way, for comparison.
-
-    Without a positive one, all shares are equal.
-    """
-    clipped = np.maximum(values, 0.0)
-    total = float(clipped.sum())
-    return clipped / total if total > 0 else np.full(len(values), 1 / len(values))

@@ -27,7 +27,7 @@ from client_sdk.storage.file_lock import FileLock
 from client_sdk.storage.rollback_guard import Witness
 from client_sdk.storage.sqlite import SqliteState
 from client_sdk.testing import FixedRandomness, MemoryCollector
-from privacy_audit.batch_linkage import chance_of, expected_groups, linkage
+from privacy_audit.batch_linkage import chance_of, linkage
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.params import RapporParams
 
@@ -208,6 +208,11 @@ def test_what_remains_is_as_docs_privacy_says() -> None:
     assert 0.36 < alone.linked < 0.46
     assert 0.06 < few.linked < 0.13
     assert one.linked < 0.06
+
+
+def expected_groups(shares: list[float], devices: int) -> float:
+    """How many groups have a device, on average, where each falls into one by these shares."""
+    return sum(1 - (1 - share) ** devices for share in shares)
 
 
 def test_cohorts_of_unequal_size_are_worse_than_as_few_equal_ones() -> None:

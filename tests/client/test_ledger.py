@@ -16,7 +16,7 @@ from client_sdk.privacy_level import PrivacyLevel
 from client_sdk.randomisation.key_derivation import new_secret
 from client_sdk.randomisation.metric_encoder import MetricDevice
 from client_sdk.randomisation.randomness import system_randomness
-from client_sdk.recording.ledger import committed, entry_spent, spent
+from client_sdk.recording.ledger import Promise, committed, entry_spent, spent
 from client_sdk.recording.recorder import Recorder
 from client_sdk.storage.interface import Limits, State
 from client_sdk.storage.memory import MemoryState
@@ -368,3 +368,11 @@ def test_periods_begin_and_end_where_they_should(period: str, first: str, last: 
     assert period_number(period, start) == period_number(period, end)
     assert period_number(period, start - 1) == period_number(period, start) - 1
     assert period_number(period, end + 1) == period_number(period, end) + 1
+
+
+@pytest.mark.parametrize("bound", list(Promise(*range(1, 7)).to_fields())[:6])
+def test_each_bound_of_a_promise_is_compared_by_itself(bound: str) -> None:
+    first = Promise(1.0, 0.5, 3.0, 3.0, 100.0, 1.0)
+    more = first.replace(**{bound: 1.01 * first.to_fields()[bound]})
+    assert more.weaker_than(first) == [bound]
+    assert first.weaker_than(more) == first.weaker_than(first) == []

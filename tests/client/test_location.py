@@ -65,6 +65,14 @@ def test_every_period_is_reported_with_or_without_data() -> None:
     assert values(sent, "day")[1:] == ["other", "other"]
 
 
+def test_a_period_that_a_clock_comes_back_to_is_not_reported_again() -> None:
+    visits, sent = visits_of(declared("memo"))
+    for day in (0, 1, 0, 1, 2):
+        visits.roll(moment_of(START + timedelta(days=day, hours=8)))
+    first = (START.date() - date(1970, 1, 1)).days
+    assert Counter(day for _, _, day in sent) == {first: 2, first + 1: 2}
+
+
 def test_a_long_absence_is_reported_as_far_back_as_the_collector_takes_it() -> None:
     visits, sent = visits_of(declared("memo", "accept_days = 5\n"))
     visits.fix(1.5, 1.5, moment_of(START))

@@ -38,11 +38,12 @@ def exported(bench: Bench, **window: Any) -> list[Report]:
 
 @pytest.fixture
 def collected(bench: Bench) -> tuple[Bench, list[Report]]:
-    """Reports of two days; equal ones among them; only the first day is closed."""
+    """Reports of two days; equal ones and a refused one among them; the first day is closed."""
     bench.collector.push_metrics([KEPT, make_metric("not-kept", accept_days=2)], "test")
     reports = bench.sender.reports(KEPT, 40, YESTERDAY)
     reports += reports[:3]
-    bench.send(reports)
+    refused = reports[0]._replace(cohort=KEPT.params.num_cohorts)
+    bench.send([*reports, refused])
     bench.send(bench.sender.reports(KEPT, 10, TODAY))
     bench.collector.close_day(YESTERDAY, "test")
     return bench, reports

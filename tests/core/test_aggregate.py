@@ -80,6 +80,8 @@ def test_merging_adds_counts_and_joins_windows() -> None:
         (replace(NEXT, metric="other"), "'other'"),
         (replace(NEXT, params_id="cd" * 16), "cdcd"),
         (ONE, "overlap"),
+        (replace(ONE, first_day=ONE.last_day, last_day=date(2026, 1, 9)), "overlap"),
+        (replace(ONE, first_day=date(2025, 12, 30), last_day=ONE.first_day), "overlap"),
         (replace(NEXT, first_day=None, last_day=None), "might count twice"),
     ],
 )

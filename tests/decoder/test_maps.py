@@ -19,7 +19,7 @@ from decoder.density.neighbours import cell_laplacian
 from decoder.errors import DecodeError
 from decoder.model.noise import BitNoise
 from decoder.numerics.lbfgs import descend, descend_columns
-from decoder.numerics.simplex import clip_and_rescale, project_simplex
+from decoder.numerics.simplex import project_simplex
 from rappor_core.grid.box import Box
 from rappor_core.grid.grid import OTHER, Grid
 from rappor_core.mechanism import TwoRoundMechanism
@@ -53,8 +53,6 @@ def test_the_projection_agrees_with_a_general_solver() -> None:
 def test_edges_of_the_projection() -> None:
     assert project_simplex(np.array([])).shape == (0,)
     assert project_simplex(np.array([3.0, 1.0]), 0.0).tolist() == [0, 0]
-    assert clip_and_rescale(np.array([-1.0, 1.0, 3.0])).tolist() == [0, 0.25, 0.75]
-    assert clip_and_rescale(np.array([-1.0, -1.0])).tolist() == [0.5, 0.5]
 
 
 def level(shares: list[float], error: float) -> LevelEstimate:

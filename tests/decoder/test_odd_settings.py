@@ -8,6 +8,7 @@ import pytest
 from decoder import Candidates, DecodeOptions, decode
 from decoder.errors import ConvergenceError, DecodeError
 from decoder.reports.decoding_html import render_report
+from decoder.results.warnings import odd_cohorts
 from rappor_core.aggregate import Aggregate
 from rappor_core.params import RapporParams
 from simulations.populations.draws import draw_aggregate
@@ -68,3 +69,13 @@ def test_counts_beyond_what_doubles_can_solve_are_refused():
     aggregate, _ = draw_aggregate(HELD, np.full(5, 0.2), 2**52, params, np.random.default_rng(1))
     with pytest.raises(ConvergenceError, match="the arithmetic of doubles failed"):
         decode(aggregate, Candidates.from_strings(HELD))
+
+
+def test_a_cohort_is_odd_by_a_level_for_all_of_them_together():
+    """3.09 has a tail of 1 in 1,000, 4.26 one of 1 in 100,000: that of 100 cohorts."""
+    for count, level in ((1, 3.09), (100, 4.26)):
+        scores = np.zeros(count)
+        scores[-1] = level + 0.02
+        assert odd_cohorts(scores).tolist() == [count - 1]
+        scores[-1] = level - 0.02
+        assert odd_cohorts(scores).tolist() == []

@@ -1,0 +1,628 @@
+"""What each mutation breaks, where, and which tests must notice."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Mutation(NamedTuple):
+    """One guarantee, broken.
+
+    name: unique.  guarantee: what no longer holds.  file: below the root of the tree.
+    old, new: exact texts; `old` stands in the file once.  tests: of which one must fail.
+    """
+
+    name: str
+    guarantee: str
+    file: str
+    old: str
+    new: str
+    tests: tuple[str, ...]
+
+    def applied(self, text: str) -> str:
+        """The file with the mutation. Raises ValueError where it does not fit."""
+        if text.count(self.old) != 1:
+            raise ValueError(f"{self.name}: {self.old!r} stands {text.count(self.old)} times")
+        return text.replace(self.old, self.new)
+
+
+_MECHANISM = "rappor_core/mechanism.py"
+_LEDGER = "client_sdk/recording/ledger.py"
+_JUDGE = "collector/service/report_validation.py"
+_WRITER = "collector/service/batch_writer.py"
+_MULTIPLE = "decoder/inference/multiple_testing.py"
+
+CORE = (
+    Mutation(
+        "symmetric-first-rounding", "L-SUE's first round never promises less than it was asked",
+        _MECHANISM,
+        "p1 = math.floor(PROBABILITY_SCALE * _sigmoid(epsilon_infinity / 2))",
+        "p1 = math.ceil(PROBABILITY_SCALE * _sigmoid(epsilon_infinity / 2))",
+        ("tests/core/test_mechanism.py", "tests/core/test_privacy.py"),
+    ),
+    Mutation(
+        "optimised-first-rounding", "L-OSUE's first round never promises less than it was asked",
+        _MECHANISM,
+        "q1 = math.ceil(PROBABILITY_SCALE * _sigmoid(-epsilon_infinity))",
+        "q1 = math.floor(PROBABILITY_SCALE * _sigmoid(-epsilon_infinity))",
+        ("tests/core/test_mechanism.py", "tests/core/test_privacy.py"),
+    ),
+    Mutation(
+        "second-rounding", "the second round never promises less than it was asked",
+        _MECHANISM,
+        "kept = math.floor(PROBABILITY_SCALE * p2)",
+        "kept = math.ceil(PROBABILITY_SCALE * p2)",
+        ("tests/core/test_mechanism.py", "tests/core/test_privacy.py"),
+    ),
+    Mutation(
+        "symbols-second-rounding", "LOLOHA's second round never promises less than it was asked",
+        _MECHANISM,
+        "q2 = math.ceil(PROBABILITY_SCALE * (1 - kept) / others)",
+        "q2 = math.floor(PROBABILITY_SCALE * (1 - kept) / others)",
+        ("tests/core/test_mechanism.py", "tests/core/test_symbols.py"),
+    ),
+    Mutation(
+        "one-shot-rounding", "OUE never promises less than it was asked",
+        _MECHANISM,
+        "q2 = math.ceil(PROBABILITY_SCALE * _sigmoid(-epsilon))",
+        "q2 = math.floor(PROBABILITY_SCALE * _sigmoid(-epsilon))",
+        ("tests/core/test_symbols.py",),
+    ),
+    Mutation(
+        "coin-rounded-to-never", "a probability is not rounded to 0 or 1",
+        _MECHANISM,
+        "if scaled in (0, PROBABILITY_SCALE) and probability not in (0, 1):",
+        "if False:",
+        ("tests/core/test_mechanism.py",),
+    ),
+    Mutation(
+        "p1-below-q1", "a first round that mostly lies is refused",
+        _MECHANISM,
+        "if self.p1 < self.q1:",
+        "if False:",
+        ("tests/core/test_mechanism.py",),
+    ),
+    Mutation(
+        "p-and-q-swapped", "q of the paper is P(S=1) for a permanent 1",
+        _MECHANISM,
+        'q1=q1, p2=p2, q2=quantise("prob_p", prob_p))',
+        'q1=q1, q2=p2, p2=quantise("prob_p", prob_p))',
+        ("tests/core/test_mechanism.py", "tests/core/test_params.py"),
+    ),
+    Mutation(
+        "one-sided-epsilon", "epsilon of one bit is that of its worse side",
+        "rappor_core/privacy.py",
+        "return max(ones, zeros) if single_bit",
+        "return ones if single_bit",
+        ("tests/core/test_privacy.py",),
+    ),
+    Mutation(
+        "no-normal-form", "composed and decomposed letters are one string",
+        "rappor_core/hashing.py",
+        'return text if text.isascii() else unicodedata.normalize("NFC", text)',
+        "return text",
+        ("tests/core/test_hashing.py",),
+    ),
+    Mutation(
+        "md5-cohort-order", "md5 positions are those of google/rappor",
+        "rappor_core/hashing.py",
+        'cohort.to_bytes(4, "big")',
+        'cohort.to_bytes(4, "little")',
+        ("tests/core/test_hashing.py",),
+    ),
+    Mutation(
+        "merge-touching-windows", "windows that share a day are not added",
+        "rappor_core/aggregate.py",
+        "return one.first_day <= other.last_day and other.first_day <= one.last_day",
+        "return one.first_day < other.last_day and other.first_day < one.last_day",
+        ("tests/core/test_aggregate.py",),
+    ),
+    Mutation(
+        "more-ones-than-reports", "a bit is set in no more reports than there are",
+        "rappor_core/aggregate.py",
+        "not 0 <= min(row) <= max(row) <= total",
+        "not 0 <= min(row)",
+        ("tests/core/test_aggregate.py",),
+    ),
+    Mutation(
+        "week-from-sunday", "weeks begin on Monday",
+        "rappor_core/calendar.py",
+        "return (day + EPOCH_ORDINAL - 1) // 7",
+        "return (day + EPOCH_ORDINAL) // 7",
+        ("tests/client/test_periods.py",),
+    ),
+    Mutation(
+        "duplicate-json-keys", "JSON with a key twice is refused",
+        "rappor_core/strict_json.py",
+        "if len(document) != len(pairs):",
+        "if False:",
+        ("tests/core/test_report.py", "tests/core/test_aggregate.py"),
+    ),
+    Mutation(
+        "no-place-for-a-value", "a cap has room for a value beside fallback and no_data",
+        "rappor_core/metrics/validation.py",
+        "metric.max_memoized_values <= len(taken):",
+        "metric.max_memoized_values < len(taken):",
+        ("tests/core/test_metrics.py",),
+    ),
+    Mutation(
+        "chances-of-symbols", "the chances of the symbols add up to 1",
+        "rappor_core/encodings/symbol.py",
+        "if kept + others * lie != PROBABILITY_SCALE:",
+        "if False:",
+        ("tests/core/test_symbols.py",),
+    ),
+    Mutation(
+        "empty-batch", "a batch without reports is refused",
+        "rappor_core/wire/report.py",
+        "if not 1 <= count <= max_reports:",
+        "if not 0 <= count <= max_reports:",
+        ("tests/core/test_report.py", "tests/core/test_report_groups.py"),
+    ),
+)  # fmt: skip
+
+CLIENT = (
+    Mutation(
+        "fallback-not-reserved", "the fallback is memoised before any other value",
+        _LEDGER,
+        "reserved = device.reserved_bits()",
+        "reserved: list[int] = []",
+        ("tests/client/test_ledger.py",),
+    ),
+    Mutation(
+        "cap-off-by-one", "a device memoises max_memoized_values values at most",
+        _LEDGER,
+        "if used + number > min(",
+        "if used + number - 1 > min(",
+        ("tests/client/test_ledger.py",),
+    ),
+    Mutation(
+        "past-values-forgotten", "values from before a withdrawal count against the cap",
+        _LEDGER,
+        "used = line.past_values + len(entries)",
+        "used = len(entries)",
+        ("tests/client/test_ledger.py", "tests/client/test_custody.py",
+         "tests/client/test_client.py"),
+    ),
+    Mutation(
+        "budget-of-one-metric", "the budget holds over all metrics together",
+        _LEDGER,
+        "return others + committed(line, entries + extra) <=",
+        "return committed(line, entries + extra) <=",
+        ("tests/client/test_ledger.py", "tests/client/test_budget.py"),
+    ),
+    Mutation(
+        "weaker-rate", "a new version that reports more often is refused",
+        _LEDGER,
+        "for name in _BOUNDS if now",
+        "for name in _BOUNDS[:-1] if now",
+        ("tests/client/test_ledger.py",),
+    ),
+    Mutation(
+        "budget-raised", "a larger declaration does not raise the budget that a device began with",
+        "client_sdk/recording/budget.py",
+        "return pinned is None or nats < pinned",
+        "return pinned is None or nats != pinned",
+        ("tests/client/test_budget.py",),
+    ),
+    Mutation(
+        "memoised-across-params", "new parameters draw new permanent responses",
+        "client_sdk/randomisation/rounds.py",
+        "metric.encode(), bytes.fromhex(params_id))",
+        'metric.encode(), bytes.fromhex("00" * 16))',
+        ("tests/client/test_vectors.py",),
+    ),
+    Mutation(
+        "one-cohort-for-all", "cohorts of two metrics are independent",
+        "client_sdk/randomisation/key_derivation.py",
+        'derive(secret, b"cohort", metric.encode(), length=8)',
+        'derive(secret, b"cohort", length=8)',
+        ("tests/client/test_encoder.py", "tests/client/test_vectors.py"),
+    ),
+    Mutation(
+        "coin-that-always-falls", "a coin of probability 1 falls 1 always",
+        "client_sdk/randomisation/randomness.py",
+        "self._fixed_one = if_one == PROBABILITY_SCALE",
+        "self._fixed_one = False",
+        ("tests/client/test_randomness.py", "tests/client/test_encoder.py"),
+    ),
+    Mutation(
+        "symbol-lies-to-itself", "a lie is another symbol, each with the same chance",
+        "client_sdk/randomisation/coins.py",
+        "return 1 << (other + (other >= own))",
+        "return 1 << (other + (other > own))",
+        ("tests/client/test_symbols.py",),
+    ),
+    Mutation(
+        "batch-in-order-of-recording", "the order of a batch says nothing of when values came",
+        "client_sdk/delivery/batches.py",
+        "make_batch(batch_id, sorted(reports, key=_content))",
+        "make_batch(batch_id, reports)",
+        ("tests/client/test_delivery.py",),
+    ),
+    Mutation(
+        "whole-kept-beside-halves", "a batch that is split is not sent whole again",
+        "client_sdk/delivery/splitting.py",
+        'database.execute("DELETE FROM batches WHERE id = ?", (batch.number,))',
+        "pass",
+        ("tests/client/test_refusals.py",),
+    ),
+    Mutation(
+        "two-reports-in-a-window", "mode `window` sends one report in a window",
+        "client_sdk/storage/sqlite.py",
+        "if near is not None:",
+        "if False:",
+        ("tests/client/test_location_attacks.py::test_days_tell_a_window_from_the_next",),
+    ),
+    Mutation(
+        "entry-without-generation", "a state that is put back is noticed",
+        "client_sdk/storage/sqlite.py",
+        "                entry,\n            )\n            self.next_generation()",
+        "                entry,\n            )",
+        ("tests/client/test_custody.py",),
+    ),
+    Mutation(
+        "consent-without-wiping", "withdrawn consent wipes secret, values and queue",
+        "client_sdk/client.py",
+        "self._life.wipe()",
+        "pass",
+        ("tests/client/test_client.py",),
+    ),
+    Mutation(
+        "consent-not-asked", "without consent there is no session",
+        "client_sdk/client.py",
+        "        if not consent:\n            self._life.shut",
+        "        if False:\n            self._life.shut",
+        ("tests/client/test_client.py",),
+    ),
+    Mutation(
+        "tracked-all-the-same", "DO_NOT_TRACK wins over consent",
+        "client_sdk/client.py",
+        "elif do_not_track():",
+        "elif False:",
+        ("tests/client/test_client.py",),
+    ),
+    Mutation(
+        "key-in-the-clear", "a key does not travel over plain http",
+        "client_sdk/client.py",
+        "            check_key_is_hidden(key, collector)",
+        "            pass",
+        ("tests/client/test_client.py", "tests/client/test_transport.py"),
+    ),
+    Mutation(
+        "word-of-a-proxy", "only the collector's own word makes a device drop a batch",
+        "client_sdk/delivery/replies.py",
+        "retry = not (status in FINAL and problem is not None)",
+        "retry = status not in FINAL",
+        ("tests/client/test_refusals.py",),
+    ),
+    Mutation(
+        "fix-from-the-future", "a fix a day ahead of the clock ends no period",
+        "client_sdk/location/period_visits.py",
+        "if clock is not None and moment.at > clock.at + MOST_AHEAD:",
+        "if False:",
+        ("tests/client/test_location_upkeep.py::test_a_fix_ahead_of_the_clock_is_counted_by_reason",),
+    ),
+    Mutation(
+        "period-reported-twice", "no period of a location is reported twice",
+        "client_sdk/location/period_visits.py",
+        'if period in self._reported or (self._location.mode == "once" and self._reported.runs()):',
+        'if self._location.mode == "once" and self._reported.runs():',
+        ("tests/client/test_location.py::test_a_period_that_a_clock_comes_back_to_is_not_reported_again",),
+    ),
+)  # fmt: skip
+
+COLLECTOR = (
+    Mutation(
+        "batch-id-in-the-clear", "the database does not hold ids of batches",
+        "collector/store/batches.py",
+        "return sha256(_NAME_OF_ID + batch_id).digest()[:_HASH_BYTES]",
+        "return batch_id",
+        ("tests/attacks/test_memory.py", "tests/collector/test_nothing_identifies.py",
+         "tests/collector/test_schema_and_backup.py"),
+    ),
+    Mutation(
+        "digest-without-key", "a made-up body cannot be compared with the stored digests",
+        "collector/store/batches.py",
+        "sha256(_NAME_OF_BODY + batch_id + digest)",
+        "sha256(_NAME_OF_BODY + digest)",
+        ("tests/attacks/test_memory.py", "tests/collector/test_nothing_identifies.py",
+         "tests/collector/test_schema_and_backup.py"),
+    ),
+    Mutation(
+        "batch-not-remembered", "a batch that is sent again is counted once",
+        _WRITER,
+        "                if verdict.accepted:\n                    fresh[hashed]",
+        "                if False:\n                    fresh[hashed]",
+        ("tests/collector/test_writing.py", "tests/collector/test_reports_route.py"),
+    ),
+    Mutation(
+        "changed-batch-taken", "the id of a batch does not come with another body",
+        _WRITER,
+        "if bytes(before.digest) != digest:",
+        "if False:",
+        ("tests/collector/test_writing.py", "tests/collector/test_reports_route.py"),
+    ),
+    Mutation(
+        "batch-forgotten-early", "a batch is remembered while one of its days is open",
+        _JUDGE,
+        "max(verdict.expires, place[1] + entry.metric.accept_days)",
+        "max(verdict.expires, place[1])",
+        ("tests/collector/test_closing.py", "tests/collector/test_writing.py",
+         "tests/collector/test_reports_route.py"),
+    ),
+    Mutation(
+        "day-accepted-after-time", "a day takes no reports when its time is over",
+        _JUDGE,
+        "if stated <= closed:",
+        "if stated < closed:",
+        ("tests/collector/test_closing.py", "tests/collector/test_reports_route.py"),
+    ),
+    Mutation(
+        "day-accepted-after-closing", "a day that was closed takes no more reports",
+        _JUDGE,
+        "closed = max(entry.closed_through, closed_by_time(entry, day.today))",
+        "closed = closed_by_time(entry, day.today)",
+        ("tests/collector/test_closing.py",),
+    ),
+    Mutation(
+        "day-after-tomorrow", "a day that has not come takes no reports",
+        _JUDGE,
+        "if day_of(group.day) > day.latest:",
+        "if day_of(group.day) > day.latest + 1:",
+        ("tests/collector/test_closing.py", "tests/collector/test_reports_route.py"),
+    ),
+    Mutation(
+        "spare-bits", "bits beyond num_bits are refused",
+        _JUDGE,
+        "                and not bits[-1] >> padding\n",
+        "",
+        ("tests/collector/test_reports_route.py", "tests/collector/test_hostile.py"),
+    ),
+    Mutation(
+        "cohort-off-by-one", "a cohort is below num_cohorts",
+        _JUDGE,
+        "                cohort < num_cohorts\n",
+        "                cohort <= num_cohorts\n",
+        ("tests/collector/test_reports_route.py", "tests/collector/test_hostile.py"),
+    ),
+    Mutation(
+        "raw-rows-refused", "a raw report is kept only if it was counted",
+        _JUDGE,
+        "zip(group.rows, results, strict=True) if not refusal)",
+        "zip(group.rows, results, strict=True))",
+        ("tests/collector/test_export.py::test_what_leaves_is_what_came_page_by_page",),
+    ),
+    Mutation(
+        "expired-metric", "a metric takes no reports after its last day",
+        _JUDGE,
+        "if group.day > entry.metric.expires:",
+        "if False:",
+        ("tests/collector/test_reports_route.py", "tests/collector/test_closing.py"),
+    ),
+    Mutation(
+        "impossible-weight", "one report shows exactly one symbol, whatever is set",
+        "collector/service/plausibility.py",
+        "return WeightRange(1, 1, certain=True)",
+        "return WeightRange(1, 1)",
+        ("tests/collector/test_hostile.py",),
+    ),
+    Mutation(
+        "cohort-floor-dropped", "no cohort of few reports is served",
+        "collector/store/blocks.py",
+        " and min(sizes, default=0) >= floors.min_reports_per_cohort\n",
+        "\n",
+        ("tests/collector/test_disclosure.py", "tests/collector/test_closing.py"),
+    ),
+    Mutation(
+        "floor-off-by-one", "no block of fewer than min_reports is served",
+        "collector/store/blocks.py",
+        "sum(sizes) >= floors.min_reports and",
+        "sum(sizes) + 1 >= floors.min_reports and",
+        ("tests/collector/test_disclosure.py", "tests/collector/test_closing.py"),
+    ),
+    Mutation(
+        "window-cuts-a-block", "no window takes a part of merged days",
+        "collector/service/disclosure.py",
+        "    if cut:\n",
+        "    if False:\n",
+        ("tests/collector/test_disclosure.py",),
+    ),
+    Mutation(
+        "restored-days-served", "after a restore no day is served twice with other reports",
+        "collector/store/blocks.py",
+        "    connection.execute(delete(counters))\n",
+        "",
+        ("tests/collector/test_schema_and_backup.py", "tests/collector/test_commands.py"),
+    ),
+    Mutation(
+        "key-scope-ignored", "a key is good for its own scope alone",
+        "collector/service/access.py",
+        "if row.scope not in allowed:",
+        "if False:",
+        ("tests/collector/test_access.py",),
+    ),
+    Mutation(
+        "revoked-key-taken", "a key that is revoked is worthless",
+        "collector/service/access.py",
+        "for row in load_keys(connection) if row.revoked is None}",
+        "for row in load_keys(connection)}",
+        ("tests/collector/test_access.py",),
+    ),
+    Mutation(
+        "key-by-id-alone", "the secret part of a key is compared",
+        "collector/service/access.py",
+        "return hmac.compare_digest(_hash(secret), stored)",
+        "return True",
+        ("tests/collector/test_access.py",),
+    ),
+    Mutation(
+        "rate-without-bound", "a sender's rate is bounded",
+        "collector/limits.py",
+        "(tokens - amount if admitted else tokens, now)",
+        "(tokens, now)",
+        ("tests/collector/test_limits.py",),
+    ),
+    Mutation(
+        "address-by-address", "one subscriber's IPv6 network is one sender",
+        "collector/limits.py",
+        "(int(parsed) >> 64 << 64, 64)",
+        "(int(parsed), 128)",
+        ("tests/collector/test_limits.py",),
+    ),
+)  # fmt: skip
+
+DECODER = (
+    Mutation(
+        "bias-not-removed", "shares are unbiased",
+        "decoder/model/counts.py",
+        "(frequencies - noise.p_star) / noise.gap",
+        "frequencies / noise.gap",
+        ("tests/decoder/test_debias.py",),
+    ),
+    Mutation(
+        "bonferroni-not-applied", "Bonferroni counts all candidates",
+        _MULTIPLE,
+        "return ranked * total\n",
+        "return ranked\n",
+        ("tests/decoder/test_inference.py",),
+    ),
+    Mutation(
+        "holm-off-by-one", "Holm's first step is Bonferroni's",
+        _MULTIPLE,
+        "ranked * (total - rank + 1)",
+        "ranked * (total - rank)",
+        ("tests/decoder/test_inference.py",),
+    ),
+    Mutation(
+        "storey-without-one", "Storey's estimate counts one null p-value more than were seen",
+        _MULTIPLE,
+        "((p > STOREY_LAMBDA).sum() + 1)",
+        "(p > STOREY_LAMBDA).sum()",
+        ("tests/decoder/test_inference.py",),
+    ),
+    Mutation(
+        "one-sided-interval", "an interval of 95 % takes 1.96 standard errors, not 1.64",
+        "decoder/inference/intervals.py",
+        "stdtrit(freedom, (1 - level) / 2)",
+        "stdtrit(freedom, 1 - level)",
+        ("tests/decoder/test_intervals.py",),
+    ),
+    Mutation(
+        "one-sided-selected-interval", "an interval of what was selected keeps its level",
+        "decoder/inference/intervals.py",
+        "    tail = (1 - level) / 2\n",
+        "    tail = 1 - level\n",
+        ("tests/decoder/test_intervals.py", "tests/decoder/test_selected.py"),
+    ),
+    Mutation(
+        "one-sided-bit-interval", "the score interval of one bit keeps its level",
+        "decoder/estimation/one_bit.py",
+        "ndtri((1 - level) / 2)",
+        "ndtri(1 - level)",
+        ("tests/decoder/test_direct.py",),
+    ),
+    Mutation(
+        "repeats-as-new-devices", "a device that reports again is not a new device",
+        "decoder/model/noise.py",
+        "mechanism += self.repetition * sampling",
+        "mechanism += sampling",
+        ("tests/decoder/test_noise.py",),
+    ),
+    Mutation(
+        "permanent-noise-forgotten", "permanent noise does not average out over repeats",
+        "decoder/model/noise.py",
+        "return kept * (1 - kept) * (self.show_one - self.show_zero) ** 2",
+        "return 0.0 * kept",
+        ("tests/decoder/test_noise.py",),
+    ),
+    Mutation(
+        "symbols-as-bits", "the symbols of a report exclude each other",
+        "decoder/model/noise.py",
+        "return np.asarray(-(shown + (repetition - 1) * kept) / self.gap**2)",
+        "return np.asarray(-(shown + repetition * kept) / self.gap**2)",
+        ("tests/decoder/test_noise.py",),
+    ),
+    Mutation(
+        "movers-ignored", "devices that moved add their permanent noise to a change",
+        "decoder/density/map_change.py",
+        "return self.fresh + movers * self.permanent",
+        "return self.fresh",
+        ("tests/statistical/test_change_of_maps.py",),
+    ),
+    Mutation(
+        "simplex-first-excess", "the projection on the simplex is the nearest point",
+        "decoder/numerics/simplex.py",
+        "np.flatnonzero(ordered > excess)[-1]",
+        "np.flatnonzero(ordered > excess)[0]",
+        ("tests/decoder/test_maps.py",),
+    ),
+    Mutation(
+        "prior-pulls-other", "`other` has a free parameter, whatever the strength of the field",
+        "decoder/density/field_prior.py",
+        "own[-1] = OTHER_PRECISION",
+        "own[-1] = 10.0",
+        ("tests/decoder/test_free_other.py",),
+    ),
+    Mutation(
+        "odd-cohorts-uncorrected", "cohorts are called odd one time in 1,000, over all of them",
+        "decoder/results/warnings.py",
+        "ndtri(COHORT_ALARM / max(len(cohort_z), 1))",
+        "ndtri(COHORT_ALARM)",
+        ("tests/decoder/test_odd_settings.py",),
+    ),
+    Mutation(
+        "forged-symbols-averaged", "a forger shows the symbol that moves an estimate most",
+        "decoder/inference/poisoning.py",
+        "unshown + steps.max(axis=1)",
+        "unshown + steps.mean(axis=1)",
+        ("tests/decoder/test_poisoning.py",),
+    ),
+    Mutation(
+        "holes-filled", "a hole in a polygon is not inside it",
+        "decoder/density/regions.py",
+        "return crossings % 2 == 1",
+        "return crossings > 0",
+        ("tests/core/test_grid_region.py",),
+    ),
+)  # fmt: skip
+
+ABOVE = (
+    Mutation(
+        "attack-across-groups", "the linkage attack uses what reports show for certain",
+        "privacy_audit/location_attacks.py",
+        "        score[group[:, None] != group] = -np.inf\n",
+        "        pass\n",
+        ("tests/attacks/test_batch_linkage.py", "tests/simulations/test_location.py"),
+    ),
+    Mutation(
+        "noise-of-zeros-left-out", "drawn aggregates hold the noise of bits that are not set",
+        "simulations/populations/draws.py",
+        "rng.binomial(others, params.p_star)",
+        "rng.binomial(others, 0.0)",
+        ("tests/simulations/test_paper.py", "tests/simulations/test_populations.py"),
+    ),
+    Mutation(
+        "window-without-days", "a file without days has no place in a series",
+        "rappor_cli/windows.py",
+        "if aggregate.first_day is None:",
+        "if False:",
+        ("tests/cli/test_windows.py",),
+    ),
+    Mutation(
+        "weakened-unasked", "`rappor metrics push` weakens privacy only where asked to",
+        "rappor_cli/metrics.py",
+        'query={"weaken": "true" if weaken else None,',
+        'query={"weaken": "true",',
+        ("tests/collector/test_commands.py",),
+    ),
+    Mutation(
+        "weakened-unasked-offline", "the same, on the database itself",
+        "rappor_cli/metrics.py",
+        "COMMAND_LINE, weaken=weaken,",
+        "COMMAND_LINE, weaken=True,",
+        ("tests/collector/test_commands.py",),
+    ),
+)  # fmt: skip
+
+MUTATIONS = (*CORE, *CLIENT, *COLLECTOR, *DECODER, *ABOVE)
