@@ -10,8 +10,9 @@ import threading
 import time
 
 from client_sdk.errors import StateError
+from client_sdk.recording.account_wipe import reset
+from client_sdk.recording.withdrawal import Withdrawal
 from client_sdk.session import DO_NOT_TRACK, Session, Setup
-from client_sdk.storage.withdrawal import Withdrawal
 from rappor_core.calendar import SECONDS_A_DAY
 from rappor_core.frozen import Frozen
 
@@ -135,7 +136,7 @@ class Lifecycle:
         """Start anew with a new secret. Raises StateError."""
         self.shut("closed")
         day = int(self.setup.clock() // SECONDS_A_DAY)
-        self.setup.directory.reset(self._lock, self.setup.randomness, day).close()
+        reset(self.setup.directory, self._lock, self.setup.randomness, day).close()
         self.begin(may_create=False)
 
     def count(self, reason: str) -> None:

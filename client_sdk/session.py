@@ -15,6 +15,8 @@ from client_sdk.delivery.thread import Worker
 from client_sdk.errors import ClientError, StateBusyError, StateError
 from client_sdk.privacy_level import PrivacyLevel
 from client_sdk.randomisation.randomness import Randomness
+from client_sdk.recording.account_wipe import wipe
+from client_sdk.recording.ledger_check import check_ledger
 from client_sdk.recording.overflow import Overflow
 from client_sdk.recording.recorder import Recorder
 from client_sdk.storage.damage import trouble
@@ -66,8 +68,8 @@ class Session:
         self._places: LocationRecorder | None = None
         self._places_lock = threading.Lock()
         if setup.directory.is_withdrawn:
-            setup.directory.wipe(lock)  # begun in an earlier run, or while the state was locked
-        self.state = setup.directory.open(lock)
+            wipe(setup.directory, lock)  # begun in an earlier run, or while the state was locked
+        self.state = setup.directory.open(lock, check_ledger)
         try:
             self._prepare(setup, lock, may_create=may_create)
         except (sqlite3.Error, OSError) as error:
