@@ -16,11 +16,11 @@ from client_sdk.errors import StateError
 from client_sdk.randomisation.key_derivation import new_secret, secret_check
 from client_sdk.randomisation.randomness import Randomness
 from client_sdk.storage.damage import LedgerCheck, damaged, reading
-from client_sdk.storage.rollback_guard import Witness
+from client_sdk.storage.rollback_guard import RollbackGuard
 from client_sdk.storage.sqlite import SqliteState
 
 STATE_FILE = "state.sqlite"
-WITNESS_FILE = "witness.json"
+GUARD_FILE = "witness.json"
 SENDER_LOCK_FILE = "sender.lock"
 WITHDRAWAL_FILE = "withdrawal"  # empty; there while a withdrawal has begun and is not done
 
@@ -33,7 +33,7 @@ class StateDirectory:
         self.path = os.fspath(path)
         self.state_path = os.path.join(self.path, STATE_FILE)
         self.sender_lock_path = os.path.join(self.path, SENDER_LOCK_FILE)
-        self._witness_path = os.path.join(self.path, WITNESS_FILE)
+        self._guard_path = os.path.join(self.path, GUARD_FILE)
         self._withdrawal_path = os.path.join(self.path, WITHDRAWAL_FILE)
 
     def open(self, lock: threading.RLock, check_ledger: LedgerCheck | None = None) -> SqliteState:
@@ -42,7 +42,7 @@ class StateDirectory:
         check_ledger: decodes what the ledger keeps, as `recording.ledger_check.check_ledger`.
         """
         self.prepare()
-        seen = Witness(self._witness_path).exists()  # before the state: it is written after it
+        seen = RollbackGuard(self._guard_path).exists()  # before the state: it is written after it
         if seen and not os.path.exists(self.state_path):
             raise StateError(
                 f"{self.state_path} is missing, though it was there before; restore it, or call "
@@ -61,7 +61,7 @@ class StateDirectory:
 
     def connect(self, lock: threading.RLock, lock_patience: float | None = None) -> SqliteState:
         """A further connection to a state that is known to be right. Raises StateError."""
-        return SqliteState(self.state_path, lock, Witness(self._witness_path), lock_patience)
+        return SqliteState(self.state_path, lock, RollbackGuard(self._guard_path), lock_patience)
 
     @property
     def is_withdrawn(self) -> bool:
@@ -70,7 +70,7 @@ class StateDirectory:
 
     def exists(self) -> bool:
         """Whether there is anything of an earlier run."""
-        return os.path.exists(self.state_path) or os.path.exists(self._witness_path)
+        return os.path.exists(self.state_path) or os.path.exists(self._guard_path)
 
     def begin_withdrawal(self) -> None:
         """Leave a file that says so, until `end_withdrawal`: another start then goes on."""
@@ -98,7 +98,7 @@ class StateDirectory:
 
     def seen_generation(self) -> int:
         """The generation that was written beside the state last; 0 where none is legible."""
-        seen = Witness(self._witness_path).read()
+        seen = RollbackGuard(self._guard_path).read()
         return seen.generation if seen else 0
 
     def prepare(self) -> None:
@@ -117,9 +117,9 @@ class StateDirectory:
             )
 
     def _check(self, state: SqliteState) -> None:
-        """Compare the state with itself and with the witness. Raises StateError."""
+        """Compare the state with itself and with the rollback guard. Raises StateError."""
         with state.lock:
-            seen = Witness(self._witness_path).read()  # again: both may have changed since
+            seen = RollbackGuard(self._guard_path).read()  # again: both may have changed since
             secret, generation = state.identity()
             check = b"" if secret is None else secret_check(secret)
             stored_check = state.get("secret_check") or b""
