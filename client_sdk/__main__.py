@@ -12,6 +12,7 @@ import threading
 
 from client_sdk.errors import StateError
 from client_sdk.inspection import inspect_state, render
+from client_sdk.recording.ledger_check import check_ledger
 from client_sdk.storage.directory import StateDirectory
 
 
@@ -39,7 +40,7 @@ def account_of(state_dir: str, *, as_json: bool, debug: bool = False) -> str:
     directory = StateDirectory(state_dir)
     if not directory.exists():
         raise StateError(f"{state_dir} holds no state of this SDK")
-    state = directory.open(threading.RLock())
+    state = directory.open(threading.RLock(), check_ledger)
     try:
         account = inspect_state(state, debug=debug)
     finally:

@@ -1,8 +1,8 @@
 """`Client`: what an app embeds. Record a value in one call; the rest happens by itself.
 
-The main path is `record` -> `Recorder.record` -> `SqliteState.add_report`; a thread
-(`worker.Worker`) sends what is queued. Trouble with the state or the network never reaches the app:
-it shows in `status`, in `inspect`, and in counters.
+The main path is `record` -> `Recorder.record` (encode, ask the ledger) -> `SqliteState.add_report`;
+a thread (`delivery.thread.Worker`) sends what is queued. Trouble with the state or the network
+never reaches the app: it shows in `status`, in `inspect`, and in counters.
 """
 
 from __future__ import annotations
@@ -14,23 +14,22 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from client_sdk import fork_hooks as forks
-from client_sdk.delivery.options import Delivery
 from client_sdk.errors import StateBusyError, StateChangedError, StateError
 from client_sdk.lifecycle import ACTIVE, KEY_REFUSED, SENTENCES, Lifecycle, Status
 from client_sdk.privacy_level import PrivacyLevel
 from client_sdk.randomisation.randomness import Randomness, system_randomness
 from client_sdk.recording.budget import agree_budget, check_budget
-from client_sdk.session import Session, Setup, do_not_track
+from client_sdk.session import Session, do_not_track
+from client_sdk.setup import Setup, check_consent, make_setup
 from client_sdk.storage.damage import trouble
-from client_sdk.storage.directory import StateDirectory
-from client_sdk.url import check_key, check_key_is_hidden, split_url
-from rappor_core.errors import ParameterError, RapporError, shown
-from rappor_core.metrics.loading import MetricsFile, load_metrics
+from rappor_core.errors import ParameterError, RapporError
 
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from client_sdk.delivery.options import Delivery
     from client_sdk.location.recorder import Point
+    from rappor_core.metrics.file import MetricsFile
     from rappor_core.metrics.metric import Metric
 
 HOUSEKEEPING = 100  # records between two looks at the bounds of the queue
@@ -77,26 +76,17 @@ class Client:
         Raises MetricsFileError and ParameterError for mistakes of the app. Trouble with the state
         does not raise: the client stays quiet, and `status` says why.
         """
-        if type(consent) is not bool:
-            raise ParameterError(f"consent = {consent!r}: say True or False, as the person did")
-        split_url(collector)
-        check_key(key)
-        if not development:
-            check_key_is_hidden(key, collector)
-        if not isinstance(delivery, Delivery | None):
-            raise ParameterError(f"delivery = {shown(delivery)} is not a Delivery")
-        if not isinstance(state_dir, str | os.PathLike):
-            raise ParameterError(f"state_dir = {shown(state_dir)} is not the path of a directory")
-        setup = Setup(
-            metrics if isinstance(metrics, MetricsFile) else load_metrics(metrics),
-            StateDirectory(state_dir),
+        check_consent(consent)
+        setup = make_setup(
+            metrics,
+            state_dir,
             collector,
             key,
-            PrivacyLevel.of(privacy_level),
-            delivery or Delivery(),
-            development,
-            randomness,
-            clock,
+            privacy_level,
+            delivery,
+            development=development,
+            randomness=randomness,
+            clock=clock,
         )
         client = cls(setup)
         client.set_consent(consent)
@@ -180,7 +170,7 @@ class Client:
                 return self._trouble(session, error)
             if self._setup.development:
                 raise
-            return self._not_recorded(f"mistake:{_name(error)}", _detail(error))
+            return self._not_recorded(f"mistake:{type(error).__name__}", _detail(error))
         if outcome is None:
             return True
         if outcome not in ("queued", "queued_fallback"):
@@ -259,29 +249,9 @@ class Client:
         debug: with what a developer asks: why values were not recorded, which periods are full.
         Where the state cannot be read there is `trouble`, a sentence, in place of what it holds.
         """
-        from client_sdk.inspection import inspect_state  # rarely needed: keeps the import light
-
-        account: dict[str, Any] = {}
-        session = self._life.session or self._life.revive(at_once=True)
-        if session is not None:
-            self._life.save_counts(session)
-            try:
-                account = inspect_state(session.state, session.recorder.budget, debug=debug)
-            except StateError as error:
-                self._life.fail(session, error)
-                account = {"trouble": str(error)}
-        counters = account.get("counters", {})
-        for reason, number in self._life.counted.items():  # what could not be written yet
-            counters[reason] = counters.get(reason, 0) + number
-        held = 0 if session is None else len(session.overflow)
+        account = self._life.account(debug=debug)
         told = {"status": self.status.to_fields(), "last_error": self.last_error}
-        return {
-            **told,
-            "last_refusal": self.last_refusal,
-            "held": held,
-            **account,
-            "counters": counters,
-        }
+        return {**told, "last_refusal": self.last_refusal, **account}
 
     def __enter__(self) -> Client:
         """Use it in a `with` block."""
@@ -308,7 +278,7 @@ class Client:
         if isinstance(found, StateBusyError):
             return self._not_recorded("not_recorded:busy")
         self._life.fail(session, found)
-        return self._not_recorded(f"trouble:{_name(error)}", _detail(error))
+        return self._not_recorded(f"trouble:{type(error).__name__}", _detail(error))
 
     def _by_name(self) -> dict[str, Metric]:
         """Location metrics by their declared names."""
@@ -325,10 +295,7 @@ class Client:
         return False
 
 
-def _name(error: Exception) -> str:
-    return type(error).__name__
-
-
 def _detail(error: Exception) -> str:
     """What an error says, if it is one of ours, which never hold a value."""
-    return f"{_name(error)}: {error}" if isinstance(error, RapporError) else _name(error)
+    name = type(error).__name__
+    return f"{name}: {error}" if isinstance(error, RapporError) else name

@@ -8,10 +8,13 @@ from __future__ import annotations
 import sqlite3
 import threading
 import time
+from typing import Any
 
 from client_sdk.errors import StateError
-from client_sdk.session import DO_NOT_TRACK, Session, Setup
-from client_sdk.storage.withdrawal import Withdrawal
+from client_sdk.recording.account_wipe import reset
+from client_sdk.recording.withdrawal import Withdrawal
+from client_sdk.session import DO_NOT_TRACK, Session
+from client_sdk.setup import Setup
 from rappor_core.calendar import SECONDS_A_DAY
 from rappor_core.frozen import Frozen
 
@@ -135,7 +138,7 @@ class Lifecycle:
         """Start anew with a new secret. Raises StateError."""
         self.shut("closed")
         day = int(self.setup.clock() // SECONDS_A_DAY)
-        self.setup.directory.reset(self._lock, self.setup.randomness, day).close()
+        reset(self.setup.directory, self._lock, self.setup.randomness, day).close()
         self.begin(may_create=False)
 
     def count(self, reason: str) -> None:
@@ -165,6 +168,25 @@ class Lifecycle:
     def counted(self) -> dict[str, int]:
         """What was counted and is not in the state yet, by reason."""
         return dict(self._counted)
+
+    def account(self, *, debug: bool) -> dict[str, Any]:
+        """What `Client.inspect` shows of the state, and what is in memory alone."""
+        from client_sdk.inspection import inspect_state  # rarely needed: keeps the import light
+
+        account: dict[str, Any] = {}
+        session = self.session or self.revive(at_once=True)
+        if session is not None:
+            self.save_counts(session)
+            try:
+                account = inspect_state(session.state, session.recorder.budget, debug=debug)
+            except StateError as error:
+                self.fail(session, error)
+                account = {"trouble": str(error)}
+        counters = account.get("counters", {})
+        for reason, number in self.counted.items():  # what could not be written yet
+            counters[reason] = counters.get(reason, 0) + number
+        held = 0 if session is None else len(session.overflow)
+        return {"held": held, **account, "counters": counters}
 
     def before_fork(self) -> None:
         """See `forks`."""

@@ -10,41 +10,21 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from client_sdk import fork_hooks as forks
-from client_sdk.delivery.options import Delivery
 from client_sdk.delivery.thread import Worker
 from client_sdk.errors import ClientError, StateBusyError, StateError
-from client_sdk.privacy_level import PrivacyLevel
-from client_sdk.randomisation.randomness import Randomness
+from client_sdk.recording.account_wipe import wipe
+from client_sdk.recording.ledger_check import check_ledger
 from client_sdk.recording.overflow import Overflow
 from client_sdk.recording.recorder import Recorder
+from client_sdk.setup import Setup
 from client_sdk.storage.damage import trouble
-from client_sdk.storage.directory import StateDirectory, ensure_secret
+from client_sdk.storage.directory import ensure_secret
 from client_sdk.storage.interface import VISITS
-from rappor_core.frozen import Frozen
-from rappor_core.metrics.loading import MetricsFile
 
 if TYPE_CHECKING:
     from client_sdk.location.recorder import LocationRecorder
 
 DO_NOT_TRACK = "DO_NOT_TRACK"
-
-
-class Setup(Frozen):
-    """What `Client.open` was given, checked."""
-
-    metrics: MetricsFile
-    directory: StateDirectory
-    collector: str
-    key: str | None
-    level: PrivacyLevel
-    delivery: Delivery
-    development: bool
-    randomness: Randomness
-    clock: Callable[[], float]
-
-    def __repr__(self) -> str:
-        """Without the key, which may end up in a log."""
-        return f"Setup({self.collector!r}, {self.directory.path!r})"
 
 
 class Session:
@@ -66,8 +46,8 @@ class Session:
         self._places: LocationRecorder | None = None
         self._places_lock = threading.Lock()
         if setup.directory.is_withdrawn:
-            setup.directory.wipe(lock)  # begun in an earlier run, or while the state was locked
-        self.state = setup.directory.open(lock)
+            wipe(setup.directory, lock)  # begun in an earlier run, or while the state was locked
+        self.state = setup.directory.open(lock, check_ledger)
         try:
             self._prepare(setup, lock, may_create=may_create)
         except (sqlite3.Error, OSError) as error:

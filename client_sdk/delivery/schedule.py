@@ -1,4 +1,4 @@
-"""When to send: the delay, the pauses after failures, and housekeeping. One step at a time.
+"""When to send, and one round of sending: the delay, batches, pauses after failures, housekeeping.
 
 Times are the monotonic clock's, except for the one that is stored between runs, so that a wall
 clock which jumps neither hurries nor stops the sending.
@@ -10,9 +10,9 @@ import time
 from collections.abc import Callable
 from math import ceil, log
 
+from client_sdk.delivery.batches import content_type, read_body
 from client_sdk.delivery.options import Delivery
-from client_sdk.delivery.queue import Outbox
-from client_sdk.delivery.sender import Sender
+from client_sdk.delivery.queue import Outbox, StoredBatch
 from client_sdk.delivery.splitting import split
 from client_sdk.delivery.transport import Transport
 from client_sdk.errors import TransportError
@@ -20,12 +20,14 @@ from client_sdk.randomisation.randomness import Randomness
 from client_sdk.storage.file_lock import FileLock
 from client_sdk.storage.sqlite import SqliteState
 from rappor_core.calendar import SECONDS_A_DAY
+from rappor_core.errors import WireFormatError
 
 BUSY_PAUSE = 0.1  # seconds to the next try while another process is sending and somebody waits
 BUSY_PAUSE_UNHURRIED = 5.0
 KEY_REFUSED = frozenset({"http_401", "http_403"})
 FLUSH_PAUSE = 2.0  # longest jitter in seconds while somebody waits
 LONGEST_DELAY = 10  # times the mean
+TOO_LARGE = "http_413"
 
 
 class SendLoop:
@@ -120,6 +122,80 @@ class SendLoop:
         if self._due is not None:
             self._due = None
             self._state.put("send_at", None)
+
+
+class Sender:
+    """Sends what waits in an outbox. Used by one thread; the transport is what others may end.
+
+    lock: at most one process sends at a time.  isolate: a connection for each batch.
+    split: puts two batches in the place of one that is too large; False where it cannot.
+    """
+
+    def __init__(
+        self,
+        outbox: Outbox,
+        transport: Transport,
+        lock: FileLock,
+        split: Callable[[StoredBatch], bool],
+        *,
+        isolate: bool,
+    ) -> None:
+        """Nothing is connected yet."""
+        self._outbox = outbox
+        self._transport = transport
+        self._lock = lock
+        self._split = split
+        self._isolate = isolate
+
+    def round(self, *, only_one: bool = False) -> bool:
+        """Send all that waits, or one batch. False where another process is at it.
+
+        Raises TransportError for the failure that ended the round; what was answered is settled.
+        """
+        if not self._lock.try_acquire():
+            return False
+        try:
+            self._outbox.compose()
+            for batch in self._outbox.batches():
+                self._send(batch)
+                if only_one:
+                    break
+        finally:
+            self._transport.close()
+            self._lock.release()
+        return True
+
+    def _send(self, batch: StoredBatch) -> None:
+        if not _is_whole(batch):  # the answer to it could never fit
+            self._outbox.discard(batch, "damaged")
+            return
+        try:
+            answer = self._transport.post(
+                batch.body,
+                batch.batch_id,
+                batch.reports,
+                content_type=content_type(json=batch.json),
+                encoding="gzip",
+            )
+        except TransportError as error:
+            if error.retry:
+                raise
+            if not (error.reason == TOO_LARGE and self._split(batch)):
+                self._outbox.discard(batch, error.reason)
+            return
+        finally:
+            if self._isolate:
+                self._transport.close()
+        self._outbox.settle(batch, answer)
+
+
+def _is_whole(batch: StoredBatch) -> bool:
+    """Whether a stored body is the batch that its row says."""
+    try:
+        stored = read_body(batch.body, json=batch.json)
+    except WireFormatError:
+        return False
+    return (stored.batch_id, stored.num_reports) == (batch.batch_id, batch.reports)
 
 
 class Pauses:

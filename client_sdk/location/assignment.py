@@ -15,7 +15,7 @@ from rappor_core.metrics.location import Location
 from rappor_core.metrics.metric import Metric
 
 
-class Duty(NamedTuple):
+class Assignment(NamedTuple):
     """What one device answers of one location metric.
 
     level: of the grid, the same for every slot.  names: of the sub-metrics, by slot.
@@ -39,8 +39,8 @@ class Duty(NamedTuple):
         return [p for i, p in enumerate(pairs) if (first + i) % self.every == self.phase]
 
 
-def duty_of(secret: bytes, parts: Sequence[Metric]) -> Duty:
-    """Draw a device's duty. parts: all sub-metrics of one declared name, in order.
+def assignment_of(secret: bytes, parts: Sequence[Metric]) -> Assignment:
+    """Draw a device's assignment. parts: all sub-metrics of one declared name, in order.
 
     Raises ParameterError for a metric of another kind.
     """
@@ -53,7 +53,7 @@ def duty_of(secret: bytes, parts: Sequence[Metric]) -> Duty:
     slots = tuple(slot.name for slot in location.slots)
     every = {"memo": 1, "window": location.window * len(slots), "once": 0}[location.mode]
     phase = _draw(secret, b"phase", base, every or len(slots))
-    return Duty(level, slots, names, every, phase)
+    return Assignment(level, slots, names, every, phase)
 
 
 def _place(metric: Metric) -> Location:

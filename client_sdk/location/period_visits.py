@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
-from client_sdk.location.assignment import Duty, duty_of
+from client_sdk.location.assignment import Assignment, assignment_of
 from client_sdk.location.dwell_time import OUTSIDE, Dwell, Place
 from client_sdk.location.local_time import SECONDS_AN_HOUR, Moment, is_weekend
 from client_sdk.storage.periods import Periods
@@ -44,7 +44,7 @@ class Visits:
         self._metric = metric
         self._expires = day_of(metric.expires)
         self._send = send
-        self._duty: Duty = duty_of(secret, parts)
+        self._assignment: Assignment = assignment_of(secret, parts)
         self._asked: dict[tuple[int, bool], str | None] = {}  # by hour, and whether it is a weekend
         self._period: int | None = None
         self._today: int | None = None  # the day of the last look at the clock, in that period
@@ -182,7 +182,7 @@ class Visits:
         """A period starts; what is not asked of it is not kept, either."""
         self._period = period
         done = self._location.mode == "once" and self._reported.runs()
-        due = set() if done else {slot for slot, _ in self._duty.due(period)}
+        due = set() if done else {slot for slot, _ in self._assignment.due(period)}
         for hour in range(24):
             for weekend in (False, True):
                 slot = self._location.slot_at(hour, weekend)
@@ -194,7 +194,7 @@ class Visits:
         cell = grid.locate(latitude, longitude)
         if cell is None:
             return OUTSIDE
-        return grid.system.parent(cell, grid.finest, self._duty.level)
+        return grid.system.parent(cell, grid.finest, self._assignment.level)
 
     def _credit(self, moment: Moment) -> None:
         """Give the last fix the time until now, hour by hour, as far as it may speak for it."""
@@ -237,7 +237,7 @@ class Visits:
         if period in self._reported or (self._location.mode == "once" and self._reported.runs()):
             return
         day = last_day(self._metric.period, period)
-        for slot, name in self._duty.due(period):
+        for slot, name in self._assignment.due(period):
             self._send(name, self._value(dwell.usual(slot)), day)
         self._reported.add(period)
 
@@ -245,6 +245,6 @@ class Visits:
         """The text that is encoded."""
         if place is None or place == OUTSIDE:
             return OTHER
-        system, level = self._location.grid.system, self._duty.level
+        system, level = self._location.grid.system, self._assignment.level
         cells = place.split(PAIR_SEPARATOR) if isinstance(place, str) else [place]
         return PAIR_SEPARATOR.join(system.name(int(cell), level) for cell in cells)

@@ -1,13 +1,14 @@
 """From a value to the report that may leave the device: the main path of the mechanism.
 
-An `Encoder` holds one device's secret and nothing else: no file, no thread, no clock. A fleet of
-many light devices in one process is a list of encoders and one `client_sdk.Transport`.
+An `Encoder` holds one device's secret and nothing else: no file, no thread, no clock. A `Recorder`
+has one, and asks the ledger between its two steps, `value_bits` and `report_bits`. A fleet of many
+light devices in one process is a list of encoders and one `client_sdk.Transport`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import date
+from typing import TYPE_CHECKING
 
 from client_sdk.errors import UnknownMetricError
 from client_sdk.randomisation.key_derivation import SECRET_BYTES
@@ -15,7 +16,11 @@ from client_sdk.randomisation.metric_encoder import MetricDevice
 from client_sdk.randomisation.randomness import Randomness, system_randomness
 from rappor_core.errors import ParameterError
 from rappor_core.metrics.metric import Metric
-from rappor_core.wire.report import Report
+
+if TYPE_CHECKING:
+    from datetime import date
+
+    from rappor_core.wire.report import Report
 
 
 class Encoder:
@@ -51,6 +56,8 @@ class Encoder:
         No ledger stands here: whoever calls must bound the number of distinct values and reports
         (`client_sdk.Recorder` does).
         """
+        from rappor_core.wire.report import Report  # an app that records does not need it
+
         device = self._devices.get(name) or self.metric(name)
         bloom_bits = device.value_bits(value)
         return Report(name, device.params_id, device.cohort, day, device.report_bits(bloom_bits))

@@ -216,6 +216,16 @@ def spent(line: Line, entries: Iterable[Entry]) -> float:
     return line.past_spent + sum(map(entry_spent, entries))
 
 
+def past(line: Line, entries: list[Entry]) -> Line:
+    """The line once its entries are gone: their numbers are kept in its own."""
+    return line._replace(
+        past_values=line.past_values + len(entries),
+        past_cost=line.past_cost + sum(entry.cost for entry in entries),
+        past_spent=spent(line, entries),
+        past_reports=line.past_reports + sum(entry.reports for entry in entries),
+    )
+
+
 def entry_spent(entry: Entry) -> float:
     """epsilon_n of one memoised value, for the reports made from it."""
     return RapporParams.from_dict(json.loads(entry.params)).epsilon_n(entry.reports)

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-from client_sdk.errors import StateChangedError, UnknownMetricError
+from client_sdk.errors import StateChangedError
 from client_sdk.privacy_level import PrivacyLevel
+from client_sdk.randomisation.encoder import Encoder
 from client_sdk.randomisation.metric_encoder import MetricDevice
 from client_sdk.randomisation.randomness import Randomness, system_randomness
 from client_sdk.recording.ledger import Ledger
@@ -48,8 +49,8 @@ class Recorder:
         self._state = state
         self._level = PrivacyLevel.of(level or "standard")
         self._ledger = Ledger(state, budget, self._level)
-        self._randomness = randomness
-        self._ways: dict[str, Way] = {}
+        self._encoder = Encoder(metrics, secret, randomness)
+        self._metric_states: dict[str, MetricState] = {}
 
     def record(self, name: str, value: object, now: float) -> Outcome:
         """Queue a report of a value at a time (seconds since 1970, UTC), or say why not.
@@ -58,12 +59,14 @@ class Recorder:
         has replaced or wiped the secret. `full`: the metric's period or life has all its reports.
         """
         day = int(now // SECONDS_A_DAY)
-        way = self._ways.get(name) or self._prepare(name, day)
-        return self._queue(way, way.device.value_bits(value), day)
+        state = self._metric_states.get(name) or self._prepare(name, day)
+        return self._queue(state, state.device.value_bits(value), day)
 
     def record_bits(self, name: str, bloom_bits: int, day: int) -> Outcome:
         """As `record`, for a value that was encoded elsewhere; day: since 1970-01-01, UTC."""
-        return self._queue(self._ways.get(name) or self._prepare(name, day), bloom_bits, day)
+        return self._queue(
+            self._metric_states.get(name) or self._prepare(name, day), bloom_bits, day
+        )
 
     def fill_periods(self, now: float) -> int:
         """Send `no_data` for each period that is over, took nothing, and still takes reports.
@@ -75,7 +78,7 @@ class Recorder:
         for name, metric in self._metrics.items():
             if metric.no_data is None or self._state.last_period(name, EVER) is None:
                 continue
-            if name not in self._ways:
+            if name not in self._metric_states:
                 self._prepare(name, today)
             present = period_number(metric.period, max(0, today))
             last = self._state.last_period(name, present)
@@ -90,7 +93,7 @@ class Recorder:
 
     def device(self, name: str) -> MetricDevice:
         """This device's part in a metric. Raises UnknownMetricError."""
-        return (self._ways.get(name) or self._prepare(name)).device
+        return (self._metric_states.get(name) or self._prepare(name)).device
 
     @property
     def budget(self) -> float:
@@ -99,75 +102,73 @@ class Recorder:
 
     def why_closed(self, name: str) -> str:
         """Why nothing of a metric is recorded any more, in one word; "" where that is not so."""
-        way = self._ways.get(name)
-        return "" if way is None else way.closed
+        state = self._metric_states.get(name)
+        return "" if state is None else state.closed
 
     def forget(self) -> None:
         """Prepare all metrics anew: a transaction around some of it was undone (a full disk)."""
-        self._ways = {}
+        self._metric_states = {}
 
-    def _queue(self, way: Way, bits: int, day: int) -> Outcome:
+    def _queue(self, state: MetricState, bits: int, day: int) -> Outcome:
         """One commit for a value that the ledger knows; the ledger decides on a new one."""
         if day < 0:  # a clock without a battery: the wire begins in 1970, and so do periods
             day = 0
-        if day > way.last_day:
+        if day > state.last_day:
             return "expired"
-        if way.closed:
+        if state.closed:
             return "closed"
-        sent = way.replaced(bits)
-        stored = self._store(way, sent, day)
+        sent = state.replaced(bits)
+        stored = self._store(state, sent, day)
         if stored == "not_memoised":
-            admitted = self._admit(way, bits)
+            admitted = self._admit(state, bits)
             if admitted is None:
                 return "closed"
             sent = admitted
-            stored = self._store(way, sent, day)
+            stored = self._store(state, sent, day)
         if stored == "not_memoised":
             raise StateChangedError("the state was wiped while a value was recorded")
         if stored == "full":
             return "full"
         return "queued" if sent == bits else "queued_fallback"
 
-    def _store(self, way: Way, bits: int, day: int) -> Stored:
-        device = way.device
-        draft = Draft(way.source, device.digest(bits), day, device.report_bits(bits))
-        return self._state.add_report(draft, way.limits(day))
+    def _store(self, state: MetricState, bits: int, day: int) -> Stored:
+        device = state.device
+        draft = Draft(state.source, device.digest(bits), day, device.report_bits(bits))
+        return self._state.add_report(draft, state.limits(day))
 
-    def _admit(self, way: Way, bits: int) -> int | None:
+    def _admit(self, state: MetricState, bits: int) -> int | None:
         """Ask the ledger about a value that it may not know; remember an answer that is final."""
         if self._state.identity().secret != self._secret:
             raise StateChangedError("another process has replaced or wiped the secret")
-        decision = self._ledger.admit(way.device, bits)
+        decision = self._ledger.admit(state.device, bits)
         if decision.bits is None:
-            way.closed = decision.reason
-            self._state.count(f"closed:{way.device.metric.name}:{decision.reason}")
+            state.closed = decision.reason
+            self._state.count(f"closed:{state.device.metric.name}:{decision.reason}")
         elif decision.reason:
-            entries = self._state.entries(way.device.line)
-            way.full_at = frozenset(entry.digest for entry in entries)
-            way.fallback = decision.bits
+            entries = self._state.entries(state.device.line)
+            state.full_at = frozenset(entry.digest for entry in entries)
+            state.fallback = decision.bits
         return decision.bits
 
-    def _prepare(self, name: str, day: int | None = None) -> Way:
+    def _prepare(self, name: str, day: int | None = None) -> MetricState:
         """First use of a metric in this process. day: since 1970-01-01, where it is known."""
-        metric = self._metrics.get(name)
-        if metric is None:
-            raise UnknownMetricError(name, self._metrics)
-        device = MetricDevice(metric, self._secret, self._randomness)
+        device = self._encoder.metric(name)
+        metric = device.metric
         reason = self._ledger.agree(metric, device.line)
         source = self._state.source(Source(name, device.params_id, device.cohort))
         per_period = int(min(metric.max_reports_per_period, self._level.max_reports_per_period))
-        way = Way(device, source, per_period, reason)
+        state = MetricState(device, source, per_period, reason)
         if not reason:  # nothing is carried over to what is refused
-            counted_by, unit = way.counted_by
+            counted_by, unit = state.counted_by
             present = None if day is None else period_number(unit, max(0, day))
             self._state.count_by(counted_by, unit, present)
         if reason:
             self._state.count(f"closed:{name}:{reason}")
-        self._ways[name] = way
-        return way
+        self._metric_states[name] = state
+        return state
 
 
-class Way:
+class MetricState:
     """What the recorder keeps of one metric: its device, its limits, and decisions that are final.
 
     closed: why nothing of this metric is recorded any more, or "".

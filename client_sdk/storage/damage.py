@@ -7,17 +7,13 @@ a parser reaches the app.
 
 from __future__ import annotations
 
-import json
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 from client_sdk.errors import StateBusyError, StateError
-from client_sdk.recording.ledger import Promise, committed, spent
 from client_sdk.storage import schema
-from client_sdk.storage.interface import Entry, Line
-from rappor_core.calendar import PERIOD_DAYS
 from rappor_core.errors import RapporError
 
 BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
@@ -37,6 +33,8 @@ PARSERS = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, 
 META = {"secret": bytes, "secret_check": bytes, "generation": int, "send_at": float}
 META |= {"budget": float, "unit": str}  # "unit:" stands before a metric's name
 LENGTHS = {"secret": 32, "secret_check": 8}
+
+LedgerCheck = Callable[[sqlite3.Connection], None]
 
 # Rows that this SDK never writes. The cross-checks find names of which a bit was flipped.
 NEVER = (
@@ -89,8 +87,13 @@ def damaged(path: str, found: str) -> StateError:
     )
 
 
-def check_contents(database: sqlite3.Connection, path: str) -> None:
-    """Read every page, and all that must be understood later. Raises StateError."""
+def check_contents(
+    database: sqlite3.Connection, path: str, check_ledger: LedgerCheck | None = None
+) -> None:
+    """Read every page, and all that must be understood later. Raises StateError.
+
+    check_ledger: decodes what the ledger keeps, and raises what its parsers raise.
+    """
     with reading(path):
         found = database.execute("PRAGMA quick_check(1)").fetchone()[0]
         if found != "ok":
@@ -102,7 +105,8 @@ def check_contents(database: sqlite3.Connection, path: str) -> None:
             if database.execute(f"{query} LIMIT 1").fetchone() is not None:
                 raise damaged(path, "it holds what no version has written")
         _check_meta(database)
-        _check_ledger(database)
+        if check_ledger is not None:
+            check_ledger(database)
         for name in ("counters", "notes", "periods", "sources", "tombstones", "used_up"):
             for _ in database.execute(f"SELECT * FROM {name}"):  # noqa: S608 (names from above)
                 pass  # each text is read, because one that is not UTF-8 raises
@@ -118,27 +122,6 @@ def _check_meta(database: sqlite3.Connection) -> None:
         wrong_length = type(value) is bytes and len(value) != LENGTHS[name]
         if wrong_length or (type(value) is int and value < 0):
             raise ValueError(f"meta: {name}")
-
-
-def _check_ledger(database: sqlite3.Connection) -> None:
-    """Decode all that `ledger` decodes later. Raises what its parsers raise."""
-    query = "SELECT line, digest, params, cost, reports FROM entries"
-    entries = [Entry(*row) for row in database.execute(query)]
-    for row in database.execute("SELECT * FROM lines"):
-        line = Line(*row)
-        promise = Promise.from_json(line.agreed).to_fields()
-        if promise.pop("period") not in ("", *PERIOD_DAYS):
-            raise ValueError(f"line {line.name!r}")
-        numbers = (*promise.values(), *line[2:])
-        if any(type(number) not in (int, float) or not number >= 0 for number in numbers):
-            raise ValueError(f"line {line.name!r}")
-        own = [entry for entry in entries if entry.line == line.name]
-        if any(entry.reports < 0 or not entry.cost > 0 for entry in own):
-            raise ValueError(f"entries of {line.name!r}")
-        committed(line, own)
-        spent(line, own)
-    for (text,) in database.execute("SELECT ledger FROM tombstones WHERE ledger LIKE '{%'"):
-        json.loads(text)
 
 
 def _schema_of(database: sqlite3.Connection) -> set[tuple[str, str, str, str]]:

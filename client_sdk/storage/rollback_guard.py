@@ -18,13 +18,13 @@ WITNESS_VERSION = 1
 
 
 class Seen(NamedTuple):
-    """What the witness saw last. check: hex of `identity.secret_check`, "" without a secret."""
+    """What was written last. check: hex of `key_derivation.secret_check`, "" without a secret."""
 
     generation: int
     check: str
 
 
-class Witness:
+class RollbackGuard:
     """The file. path: in the state directory."""
 
     def __init__(self, path: str) -> None:
@@ -37,7 +37,7 @@ class Witness:
         return os.path.exists(self._path)
 
     def read(self) -> Seen | None:
-        """What was seen last; None where there is no witness, or nothing legible in it."""
+        """What was seen last; None where there is no file, or nothing legible in it."""
         try:
             with open(self._path, "rb") as file:
                 fields = json.loads(file.read())

@@ -16,7 +16,7 @@ from typing import Any
 from client_sdk.randomisation.key_derivation import secret_check
 from client_sdk.storage.interface import Draft, Entry, Identity, Limits, Line, Source, Stored
 from client_sdk.storage.periods import change_unit, use_up
-from client_sdk.storage.rollback_guard import Seen, Witness
+from client_sdk.storage.rollback_guard import RollbackGuard, Seen
 from client_sdk.storage.state_file import StateFile
 
 RECORD = "INSERT INTO recording VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"  # see `schema.RECORDING`
@@ -37,7 +37,7 @@ class SqliteState(StateFile):
     """One connection to a state file; implements `state.State`.
 
     lock: shared by all connections of one process to this file.
-    witness: told of each change of the generation.
+    guard: told of each change of the generation.
     lock_patience: seconds of waiting for other threads; None: PATIENCE.
     """
 
@@ -45,12 +45,12 @@ class SqliteState(StateFile):
         self,
         path: str,
         lock: threading.RLock,
-        witness: Witness,
+        guard: RollbackGuard,
         lock_patience: float | None = None,
     ) -> None:
         """Open or create the file; a new one is waited for longer. Raises StateError."""
-        super().__init__(path, lock, lock_patience, is_new=not witness.exists())
-        self._witness = witness
+        super().__init__(path, lock, lock_patience, is_new=not guard.exists())
+        self._guard = guard
         self._advance: dict[tuple[str, int], int] = {}
 
     def close(self) -> None:
@@ -240,4 +240,4 @@ class SqliteState(StateFile):
     def _committed(self) -> None:
         secret, generation = self.identity()
         check = "" if secret is None else secret_check(secret).hex()
-        self._witness.note(Seen(generation, check))
+        self._guard.note(Seen(generation, check))

@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from client_sdk.errors import StateBusyError, StateError
-from client_sdk.storage.damage import BUSY, check_contents, reading
+from client_sdk.storage.damage import BUSY, LedgerCheck, check_contents, reading
 from client_sdk.storage.schema import BUSY_SECONDS, connect, wait_for
 
 PATIENCE = 0.05  # seconds for which a call waits for other threads, and for other processes
@@ -64,10 +64,10 @@ class StateFile:
                 self._open = connect(self.path, PATIENCE)
         return self._open
 
-    def check(self) -> None:
+    def check(self, check_ledger: LedgerCheck | None = None) -> None:
         """Read all of it once. Raises StateError for what is damaged."""
         with self._mine(reads=True):
-            check_contents(self.database, self.path)
+            check_contents(self.database, self.path, check_ledger)
 
     @contextmanager
     def patient(self) -> Iterator[None]:

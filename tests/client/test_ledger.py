@@ -20,7 +20,7 @@ from client_sdk.recording.ledger import Promise, committed, entry_spent, spent
 from client_sdk.recording.recorder import Recorder
 from client_sdk.storage.interface import Limits, State
 from client_sdk.storage.memory import MemoryState
-from client_sdk.storage.rollback_guard import Witness
+from client_sdk.storage.rollback_guard import RollbackGuard
 from client_sdk.storage.sqlite import SqliteState
 from rappor_core.calendar import last_day, period_number
 from rappor_core.errors import ParameterError
@@ -57,7 +57,7 @@ def make_state(request: pytest.FixtureRequest, tmp_path: Path) -> MakeState:
         if request.param == "memory":
             return MemoryState(secret)
         path = tmp_path / "state.sqlite"
-        state = SqliteState(path, threading.RLock(), Witness(tmp_path / "witness.json"))
+        state = SqliteState(path, threading.RLock(), RollbackGuard(tmp_path / "witness.json"))
         state.set_secret(secret)
         request.addfinalizer(state.close)
         return state
@@ -70,7 +70,8 @@ def test_two_processes_reach_one_limit_and_never_pass_it(tmp_path: Path, most: i
     """Each counts some reports in advance; near the end, one by one, down to the last."""
     more = f"max_memoized_values = 3\nmax_reports_per_period = {most}"
     states = [
-        SqliteState(tmp_path / "s", threading.RLock(), Witness(tmp_path / "w")) for _ in range(2)
+        SqliteState(tmp_path / "s", threading.RLock(), RollbackGuard(tmp_path / "w"))
+        for _ in range(2)
     ]
     states[0].set_secret(bytes(32))
     recorders = [Recorder(declare(more=more).metrics, state) for state in states]
@@ -85,13 +86,13 @@ def test_two_processes_reach_one_limit_and_never_pass_it(tmp_path: Path, most: i
 def test_closing_gives_back_what_was_counted_in_advance(tmp_path: Path) -> None:
     more = "max_memoized_values = 3\nmax_reports_per_period = 500"
     for _ in range(5):
-        state = SqliteState(tmp_path / "s", threading.RLock(), Witness(tmp_path / "w"))
+        state = SqliteState(tmp_path / "s", threading.RLock(), RollbackGuard(tmp_path / "w"))
         if state.identity().secret is None:
             state.set_secret(bytes(32))
         recorder = Recorder(declare(more=more).metrics, state)
         assert recorder.record("m", "a", NOON) == "queued"
         state.close()
-    state = SqliteState(tmp_path / "s", threading.RLock(), Witness(tmp_path / "w"))
+    state = SqliteState(tmp_path / "s", threading.RLock(), RollbackGuard(tmp_path / "w"))
     assert state.rows("SELECT reports FROM periods") == [(5,)]
     state.close()
 
@@ -327,7 +328,7 @@ def test_names_and_secrets_are_checked(make_state: MakeState) -> None:
 
 
 def test_another_process_that_changed_the_secret_is_noticed(tmp_path: Path) -> None:
-    state = SqliteState(tmp_path / "s", threading.RLock(), Witness(tmp_path / "w"))
+    state = SqliteState(tmp_path / "s", threading.RLock(), RollbackGuard(tmp_path / "w"))
     metrics = declare(more="max_memoized_values = 3\nmax_reports_per_period = 9").metrics
     try:
         with pytest.raises(StateChangedError):

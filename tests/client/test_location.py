@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from client_sdk import Client
 from client_sdk.errors import UnknownMetricError
-from client_sdk.location.assignment import duty_of
+from client_sdk.location.assignment import assignment_of
 from client_sdk.location.dwell_time import MOST_PLACES, Dwell
 from client_sdk.location.local_time import is_weekend, moment_at, moment_of
 from client_sdk.storage.periods import Periods
@@ -168,7 +168,7 @@ def test_the_same_cell_in_two_slots_is_memoised_once() -> None:
 @pytest.mark.parametrize("mode", list(MODES))
 def test_duties_do_not_depend_on_places_and_are_spread(mode: str) -> None:
     parts = declared(mode).parts("density")
-    duties = [duty_of(FixedRandomness(seed)(32), parts) for seed in range(400)]
+    duties = [assignment_of(FixedRandomness(seed)(32), parts) for seed in range(400)]
     assert 140 < sum(duty.level == 1 for duty in duties) < 260
     for duty in duties[:20]:
         due = [name for period in range(12) for _, name in duty.due(period)]

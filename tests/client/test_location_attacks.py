@@ -17,9 +17,10 @@ import pytest
 
 from client_sdk.errors import StateError
 from client_sdk.location.recorder import LocationRecorder
+from client_sdk.recording.account_wipe import wipe_state
 from client_sdk.recording.ledger import committed
 from client_sdk.recording.recorder import Recorder
-from client_sdk.storage.directory import StateDirectory, ensure_secret, wipe
+from client_sdk.storage.directory import StateDirectory, ensure_secret
 from client_sdk.storage.sqlite import SqliteState
 from client_sdk.testing import FixedRandomness
 from rappor_core.calendar import last_day, period_number
@@ -104,7 +105,7 @@ class Phone:
     def withdraw(self) -> None:
         """Consent is withdrawn, and given again. What is queued has been sent before."""
         self.sent = self.reports()
-        wipe(self.state)
+        wipe_state(self.state)
         self.consent()
         self.update(self.file)
 

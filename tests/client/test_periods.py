@@ -16,7 +16,7 @@ from client_sdk.recording.ledger import Promise
 from client_sdk.recording.recorder import Recorder
 from client_sdk.storage.memory import MemoryState
 from client_sdk.storage.periods import KEPT_PERIODS, MOST_TOUCHED, SPARE_PERIODS, carried, touched
-from client_sdk.storage.rollback_guard import Witness
+from client_sdk.storage.rollback_guard import RollbackGuard
 from client_sdk.storage.sqlite import SqliteState
 from rappor_core.calendar import EPOCH_ORDINAL, date_of, last_day, period_number
 from rappor_core.metrics.file import parse_metrics
@@ -62,7 +62,9 @@ class Device:
     def open(self, metrics: dict[str, Metric]) -> Recorder:
         self.close()
         folder = self._folder
-        self._state = SqliteState(str(folder / "s"), threading.RLock(), Witness(str(folder / "w")))
+        self._state = SqliteState(
+            str(folder / "s"), threading.RLock(), RollbackGuard(str(folder / "w"))
+        )
         if self._state.identity().secret is None:
             self._state.set_secret(bytes(range(32)))
         return Recorder(metrics, self._state)

@@ -17,7 +17,7 @@ from typing import Any
 import h3
 import pytest
 
-from client_sdk.location.assignment import duty_of
+from client_sdk.location.assignment import assignment_of
 from client_sdk.location.local_time import moment_of
 from client_sdk.location.period_visits import Visits
 from client_sdk.randomisation.coins import SymbolCoin
@@ -320,7 +320,7 @@ def plain_refusal(
 @pytest.mark.parametrize("row", VECTORS["duties"], ids=lambda row: row["metric"])
 def test_duties(row: dict[str, Any]) -> None:
     name, secret = row["metric"], row["secret"]
-    duty = duty_of(bytes.fromhex(secret), FILE.parts(name))
+    duty = assignment_of(bytes.fromhex(secret), FILE.parts(name))
     stated = row["level"], row["every"], row["phase"]
     assert (duty.level, duty.every, duty.phase) == stated == plain_duty(name, secret)
     for period, names in row["due"].items():

@@ -11,7 +11,7 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
-from client_sdk.location.assignment import duty_of
+from client_sdk.location.assignment import assignment_of
 from client_sdk.location.local_time import is_weekend, moment_of
 from client_sdk.location.period_visits import Visits
 from client_sdk.randomisation.coins import SymbolCoin
@@ -399,7 +399,7 @@ def duties() -> list[dict[str, Any]]:
     rows = []
     for name in ("filter", "symbol", "window", "once"):
         for secret in SECRETS:
-            duty = duty_of(secret, file.parts(name))
+            duty = assignment_of(secret, file.parts(name))
             first = day_of(date(2026, 11, 1))
             due = {str(p): [n for _, n in duty.due(p)] for p in range(first, first + 12)}
             rows.append(

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 
 from client_sdk.errors import StateError
+from client_sdk.recording.account_wipe import wipe
 from client_sdk.storage.directory import StateDirectory
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.25, 30.0  # seconds between two tries; each is twice the one before
@@ -52,7 +53,7 @@ class Withdrawal:
 
     def _try(self) -> StateError | None:
         try:
-            self._directory.wipe(threading.RLock())
+            wipe(self._directory, threading.RLock())
         except StateError as error:
             return error
         return None

@@ -1,0 +1,73 @@
+"""What `Client.open` is given, and the mistakes that it refuses."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from client_sdk.delivery.options import Delivery
+from client_sdk.privacy_level import PrivacyLevel
+from client_sdk.randomisation.randomness import Randomness
+from client_sdk.storage.directory import StateDirectory
+from client_sdk.url import check_key, check_key_is_hidden, split_url
+from rappor_core.errors import ParameterError, shown
+from rappor_core.frozen import Frozen
+from rappor_core.metrics.loading import MetricsFile, load_metrics
+
+
+class Setup(Frozen):
+    """What `Client.open` was given, checked."""
+
+    metrics: MetricsFile
+    directory: StateDirectory
+    collector: str
+    key: str | None
+    level: PrivacyLevel
+    delivery: Delivery
+    development: bool
+    randomness: Randomness
+    clock: Callable[[], float]
+
+    def __repr__(self) -> str:
+        """Without the key, which may end up in a log."""
+        return f"Setup({self.collector!r}, {self.directory.path!r})"
+
+
+def check_consent(consent: object) -> None:
+    """Refuse what is neither True nor False. Raises ParameterError."""
+    if type(consent) is not bool:
+        raise ParameterError(f"consent = {consent!r}: say True or False, as the person did")
+
+
+def make_setup(
+    metrics: MetricsFile | str | os.PathLike[str],
+    state_dir: str | os.PathLike[str],
+    collector: str,
+    key: str | None,
+    privacy_level: str | PrivacyLevel,
+    delivery: Delivery | None,
+    *,
+    development: bool,
+    randomness: Randomness,
+    clock: Callable[[], float],
+) -> Setup:
+    """Check the arguments of `Client.open`. Raises MetricsFileError and ParameterError."""
+    split_url(collector)
+    check_key(key)
+    if not development:
+        check_key_is_hidden(key, collector)
+    if not isinstance(delivery, Delivery | None):
+        raise ParameterError(f"delivery = {shown(delivery)} is not a Delivery")
+    if not isinstance(state_dir, str | os.PathLike):
+        raise ParameterError(f"state_dir = {shown(state_dir)} is not the path of a directory")
+    return Setup(
+        metrics if isinstance(metrics, MetricsFile) else load_metrics(metrics),
+        StateDirectory(state_dir),
+        collector,
+        key,
+        PrivacyLevel.of(privacy_level),
+        delivery or Delivery(),
+        development,
+        randomness,
+        clock,
+    )

@@ -1,0 +1,270 @@
+"""A withdrawal ends with no secret on the disk, and no limit by period falls to a new secret."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from client_sdk import Client, Delivery
+from rappor_core.metrics.file import MetricsFile, parse_metrics
+
+QUIET = Delivery(mean_delay=86_400.0)  # nothing is sent during a test
+NOWHERE = "http://127.0.0.1:9"
+
+
+def open_at(folder: Path, metrics: MetricsFile, consent: bool = True) -> Client:
+    return Client.open(
+        metrics,
+        state_dir=folder,
+        collector=NOWHERE,
+        consent=consent,
+        delivery=QUIET,
+        clock=lambda: 1_795_262_400.0,  # 2026-11-21, 12:00 UTC
+    )
+
+
+def secret_of(client: Client) -> bytes:
+    assert client._life.session is not None
+    secret = client._life.session.state.identity().secret
+    assert secret is not None
+    return secret
+
+
+def holds(folder: Path, secret: bytes) -> bool:
+    """Either half of it would tell."""
+    texts = [path.read_bytes() for path in folder.iterdir()]
+    return any(half in text for half in (secret[:16], secret[16:]) for text in texts)
+
+
+@contextmanager
+def small_disk(folder: Path, kilobytes: int) -> Iterator[Path]:
+    """A real file system of that size; the test is skipped where none can be mounted."""
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={kilobytes}k", "none", str(folder)]
+    mounted = shutil.which("mount") and subprocess.run(mount, capture_output=True, check=False)
+    if not mounted or mounted.returncode != 0:
+        pytest.skip("a file system cannot be mounted here")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def fill(folder: Path) -> None:
+    """Take all the room that is left."""
+    with suppress(OSError), (folder / "filler").open("wb", buffering=0) as file:
+        while file.write(bytes(1_024)):
+            pass
+
+
+def record_until_full(client: Client) -> None:
+    """What an app does on a disk that is nearly full."""
+    for number in range(500):
+        client.record("homepage", "abcdef"[number % 6])
+
+
+@pytest.mark.parametrize("kilobytes", [96, 128, 192, 256])
+@pytest.mark.parametrize("busy", [False, True])
+def test_on_a_full_disk_no_secret_stays(
+    tmp_path: Path, metrics: MetricsFile, kilobytes: int, busy: bool
+) -> None:
+    """Before, "not wiped yet" for ever: SQLite needs room to delete, the system does not."""
+    with small_disk(tmp_path / "small", kilobytes) as small:
+        client = open_at(small / "state", metrics)
+        if client.status.condition != "active":
+            pytest.skip("too small for a first start")
+        client.record("crashed", True)
+        secret = secret_of(client)
+        assert holds(small / "state", secret)
+        if busy:
+            fill(small)
+            record_until_full(client)
+        fill(small)
+        client.set_consent(False)
+        assert "yet" not in client.status.sentence
+        assert not holds(small / "state", secret)
+        assert not (small / "state" / "withdrawal").exists()
+        client.close()
+        (small / "filler").unlink()
+        subprocess.run(["mount", "-o", "remount,size=8m", str(small)], check=True)
+        with open_at(small / "state", metrics) as client:  # the numbers spent are kept
+            if client.status.condition == "state_missing":
+                client.reset()
+                return
+            assert client.status.condition == "active"
+            (line,) = (r for r in client.inspect()["metrics"] if r["metric"] == "crashed")
+            assert line["reports_made"] >= 1
+            assert line["epsilon_spent"] > 0
+
+
+LIMITED = """
+import resource, sys
+from pathlib import Path
+from client_sdk import Client, Delivery
+folder = Path(sys.argv[2])
+client = Client.open(sys.argv[1], state_dir=folder, collector="http://127.0.0.1:9", consent=True,
+                     delivery=Delivery(mean_delay=86400.0))
+client.record("crashed", True)
+secret = client._life.session.state.identity().secret
+if sys.argv[4] == "closed":
+    client.close()
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[3]), resource.RLIM_INFINITY))
+if sys.argv[4] == "closed":
+    client = Client.open(sys.argv[1], state_dir=folder, collector="http://127.0.0.1:9",
+                         consent=False)
+else:
+    client.set_consent(False)
+texts = [path.read_bytes() for path in folder.iterdir()]
+print(any(half in text for half in (secret[:16], secret[16:]) for text in texts))
+print(client.status.sentence)
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="limits are of POSIX")
+@pytest.mark.parametrize("limit", [0, 1_024, 8_192, 16_384, 32_768, 60_000])
+@pytest.mark.parametrize("when", ["open", "closed"])
+def test_where_files_may_not_grow_no_secret_stays(
+    tmp_path: Path, metrics_text: str, limit: int, when: str
+) -> None:
+    (tmp_path / "metrics.toml").write_text(metrics_text)
+    arguments = [str(tmp_path / "metrics.toml"), str(tmp_path / "state"), str(limit), when]
+    done = subprocess.run(
+        [sys.executable, "-c", LIMITED, *arguments],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    found, sentence = done.stdout.splitlines()
+    assert found == "False"
+    assert "yet" not in sentence
+
+
+def test_a_process_that_has_a_deleted_state_open_stops(
+    tmp_path: Path, metrics: MetricsFile, metrics_text: str
+) -> None:
+    """Its connection is to files that were overwritten: nothing is recorded any more."""
+    with small_disk(tmp_path / "small", 256) as small:
+        first = open_at(small / "state", metrics)
+        assert first.record("homepage", "a")
+        secret = secret_of(first)
+        (small / "metrics.toml").write_text(metrics_text)
+        other = (
+            "import sys\nfrom client_sdk import Client, Delivery\n"
+            "c = Client.open(sys.argv[1], state_dir=sys.argv[2], collector='http://127.0.0.1:9', "
+            "consent=True, delivery=Delivery(mean_delay=86400.0))\n"
+            "print(c.record('homepage', 'a'), flush=True)\ninput()\n"
+            "print(c.record('homepage', 'a'), c.record('homepage', 'b'), c.status.condition)\n"
+        )
+        process = subprocess.Popen(
+            [sys.executable, "-c", other, str(small / "metrics.toml"), str(small / "state")],
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert process.stdout is not None
+        assert process.stdout.readline() == "True\n"
+        fill(small)
+        first.set_consent(False)
+        assert not holds(small / "state", secret)
+        then, _ = process.communicate("\n", timeout=20)
+        assert then.startswith("False False")
+        first.close()
+
+
+METRIC = """
+[metrics.m]
+kind = "string"
+description = "d"
+owner = "o@example.org"
+expires = 2399-01-01
+num_bits = 16
+num_hashes = 2
+num_cohorts = 1
+prob_f = 0.5
+prob_p = 0.5
+prob_q = 0.75
+max_memoized_values = 3
+fallback = "other"
+"""
+
+
+def version(period: str, most: int) -> MetricsFile:
+    return parse_metrics(f'{METRIC}period = "{period}"\nmax_reports_per_period = {most}\n')
+
+
+def ask_for_reset(folder: Path, metrics: MetricsFile) -> None:
+    with open_at(folder, metrics) as client:
+        client.reset()
+
+
+def withdraw(folder: Path, metrics: MetricsFile) -> None:
+    with open_at(folder, metrics) as client:
+        client.set_consent(False)
+
+
+def damage_and_reset(folder: Path, metrics: MetricsFile) -> None:
+    """Some of it is legible, as after a flipped bit."""
+    database = sqlite3.connect(folder / "state.sqlite")
+    database.execute("INSERT INTO counters VALUES (CAST(x'ff' AS TEXT), 1)")
+    database.execute("UPDATE queue SET day = 1 << 40")
+    database.commit()
+    database.close()
+    with open_at(folder, metrics) as client:
+        assert client.status.condition == "state_corrupt"
+        client.reset()
+        assert client.status.condition == "active"
+
+
+ENDS = [ask_for_reset, withdraw, damage_and_reset]
+
+
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize(
+    ("first", "then"),
+    [
+        (("month", 5), ("month", 5)),
+        (("month", 5), ("month", 6)),  # an attack got 6 reports of 5
+        (("month", 60), ("month", 73)),  # and 73 of 60
+        (("month", 60), ("day", 61)),
+        (("day", 5), ("month", 6)),
+    ],
+)
+def test_a_limit_by_period_holds_over_the_end_of_a_secret(
+    tmp_path: Path,
+    end: Callable[[Path, MetricsFile], None],
+    first: tuple[str, int],
+    then: tuple[str, int],
+) -> None:
+    folder, metrics = tmp_path / "state", version(*first)
+    with open_at(folder, metrics) as client:
+        assert sum(client.record("m", "a") for _ in range(first[1] + 2)) == first[1]
+    for _ in range(2):
+        end(folder, metrics)
+        with open_at(folder, version(*then)) as client:
+            assert not any(client.record("m", "a") for _ in range(20))
+            assert "m" in client.last_refusal
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_a_new_secret_records_where_the_limit_leaves_room(
+    tmp_path: Path, end: Callable[[Path, MetricsFile], Any]
+) -> None:
+    folder, metrics = tmp_path / "state", version("month", 5)
+    with open_at(folder, metrics) as client:
+        assert client.record("m", "a")
+        secret = secret_of(client)
+    end(folder, metrics)
+    with open_at(folder, metrics) as client:
+        assert secret_of(client) != secret
+        assert sum(client.record("m", "a") for _ in range(9)) == 4
