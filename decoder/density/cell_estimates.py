@@ -77,7 +77,7 @@ def _excess_cells(aggregate: Aggregate, candidates: Candidates) -> int:
     if candidates.direct(params):
         return 0
     cohorts = sum(count > 0 for count in aggregate.reports_per_cohort)
-    free = params.num_bits - (params.encoding == "symbol")
+    free = params.num_bits - params.scheme.symbols
     numbers = cohorts * free
     return max(len(candidates) - numbers, 0) if numbers <= MOST_NUMBERS else 0
 

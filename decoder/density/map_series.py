@@ -119,7 +119,7 @@ def _pooled(
     metric, location = location_of(windows[0][-1])
     memo = location.mode == "memo"
     most = most_repeated_noise(readings, whole.shares) if memo else 0.0
-    capped = memo and metric.params.encoding != "symbol"
+    capped = memo and not metric.params.scheme.symbols
     field = fit_space_time(readings, whole, places.laplacian, most, independent=capped)
     return [
         WindowMap(
