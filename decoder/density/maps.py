@@ -13,7 +13,6 @@ from datetime import date
 from typing import Any, Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from decoder.density.cell_estimates import cell_estimates
 from decoder.density.cells import Places, location_of
@@ -22,19 +21,20 @@ from decoder.density.gaussian_field import fit_field
 from decoder.density.levels import LevelEstimate, reconcile
 from decoder.density.map_check import MapCheck, check_map
 from decoder.density.map_series import CellChanges, Source, WindowMap, map_windows
-from decoder.density.slots import in_order, repeats_of, slot_places, slot_readings
+from decoder.density.slots import in_order, slot_places, slot_readings
 from decoder.errors import DecodeError
 from decoder.estimation.leave_one_out import Ends
+from decoder.model.repetition import location_repetition
 from decoder.numerics.simplex import project_simplex
 from decoder.numerics.threads import one_thread
 from decoder.options import DecodeOptions
 from decoder.pipeline import decode
 from decoder.results.tables import Decoding
+from decoder.typing import Flags, Floats
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.location import Location
 from rappor_core.metrics.metric import Metric
 
-Floats = NDArray[np.float64]
 MapMethod = Literal["field", "hierarchy", "simplex"]
 
 MOST_WORK = 1e9  # multiplications of one step of a fit of all cells: some tenths of a second
@@ -86,7 +86,7 @@ class Density:
     std_error: Floats
     low: Floats
     high: Floats
-    visible: NDArray[np.bool_]
+    visible: Flags
     floor: float
     repetition: float
     options: DensityOptions
@@ -197,7 +197,7 @@ def _decode_levels(
         choices = DecodeOptions(
             level=options.level,
             alpha=options.alpha,
-            repeats=repeats_of(aggregate, options.repeats),
+            repeats=location_repetition(aggregate, *location_of(aggregate), options.repeats),
             full_fit=rows * len(candidates) ** 2 <= MOST_WORK,
         )
         found.append(decode(aggregate, candidates, choices, ends=ends[index]))

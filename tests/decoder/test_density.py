@@ -15,8 +15,8 @@ from pyarrow import parquet
 from decoder.density.cells import location_of, places_of
 from decoder.density.map_change import change
 from decoder.density.maps import Density, DensityOptions, density, density_series, map_shares
-from decoder.density.slots import repeats_of
 from decoder.errors import DecodeError
+from decoder.model.repetition import location_repetition
 from decoder.reports.density_csv import write_density_files
 from decoder.reports.density_html import render_page
 from decoder.reports.density_png import write_picture
@@ -170,11 +170,11 @@ def test_windows_repeat_less_often() -> None:
     keys = 'mode = "window"\nwindow = 10\nmax_reports = 9\nepsilon = 1.0\nencoding = "one_hot"\n'
     metric = parts(keys)[0]
     aggregate = drawn(metric, 1_000, np.random.default_rng(0), last_day=DAY + timedelta(days=29))
-    assert repeats_of(aggregate, None) == 3  # one in ten periods
+    assert location_repetition(aggregate, *location_of(aggregate), None) == 3  # one in ten periods
     metric = metric.replace(max_reports=2)
     aggregate = replace(aggregate, definition=metric.to_dict())
-    assert repeats_of(aggregate, None) == 2  # for life
-    assert repeats_of(aggregate, 2.5) == 2.5
+    assert location_repetition(aggregate, *location_of(aggregate), None) == 2  # for life
+    assert location_repetition(aggregate, *location_of(aggregate), 2.5) == 2.5
 
 
 @pytest.mark.parametrize(
@@ -194,7 +194,7 @@ def test_a_window_holds_a_report_for_each_last_day_of_a_period(
     """A map by month of a report a month has one of each device: its errors are those of one."""
     metric = parts(f'period = "{period}"\n' + BOTH + ONE_HOT)[0]
     aggregate = drawn(metric, 1_000, np.random.default_rng(0), first_day=first, last_day=last)
-    assert repeats_of(aggregate, None) == most
+    assert location_repetition(aggregate, *location_of(aggregate), None) == most
     assert density([aggregate], DensityOptions("simplex")).repetition == most
 
 
