@@ -13,6 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from decoder.candidates.lists import Candidates, metric_candidates
+    from decoder.density.map_change import compare_maps
+    from decoder.density.maps import (
+        Density,
+        DensityOptions,
+        estimate_density,
+        estimate_density_series,
+    )
     from decoder.options import DecodeOptions
     from decoder.pipeline import decode
     from decoder.reports.decoding_files import write_outputs
@@ -24,11 +31,16 @@ _HOMES = {
     "Candidates": "decoder.candidates.lists",
     "DecodeOptions": "decoder.options",
     "Decoding": "decoder.results.tables",
+    "Density": "decoder.density.maps",
+    "DensityOptions": "decoder.density.maps",
     "Detected": "decoder.results.tables",
     "Series": "decoder.series.series",
+    "compare_maps": "decoder.density.map_change",
     "compare_windows": "decoder.series.series",
     "decode": "decoder.pipeline",
     "decode_over_time": "decoder.series.series",
+    "estimate_density": "decoder.density.maps",
+    "estimate_density_series": "decoder.density.maps",
     "metric_candidates": "decoder.candidates.lists",
     "write_outputs": "decoder.reports.decoding_files",
     "write_series": "decoder.reports.series_files",
@@ -38,11 +50,16 @@ __all__ = [
     "Candidates",
     "DecodeOptions",
     "Decoding",
+    "Density",
+    "DensityOptions",
     "Detected",
     "Series",
+    "compare_maps",
     "compare_windows",
     "decode",
     "decode_over_time",
+    "estimate_density",
+    "estimate_density_series",
     "metric_candidates",
     "write_outputs",
     "write_series",

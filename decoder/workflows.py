@@ -17,8 +17,8 @@ from decoder.candidates.cache import cached_positions
 from decoder.candidates.files import column_taken
 from decoder.candidates.lists import Candidates, metric_candidates
 from decoder.density.cells import Places, location_of
-from decoder.density.map_change import Change, change
-from decoder.density.maps import Density, DensityOptions, density_series
+from decoder.density.map_change import MapChange, compare_maps
+from decoder.density.maps import Density, DensityOptions, estimate_density_series
 from decoder.density.slots import slot_places
 from decoder.errors import CandidatesError, DecodeError
 from decoder.files import make_folder, replacing
@@ -121,7 +121,7 @@ class Maps:
     points: list[Point] = field(default_factory=list)
     base: BaseLayer = field(default_factory=BaseLayer)
 
-    def changes(self) -> dict[str, Change]:
+    def changes(self) -> dict[str, MapChange]:
         """Change of each slot from its first window to its last, where it has several."""
         finest = [
             max(found, key=lambda one: location_of(one)[1].level) for found in self.groups.values()
@@ -129,7 +129,9 @@ class Maps:
         by_slot: dict[str, list[tuple[Density, Aggregate]]] = defaultdict(list)
         for one, aggregate in zip(self.densities, finest, strict=True):
             by_slot[one.location.slot].append((one, aggregate))
-        return {slot: change(all_[0], all_[-1]) for slot, all_ in by_slot.items() if len(all_) > 1}
+        return {
+            slot: compare_maps(all_[0], all_[-1]) for slot, all_ in by_slot.items() if len(all_) > 1
+        }
 
 
 def run_decode(
@@ -280,7 +282,9 @@ def _densities(groups: Groups, options: DensityOptions, progress: Progress) -> l
         levels = tuple(sorted(location_of(one)[1].level for one in windows[0]))
         if levels not in known:
             known[levels] = slot_places(windows[0])
-        for key, one in zip(keys, density_series(windows, options, known[levels]), strict=True):
+        for key, one in zip(
+            keys, estimate_density_series(windows, options, known[levels]), strict=True
+        ):
             maps[key] = one
             progress("maps", len(maps), len(groups))
     return [maps[key] for key in groups]

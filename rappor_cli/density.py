@@ -14,11 +14,11 @@ import typer
 from decoder.density.maps import DensityOptions
 from decoder.progress import Note, quiet
 from decoder.sources.density_windows import (
+    DayRange,
     LocationFiles,
     LocationSource,
     LocationWindows,
     SplitName,
-    Window,
     fetch_parts,
 )
 from decoder.workflows import MapJob, run_maps, write_maps
@@ -106,7 +106,7 @@ def _source(
     files: list[Path] | None,
     collector: str | None,
     database: str | None,
-    window: Window,
+    window: DayRange,
     split: SplitName,
 ) -> LocationSource:
     """Files, a collector or its database, in that order."""
@@ -136,7 +136,7 @@ class StoredWindows:
     """The parts of a window, read from a collector's database."""
 
     database: str
-    window: Window
+    window: DayRange
     split: SplitName
 
     def read(self, metric: str, note: Note = quiet) -> Iterator[Aggregate]:

@@ -28,7 +28,7 @@ from rappor_core.aggregate import Aggregate
 
 
 @dataclass(frozen=True)
-class Change:
+class MapChange:
     """Difference of shares, after minus before, (n,) each, in the order of the maps' cells.
 
     low, high: interval at the maps' level.  p_value: two-sided.  detected: after correction for
@@ -45,12 +45,12 @@ class Change:
     movers: float
 
 
-def change(
+def compare_maps(
     before: tuple[Density, Aggregate],
     after: tuple[Density, Aggregate],
     movers: float | None = None,
     correction: Correction = "bh",
-) -> Change:
+) -> MapChange:
     """Compare two maps of one slot, each with the aggregate of its finest level.
 
     movers: in [0, 1], or None to estimate it. Raises DecodeError for maps of different meaning.
@@ -71,7 +71,7 @@ def change(
     p = 2 * ndtr(-np.abs(difference / std_error))
     decision = decide(p, np.zeros(len(p)), correction, after[0].options.alpha, 1.0)
     half = -float(ndtri((1 - after[0].options.level) / 2)) * std_error
-    return Change(before[0].cells, difference, std_error, difference - half, difference + half,
+    return MapChange(before[0].cells, difference, std_error, difference - half, difference + half,
                   p, decision.detected, share)  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
 Each window's map is a field over space and time (`space_time_field`). A map that disagrees with its
 own reports (`map_check`) is replaced by a fit of the window alone, from several starts; if that
-disagrees too, `density` shows the projection of the plain estimates, and says so.
+disagrees too, `estimate_density` shows the projection of the plain estimates, and says so.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`density`: from the aggregates of one time slot to a map with error bars.
+"""`estimate_density`: from the aggregates of one time slot to a map with error bars.
 
 Two things are told apart. The *estimates* of the finest level are unbiased, each with its standard
 error, interval and test: what can be said of one cell. The *map* is one guess at all shares
@@ -124,7 +124,7 @@ class Density:
         return self.metric.location
 
 
-def density(
+def estimate_density(
     aggregates: Sequence[Aggregate],
     options: DensityOptions | None = None,
     places: Places | None = None,
@@ -134,15 +134,15 @@ def density(
     places: `slot_places` of the same metric, to list the cells once for many maps.
     Deterministic. Raises DecodeError where they do not belong together or hold no reports.
     """
-    return next(density_series([aggregates], options, places))
+    return next(estimate_density_series([aggregates], options, places))
 
 
-def density_series(
+def estimate_density_series(
     windows: Sequence[Sequence[Aggregate]],
     options: DensityOptions | None = None,
     places: Places | None = None,
 ) -> Iterator[Density]:
-    """Map each window of one slot, in turn; each window as the aggregates of `density`.
+    """Map each window of one slot, in turn; each window as the aggregates of `estimate_density`.
 
     By method `field` the windows are pooled (`map_series`): one shared map, `other` free in each,
     small deviations, and changes of cells that are tested. The estimates and their intervals are

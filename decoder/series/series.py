@@ -38,7 +38,7 @@ _LOUDER = 3  # steps of the repetition that the noise of a difference shows
 
 
 @dataclass(frozen=True)
-class Change:
+class ShareChange:
     """From one window to another, for each value found, (D,).
 
     first, second: numbers of the windows, from 0.  difference: of the shares.  std_error: of it.
@@ -71,7 +71,7 @@ class Series:
     std_errors: Floats
     low: Floats
     high: Floats
-    changes: tuple[Change, ...]
+    changes: tuple[ShareChange, ...]
 
 
 def decode_over_time(
@@ -116,7 +116,7 @@ def decode_over_time(
 
 def compare_windows(
     before: Aggregate, after: Aggregate, candidates: Candidates, repeats: float | None = None
-) -> Change:
+) -> ShareChange:
     """Difference of the shares of all `candidates`, in their order, second window less first.
 
     Raises DecodeError for windows of different parameters.
@@ -177,10 +177,10 @@ def _pairs(total: int) -> list[tuple[int, int]]:
     return [*pairwise(range(total)), *ends]
 
 
-def _between(windows: Sequence[Window], first: int, second: int) -> Change:
+def _between(windows: Sequence[Window], first: int, second: int) -> ShareChange:
     difference, errors, freedom = change(windows[first], windows[second])
     p = np.asarray(2 * stdtr(freedom, -np.abs(difference / errors)), dtype=np.float64)
-    return Change(first, second, difference, errors, p, p)
+    return ShareChange(first, second, difference, errors, p, p)
 
 
 def change(before: Window, after: Window) -> tuple[Floats, Floats, float]:
@@ -214,7 +214,7 @@ def _difference(first: Observed, second: Observed) -> Refit:
     return refit(noise, target, _columns(first), random, settle=False)
 
 
-def _corrected(changes: Sequence[Change]) -> tuple[Change, ...]:
+def _corrected(changes: Sequence[ShareChange]) -> tuple[ShareChange, ...]:
     """Benjamini-Hochberg over all values and pairs of windows."""
     sizes = [len(one.p_value) for one in changes]
     p = np.concatenate([one.p_value for one in changes])

@@ -20,8 +20,8 @@ from rappor_core.aggregate import Aggregate
 from rappor_core.calendar import periods_ended
 from rappor_core.errors import RapporError
 
-Window = tuple[date | None, date | None]
-SlotWindow = tuple[str, Window]
+DayRange = tuple[date | None, date | None]
+SlotWindow = tuple[str, DayRange]
 Groups = dict[SlotWindow, list[Aggregate]]
 Fetch = Callable[[str, date | None, date | None], Aggregate]
 
@@ -71,7 +71,7 @@ class LocationWindows:
     """The parts of a window, asked of a collector over HTTP."""
 
     collector: str
-    window: Window = (None, None)
+    window: DayRange = (None, None)
     split: SplitName = SplitName.WHOLE
 
     def read(self, metric: str, note: Note = quiet) -> Iterator[Aggregate]:
@@ -148,7 +148,7 @@ def fetch_parts(
     metric: str,
     listed: Sequence[dict[str, Any]],
     fetch: Fetch,
-    window: Window,
+    window: DayRange,
     split: SplitName,
     note: Note = quiet,
 ) -> Iterator[Aggregate]:

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 from scipy.optimize import minimize
 
+from decoder.density import gaussian_field as field
 from decoder.density.cells import value_positions
 from decoder.density.field_misfit import Misfit, even_map
 from decoder.density.field_posterior import softmax
@@ -15,7 +16,6 @@ from decoder.density.gaussian_field import fit_field
 from decoder.density.gaussian_field_series import fit_windows
 from decoder.density.levels import LevelEstimate, reconcile
 from decoder.density.linear_system import Reading, design_of, read_aggregate
-from decoder.density.maps import gaussian_field as field
 from decoder.density.neighbours import cell_laplacian
 from decoder.errors import DecodeError
 from decoder.model.noise import BitNoise
