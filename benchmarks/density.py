@@ -25,7 +25,7 @@ from pathlib import Path
 import numpy as np
 
 from decoder.density.cells import places_of
-from decoder.density.maps import density, density_series
+from decoder.density.maps import estimate_density, estimate_density_series
 from decoder.density.slots import slot_places
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.file import parse_metrics
@@ -105,7 +105,7 @@ def decoding(aggregates: list[Aggregate], days: int) -> float:
     start = time.process_time()
     for first in range(0, len(aggregates), days):
         windows = [[one] for one in aggregates[first : first + days]]
-        for _ in density_series(windows):
+        for _ in estimate_density_series(windows):
             pass
     return time.process_time() - start
 
@@ -115,7 +115,7 @@ def alone(aggregates: list[Aggregate]) -> list[float]:
     places, times = slot_places(aggregates[:1]), []
     for one in aggregates:
         start = time.process_time()
-        density([one], places=places)
+        estimate_density([one], places=places)
         times.append(time.process_time() - start)
     return times
 

@@ -2,26 +2,79 @@
 
 decoding = decode(Aggregate.from_json(text), Candidates.from_file("words.txt"))
 write_outputs(decoding, "out")
+
+Names are loaded when they are first used.
 """
 
-from decoder.candidates.lists import Candidates, metric_candidates
-from decoder.options import DecodeOptions
-from decoder.pipeline import decode
-from decoder.reports.decoding_files import write_outputs
-from decoder.reports.series_files import write_series
-from decoder.results.tables import Decoding, Detected
-from decoder.series.series import Series, compare_windows, decode_over_time
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from decoder.candidates.lists import Candidates, metric_candidates
+    from decoder.density.map_change import compare_maps
+    from decoder.density.maps import (
+        Density,
+        DensityOptions,
+        estimate_density,
+        estimate_density_series,
+    )
+    from decoder.options import DecodeOptions
+    from decoder.pipeline import decode
+    from decoder.reports.decoding_files import write_outputs
+    from decoder.reports.series_files import write_series
+    from decoder.results.tables import Decoding, Detected
+    from decoder.series.series import Series, compare_windows, decode_over_time
+
+_HOMES = {
+    "Candidates": "decoder.candidates.lists",
+    "DecodeOptions": "decoder.options",
+    "Decoding": "decoder.results.tables",
+    "Density": "decoder.density.maps",
+    "DensityOptions": "decoder.density.maps",
+    "Detected": "decoder.results.tables",
+    "Series": "decoder.series.series",
+    "compare_maps": "decoder.density.map_change",
+    "compare_windows": "decoder.series.series",
+    "decode": "decoder.pipeline",
+    "decode_over_time": "decoder.series.series",
+    "estimate_density": "decoder.density.maps",
+    "estimate_density_series": "decoder.density.maps",
+    "metric_candidates": "decoder.candidates.lists",
+    "write_outputs": "decoder.reports.decoding_files",
+    "write_series": "decoder.reports.series_files",
+}
 
 __all__ = [
     "Candidates",
     "DecodeOptions",
     "Decoding",
+    "Density",
+    "DensityOptions",
     "Detected",
     "Series",
+    "compare_maps",
     "compare_windows",
     "decode",
     "decode_over_time",
+    "estimate_density",
+    "estimate_density_series",
     "metric_candidates",
     "write_outputs",
     "write_series",
 ]
+
+
+def __dir__() -> list[str]:
+    """The public names, loaded or not."""
+    return sorted({*globals(), *__all__})
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name when it is first used."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'decoder' has no attribute {name!r}")
+    value = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value

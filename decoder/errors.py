@@ -1,6 +1,8 @@
 """Errors of the decoder, in the product's one tree (`rappor_core.errors`).
 
 RapporError
+|-- CancelledError           whoever started a job asked for its end
+|-- RemoteError              a collector that refuses, fails or cannot be reached
 `-- DecodeError              the question cannot be answered from what was given
     |-- CandidatesError      a list of candidates that cannot be read or used
     |-- CountsError          files of counts that do not fit together (google/rappor's)
@@ -10,7 +12,25 @@ RapporError
         `-- ImproperError    a covariance that is not positive definite
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 from rappor_core.errors import RapporError
+
+
+class CancelledError(RapporError):
+    """Whoever started a job asked for its end."""
+
+
+class RemoteError(RapporError):
+    """A collector that refuses, fails or cannot be reached.
+
+    problem: the members of its problem document, empty where there is none.
+    """
+
+    def __init__(self, message: str, problem: Mapping[str, Any] | None = None) -> None:
+        super().__init__(message)
+        self.problem = problem or {}
 
 
 class DecodeError(RapporError, ValueError):

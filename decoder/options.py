@@ -9,8 +9,6 @@ from typing import Literal, get_args
 
 from decoder.errors import DecodeError
 from decoder.inference.multiple_testing import CORRECTIONS, Correction
-from rappor_core.aggregate import Aggregate
-from rappor_core.calendar import PERIOD_DAYS
 
 Method = Literal["cavity", "lasso"]
 
@@ -59,28 +57,3 @@ class DecodeOptions:
             raise DecodeError(f"largest_p = {self.largest_p!r} is not above 0 and at most 1")
         if self.repeats is not None and not (math.isfinite(self.repeats) and self.repeats >= 1):
             raise DecodeError(f"repeats = {self.repeats!r} is not a number of 1 or more")
-
-
-def repetition(aggregate: Aggregate, repeats: float | None) -> float:
-    """rho = sum r^2 / sum r: as told, or the largest that the definition allows; >= 1.
-
-    A definition bounds r by max_reports_per_period times the periods that the window touches,
-    and by max_reports. rho never exceeds the largest r. Without a definition: 1.
-    """
-    if repeats is not None:
-        return float(repeats)
-    definition = aggregate.definition
-    if "max_reports_per_period" not in definition:
-        return 1.0
-    bound = float(definition["max_reports_per_period"]) * _periods(aggregate)
-    most = definition.get("max_reports")
-    return max(1.0, min(bound, float(most) if most is not None else bound))
-
-
-def _periods(aggregate: Aggregate) -> int:
-    """How many periods the window can touch; 1 where it is not known."""
-    if aggregate.first_day is None or aggregate.last_day is None:
-        return 1
-    days = (aggregate.last_day - aggregate.first_day).days + 1
-    length = PERIOD_DAYS[str(aggregate.definition.get("period", "day"))]
-    return days if length == 1 else (days - 2) // length + 2

@@ -8,7 +8,6 @@ from dataclasses import replace
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
 from decoder.candidates.lists import Candidates, in_bit_order
 from decoder.errors import ConvergenceError, DecodeError
@@ -19,19 +18,19 @@ from decoder.inference.multiple_testing import decide
 from decoder.model.counts import debias
 from decoder.model.design_matrix import same_positions
 from decoder.model.noise import BitNoise, CohortNoise, RandomString
+from decoder.model.repetition import repetition
 from decoder.numerics.bit_tensor import Positions
 from decoder.numerics.threads import one_thread
-from decoder.options import DecodeOptions, repetition
+from decoder.options import DecodeOptions
 from decoder.progress import Progress, silent
 from decoder.results.build import Answer, Grouping, assemble
 from decoder.results.forgeries import forged
 from decoder.results.selective_intervals import selected_intervals
 from decoder.results.tables import Decoding
+from decoder.typing import Flags
 from rappor_core.aggregate import Aggregate
-from rappor_core.mechanism import PROBABILITY_SCALE, TwoRoundMechanism
 from rappor_core.params import RapporParams
 
-Floats = NDArray[np.float64]
 Estimator = Callable[[Observed], Estimate]
 
 
@@ -90,7 +89,7 @@ def observe(
     aggregate: Aggregate,
     positions: Positions,
     repeats: float,
-    cohorts: NDArray[np.bool_] | None = None,
+    cohorts: Flags | None = None,
 ) -> Observed:
     """Debias the cohorts that have reports, or those of them in `cohorts` (m,).
 
@@ -105,7 +104,7 @@ def observe(
             f"metric {aggregate.metric!r} has no reports{_when(aggregate)}; "
             "choose a window with reports, or wait until its days are closed"
         )
-    noise = bit_noise(params.mechanism)
+    noise = BitNoise.of(params.mechanism)
     shares = debias(counts[present], reports[present], noise)
     random = RandomString(params.num_bits, params.num_hashes)
     symbols = params.scheme.symbols
@@ -117,12 +116,6 @@ def _when(aggregate: Aggregate) -> str:
     if aggregate.first_day is None:
         return " in this window"
     return f" from {aggregate.first_day} to {aggregate.last_day}"
-
-
-def bit_noise(mechanism: TwoRoundMechanism) -> BitNoise:
-    """The mechanism's integers over 2**16 as probabilities."""
-    rounds = (mechanism.p1, mechanism.q1, mechanism.p2, mechanism.q2)
-    return BitNoise(*(value / PROBABILITY_SCALE for value in rounds))
 
 
 def _settled(

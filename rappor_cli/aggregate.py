@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from collector.service.operations import COMMAND_LINE
+from decoder.sources.collector_client import fetch_aggregate
 from rappor_cli.days import read_day
-from rappor_cli.remote import fetch_aggregate
 from rappor_cli.store import CollectorOption, DatabaseOption, need_one, opened
 
 

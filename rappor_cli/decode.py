@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 import re
-import time
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, cast
 
 import typer
 
-from decoder import DecodeOptions, write_outputs
-from decoder import decode as run_decoder
-from decoder.files import make_folder, read_aggregate_file
 from decoder.formats.analyst_tables import read_repetition, read_shares
-from decoder.formats.google_rappor import read_counts, read_params, write_metrics_json
-from decoder.reports.series_files import write_series
-from decoder.series.series import decode_over_time
-from rappor_cli.candidate_choice import given_candidates
+from decoder.options import DecodeOptions
+from decoder.sources.aggregates import (
+    AggregateFiles,
+    AggregateSource,
+    CollectorWindow,
+    GoogleTables,
+)
+from decoder.sources.windows import Each
+from decoder.workflows import DecodeJob, run_decode, run_series
+from rappor_cli.candidate_choice import candidate_choice
 from rappor_cli.days import read_day
 from rappor_cli.decode_tables import print_decoding, print_series
 from rappor_cli.progress import stage_bars
-from rappor_cli.remote import fetch_aggregate
-from rappor_cli.windows import Each, windows_of_collector, windows_of_files
-from rappor_core.aggregate import Aggregate
+from rappor_cli.text import print_note
 from rappor_core.errors import shown
 from rappor_core.params import HashFamily
 
@@ -94,6 +94,8 @@ SharesFile = Annotated[
 EachOption = Annotated[
     Each | None, typer.Option(help="A series by day or week: --from, --to, or several files.")
 ]
+_NO_SOURCE = "give --aggregate FILE, or --collector URL --metric NAME, or --params with --counts"
+_NO_SERIES_SOURCE = "--each needs --aggregate files or --collector URL"
 Output = Annotated[Path | None, typer.Option("-o", "--output", help="Folder for files.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print results as JSON.")]
 
@@ -127,7 +129,6 @@ def decode(
     as_json: AsJson = False,
 ) -> None:
     """Recover frequencies from an aggregate, with a report that can be shown."""
-    started = time.monotonic()
     _one_source(aggregate, collector, params or counts, first or last)
     _together("--metric", metric, "--collector", collector)
     _together("--column", column, "--candidates", candidates)
@@ -143,31 +144,17 @@ def decode(
         true_shares=read_shares(true_shares) if true_shares else None,
         without_cohorts=_cohorts(without_cohorts),
     )
+    wanted = candidate_choice(candidates, column, numbers, dates, map_file, cache)
+    tables = _google_tables(params, counts, hash_name.value) if params or counts else None
+    source = tables or _source(aggregate, collector, metric, first, last, each)
+    job = DecodeJob(source, wanted, options, output)
     if each:
-        windows = _windows(each, aggregate, collector, metric, first, last)
-        wanted = given_candidates(windows[0], candidates, column, numbers, dates, map_file, cache)
-        _make(output)
         with stage_bars() as progress:
-            series = decode_over_time(windows, wanted, options, progress)
-            if output:
-                write_series(series, output)
-                write_outputs(series.whole, output, progress)
+            series = run_series(job, each, progress, print_note)
         print_series(series, output, as_json)
         return
-    if params or counts:
-        source = _google_aggregate(params, counts, hash_name.value)
-    elif collector:
-        source = _fetch(collector, metric, first, last)
-    else:
-        source = _read_aggregates(aggregate)
-    wanted = given_candidates(source, candidates, column, numbers, dates, map_file, cache)
-    _make(output)
     with stage_bars() as progress:
-        decoding = run_decoder(source, wanted, options, progress)
-        if output:
-            write_outputs(decoding, output, progress)
-    if output and counts:
-        write_metrics_json(decoding, time.monotonic() - started, output / "metrics.json")
+        decoding = run_decode(job, progress, print_note)
     print_decoding(decoding, output, as_json)
 
 
@@ -193,49 +180,27 @@ def _cohorts(text: str | None) -> tuple[int, ...]:
     return tuple(sorted(set(map(int, words))))
 
 
-def _make(output: Path | None) -> None:
-    """Find out whether files can be written before the work, not after."""
-    if output:
-        make_folder(output)
-
-
-def _windows(
-    each: Each,
+def _source(
     paths: list[Path] | None,
     collector: str | None,
     metric: str | None,
     first: str | None,
     last: str | None,
-) -> list[Aggregate]:
-    """Aggregates of the windows, oldest first."""
-    if not collector and not paths:
-        raise typer.BadParameter("--each needs --aggregate files or --collector URL")
+    each: Each | None,
+) -> AggregateSource:
+    """Files, or the window of a collector; of a series both ends of the window."""
     if not collector:
-        return windows_of_files(list(map(read_aggregate_file, paths or ())), each)
-    days = read_day(first), read_day(last)
-    if metric is None or days[0] is None or days[1] is None:
+        if not paths:
+            raise typer.BadParameter(_NO_SERIES_SOURCE if each else _NO_SOURCE)
+        return AggregateFiles(tuple(paths))
+    if each and not (metric and first and last):
         raise typer.BadParameter("--each with --collector needs --metric, --from and --to")
-    return windows_of_collector(collector, metric, each, days[0], days[1])
-
-
-def _read_aggregates(paths: list[Path] | None) -> Aggregate:
-    if not paths:
-        raise typer.BadParameter(
-            "give --aggregate FILE, or --collector URL --metric NAME, or --params with --counts"
-        )
-    whole, *others = map(read_aggregate_file, paths)
-    for other in others:
-        whole = whole.merge(other)
-    return whole
-
-
-def _fetch(collector: str, metric: str | None, first: str | None, last: str | None) -> Aggregate:
     if not metric:
         raise typer.BadParameter("--collector needs --metric NAME")
-    return fetch_aggregate(collector, metric, first=read_day(first), last=read_day(last))
+    return CollectorWindow(collector, metric, read_day(first), read_day(last))
 
 
-def _google_aggregate(params: Path | None, counts: Path | None, hash_name: str) -> Aggregate:
+def _google_tables(params: Path | None, counts: Path | None, hash_name: str) -> GoogleTables:
     if not (params and counts):
         raise typer.BadParameter("--params and --counts go together")
-    return read_counts(counts, read_params(params, cast(HashFamily, hash_name)))
+    return GoogleTables(params, counts, cast(HashFamily, hash_name))

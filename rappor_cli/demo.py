@@ -22,8 +22,8 @@ from decoder import Candidates, DecodeOptions, Decoding, decode, write_outputs
 from decoder.candidates.lists import metric_candidates
 from decoder.reports.decoding_html import p_text
 from decoder.results.warnings import percent
+from decoder.sources.collector_client import ask, fetch_aggregate
 from rappor_cli.progress import progress_bar
-from rappor_cli.remote import ask, fetch_aggregate
 from rappor_cli.text import plain
 from rappor_core.errors import RapporError
 from simulations.experiments.demo import Plan, Question, plan_values, plan_words

@@ -2,38 +2,33 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from decoder.density.cells import Places, location_of
-from decoder.density.map_change import Change, change
-from decoder.density.maps import Density, DensityOptions, density_series
-from decoder.density.slots import slot_places
-from decoder.files import replacing
-from decoder.reports.base_layer import BaseLayer, read_base
+from decoder.density.maps import DensityOptions
+from decoder.progress import Note, quiet
+from decoder.sources.density_windows import (
+    DayRange,
+    LocationFiles,
+    LocationSource,
+    LocationWindows,
+    SplitName,
+    fetch_parts,
+)
+from decoder.workflows import MapJob, run_maps, write_maps
 from privacy_audit.trackability import trackability_text
 from rappor_cli.days import read_day
-from rappor_cli.density_inputs import read_cells, read_points, read_region
-from rappor_cli.density_sources import (
-    Groups,
-    SlotWindow,
-    SplitName,
-    ask_collector,
-    group_by_slot,
-    read_files,
-)
 from rappor_cli.density_tables import print_json, print_maps
-from rappor_cli.progress import progress_bar
-from rappor_cli.store import CollectorOption, DatabaseOption
+from rappor_cli.progress import stage_bars
+from rappor_cli.store import CollectorOption, DatabaseOption, opened
+from rappor_cli.text import print_note
 from rappor_core.aggregate import Aggregate
-from rappor_core.grid.box import Point
-
-MAP_FILES = ("density.geojson", "density.png", "density.html")  # not of pairs
 
 
 class MapMethodName(StrEnum):
@@ -86,88 +81,74 @@ def density(
     """Map where devices usually are, by slot: table, CSV, Parquet, GeoJSON, PNG, HTML."""
     options = DensityOptions(method.value, level=level, alpha=alpha, repeats=repeats)
     window = read_day(first), read_day(last)
-    if aggregate and (any(window) or split is not SplitName.WHOLE):
-        raise typer.BadParameter(
-            "--from, --to and --by ask a collector; each file is a window of its own"
-        )
-    found = (read_files(metric, aggregate) if aggregate
-             else ask_collector(metric, collector, database, window, split))  # fmt: skip
-    groups = group_by_slot(found, metric, slot or ())
-    marked = read_points(points) if points else []
-    layer = read_base(base) if base else BaseLayer()
-    maps = _shown(make_maps(groups, options), cells, region)
-    tracked = "" if as_json and not output else trackability_text(maps[0].metric)
-    if output:
-        _write(maps, output, marked, tracked, every_window, layer)
+    job = MapJob(
+        metric,
+        _source(aggregate, collector, database, window, split),
+        tuple(slot or ()),
+        options,
+        *_only_one(cells, region),
+        points,
+        base,
+    )
+    with stage_bars() as progress:
+        maps = run_maps(job, progress, print_note)
+    tracked = "" if as_json and not output else trackability_text(maps.densities[0].metric)
+    written = write_maps(maps, output, [tracked], every_window=every_window) if output else ()
     if as_json:
-        print_json(maps)
+        print_json(maps.densities)
         return
-    print_maps(maps, slot_changes(maps, groups), tracked, layer)
+    print_maps(maps.densities, maps.changes(), tracked, maps.base)
     if output:
-        more = "" if maps[0].places.pairs else f", {', '.join(MAP_FILES)}"
-        print(f"files in {output}: density.csv, density.parquet{more}")
+        print(f"files in {output}: {', '.join(written)}")
 
 
-def make_maps(groups: Groups, options: DensityOptions) -> list[Density]:
-    """One map a slot and window, in the order of the groups; cells are listed once.
+def _source(
+    files: list[Path] | None,
+    collector: str | None,
+    database: str | None,
+    window: DayRange,
+    split: SplitName,
+) -> LocationSource:
+    """Files, a collector or its database, in that order."""
+    if files:
+        if any(window) or split is not SplitName.WHOLE:
+            raise typer.BadParameter(
+                "--from, --to and --by ask a collector; each file is a window of its own"
+            )
+        return LocationFiles(tuple(files))
+    if window[0] and window[1] and window[0] > window[1]:
+        raise typer.BadParameter(f"--from {window[0]} is after --to {window[1]}")
+    if collector:
+        return LocationWindows(collector, window, split)
+    if database:
+        return StoredWindows(database, window, split)
+    raise typer.BadParameter("give --aggregate FILE, --collector URL or --database URL")
 
-    Windows of a slot with the same levels and parameters are mapped as one series.
-    """
-    series: dict[tuple[str, ...], list[SlotWindow]] = defaultdict(list)
-    for key, aggregates in groups.items():
-        series[key[0], *sorted(one.params_id for one in aggregates)].append(key)
-    known: dict[tuple[int, ...], Places] = {}
-    maps: dict[SlotWindow, Density] = {}
-    with progress_bar("maps", len(groups)) as advance:
-        for keys in series.values():
-            windows = [groups[key] for key in keys]
-            levels = tuple(sorted(location_of(one)[1].level for one in windows[0]))
-            if levels not in known:
-                known[levels] = slot_places(windows[0])
-            for key, one in zip(keys, density_series(windows, options, known[levels]), strict=True):
-                maps[key] = one
-                advance(1)
-    return [maps[key] for key in groups]
 
-
-def _shown(maps: list[Density], cells: Path | None, region: Path | None) -> list[Density]:
-    """The maps with only the cells of a list or of a region, where one was given."""
+def _only_one(cells: Path | None, region: Path | None) -> tuple[Path | None, Path | None]:
     if cells and region:
         raise typer.BadParameter("give one of --cells and --region")
-    places = maps[0].places
-    if cells:
-        chosen = read_cells(cells, places)
-    elif region:
-        chosen = read_region(region, places)
-    else:
-        return maps
-    return [one.showing(chosen) for one in maps]
+    return cells, region
 
 
-def slot_changes(maps: Sequence[Density], groups: Groups) -> dict[str, Change]:
-    """Change of each slot from its first window to its last, where it has several."""
-    finest = [max(found, key=lambda one: location_of(one)[1].level) for found in groups.values()]
-    by_slot: dict[str, list[tuple[Density, Aggregate]]] = defaultdict(list)
-    for one, aggregate in zip(maps, finest, strict=True):
-        by_slot[one.location.slot].append((one, aggregate))
-    return {slot: change(found[0], found[-1]) for slot, found in by_slot.items() if len(found) > 1}
+@dataclass(frozen=True)
+class StoredWindows:
+    """The parts of a window, read from a collector's database."""
 
+    database: str
+    window: DayRange
+    split: SplitName
 
-def _write(
-    maps: Sequence[Density], folder: Path, points: Sequence[Point], note: str, every_window: bool,
-    base: BaseLayer,
-) -> None:  # fmt: skip
-    # Here: a second of libraries that a table does not need.
-    from decoder.reports.density_csv import write_density_files
-    from decoder.reports.density_html import render_page
-    from decoder.reports.density_png import write_picture
+    def read(self, metric: str, note: Note = quiet) -> Iterator[Aggregate]:
+        """As LocationSource. Raises RapporError of the collector, and DecodeError."""
+        from collector.service.operations import COMMAND_LINE  # as in `opened`
 
-    write_density_files(maps, folder, every_window=every_window)
-    if maps[0].places.pairs:  # those of another metric would seem to go with the tables
-        for name in MAP_FILES:
-            (folder / name).unlink(missing_ok=True)
-        return
-    with replacing(folder / "density.png") as part:
-        write_picture(maps, part, points, base)
-    with replacing(folder / "density.html") as part:
-        part.write_text(render_page(maps, points, [note], base), encoding="utf-8")
+        with opened(self.database) as service:
+
+            def fetch(name: str, first: date | None, last: date | None) -> Aggregate:
+                return service.read_aggregate(
+                    COMMAND_LINE, name, params_id=None, first=first, last=last
+                )
+
+            listed = service.list_metrics()
+            yield from fetch_parts(metric, listed, fetch, self.window, self.split, note)

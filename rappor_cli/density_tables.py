@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from decoder.density.map_change import Change
+from decoder.density.map_change import MapChange
 from decoder.density.maps import Density
 from decoder.reports.base_layer import BaseLayer, place_name
 from decoder.reports.density_text import (
@@ -35,7 +35,10 @@ def print_json(maps: Sequence[Density]) -> None:
 
 
 def print_maps(
-    maps: Sequence[Density], changes: dict[str, Change], tracked: str, base: BaseLayer | None = None
+    maps: Sequence[Density],
+    changes: dict[str, MapChange],
+    tracked: str,
+    base: BaseLayer | None = None,
 ) -> None:
     """Print the last map of each slot, changes, and what can be tracked."""
     console = Console()
@@ -90,7 +93,7 @@ def _place_text(one: Density, cell: str, base: BaseLayer) -> str:
     return place_name(centre, base, cell_km(one)) or f"{centre[0]:.3f} {centre[1]:.3f}"
 
 
-def _change_table(slot: str, found: Change) -> Table:
+def _change_table(slot: str, found: MapChange) -> Table:
     title = (
         f"{slot}: change from the first window to the last, at most {percent(found.movers)} of "
         "devices with new answers"

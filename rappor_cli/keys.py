@@ -9,7 +9,7 @@ import typer
 
 from collector.service.access import Scope, shown
 from collector.service.operations import COMMAND_LINE
-from rappor_cli.remote import ask_json
+from decoder.sources.collector_client import ask_json
 from rappor_cli.store import CollectorOption, DatabaseOption, JsonOption, need_one, opened
 from rappor_cli.text_columns import print_columns
 

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from collector.service.operations import COMMAND_LINE
-from rappor_cli.remote import ask_json
+from decoder.sources.collector_client import ask_json
 from rappor_cli.store import CollectorOption, DatabaseOption, JsonOption, need_one, opened
 from rappor_cli.text_columns import print_columns
 from rappor_core.metrics.compiled import compiled_text

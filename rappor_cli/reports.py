@@ -14,9 +14,10 @@ import typer
 from collector.routes.aggregates import COUNT_HEADER
 from collector.service.export import as_lines
 from collector.service.operations import COMMAND_LINE
+from decoder.errors import RemoteError
+from decoder.sources.collector_client import answer_of
 from rappor_cli.days import read_day
 from rappor_cli.progress import progress_bar
-from rappor_cli.remote import RemoteError, answer_of
 from rappor_cli.store import CollectorOption, DatabaseOption, need_one, opened
 
 app = typer.Typer(help="Get raw reports out.", no_args_is_help=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rich.console import Console
 from rich.text import Text
 
 from rappor_core.text import visible
@@ -10,3 +11,8 @@ from rappor_core.text import visible
 def plain(value: str) -> Text:
     """Text without markup; what could steer a terminal or turn its writing is shown escaped."""
     return Text(visible(value))
+
+
+def print_note(text: str) -> None:
+    """A note on stderr: what a job left out or took."""
+    Console(stderr=True).print(Text.assemble(("note ", "yellow"), plain(text)), soft_wrap=True)

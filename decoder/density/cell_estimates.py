@@ -12,7 +12,6 @@ from hashlib import sha256
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from decoder.candidates.lists import Candidates
 from decoder.estimation.gibbs import Samples, sample
@@ -20,9 +19,8 @@ from decoder.estimation.least_squares import centred_columns
 from decoder.numerics.threads import one_thread
 from decoder.pipeline import observe
 from decoder.results.tables import Decoding
+from decoder.typing import Flags, Floats
 from rappor_core.aggregate import Aggregate
-
-Floats = NDArray[np.float64]
 
 MOST_NUMBERS = 192  # that a map is read from; with more, one fit is enough (docs/decoding.md)
 MOST_CELLS = 1_100  # up to which samples take two seconds
@@ -41,7 +39,7 @@ class CellEstimates(NamedTuple):
     std_error: Floats
     low: Floats
     high: Floats
-    visible: NDArray[np.bool_]
+    visible: Flags
     warnings: tuple[str, ...]
 
 
@@ -104,7 +102,7 @@ def _seed(aggregate: Aggregate) -> int:
 
 
 def _sampled(
-    samples: Samples, estimate: Floats, detected: NDArray[np.bool_], level: float
+    samples: Samples, estimate: Floats, detected: Flags, level: float
 ) -> tuple[Floats, Floats]:
     """Intervals under a flat prior; of the detected joined with those under the learnt prior.
 
@@ -127,7 +125,7 @@ def _crowded(cells: int, excess: int, unsettled: str) -> tuple[str, ...]:
     )
 
 
-def _unsettled(samples: Samples, detected: NDArray[np.bool_]) -> str:
+def _unsettled(samples: Samples, detected: Flags) -> str:
     """A sentence where two halves of the samples tell different stories of detected cells."""
     apart = int((samples.disagreement[detected] > _APART).sum())
     if not apart:

@@ -9,7 +9,6 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from decoder.candidates.bloom_positions import bit_positions
 from decoder.candidates.lists import Candidates, listed_positions
@@ -17,6 +16,7 @@ from decoder.density.linear_system import design_of
 from decoder.density.neighbours import cell_laplacian
 from decoder.errors import DecodeError
 from decoder.numerics.bit_tensor import Positions
+from decoder.typing import Indices
 from rappor_core.aggregate import Aggregate
 from rappor_core.grid.box import Point
 from rappor_core.grid.grid import MAX_PAIRS, OTHER, PAIR_SEPARATOR, Grid, join_pair
@@ -24,8 +24,6 @@ from rappor_core.hashing import normalise
 from rappor_core.metrics.location import Location
 from rappor_core.metrics.metric import Metric
 from rappor_core.params import RapporParams
-
-Indices = NDArray[np.intp]
 
 
 @dataclass(frozen=True)

@@ -9,14 +9,12 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import lapack
 from scipy.sparse import diags_array
 from scipy.sparse.linalg import splu
 
 from decoder.numerics.bit_tensor import compiled
-
-Floats = NDArray[np.float64]
+from decoder.typing import Floats
 
 
 def factor(matrix: Any) -> Any:

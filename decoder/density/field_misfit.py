@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import chi2
 
 from decoder.density.field_prior import OTHER_PRECISION
 from decoder.density.linear_system import Reading
-
-Floats = NDArray[np.float64]
+from decoder.typing import Floats
 
 UNLIKELY = 1e-6  # of a chi-square
 LEAST_OTHER = 1e-6  # a share of 0 has no logarithm

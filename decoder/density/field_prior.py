@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
-Floats = NDArray[np.float64]
+from decoder.typing import Floats
+
 Graph = Literal["neighbours", "alike"]
 
 OTHER_PRECISION = 1e-3  # a standard deviation of 32 nats

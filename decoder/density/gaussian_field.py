@@ -18,17 +18,16 @@ from itertools import islice
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from decoder.density.evidence import factor, log_evidence
 from decoder.density.field_misfit import Misfit, even_evidence, even_map, with_other
+from decoder.density.field_posterior import check_finite, negative_log_posterior, softmax
 from decoder.density.field_prior import Belief, Graph, Prior
 from decoder.density.linear_system import Reading
 from decoder.errors import ConvergenceError
 from decoder.numerics.lbfgs import descend
-
-Floats = NDArray[np.float64]
+from decoder.typing import Floats
 
 STRENGTHS = (20.0, 5.0, 2.0, 1.0, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01)
 USUAL_STRENGTH = 0.05
@@ -248,24 +247,16 @@ def _fit(misfit: Misfit, belief: Belief, prior: Prior, start: Floats) -> Field:
     precision = prior.precision(belief.strength)
     information = misfit.own_information()
 
-    def objective(field: Floats) -> tuple[float, Floats]:
-        shares = softmax(field)
-        value, slope = misfit.at(shares)
-        centred = prior.centred(field)
-        pull = precision @ centred
-        slope = shares * (slope - float(slope @ shares)) + prior.uncentred(pull)
-        return value + 0.5 * float(centred @ pull), slope
+    def inner(one: Floats, other: Floats) -> float:
+        return float(one @ other)
 
+    objective = negative_log_posterior(misfit.at, prior, precision, inner)
     for _ in range(_ROUNDS):
         metric = factor(precision + sparse.diags_array(softmax(start) ** 2 * information)).solve
         start, loss, steps = descend(objective, start, metric, _SETTLED, _STEPS)
         if steps < _STEPS:
             break
-    if not np.isfinite(loss):
-        raise ConvergenceError(
-            "the map has no finite fit; check that the counts, the parameters and the cells "
-            "belong together"
-        )
+    check_finite(loss)
     return Field(softmax(start), prior.centred(start), belief, loss)
 
 
@@ -276,9 +267,3 @@ def _evidence(
     precision = prior.precision(fit.belief.strength)
     _, slope = misfit.at(fit.shares)
     return log_evidence(fit.shares, fit.loss, slope, information, precision, to_beat)
-
-
-def softmax(field: Floats) -> Floats:
-    """Shares (n,) from log shares, positive, sum 1."""
-    weights = np.exp(field - field.max())
-    return np.asarray(weights / weights.sum())

@@ -12,17 +12,16 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import diags_array
 
 from decoder.density.evidence import factor
 from decoder.density.field_misfit import Misfit, with_other
+from decoder.density.field_posterior import check_finite, negative_log_posterior, softmax
 from decoder.density.field_prior import Belief, Prior
 from decoder.density.linear_system import Reading
-from decoder.errors import ConvergenceError
 from decoder.numerics.lbfgs import column_products, descend_columns
+from decoder.typing import Floats
 
-Floats = NDArray[np.float64]
 Windows = Sequence[Sequence[Reading]]
 
 _SETTLED = 1e-5  # nats that a further step would gain a window
@@ -68,7 +67,7 @@ def _fit(windows: Windows, prior: Prior, strength: float, near: Floats) -> Seque
         question = _Question(windows, held)
         metric = question.metric(prior.precision(strength), near)
         log_shares = _maximum(question, prior, strength, metric, log_shares)
-        held = _softmax(log_shares)
+        held = softmax(log_shares)
     return list(held.T)
 
 
@@ -119,25 +118,7 @@ def _maximum(
 ) -> Floats:
     """Log shares (n, W) of the largest posteriors, from `start`."""
     precision = prior.precision(strength)
-
-    def objective(field: Floats) -> tuple[Floats, Floats]:
-        shares = _softmax(field)
-        value, slope = question.misfit(shares)
-        centred = prior.centred(field)
-        pull = precision @ centred
-        value += 0.5 * column_products(centred, pull)
-        slope = shares * (slope - column_products(slope, shares)) + prior.uncentred(pull)
-        return value, slope
-
+    objective = negative_log_posterior(question.misfit, prior, precision, column_products)
     found, losses, _ = descend_columns(objective, start, metric, _SETTLED, _STEPS)
-    if not np.isfinite(losses).all():
-        raise ConvergenceError(
-            "a map has no finite fit; check that the counts, the parameters and the cells "
-            "belong together"
-        )
+    check_finite(losses)
     return found
-
-
-def _softmax(field: Floats) -> Floats:
-    weights = np.exp(field - field.max(axis=0))
-    return np.asarray(weights / weights.sum(axis=0))

@@ -14,13 +14,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from decoder.errors import DecodeError
 from decoder.model.share_prior import SharePrior, fit_weights, flat_prior, steps_up
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
+from decoder.typing import Floats, Indices
 
 _LOWEST = 0.15  # of an even part: the smallest share that the prior tells from none
 _EM_STEPS = 60

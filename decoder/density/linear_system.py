@@ -9,18 +9,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy import sparse
 
 from decoder.errors import DecodeError
+from decoder.model.counts import unbiased
+from decoder.model.design_matrix import design_matrix
 from decoder.model.noise import BitNoise
 from decoder.numerics.bit_tensor import Positions
-from decoder.pipeline import bit_noise
+from decoder.typing import Floats, Indices
 from rappor_core.aggregate import Aggregate
 from rappor_core.params import RapporParams
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 
 @dataclass(frozen=True)
@@ -70,7 +67,7 @@ def read_aggregate(
     """
     reports = np.array(aggregate.reports_per_cohort, dtype=np.float64)
     counts = np.array(aggregate.bit_counts, dtype=np.float64)
-    noise = bit_noise(aggregate.params.mechanism)
+    noise = BitNoise.of(aggregate.params.mechanism)
     if aggregate.params.scheme.own_bits:
         reports, counts = reports.sum(keepdims=True), counts.sum(axis=0, keepdims=True)
     if not reports.any():
@@ -83,7 +80,7 @@ def read_aggregate(
     if not keep_empty and not present.all():
         design, totals, ones = design[present], totals[present], ones[present]
     shares = ones / np.maximum(totals, 1)
-    target = np.where(totals > 0, (shares - noise.p_star) / noise.gap, 0.0)
+    target = np.where(totals > 0, unbiased(shares, noise), 0.0)
     symbols = aggregate.params.num_bits if aggregate.params.scheme.symbols else 0
     return Reading(design, target, totals, noise, repetition, symbols)
 
@@ -96,10 +93,4 @@ def design_of(positions: Positions, params: RapporParams, cells: Indices) -> Any
     """
     if params.scheme.own_bits:
         positions = positions[:, :1]
-    num_values, num_cohorts, _ = positions.shape
-    rows = positions.astype(np.int64) + params.num_bits * np.arange(num_cohorts)[None, :, None]
-    columns = np.broadcast_to(np.arange(num_values)[:, None, None], positions.shape)
-    used = positions < params.num_bits
-    shape = (num_cohorts * params.num_bits, num_values)
-    ones = np.ones(int(used.sum()))
-    return sparse.csc_array((ones, (rows[used], columns[used])), shape=shape)[:, cells].tocsr()
+    return design_matrix(positions, params.num_bits)[:, cells].tocsr()

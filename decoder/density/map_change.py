@@ -16,21 +16,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
 from decoder.density.maps import Density
 from decoder.errors import DecodeError
 from decoder.inference.multiple_testing import Correction, decide
+from decoder.model.counts import unbiased_change
 from decoder.model.noise import BitNoise
-from decoder.pipeline import bit_noise
+from decoder.typing import Flags, Floats
 from rappor_core.aggregate import Aggregate
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Change:
+class MapChange:
     """Difference of shares, after minus before, (n,) each, in the order of the maps' cells.
 
     low, high: interval at the maps' level.  p_value: two-sided.  detected: after correction for
@@ -43,16 +41,16 @@ class Change:
     low: Floats
     high: Floats
     p_value: Floats
-    detected: NDArray[np.bool_]
+    detected: Flags
     movers: float
 
 
-def change(
+def compare_maps(
     before: tuple[Density, Aggregate],
     after: tuple[Density, Aggregate],
     movers: float | None = None,
     correction: Correction = "bh",
-) -> Change:
+) -> MapChange:
     """Compare two maps of one slot, each with the aggregate of its finest level.
 
     movers: in [0, 1], or None to estimate it. Raises DecodeError for maps of different meaning.
@@ -65,7 +63,7 @@ def change(
     if not first.num_reports or not second.num_reports:
         raise DecodeError(f"metric {first.metric!r}: a window without reports has no change")
     repeats = min(before[0].repetition, after[0].repetition)  # as in their standard errors
-    parts = _Parts.of(bit_noise(first.params.mechanism), _mean_bit(first), repeats)
+    parts = _Parts.of(BitNoise.of(first.params.mechanism), _mean_bit(first), repeats)
     share = _movers(first, second, parts) if movers is None else movers
     scale = np.sqrt(parts.variance(share) / parts.variance(1.0))
     std_error = scale * np.hypot(before[0].std_error, after[0].std_error)
@@ -73,7 +71,7 @@ def change(
     p = 2 * ndtr(-np.abs(difference / std_error))
     decision = decide(p, np.zeros(len(p)), correction, after[0].options.alpha, 1.0)
     half = -float(ndtri((1 - after[0].options.level) / 2)) * std_error
-    return Change(before[0].cells, difference, std_error, difference - half, difference + half,
+    return MapChange(before[0].cells, difference, std_error, difference - half, difference + half,
                   p, decision.detected, share)  # fmt: skip
 
 
@@ -84,7 +82,7 @@ class _Parts:
     fresh: float
     permanent: float
     repeats: float
-    gap: float
+    noise: BitNoise
 
     @classmethod
     def of(cls, noise: BitNoise, share: float, repeats: float) -> _Parts:
@@ -93,7 +91,7 @@ class _Parts:
         between = share * noise.between(1) + (1 - share) * noise.between(0)
         scale = noise.gap**2
         permanent = between / scale + share * (1 - share)
-        return cls(within / scale / repeats, permanent, repeats, noise.gap)
+        return cls(within / scale / repeats, permanent, repeats, noise)
 
     def variance(self, movers: float) -> float:
         """Of one device in one window, as far as a difference keeps it."""
@@ -114,7 +112,7 @@ def _movers(first: Aggregate, second: Aggregate, parts: _Parts) -> float:
     present = (totals > 0).all(axis=0)
     counts = [np.array(a.bit_counts, dtype=np.float64)[present] for a in (first, second)]
     totals = totals[:, present, None]
-    difference = (counts[1] / totals[1] - counts[0] / totals[0]) / parts.gap
+    difference = unbiased_change(counts[0] / totals[0], counts[1] / totals[1], parts.noise)
     unit = difference**2 / (parts.repeats * (1 / totals[0] + 1 / totals[1]))
     if not unit.size:
         return 1.0

@@ -7,14 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from scipy.stats import chi2
 
 from decoder.density.field_misfit import UNLIKELY, Misfit
 from decoder.density.linear_system import Reading
-
-Floats = NDArray[np.float64]
+from decoder.typing import Floats
 
 BLOCKS = 15
 _LEAST = 1e-12  # a projection holds zeros

@@ -2,7 +2,7 @@
 
 Each window's map is a field over space and time (`space_time_field`). A map that disagrees with its
 own reports (`map_check`) is replaced by a fit of the window alone, from several starts; if that
-disagrees too, `density` shows the projection of the plain estimates, and says so.
+disagrees too, `estimate_density` shows the projection of the plain estimates, and says so.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from functools import reduce
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from decoder.density.cells import Places, location_of
 from decoder.density.field_prior import Belief
@@ -24,10 +23,10 @@ from decoder.density.linear_system import Reading
 from decoder.density.map_check import MapCheck, check_map
 from decoder.density.slots import slot_readings
 from decoder.density.space_time_field import SpaceTimeField, fit_space_time, most_repeated_noise
+from decoder.typing import Flags, Floats, Indices
 from rappor_core.aggregate import Aggregate
 from rappor_core.errors import AggregateError
 
-Floats = NDArray[np.float64]
 Source = Literal["field", "series", "alone", "projection", "hierarchy", "simplex"]
 
 MOST_CELLS_POOLED = 2_500  # the directions of their deviations take a dense eigenproblem
@@ -43,9 +42,9 @@ class CellChanges:
 
     difference: Floats
     std_error: Floats
-    detected: NDArray[np.bool_]
+    detected: Flags
 
-    def of(self, rows: NDArray[np.intp]) -> CellChanges:
+    def of(self, rows: Indices) -> CellChanges:
         """Those of some rows."""
         return CellChanges(self.difference[rows], self.std_error[rows], self.detected[rows])
 

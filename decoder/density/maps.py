@@ -1,4 +1,4 @@
-"""`density`: from the aggregates of one time slot to a map with error bars.
+"""`estimate_density`: from the aggregates of one time slot to a map with error bars.
 
 Two things are told apart. The *estimates* of the finest level are unbiased, each with its standard
 error, interval and test: what can be said of one cell. The *map* is one guess at all shares
@@ -13,7 +13,6 @@ from datetime import date
 from typing import Any, Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from decoder.density.cell_estimates import cell_estimates
 from decoder.density.cells import Places, location_of
@@ -22,19 +21,20 @@ from decoder.density.gaussian_field import fit_field
 from decoder.density.levels import LevelEstimate, reconcile
 from decoder.density.map_check import MapCheck, check_map
 from decoder.density.map_series import CellChanges, Source, WindowMap, map_windows
-from decoder.density.slots import in_order, repeats_of, slot_places, slot_readings
+from decoder.density.slots import in_order, slot_places, slot_readings
 from decoder.errors import DecodeError
 from decoder.estimation.leave_one_out import Ends
+from decoder.model.repetition import location_repetition
 from decoder.numerics.simplex import project_simplex
 from decoder.numerics.threads import one_thread
 from decoder.options import DecodeOptions
 from decoder.pipeline import decode
 from decoder.results.tables import Decoding
+from decoder.typing import Flags, Floats
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.location import Location
 from rappor_core.metrics.metric import Metric
 
-Floats = NDArray[np.float64]
 MapMethod = Literal["field", "hierarchy", "simplex"]
 
 MOST_WORK = 1e9  # multiplications of one step of a fit of all cells: some tenths of a second
@@ -86,7 +86,7 @@ class Density:
     std_error: Floats
     low: Floats
     high: Floats
-    visible: NDArray[np.bool_]
+    visible: Flags
     floor: float
     repetition: float
     options: DensityOptions
@@ -124,7 +124,7 @@ class Density:
         return self.metric.location
 
 
-def density(
+def estimate_density(
     aggregates: Sequence[Aggregate],
     options: DensityOptions | None = None,
     places: Places | None = None,
@@ -134,15 +134,15 @@ def density(
     places: `slot_places` of the same metric, to list the cells once for many maps.
     Deterministic. Raises DecodeError where they do not belong together or hold no reports.
     """
-    return next(density_series([aggregates], options, places))
+    return next(estimate_density_series([aggregates], options, places))
 
 
-def density_series(
+def estimate_density_series(
     windows: Sequence[Sequence[Aggregate]],
     options: DensityOptions | None = None,
     places: Places | None = None,
 ) -> Iterator[Density]:
-    """Map each window of one slot, in turn; each window as the aggregates of `density`.
+    """Map each window of one slot, in turn; each window as the aggregates of `estimate_density`.
 
     By method `field` the windows are pooled (`map_series`): one shared map, `other` free in each,
     small deviations, and changes of cells that are tested. The estimates and their intervals are
@@ -197,7 +197,7 @@ def _decode_levels(
         choices = DecodeOptions(
             level=options.level,
             alpha=options.alpha,
-            repeats=repeats_of(aggregate, options.repeats),
+            repeats=location_repetition(aggregate, *location_of(aggregate), options.repeats),
             full_fit=rows * len(candidates) ** 2 <= MOST_WORK,
         )
         found.append(decode(aggregate, candidates, choices, ends=ends[index]))

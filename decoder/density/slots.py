@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from decoder.density.cells import Places, location_of, places_of
 from decoder.density.linear_system import Reading, read_aggregate
 from decoder.errors import DecodeError
-from decoder.options import repetition
+from decoder.model.repetition import location_repetition
 from rappor_core.aggregate import Aggregate
-from rappor_core.calendar import periods_ended
 
 
 def in_order(aggregates: Sequence[Aggregate]) -> list[Aggregate]:
@@ -36,20 +35,6 @@ def slot_places(aggregates: Sequence[Aggregate]) -> Places:
     return places_of([location_of(aggregate)[1] for aggregate in in_order(aggregates)])
 
 
-def repeats_of(aggregate: Aggregate, repeats: float | None) -> float:
-    """rho = sum r^2 / sum r over devices: as told, or the most that the definition allows.
-
-    A report is dated by the last day of its period, so there is at most one for each such day in
-    the window; in mode `window` one in `window` of them.
-    """
-    if repeats is not None or aggregate.first_day is None or aggregate.last_day is None:
-        return repetition(aggregate, repeats)
-    metric, location = location_of(aggregate)
-    ends = periods_ended(metric.period, aggregate.first_day, aggregate.last_day)
-    most = -(-ends // max(location.window, 1))
-    return float(max(1, min(most, metric.max_reports or most)))
-
-
 def slot_readings(
     aggregates: Sequence[Aggregate],
     places: Places,
@@ -62,7 +47,7 @@ def slot_readings(
         read_aggregate(
             one,
             places.design(index, one.params),
-            repeats_of(one, repeats),
+            location_repetition(one, *location_of(one), repeats),
             keep_empty=keep_empty,
         )
         for index, one in enumerate(aggregates)

@@ -11,13 +11,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from decoder.density.space_time_modes import Modes
 from decoder.density.space_time_strengths import Contrasts
-
-Floats = NDArray[np.float64]
+from decoder.typing import Floats, Indices
 
 MOST_RELEASED = 40
 
@@ -29,8 +27,8 @@ class Released:
     Sizes are of the cell's share among those who are in a cell.
     """
 
-    cells: NDArray[np.intp]
-    patterns: NDArray[np.intp]
+    cells: Indices
+    patterns: Indices
     sizes: Floats
     errors: Floats
 
@@ -99,7 +97,7 @@ class ChangeTest:
         weighted = self.rest(found) / self._variances
         return np.asarray((self._response.T @ weighted) @ self._turned.T)
 
-    def _refitted(self, cells: NDArray[np.intp], which: NDArray[np.intp]) -> Released:
+    def _refitted(self, cells: Indices, which: Indices) -> Released:
         """All sizes together, by generalised least squares."""
         columns = np.einsum("im,mj->ijm", self._response[:, cells], self._turned[which])
         weighted = columns / self._variances[..., None]

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
 from decoder.density.field_misfit import Misfit, even_map, with_other
@@ -24,8 +23,8 @@ from decoder.density.linear_system import Reading
 from decoder.density.space_time_changes import ChangeTest, Released
 from decoder.density.space_time_modes import Modes, deviations_of, modes_of
 from decoder.density.space_time_strengths import Contrasts, Strengths, contrasts_of, learn_strengths
+from decoder.typing import Flags, Floats
 
-Floats = NDArray[np.float64]
 Windows = Sequence[Sequence[Reading]]
 
 _LEAST = 1e-3  # of the shared map: what a cell keeps where a change takes all
@@ -44,7 +43,7 @@ class SpaceTimeField:
     shares: Floats
     differences: Floats
     errors: Floats
-    released: NDArray[np.bool_]
+    released: Flags
     gains: Floats
     graph: Graph
     strengths: Strengths
@@ -161,7 +160,7 @@ def _maps(
     return np.asarray((maps / maps.sum(axis=0)).T)
 
 
-def _released(changes: Released, patterns: Floats, size: int) -> NDArray[np.bool_]:
+def _released(changes: Released, patterns: Floats, size: int) -> Flags:
     """(T, n): cells in windows where a change set in, or which differ from all others."""
     told = np.zeros((patterns.shape[1], size), dtype=bool)
     for cell, pattern in zip(changes.cells, changes.patterns, strict=True):

@@ -14,14 +14,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from scipy.linalg import eigh
 
 from decoder.density.evidence import factor
 from decoder.density.linear_system import Reading
-
-Floats = NDArray[np.float64]
+from decoder.typing import Floats, Indices
 
 _NO_INFORMATION = 1e-9  # of the largest eigenvalue
 
@@ -136,7 +134,7 @@ def _by_cells(deviations: Deviations, structure: Any) -> tuple[Floats, Floats, F
     return information, response @ basis / np.sqrt(information), basis
 
 
-def _informative(values: Floats, most: int) -> NDArray[np.intp]:
+def _informative(values: Floats, most: int) -> Indices:
     """Indices of the eigenvalues that are not 0, at most so many, the largest first."""
     order = np.argsort(values)[::-1][:most]
     return np.asarray(order[values[order] > _NO_INFORMATION * values[order[0]]])

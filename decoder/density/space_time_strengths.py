@@ -12,14 +12,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import eigh, helmert
 from scipy.optimize import minimize, minimize_scalar
 from scipy.special import expit, logit
 
 from decoder.density.space_time_modes import Modes
-
-Floats = NDArray[np.float64]
+from decoder.typing import Floats
 
 PHIS = (0.0, 0.5, 0.8, 0.95)
 MOST_VARIANCE = 0.3  # of differences of log shares: beyond it one linear step is too far

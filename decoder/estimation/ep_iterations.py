@@ -11,7 +11,6 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from decoder.errors import ImproperError
 from decoder.estimation.ep_sites import (
@@ -36,8 +35,7 @@ from decoder.model.noise import RandomString
 from decoder.model.share_prior import SharePrior
 from decoder.numerics.bit_tensor import Positions, scatter_sums
 from decoder.progress import Progress, silent
-
-Floats = NDArray[np.float64]
+from decoder.typing import Floats
 
 MAX_ITERATIONS = 60
 MIN_ITERATIONS = 9

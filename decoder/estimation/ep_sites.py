@@ -10,12 +10,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from decoder.model.share_prior import Posterior, SharePrior, fit_weights, flat_prior, ladder
-
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
+from decoder.typing import Flags, Floats, Indices
 
 DAMPING = 0.6
 LEAST_PRECISION = -0.5  # of a site, relative to its cavity's; negative: wider than the cavity
@@ -101,7 +98,7 @@ class Sites:
 
     def _matched(
         self,
-        members: NDArray[np.intp],
+        members: Indices,
         near: Scores,
         posterior: Posterior,
         limits: tuple[float, float],
@@ -129,7 +126,7 @@ class Sites:
         mean, variance, active, shrunken = (self._spread(members, x) for x in columns)
         return Sites(mean, variance, active.astype(bool), shrunken)
 
-    def _spread(self, members: NDArray[np.intp], values: Floats) -> Floats:
+    def _spread(self, members: Indices, values: Floats) -> Floats:
         everyone = np.zeros(len(self.mean))
         everyone[members] = values
         return everyone

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit
 
 from decoder.estimation.ep_iterations import Question
@@ -34,9 +33,7 @@ from decoder.model.null_distribution import NORMAL_TAIL, NullTail, null_tail
 from decoder.model.share_prior import SharePrior
 from decoder.numerics.bit_tensor import Positions, scatter_sums
 from decoder.progress import Progress, silent
-
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
+from decoder.typing import Flags, Floats, Indices
 
 _PRIOR_STEPS = 80  # of expectation maximisation, from finished scores
 _FEW = 20  # values below which a prior cannot be learnt from their own estimates
@@ -215,7 +212,7 @@ def _evidence(z: Floats) -> Floats:
 
 
 def _refit_scores(
-    observed: Observed, fitted: Refit, selected: NDArray[np.intp], columns: Floats
+    observed: Observed, fitted: Refit, selected: Indices, columns: Floats
 ) -> tuple[Scores, Floats]:
     """Selected: the refit. Others: what they would add to it. With the scores of the test, (M,)."""
     solution, random = fitted.balance.solution, observed.noise.random

@@ -12,12 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from decoder.numerics.bit_tensor import compiled
-
-Floats = NDArray[np.float64]
+from decoder.typing import Floats
 
 TEMPERATURES = 1.5 ** np.arange(10)
 SWEEPS = 3000

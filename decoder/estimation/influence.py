@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 from decoder.estimation.least_squares import Solution, centred_columns
 from decoder.model.noise import CohortNoise, RandomString
 from decoder.numerics.bit_tensor import Positions
+from decoder.typing import Floats, Indices
 
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
 Directions: TypeAlias = Callable[[Indices], Floats]  # of candidates (B,): (n, B)
 
 _NOBODY = np.empty(0, dtype=np.intp)

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from decoder.estimation.ep_iterations import Question
@@ -29,9 +28,7 @@ from decoder.estimation.least_squares import (
 from decoder.estimation.refit import Refit, refit
 from decoder.model.null_distribution import NullTail, null_tail
 from decoder.progress import Progress, silent
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
+from decoder.typing import Floats, Indices
 
 STAGE = "rounds of the LASSO"
 LEFT_OUT_STAGE = "selections without a candidate"

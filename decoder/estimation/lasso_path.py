@@ -12,15 +12,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from decoder.errors import ConvergenceError
 from decoder.estimation.least_squares import centred_sums
 from decoder.model.noise import RandomString
 from decoder.numerics.bit_tensor import Positions, compiled, gather_sums, scatter_sums
-
-Floats = NDArray[np.float64]
+from decoder.typing import Floats, Indices
 
 SHORT_LIST_FACTOR = 0.5  # of the Bonferroni quantile; measured in docs/decoding.md
 LONG_LIST_FACTOR = 0.7
@@ -40,7 +38,7 @@ class LassoFit:
     largest_violation: of the optimality conditions over all M columns, relative to the penalty.
     """
 
-    selected: NDArray[np.intp]
+    selected: Indices
     shares: Floats
     penalty: float
     largest_violation: float
@@ -75,7 +73,7 @@ def fit_lasso(
     random: RandomString,
     penalty: float,
     *,
-    start: tuple[NDArray[np.intp], Floats] | None = None,
+    start: tuple[Indices, Floats] | None = None,
     left_out: int | None = None,
 ) -> LassoFit:
     """Solve among the columns of the largest scores, until none of the others asks to be let in.
@@ -111,14 +109,14 @@ def _residual(centred: Floats, columns: Positions, random: RandomString, shares:
     return centred - fitted + random.mean * float(shares.sum())
 
 
-def _none_outside(scores: Floats, near: NDArray[np.intp], penalty: float) -> bool:
+def _none_outside(scores: Floats, near: Indices, penalty: float) -> bool:
     """Whether no column but those in `near` scores above the penalty."""
     above = scores > penalty * (1 + _SLACK)
     above[near] = False
     return not above.any()
 
 
-def _largest(scores: Floats) -> NDArray[np.intp]:
+def _largest(scores: Floats) -> Indices:
     """The columns of the largest finite scores, best first: descent meets heavy values early."""
     near = np.arange(len(scores))
     if len(scores) > _NEAR:

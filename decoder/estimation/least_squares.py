@@ -14,7 +14,6 @@ from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import lapack
 
 from decoder.errors import ImproperError
@@ -28,8 +27,7 @@ from decoder.numerics.bit_tensor import (
     quadratic_sums,
     scatter_sums,
 )
-
-Floats = NDArray[np.float64]
+from decoder.typing import Floats
 
 _TINY = 1e-9
 _ROUNDING = 1e-12  # of the squares of a residual

@@ -15,7 +15,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from decoder.errors import ImproperError
@@ -32,8 +31,7 @@ from decoder.model.null_distribution import NORMAL_TAIL, NullTail, null_tail
 from decoder.model.share_prior import SharePrior
 from decoder.numerics.bit_tensor import Positions
 from decoder.progress import Progress, silent
-
-Floats = NDArray[np.float64]
+from decoder.typing import Floats, Indices
 
 WORTH_LEAVING_OUT = 1.0  # a z-score below which a site hardly shapes the residual
 MORE_DAMPING = 0.3  # of a site's step, where the usual one does not come to rest
@@ -165,7 +163,7 @@ def _attempts(question: Question) -> list[Question]:
     return [question, probable, *slower] if question.full else [question, slower[0]]
 
 
-def _doubtful(question: Question, left: float, deviates: Floats) -> NDArray[np.intp]:
+def _doubtful(question: Question, left: float, deviates: Floats) -> Indices:
     """Candidates that are to be tested against fits that never saw them, (D,).
 
     left: part of the rows' freedom that the fit leaves over. Where it leaves much, (3) is right to
@@ -223,7 +221,7 @@ def _left_out(question: Question, now: Round) -> Floats:
 
 
 def _refitted(
-    question: Question, deviates: Floats, doubtful: NDArray[np.intp], progress: Progress
+    question: Question, deviates: Floats, doubtful: Indices, progress: Progress
 ) -> Floats:
     """Normal deviates of the test; those of the doubtful against fits that never saw them, (M,).
 

@@ -10,12 +10,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import betainc, ndtri, ndtri_exp
 
 from decoder.model.noise import BitNoise
-
-Floats = NDArray[np.float64]
+from decoder.typing import Floats
 
 
 class DirectFit(NamedTuple):

@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from decoder.errors import ConvergenceError
 from decoder.estimation.least_squares import Balance, CandidateSolver, balance
 from decoder.model.noise import RandomString
-
-Floats = NDArray[np.float64]
+from decoder.typing import Floats
 
 
 class Refit(NamedTuple):

@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import chdtrc, ndtri
 
 from decoder.model.noise import CohortNoise
-
-Floats = NDArray[np.float64]
+from decoder.typing import Floats
 
 SIZES_ALARM = 1e-3  # chance that cohorts of single reports look like repeated ones
 AGREE = 3.0  # factor within which the sizes of cohorts and the noise tell the same repetition

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import log_ndtr, stdtrit
 
-Floats = NDArray[np.float64]
+from decoder.typing import Floats
 
 _BISECTIONS = 60
 LITTLE_FITTED = 0.8  # part of the rows' freedom that a fit of few values leaves over

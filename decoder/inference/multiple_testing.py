@@ -9,13 +9,11 @@ from __future__ import annotations
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from decoder.errors import DecodeError
+from decoder.typing import Flags, Floats
 
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
 Correction = Literal["bonferroni", "holm", "bh", "fdr", "fdr-eb", "none"]
 
 CORRECTIONS: tuple[str, ...] = get_args(Correction)

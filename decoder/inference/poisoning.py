@@ -10,11 +10,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from decoder.model.noise import BitNoise
-
-Floats = NDArray[np.float64]
+from decoder.typing import Floats
 
 
 class Gains(NamedTuple):

@@ -6,12 +6,10 @@ Erlingsson, Pihur, Korolova 2014 (arXiv:1407.6981), section 4.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from decoder.errors import DecodeError
 from decoder.model.noise import BitNoise
-
-Floats = NDArray[np.float64]
+from decoder.typing import Floats
 
 
 def debias(bit_counts: Floats, reports_per_cohort: Floats, noise: BitNoise) -> Floats:
@@ -30,5 +28,14 @@ def debias(bit_counts: Floats, reports_per_cohort: Floats, noise: BitNoise) -> F
         raise DecodeError(f"cohorts {empty} have no reports; leave them out before debiasing")
     if noise.gap == 0:
         raise DecodeError("q_star = p_star: the reports hold no information (f = 1 or p = q)")
-    frequencies = bit_counts / reports_per_cohort[:, None]
+    return unbiased(bit_counts / reports_per_cohort[:, None], noise)
+
+
+def unbiased(frequencies: Floats, noise: BitNoise) -> Floats:
+    """(c / N - p*) / (q* - p*): share of set bits from the frequency of reported ones."""
     return np.asarray((frequencies - noise.p_star) / noise.gap)
+
+
+def unbiased_change(before: Floats, after: Floats, noise: BitNoise) -> Floats:
+    """Difference of the shares of set bits, from two frequencies of reported ones: p* cancels."""
+    return np.asarray((after - before) / noise.gap)

@@ -12,13 +12,11 @@ from math import comb
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.fft import irfft, next_fast_len, rfft
 from scipy.special import factorial, stirling2
 
 from decoder.model.noise import RandomString
-
-Floats = NDArray[np.float64]
+from decoder.typing import Floats
 
 FEW_COHORTS = 31  # up to which the distribution is exact; from more cohorts sums are smooth
 _MOST_SETS = 20_000  # of bits that a string may set in a cohort

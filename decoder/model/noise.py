@@ -10,11 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from decoder.numerics.bit_tensor import Positions, block_pair_sums, scatter_sums
-
-Floats = NDArray[np.float64]
+from decoder.typing import Floats
+from rappor_core.mechanism import PROBABILITY_SCALE, TwoRoundMechanism
 
 LEAST_VARIANCE = 1e-6  # of a report bit: a probability of 0 or 1 is noiseless, the next is above it
 
@@ -31,6 +30,12 @@ class BitNoise:
     keep_zero: float
     show_one: float
     show_zero: float
+
+    @classmethod
+    def of(cls, mechanism: TwoRoundMechanism) -> BitNoise:
+        """The mechanism's integers over 2**16 as probabilities, all exact in a double."""
+        rounds = (mechanism.p1, mechanism.q1, mechanism.p2, mechanism.q2)
+        return cls(*(value / PROBABILITY_SCALE for value in rounds))
 
     @property
     def q_star(self) -> float:

@@ -13,13 +13,11 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import factorial, ndtri, stirling2
 
 from decoder.model.exact_null import can_be_listed, upper_tail
 from decoder.model.noise import RandomString
-
-Floats = NDArray[np.float64]
+from decoder.typing import Floats
 
 _TILTS = np.geomspace(0.3, 60, 40)
 _ROUNDING = 1e-12  # of the squares of a residual

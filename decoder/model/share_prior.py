@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from decoder.typing import Floats
 
 _FIRST_BUMP = 0.4  # of the median standard error: below it a share cannot be told from 0
 _RATIO = 1.35

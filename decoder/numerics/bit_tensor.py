@@ -22,8 +22,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from decoder.typing import Floats
+
 Positions: TypeAlias = NDArray[np.integer[Any]]
-Floats: TypeAlias = NDArray[np.float64]
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 
 _CHUNKS_PER_THREAD = 4

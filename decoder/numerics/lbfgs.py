@@ -10,9 +10,9 @@ from collections import deque
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from decoder.typing import Floats
+
 Pair = tuple[Floats, Floats, Floats]
 
 _MEMORY = 20

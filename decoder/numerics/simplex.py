@@ -8,9 +8,8 @@ Duchi, Shalev-Shwartz, Singer, Chandra 2008, "Efficient projections onto the l1-
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from decoder.typing import Floats
 
 
 def project_simplex(values: Floats, total: float = 1.0) -> Floats:

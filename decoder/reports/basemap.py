@@ -16,9 +16,9 @@ from importlib.resources import files
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from decoder.typing import Floats
+
 Line = list[list[float]]
 
 _PLACES = 3  # decimals of a degree: the outlines are not better

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-
+from decoder.reports.jinja import page_template
 from decoder.reports.svg import forest
 from decoder.results.tables import Decoding, Detected, short
 from decoder.results.warnings import odd_cohorts, percent
@@ -17,18 +16,15 @@ SHOWN = 60  # rows of the picture and of the table; the files have all
 
 def render_report(decoding: Decoding) -> str:
     """The page as text."""
-    environment = Environment(
-        loader=PackageLoader("decoder.reports"), autoescape=True, undefined=StrictUndefined
+    page = page_template(
+        "report.html.j2",
+        percent=percent,
+        fraction=fraction,
+        p_text=p_text,
+        count="{:,}".format,
+        short=short,
     )
-    environment.filters |= {
-        "percent": percent,
-        "fraction": fraction,
-        "p_text": p_text,
-        "count": "{:,}".format,
-        "short": short,
-    }
-    environment.trim_blocks = environment.lstrip_blocks = True
-    return environment.get_template("report.html.j2").render(_context(decoding))
+    return page.render(_context(decoding))
 
 
 def _context(decoding: Decoding) -> dict[str, Any]:

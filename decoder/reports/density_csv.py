@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 from pyarrow import csv as arrow_csv
 from pyarrow import parquet
 from scipy.special import ndtri
@@ -20,8 +19,7 @@ from decoder.errors import DecodeError
 from decoder.files import make_folder, replacing
 from decoder.reports.density_text import row_notes
 from decoder.reports.geojson import DECIMALS, geometry
-
-Floats = NDArray[np.float64]
+from decoder.typing import Floats
 
 UNLISTED = "unlisted"
 

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from decoder.density.maps import Density
@@ -23,6 +21,7 @@ from decoder.reports.density_text import (
     visible_text,
     window_text,
 )
+from decoder.reports.jinja import page_template
 from decoder.reports.palette import (
     THEMES,
     TOLD_FROM,
@@ -32,9 +31,8 @@ from decoder.reports.palette import (
     positions,
     top_share,
 )
+from decoder.typing import Floats
 from rappor_core.grid.box import Point
-
-Floats = NDArray[np.float64]
 
 BUSIEST = 10  # cells of the page's table
 _PLACES = 5  # decimals of a degree: a metre
@@ -52,14 +50,10 @@ def render_page(
 
     notes: further sentences for the reader.  base: streets, districts or stations of the user's.
     """
-    environment = Environment(
-        loader=PackageLoader("decoder.reports"), autoescape=True, undefined=StrictUndefined
-    )
-    environment.trim_blocks = environment.lstrip_blocks = True
     one = maps[0]
     text = json.dumps(_data(maps, points, base or BaseLayer()), separators=(",", ":"),
                       allow_nan=False, ensure_ascii=False)  # fmt: skip
-    return environment.get_template("density.html.j2").render(
+    return page_template("density.html.j2").render(
         metric=one.metric,
         data=text.replace("<", "\\u003c"),
         themes=THEMES,

@@ -10,11 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from decoder.density.maps import Density
-
-Floats = NDArray[np.float64]
+from decoder.typing import Floats
 
 TOLD_FROM = 0.3
 UNTOLD_TO = 0.2

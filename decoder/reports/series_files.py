@@ -7,10 +7,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-
 from decoder.files import make_folder, replacing
 from decoder.reports.decoding_html import p_text
+from decoder.reports.jinja import page_template
 from decoder.reports.svg import Tick, axis_step, tick_text
 from decoder.results.tables import short
 from decoder.results.warnings import percent
@@ -49,11 +48,8 @@ def write_series(series: Series, directory: str | Path) -> tuple[Path, ...]:
 
 def render_series(series: Series) -> str:
     """The page as text: one panel a value, largest first."""
-    environment = Environment(
-        loader=PackageLoader("decoder.reports"), autoescape=True, undefined=StrictUndefined
-    )
-    environment.filters |= {"p_text": p_text, "percent": percent}
-    return environment.get_template("series.html.j2").render(
+    page = page_template("series.html.j2", trim=False, p_text=p_text, percent=percent)
+    return page.render(
         series=series,
         panels=[_panel(series, i) for i in range(min(len(series.values), SHOWN))],
         names=[_name(window) for window in series.windows],

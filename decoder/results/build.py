@@ -20,14 +20,13 @@ from decoder.inference.diagnostics import (
     visible_share,
 )
 from decoder.inference.multiple_testing import Decision
-from decoder.options import DecodeOptions, repetition
+from decoder.model.repetition import repetition
+from decoder.options import DecodeOptions
 from decoder.results.forgeries import Forged
 from decoder.results.tables import CandidateTable, Decoding, Diagnostics, Summary
 from decoder.results.warnings import Facts, plain_warnings, why_nothing
+from decoder.typing import Flags, Floats, Indices
 from rappor_core.aggregate import Aggregate
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 
 @dataclass(frozen=True)
@@ -50,7 +49,7 @@ class Grouping:
     group: Indices
 
     @property
-    def first(self) -> NDArray[np.bool_]:
+    def first(self) -> Flags:
         """Whether a candidate is the first of its group, (M,)."""
         return np.asarray(self.group == np.arange(len(self.group)))
 

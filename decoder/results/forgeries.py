@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from decoder.estimation.estimate import Estimate, Observed
 from decoder.estimation.least_squares import centred_columns
 from decoder.inference.poisoning import Gains, forgery_gains, largest_shift, smallest_forgery
-
-Floats = NDArray[np.float64]
+from decoder.typing import Flags, Floats, Indices
 
 PER_CENT = 0.01  # of all reports, whose largest effect is told
 _AT_ONCE = 128  # candidates
@@ -30,9 +28,7 @@ class Forged(NamedTuple):
     shift: Floats
 
 
-def forged(
-    observed: Observed, estimate: Estimate, detected: NDArray[np.bool_], low: Floats
-) -> Forged:
+def forged(observed: Observed, estimate: Estimate, detected: Flags, low: Floats) -> Forged:
     """The bounds of `poisoning` for the detected. low: of their intervals, (G,)."""
     columns = Forged(*(np.full(len(detected), np.nan) for _ in Forged._fields))
     found = np.flatnonzero(detected)
@@ -48,7 +44,7 @@ def forged(
     return columns
 
 
-def _gains(observed: Observed, estimate: Estimate, some: NDArray[np.intp]) -> Gains | None:
+def _gains(observed: Observed, estimate: Estimate, some: Indices) -> Gains | None:
     """With the reports of those who do not hold the value in the place of what is forged."""
     if estimate.directions is None:
         return None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from decoder.estimation.estimate import Estimate
@@ -12,8 +11,7 @@ from decoder.inference.multiple_testing import Decision
 from decoder.model.null_distribution import NullTail
 from decoder.model.share_prior import SharePrior
 from decoder.options import DecodeOptions
-
-Floats = NDArray[np.float64]
+from decoder.typing import Floats, Indices
 
 _NO_CUT = 8.0  # standard errors below 0: no estimate is that low
 _FAR = 40.0  # standard errors: beyond any threshold
@@ -52,9 +50,7 @@ def _level(level: float, wrong: float) -> float:
     return 1 - max(1 - level - wrong, (1 - level) / 2)
 
 
-def _margins(
-    estimate: Estimate, cutoffs: Floats, options: DecodeOptions, found: NDArray[np.intp]
-) -> Floats:
+def _margins(estimate: Estimate, cutoffs: Floats, options: DecodeOptions, found: Indices) -> Floats:
     """How far below its estimate the test of each detected candidate reaches, (D,).
 
     As far as the rule's cutoff lies above 0, and no less than a plain interval of the level.
@@ -64,14 +60,14 @@ def _margins(
     return np.asarray(np.maximum(cutoffs, estimate.tail.score(deviate) * spread))
 
 
-def _spread(estimate: Estimate, found: NDArray[np.intp]) -> Floats:
+def _spread(estimate: Estimate, found: Indices) -> Floats:
     """What a unit of the test's score is as a share, (D,)."""
     shares, z, errors = (x[found] for x in (estimate.shares, estimate.z, estimate.std_errors))
     return np.asarray(np.divide(shares, z, out=errors.copy(), where=shares * z > 0))
 
 
 def _cutoffs(
-    estimate: Estimate, decision: Decision, options: DecodeOptions, found: NDArray[np.intp]
+    estimate: Estimate, decision: Decision, options: DecodeOptions, found: Indices
 ) -> Floats:
     """The smallest estimate with which each detected candidate would have been accepted, (D,)."""
     by_local_fdr = options.correction == "fdr-eb"

@@ -11,10 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decoder.options import DecodeOptions
+from decoder.typing import Flags, Floats, Indices
 from rappor_core.params import RapporParams
 from rappor_core.text import visible
-
-Floats = NDArray[np.float64]
 
 NOTES = (
     "",
@@ -43,7 +42,7 @@ class CandidateTable:
     """
 
     values: Sequence[str]
-    group: NDArray[np.intp]
+    group: Indices
     estimate: Floats
     std_error: Floats
     low: Floats
@@ -53,7 +52,7 @@ class CandidateTable:
     p_value: Floats
     p_adjusted: Floats
     local_fdr: Floats
-    detected: NDArray[np.bool_]
+    detected: Flags
     selected_low: Floats
     selected_high: Floats
     forged: Floats
@@ -62,7 +61,7 @@ class CandidateTable:
     note: NDArray[np.uint8]
 
     @property
-    def found(self) -> NDArray[np.intp]:
+    def found(self) -> Indices:
         """The detected, each the first with its bits, largest share first: indices, (D,)."""
         leaders = np.flatnonzero(self.detected & (self.group == np.arange(len(self.group))))
         return leaders[np.argsort(-self.shrunken[leaders], kind="stable")]

@@ -6,13 +6,11 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from decoder.inference.diagnostics import balance_p_value
 from decoder.results.tables import Diagnostics, Summary, join_group, short
-
-Floats = NDArray[np.float64]
+from decoder.typing import Floats, Indices
 
 FEW_COHORTS = 32
 FEW_ROWS = 128
@@ -79,7 +77,7 @@ def why_nothing(summary: Summary) -> str:
     )
 
 
-def odd_cohorts(cohort_z: Floats) -> NDArray[np.intp]:
+def odd_cohorts(cohort_z: Floats) -> Indices:
     """Cohorts whose residual is larger than noise; about any of them, a false alarm in 1,000."""
     limit = -float(ndtri(COHORT_ALARM / max(len(cohort_z), 1)))
     return np.flatnonzero(np.nan_to_num(cohort_z) > limit)

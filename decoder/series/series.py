@@ -16,7 +16,6 @@ from functools import reduce
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import stdtr, stdtrit
 
 from decoder.candidates.lists import Candidates, in_bit_order
@@ -25,21 +24,21 @@ from decoder.estimation.estimate import Observed, by_bit, by_boolean
 from decoder.estimation.least_squares import centred_columns
 from decoder.estimation.refit import Refit, refit
 from decoder.inference.multiple_testing import decide
+from decoder.model.repetition import repetition
 from decoder.numerics.bit_tensor import Positions
 from decoder.numerics.threads import one_thread
-from decoder.options import DecodeOptions, repetition
+from decoder.options import DecodeOptions
 from decoder.pipeline import decode, observe
 from decoder.progress import Progress, silent
 from decoder.results.tables import Decoding
+from decoder.typing import Flags, Floats, Indices
 from rappor_core.aggregate import Aggregate
-
-Floats = NDArray[np.float64]
 
 _LOUDER = 3  # steps of the repetition that the noise of a difference shows
 
 
 @dataclass(frozen=True)
-class Change:
+class ShareChange:
     """From one window to another, for each value found, (D,).
 
     first, second: numbers of the windows, from 0.  difference: of the shares.  std_error: of it.
@@ -72,7 +71,7 @@ class Series:
     std_errors: Floats
     low: Floats
     high: Floats
-    changes: tuple[Change, ...]
+    changes: tuple[ShareChange, ...]
 
 
 def decode_over_time(
@@ -117,7 +116,7 @@ def decode_over_time(
 
 def compare_windows(
     before: Aggregate, after: Aggregate, candidates: Candidates, repeats: float | None = None
-) -> Change:
+) -> ShareChange:
     """Difference of the shares of all `candidates`, in their order, second window less first.
 
     Raises DecodeError for windows of different parameters.
@@ -147,16 +146,16 @@ class Window:
 
     aggregate: Aggregate
     tensor: Positions
-    found: NDArray[np.intp]
+    found: Indices
     repeats: float
     direct: bool
 
     @property
-    def present(self) -> NDArray[np.bool_]:
+    def present(self) -> Flags:
         """Cohorts with reports, (m,)."""
         return np.array(self.aggregate.reports_per_cohort) > 0
 
-    def observed(self, cohorts: NDArray[np.bool_]) -> Observed:
+    def observed(self, cohorts: Flags) -> Observed:
         """What was seen in `cohorts`; the positions are those of the values followed."""
         followed = self.tensor if self.direct else self.tensor[self.found]
         return observe(self.aggregate, followed, self.repeats, cohorts)
@@ -178,10 +177,10 @@ def _pairs(total: int) -> list[tuple[int, int]]:
     return [*pairwise(range(total)), *ends]
 
 
-def _between(windows: Sequence[Window], first: int, second: int) -> Change:
+def _between(windows: Sequence[Window], first: int, second: int) -> ShareChange:
     difference, errors, freedom = change(windows[first], windows[second])
     p = np.asarray(2 * stdtr(freedom, -np.abs(difference / errors)), dtype=np.float64)
-    return Change(first, second, difference, errors, p, p)
+    return ShareChange(first, second, difference, errors, p, p)
 
 
 def change(before: Window, after: Window) -> tuple[Floats, Floats, float]:
@@ -215,7 +214,7 @@ def _difference(first: Observed, second: Observed) -> Refit:
     return refit(noise, target, _columns(first), random, settle=False)
 
 
-def _corrected(changes: Sequence[Change]) -> tuple[Change, ...]:
+def _corrected(changes: Sequence[ShareChange]) -> tuple[ShareChange, ...]:
     """Benjamini-Hochberg over all values and pairs of windows."""
     sizes = [len(one.p_value) for one in changes]
     p = np.concatenate([one.p_value for one in changes])
@@ -255,12 +254,12 @@ def _freedom(observed: Observed) -> float:
     return float(max(cohorts * (num_bits - 1) - len(observed.positions), 1))
 
 
-def _found(whole: Decoding) -> NDArray[np.intp]:
+def _found(whole: Decoding) -> Indices:
     """Detected values, largest first; where they share bits half as many as can be fitted."""
     found = whole.candidates.found
     most = whole.params.num_cohorts * (whole.params.num_bits - 1) // 2
     return found if whole.diagnostics.method == "direct" else found[:most]
 
 
-def _names(whole: Decoding, found: NDArray[np.intp]) -> list[str]:
+def _names(whole: Decoding, found: Indices) -> list[str]:
     return [row.value for row in whole.detected][: len(found)]

@@ -21,7 +21,8 @@ from scipy.spatial.distance import cdist
 from scipy.special import lambertw
 
 from decoder.density.cells import Places
-from decoder.density.gaussian_field import USUAL_STRENGTH, softmax
+from decoder.density.field_posterior import softmax
+from decoder.density.gaussian_field import USUAL_STRENGTH
 
 Floats = NDArray[np.float64]
 

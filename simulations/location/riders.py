@@ -14,7 +14,7 @@ from client_sdk.location.local_time import moment_of
 from client_sdk.location.period_visits import Visits
 from client_sdk.randomisation.key_derivation import new_secret
 from client_sdk.randomisation.randomness import system_randomness
-from decoder.density.maps import Density, DensityOptions, density
+from decoder.density.maps import Density, DensityOptions, estimate_density
 from rappor_core.errors import ParameterError
 from rappor_core.metrics.file import MetricsFile
 from rappor_core.metrics.metric import Metric
@@ -67,7 +67,7 @@ def real_riders(
         raise ParameterError(
             f"{way.name}: no report was due from any of {len(people)} riders; take more of them"
         )
-    one = density(result.aggregates, DensityOptions(repeats=result.repetition))
+    one = estimate_density(result.aggregates, DensityOptions(repeats=result.repetition))
     truth = _true_shares(_every_period(metrics, level), people, until, one)
     return _judged(way, metrics, result, one, truth)
 

@@ -157,7 +157,7 @@ def names_after(program: str) -> set[str]:
     return set(done.stdout.split())
 
 
-@pytest.mark.parametrize("package", ["rappor_core", "collector"])
+@pytest.mark.parametrize("package", ["rappor_core", "collector", "decoder"])
 def test_public_names_are_there_and_loaded_only_when_used(package: str) -> None:
     module = importlib.import_module(package)
     for name in module.__all__:
@@ -166,3 +166,16 @@ def test_public_names_are_there_and_loaded_only_when_used(package: str) -> None:
     with pytest.raises(AttributeError, match="'nothing'"):
         module.nothing  # noqa: B018
     assert not {name for name in names_after(f"import {package}") if name.startswith(f"{package}.")}
+
+
+def test_a_collectors_client_needs_no_numerical_library() -> None:
+    """`rappor keys` and `rappor metrics` run where only the collector is installed."""
+    names = {
+        name.partition(".")[0] for name in names_after("import decoder.sources.collector_client")
+    }
+    assert not names & {"numpy", "scipy", "typer", "rich"}
+
+
+def test_maps_need_no_simulation() -> None:
+    names = names_after("import rappor_cli.density")
+    assert not {name for name in names if name.partition(".")[0] == "simulations"}

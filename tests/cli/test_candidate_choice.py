@@ -11,7 +11,8 @@ from decoder.candidates.files import column_taken, read_values
 from decoder.candidates.lists import Candidates
 from decoder.errors import CandidatesError
 from decoder.reports.decoding_html import p_text
-from rappor_cli.candidate_choice import given_candidates
+from decoder.workflows import CandidateChoice, chosen_candidates
+from rappor_cli.text import print_note
 from rappor_core.aggregate import Aggregate
 
 
@@ -26,12 +27,12 @@ def test_of_several_columns_the_one_taken_is_said(
     file = tmp_path / name
     text = b"page,visits\nhome,3\nhelp,4\n"
     file.write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
-    given_candidates(_aggregate(), file, None, None, None, None, None)
+    chosen_candidates(_aggregate(), CandidateChoice(file), note=print_note)
     told = capsys.readouterr().err
     assert "has 2 columns; the first is taken" in told
     assert "'page'" in told
     assert "--column" in told
-    given_candidates(_aggregate(), file, "page", None, None, None, None)
+    chosen_candidates(_aggregate(), CandidateChoice(file, "page"), note=print_note)
     assert capsys.readouterr().err == ""
 
 

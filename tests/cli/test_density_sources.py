@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from decoder.density.cells import places_of
+from decoder.errors import RemoteError
 from rappor_cli.main import main
-from rappor_cli.remote import RemoteError
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.file import parse_metrics
 from simulations.populations.draws import draw_aggregate
@@ -59,8 +59,8 @@ def blocks(monkeypatch: pytest.MonkeyPatch) -> Blocks:
         {"places/night/0": weeks, "places/night/1": late, "places/day/0": late,
          "places/day/1": weeks[:2], "elsewhere/day/0": [(0, 30)]},
     )  # fmt: skip
-    monkeypatch.setattr("rappor_cli.density_sources.ask_json", found.listed)
-    monkeypatch.setattr("rappor_cli.density_sources.fetch_aggregate", found.fetch)
+    monkeypatch.setattr("decoder.sources.density_windows.ask_json", found.listed)
+    monkeypatch.setattr("decoder.sources.density_windows.fetch_aggregate", found.fetch)
     return found
 
 
@@ -127,7 +127,7 @@ def test_why_there_is_no_map_and_what_there_is(
     listed = blocks.listed()
     *_, elsewhere = listed["metrics"]  # type: ignore[misc]
     elsewhere.update(served=None, accepted=17)
-    monkeypatch.setattr("rappor_cli.density_sources.ask_json", lambda *_: listed)
+    monkeypatch.setattr("decoder.sources.density_windows.ask_json", lambda *_: listed)
     assert main(["density", metric, "--collector", "http://127.0.0.1:9", *window]) == 1
     told = capsys.readouterr().err
     assert all(words in told for words in said), told
@@ -145,7 +145,7 @@ def test_a_collector_that_refuses_or_is_gone_makes_no_map_of_what_came_before(
             raise RemoteError("no collector answers at http://127.0.0.1:9: gone")
         return blocks.fetch(*about, **window)  # type: ignore[arg-type]
 
-    monkeypatch.setattr("rappor_cli.density_sources.fetch_aggregate", dies)
+    monkeypatch.setattr("decoder.sources.density_windows.fetch_aggregate", dies)
     assert main(["density", "places", "--collector", "http://127.0.0.1:9", "--by", "week"]) == 1
     assert "gone" in capsys.readouterr().err
     assert len(asked) == 4
@@ -161,7 +161,7 @@ def test_reports_of_an_older_version_are_told(
     for row in rows:
         row["params_id"] = "ab"
     monkeypatch.setattr(
-        "rappor_cli.density_sources.ask_json", lambda *_: {"metrics": [*older, *rows]}
+        "decoder.sources.density_windows.ask_json", lambda *_: {"metrics": [*older, *rows]}
     )
     asked = ["density", "places", "--collector", "http://127.0.0.1:9", "--method", "simplex"]
     assert main(asked) == 0

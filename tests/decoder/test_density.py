@@ -13,10 +13,16 @@ import pytest
 from pyarrow import parquet
 
 from decoder.density.cells import location_of, places_of
-from decoder.density.map_change import change
-from decoder.density.maps import Density, DensityOptions, density, density_series, map_shares
-from decoder.density.slots import repeats_of
+from decoder.density.map_change import compare_maps
+from decoder.density.maps import (
+    Density,
+    DensityOptions,
+    estimate_density,
+    estimate_density_series,
+    map_shares,
+)
 from decoder.errors import DecodeError
+from decoder.model.repetition import location_repetition
 from decoder.reports.density_csv import write_density_files
 from decoder.reports.density_html import render_page
 from decoder.reports.density_png import write_picture
@@ -72,7 +78,7 @@ def drawn(metric: Metric, reports: int, rng: np.random.Generator, **more: object
 
 @pytest.fixture(scope="module")
 def night() -> Density:
-    return density([drawn(parts(BOTH + BLOOM)[0], 40_000, np.random.default_rng(1))])
+    return estimate_density([drawn(parts(BOTH + BLOOM)[0], 40_000, np.random.default_rng(1))])
 
 
 @pytest.mark.parametrize("encoding", list(ENCODINGS))
@@ -80,7 +86,7 @@ def night() -> Density:
 def test_a_map_is_near_the_truth_in_every_encoding(encoding: str, method: str) -> None:
     metric = parts(BOTH + ENCODINGS[encoding])[0]
     aggregate = drawn(metric, 40_000, np.random.default_rng(4))
-    found = density([aggregate], DensityOptions(method))  # type: ignore[arg-type]
+    found = estimate_density([aggregate], DensityOptions(method))  # type: ignore[arg-type]
     truth = hill(found.cells)
     assert found.shares.sum() == pytest.approx(1)
     assert found.shares.min() >= 0
@@ -94,12 +100,12 @@ def test_levels_of_one_slot_make_one_map() -> None:
     coarse, fine = parts(BOTH + ONE_HOT, "0, 1")[:2]
     aggregates = [drawn(fine, 30_000, rng), drawn(coarse, 30_000, rng)]
     for method in ("field", "hierarchy"):
-        found = density(aggregates, DensityOptions(method))  # type: ignore[arg-type]
+        found = estimate_density(aggregates, DensityOptions(method))  # type: ignore[arg-type]
         assert len(found.cells) == 65
         assert found.num_reports == 60_000
         assert np.abs(found.shares - hill(found.cells)).sum() / 2 < 0.12
         assert not any("declares" in text for text in found.warnings)
-    told = density(aggregates[:1], DensityOptions("simplex")).warnings[0]
+    told = estimate_density(aggregates[:1], DensityOptions("simplex")).warnings[0]
     assert "slot" in told
     assert "of 'places' has no reports of level 0, which its definition declares" in told
 
@@ -132,7 +138,7 @@ def test_intervals_of_single_cells_hold_the_truth(encoding: str) -> None:
     metric = parts(BOTH + ENCODINGS[encoding])[0]
     held = []
     for seed in range(30):
-        found = density(
+        found = estimate_density(
             [drawn(metric, 30_000, np.random.default_rng(seed))], DensityOptions("simplex")
         )
         truth = hill(found.cells)
@@ -160,7 +166,7 @@ def test_memoised_reports_vary_as_the_formula_says(encoding: str) -> None:
             tuple(map(tuple, counts.bits.sum(axis=0).tolist())), metric.params_id,
             DAY, DAY + timedelta(days=29), metric.to_dict(),
         )  # fmt: skip
-        found = density([aggregate], DensityOptions("simplex"))
+        found = estimate_density([aggregate], DensityOptions("simplex"))
         assert found.repetition == 30
         squares.append((((found.estimate - truth) / found.std_error) ** 2).mean())
     assert 0.75 < np.mean(squares) < 1.3
@@ -170,11 +176,11 @@ def test_windows_repeat_less_often() -> None:
     keys = 'mode = "window"\nwindow = 10\nmax_reports = 9\nepsilon = 1.0\nencoding = "one_hot"\n'
     metric = parts(keys)[0]
     aggregate = drawn(metric, 1_000, np.random.default_rng(0), last_day=DAY + timedelta(days=29))
-    assert repeats_of(aggregate, None) == 3  # one in ten periods
+    assert location_repetition(aggregate, *location_of(aggregate), None) == 3  # one in ten periods
     metric = metric.replace(max_reports=2)
     aggregate = replace(aggregate, definition=metric.to_dict())
-    assert repeats_of(aggregate, None) == 2  # for life
-    assert repeats_of(aggregate, 2.5) == 2.5
+    assert location_repetition(aggregate, *location_of(aggregate), None) == 2  # for life
+    assert location_repetition(aggregate, *location_of(aggregate), 2.5) == 2.5
 
 
 @pytest.mark.parametrize(
@@ -194,8 +200,8 @@ def test_a_window_holds_a_report_for_each_last_day_of_a_period(
     """A map by month of a report a month has one of each device: its errors are those of one."""
     metric = parts(f'period = "{period}"\n' + BOTH + ONE_HOT)[0]
     aggregate = drawn(metric, 1_000, np.random.default_rng(0), first_day=first, last_day=last)
-    assert repeats_of(aggregate, None) == most
-    assert density([aggregate], DensityOptions("simplex")).repetition == most
+    assert location_repetition(aggregate, *location_of(aggregate), None) == most
+    assert estimate_density([aggregate], DensityOptions("simplex")).repetition == most
 
 
 def two_windows(
@@ -219,7 +225,7 @@ def two_windows(
             tuple(map(tuple, counts.bits[day].tolist())), metric.params_id, at, at,
             metric.to_dict(),
         )  # fmt: skip
-        windows.append((density([aggregate], DensityOptions("simplex")), aggregate))
+        windows.append((estimate_density([aggregate], DensityOptions("simplex")), aggregate))
     shares = [np.bincount(v[:, 0], minlength=len(values)) / len(people) for v in (people, after)]
     return windows[0], windows[1], shares[1] - shares[0]
 
@@ -231,7 +237,7 @@ def test_a_difference_varies_as_much_as_movers_make_it(movers: float) -> None:
     squares, naive = [], []
     for seed in range(12):
         before, after, _ = two_windows(movers, False, seed)
-        found = change(before, after)
+        found = compare_maps(before, after)
         assert found.movers >= movers - 0.05
         squares.append(((found.difference / found.std_error) ** 2).mean())
         independent = np.hypot(before[0].std_error, after[0].std_error)
@@ -243,14 +249,14 @@ def test_a_difference_varies_as_much_as_movers_make_it(movers: float) -> None:
 
 def test_a_real_change_is_found_and_named() -> None:
     before, after, truth = two_windows(0.2, True, 5)
-    found = change(before, after)
+    found = compare_maps(before, after)
     assert found.detected[-2]
     assert found.low[-2] < truth[-2] < found.high[-2]
     with pytest.raises(DecodeError, match="movers = 2"):
-        change(before, after, movers=2)
+        compare_maps(before, after, movers=2)
     other = replace(after[1], params_id="0" * 32)
     with pytest.raises(DecodeError, match="different meanings"):
-        change(before, (after[0], other))
+        compare_maps(before, (after[0], other))
 
 
 def test_a_series_maps_as_its_windows_do_and_takes_them_in_any_order() -> None:
@@ -258,8 +264,8 @@ def test_a_series_maps_as_its_windows_do_and_takes_them_in_any_order() -> None:
     rng, metric = np.random.default_rng(6), parts(BOTH + BLOOM)[0]
     days = [DAY + timedelta(days=number) for number in (2, 0, 1)]
     windows = [[drawn(metric, 20_000, rng, first_day=day, last_day=day)] for day in days]
-    for one, window in zip(density_series(windows), windows, strict=True):
-        alone = density(window)
+    for one, window in zip(estimate_density_series(windows), windows, strict=True):
+        alone = estimate_density(window)
         assert one.first_day == window[0].first_day
         moved = np.abs(one.estimate - alone.estimate) / alone.std_error
         assert moved.max() < 0.3
@@ -268,24 +274,24 @@ def test_a_series_maps_as_its_windows_do_and_takes_them_in_any_order() -> None:
         off, off_alone = (np.abs(m.shares - truth).sum() / 2 for m in (one, alone))
         assert off < off_alone + 0.02
     overlapping = [windows[0], [replace(windows[1][0], first_day=days[0], last_day=days[0])]]
-    assert len(list(density_series(overlapping))) == 2
+    assert len(list(estimate_density_series(overlapping))) == 2
 
 
 def test_what_does_not_belong_together_is_refused() -> None:
     rng = np.random.default_rng(0)
     night_part, day_part = parts(BOTH + ONE_HOT)
     with pytest.raises(DecodeError, match="one slot"):
-        density([drawn(night_part, 100, rng), drawn(day_part, 100, rng)])
+        estimate_density([drawn(night_part, 100, rng), drawn(day_part, 100, rng)])
     with pytest.raises(DecodeError, match="no aggregates"):
-        density([])
+        estimate_density([])
     with pytest.raises(DecodeError, match="definition"):
-        density([drawn(night_part, 100, rng, definition={})])
+        estimate_density([drawn(night_part, 100, rng, definition={})])
     with pytest.raises(DecodeError, match="method = 'smooth'"):
         DensityOptions("smooth")  # type: ignore[arg-type]
     empty = drawn(night_part, 100, rng)
     zero = replace(empty, reports_per_cohort=(0,), bit_counts=((0,) * 65,))
     with pytest.raises(DecodeError, match="no reports"):
-        density([zero])
+        estimate_density([zero])
 
 
 def test_pairs_are_listed_up_to_a_bound() -> None:
@@ -300,7 +306,7 @@ def test_pairs_are_listed_up_to_a_bound() -> None:
 
 def test_a_known_belief_gives_the_map_alone() -> None:
     aggregate = drawn(parts(BOTH + BLOOM)[0], 40_000, np.random.default_rng(1))
-    found = density([aggregate])
+    found = estimate_density([aggregate])
     assert found.belief is not None
     again = map_shares([aggregate], found.places, found.belief)
     assert again == pytest.approx(found.shares, abs=2e-3)
@@ -355,7 +361,7 @@ def test_a_metric_of_strings_has_no_map() -> None:
 def test_more_cells_than_symbols_is_told() -> None:
     """Two symbols in 16 cohorts are 16 numbers for 65 cells: the second is the rest."""
     keys = BOTH + 'encoding = "symbol"\nnum_symbols = 2\nnum_cohorts = 16\n'
-    found = density(
+    found = estimate_density(
         [drawn(parts(keys)[0], 30_000, np.random.default_rng(1))], DensityOptions("simplex")
     )
     told = "65 cells are read from 16 numbers"

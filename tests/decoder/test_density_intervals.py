@@ -10,7 +10,7 @@ import pytest
 
 from decoder.density.cell_estimates import cell_estimates
 from decoder.density.cells import places_of
-from decoder.density.maps import Density, DensityOptions, density
+from decoder.density.maps import Density, DensityOptions, estimate_density
 from decoder.options import DecodeOptions
 from decoder.pipeline import decode
 from decoder.reports.density_text import MAP_APART, NOT_APART, row_notes
@@ -80,7 +80,7 @@ def drawn(keys: str, reports: int = REPORTS) -> Iterator[tuple[Density, np.ndarr
         found, _ = draw_aggregate(list(places.finest), truth, reports, metric.params, rng)
         found = replace(found, metric=metric.name, definition=metric.to_dict(),
                         params_id=metric.params_id, first_day=DAY, last_day=DAY)  # fmt: skip
-        yield density([found], DensityOptions("simplex"), places), truth
+        yield estimate_density([found], DensityOptions("simplex"), places), truth
 
 
 @pytest.mark.statistical

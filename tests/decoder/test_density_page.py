@@ -14,7 +14,7 @@ import pytest
 
 from decoder.density.map_check import MapCheck
 from decoder.density.map_series import CellChanges
-from decoder.density.maps import Density, DensityOptions, density
+from decoder.density.maps import Density, DensityOptions, estimate_density
 from decoder.errors import DecodeError
 from decoder.reports.base_layer import BaseLayer, place_name, read_base
 from decoder.reports.basemap import View, surroundings
@@ -36,7 +36,7 @@ from tests.decoder.test_density import BLOOM, BOTH, drawn, parts
 @pytest.fixture(scope="module")
 def night() -> Density:
     rng = np.random.default_rng(1)
-    return density([drawn(parts(BOTH + BLOOM)[0], 40_000, rng)], DensityOptions("simplex"))
+    return estimate_density([drawn(parts(BOTH + BLOOM)[0], 40_000, rng)], DensityOptions("simplex"))
 
 
 def luminance(colour: Any) -> float:

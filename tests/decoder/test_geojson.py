@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from decoder.density.maps import Density, density
+from decoder.density.maps import Density, estimate_density
 from decoder.reports.density_csv import density_geojson, density_table
 from decoder.reports.density_html import render_page
 from decoder.reports.density_png import write_picture
@@ -61,7 +61,7 @@ def over_the_antimeridian(kind: str, more: str) -> Density:
     tally.reports += 1_000
     cells = tally.bits.shape[1] - 1
     tally.bits += [*range(100, 100 + 10 * cells, 10), 300]
-    return density([tally.aggregate()])
+    return estimate_density([tally.aggregate()])
 
 
 def test_files_of_a_box_over_the_antimeridian() -> None:

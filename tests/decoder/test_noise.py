@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from decoder.model.noise import BitNoise, CohortNoise, RandomString
+from rappor_core.mechanism import TwoRoundMechanism
 
 NOISE = BitNoise(keep_one=0.8, keep_zero=0.1, show_one=0.7, show_zero=0.25)
 
@@ -64,6 +65,14 @@ def test_the_diagonal_of_the_covariance_is_the_binomial_variance_and_it_is_posit
     expected = chance * (1 - chance) / NOISE.gap**2 / 50
     np.testing.assert_allclose(np.diag(covariance), expected)
     assert np.linalg.eigvalsh(covariance).min() > 0
+
+
+@pytest.mark.parametrize("prob_f", [0.0, 0.25, 0.5])
+def test_the_bits_of_a_mechanism_are_its_own_to_the_last_bit(prob_f: float) -> None:
+    """The core computes with integers, `BitNoise` with doubles: both are exact."""
+    mechanism = TwoRoundMechanism.rappor(prob_f, 0.35, 0.7)
+    noise = BitNoise.of(mechanism)
+    assert (noise.p_star, noise.q_star) == (mechanism.p_star, mechanism.q_star)
 
 
 SYMBOLS = BitNoise(keep_one=0.6, keep_zero=0.2, show_one=0.8, show_zero=0.1)  # three of them

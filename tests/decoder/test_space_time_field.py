@@ -8,7 +8,7 @@ import pytest
 from decoder.density import map_series
 from decoder.density.map_check import check_map
 from decoder.density.map_series import map_windows
-from decoder.density.maps import density, density_series
+from decoder.density.maps import estimate_density, estimate_density_series
 from decoder.density.slots import slot_readings
 from decoder.density.space_time_modes import Modes
 from decoder.density.space_time_strengths import MOST_VARIANCE, contrasts_of, learn_strengths
@@ -71,7 +71,7 @@ def test_the_table_tells_how_a_map_was_made_and_what_changed() -> None:
     values = people(places, 20_000, EVEN[:3], rng)
     values[rng.random(len(values)) < 0.1, 1] = 5
     windows = windows_of(metric, places, values, rng)
-    maps = list(density_series(windows, places=places))
+    maps = list(estimate_density_series(windows, places=places))
     rows = density_table(maps).to_pylist()
     changed = [(str(row["last_day"]), row["cell"]) for row in rows if row["changed"]]
     assert changed == [("2024-02-29", places.finest[5])]
@@ -83,7 +83,7 @@ def test_the_table_tells_how_a_map_was_made_and_what_changed() -> None:
     assert rows[36]["change"] is None
     few = density_table([maps[1].showing(places.finest[4:6])]).to_pylist()
     assert [row["changed"] for row in few] == [False, True, None, None]  # `other`, unlisted
-    alone = density_table([density(windows[0], places=places)]).to_pylist()[0]
+    alone = density_table([estimate_density(windows[0], places=places)]).to_pylist()[0]
     assert (alone["map_source"], alone["change"]) == ("field", None)
 
 
@@ -149,7 +149,7 @@ def test_a_wrong_field_is_never_shown(lost: str, monkeypatch: pytest.MonkeyPatch
     misled("fit_space_time")
     if lost == "every fit":
         misled("fit_field")
-    maps = list(density_series(windows, places=places))
+    maps = list(estimate_density_series(windows, places=places))
     source = "alone" if lost == "series" else "projection"
     assert {one.source for one in maps} == {source}
     for one, t in zip(maps, true, strict=True):

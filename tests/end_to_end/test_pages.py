@@ -12,7 +12,7 @@ import pytest
 
 from decoder import DecodeOptions, write_outputs
 from decoder.density.cells import places_of
-from decoder.density.maps import DensityOptions, density
+from decoder.density.maps import DensityOptions, estimate_density
 from decoder.reports.density_html import render_page
 from rappor_core.metrics.file import parse_metrics
 from simulations.experiments import paper
@@ -106,7 +106,7 @@ def test_a_map_of_one_window_says_which(tmp_path: Path) -> None:
     drawn, _ = draw_aggregate(list(values), shares, 8_000, metric.params, rng, metric.name)
     days = [date(2026, 11, day) for day in (8, 15)]
     maps = [
-        density([replace(drawn, definition=metric.to_dict(), params_id=metric.params_id,
+        estimate_density([replace(drawn, definition=metric.to_dict(), params_id=metric.params_id,
                          first_day=day, last_day=day)], DensityOptions("simplex"))
         for day in days
     ]  # fmt: skip

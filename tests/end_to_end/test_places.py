@@ -10,8 +10,8 @@ from client_sdk import Transport
 from client_sdk.testing import FixedRandomness
 from collector.server import running_collector
 from collector.settings import load_settings
+from decoder.sources.collector_client import ask
 from rappor_cli.main import main
-from rappor_cli.remote import ask
 from rappor_core.metrics.file import load_metrics
 from simulations.location.fleet import Device, Fix
 from simulations.populations.fleet import deliver

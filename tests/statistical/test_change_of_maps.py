@@ -17,8 +17,8 @@ import pytest
 from scipy.stats import norm
 
 from decoder.density.cells import Places, places_of
-from decoder.density.map_change import Change, change
-from decoder.density.maps import DensityOptions, density
+from decoder.density.map_change import MapChange, compare_maps
+from decoder.density.maps import DensityOptions, estimate_density
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metric import Metric
@@ -76,7 +76,7 @@ def window_of(metric: Metric, counts: PeriodCounts, first: int) -> Aggregate:
     )
 
 
-def compared(metric: Metric, places: Places, rng, movers: float, shift: float) -> Change:
+def compared(metric: Metric, places: Places, rng, movers: float, shift: float) -> MapChange:
     """Draw two windows, and compare their maps."""
     assert metric.location is not None
     shares = 1 / np.arange(1, len(places.finest) + 1)
@@ -91,11 +91,11 @@ def compared(metric: Metric, places: Places, rng, movers: float, shift: float) -
         counts, repeats = draw_window(values, places.finest, metric.params, every, rng), 1
     options = DensityOptions(method="simplex", repeats=repeats)
     windows = [window_of(metric, counts, first) for first in (0, PERIODS)]
-    first, second = ((density([one], options, places), one) for one in windows)
-    return change(first, second)
+    first, second = ((estimate_density([one], options, places), one) for one in windows)
+    return compare_maps(first, second)
 
 
-def rejections(one: Change, errors: float = 1.0) -> float:
+def rejections(one: MapChange, errors: float = 1.0) -> float:
     """Share of cells called changed at the level, with standard errors times `errors`."""
     z = np.abs(one.difference / one.std_error) / errors
     return float((2 * norm.sf(z) < LEVEL).mean())

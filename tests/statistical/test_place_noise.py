@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from client_sdk.randomisation.rounds import InstantaneousRound, PermanentRound
 from client_sdk.testing import FixedRandomness
-from decoder.pipeline import bit_noise
+from decoder.model.noise import BitNoise
 from rappor_core.mechanism import TwoRoundMechanism
 
 pytestmark = pytest.mark.statistical
@@ -54,7 +54,7 @@ class Stated(NamedTuple):
 
 def stated(mechanism: TwoRoundMechanism, reports: int) -> tuple[Stated, Stated]:
     """Of a held bit, and of another: r q* or r p*, and r within + r^2 between."""
-    noise = bit_noise(mechanism)
+    noise = BitNoise.of(mechanism)
     means = reports * noise.q_star, reports * noise.p_star
     variances = (reports * noise.within(b) + reports**2 * noise.between(b) for b in (1, 0))
     held, other = map(Stated, means, variances)
@@ -131,7 +131,7 @@ def test_noise_is_as_stated_and_not_a_neighbours(name: str, reports: int) -> Non
 @pytest.mark.parametrize("name", ["rappor", "l-sue", "l-osue", "loloha"])
 def test_repeated_permanent_bits_are_not_taken_for_fresh_noise(name: str) -> None:
     """The sum of six independent reports has less variance; devices that repeat must show it."""
-    noise, seen = bit_noise(MECHANISMS[name]), drawn(name, 6).other
+    noise, seen = BitNoise.of(MECHANISMS[name]), drawn(name, 6).other
     fresh = Stated(6 * noise.p_star, 6 * noise.p_star * (1 - noise.p_star))
     assert z_scores(seen, fresh)[1] > Z_LIMIT
 
@@ -139,7 +139,7 @@ def test_repeated_permanent_bits_are_not_taken_for_fresh_noise(name: str) -> Non
 @pytest.mark.parametrize("reports", [1, 6])
 def test_symbols_of_one_device_exclude_each_other(reports: int) -> None:
     """Covariance of its own symbol and another; none, as between bits, and 10 % off must fail."""
-    noise, seen = bit_noise(MECHANISMS["loloha"]), drawn("loloha", reports)
+    noise, seen = BitNoise.of(MECHANISMS["loloha"]), drawn("loloha", reports)
     products = (seen.held - seen.held.mean()) * (seen.other - seen.other.mean())
     own = np.array([[1.0, 0.0, 0.0, 0.0]])
     said = noise.symbol_covariance(own, reports)[0, 0, 1] * reports * noise.gap**2
@@ -155,7 +155,7 @@ def test_symbols_of_one_device_exclude_each_other(reports: int) -> None:
 
 def one_report(mechanism: TwoRoundMechanism) -> float:
     """n Var of an estimated share near 0: p* (1 - p*) / (q* - p*)^2."""
-    noise = bit_noise(mechanism)
+    noise = BitNoise.of(mechanism)
     return noise.p_star * (1 - noise.p_star) / noise.gap**2
 
 
@@ -175,7 +175,7 @@ def test_one_report_has_the_published_variance(epsilon: float) -> None:
     symbols = list(published)[-1]
     for mechanism, variance in published.items():
         if mechanism is symbols:  # a hash spreads those who do not hold it over all symbols
-            noise = bit_noise(mechanism)
+            noise = BitNoise.of(mechanism)
             mean = noise.q_star / g + noise.p_star * (1 - 1 / g)
             found = mean * (1 - mean) / (noise.q_star - mean) ** 2
         else:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, timedelta
 from enum import StrEnum
 from functools import reduce
 from itertools import groupby
 from typing import Any
 
-from rappor_cli.remote import RemoteError, fetch_aggregate
+from decoder.errors import RemoteError
+from decoder.progress import Note, quiet
+from decoder.sources.collector_client import fetch_aggregate
 from rappor_core.aggregate import Aggregate
 from rappor_core.errors import AggregateError
 
@@ -42,23 +43,24 @@ def windows_of_files(aggregates: Sequence[Aggregate], each: Each) -> list[Aggreg
 
 
 def windows_of_collector(
-    collector: str, metric: str, each: Each, first: date, last: date
-) -> list[Aggregate]:
+    collector: str, metric: str, each: Each, first: date, last: date, note: Note = quiet
+) -> Iterator[Aggregate]:
     """Ask for each window, oldest first; one without reports is left out.
 
     A collector refuses to cut days that it has merged for having few reports: a window that ends
-    in such days is made longer. What cannot be served is told on stderr. Raises RemoteError for
+    in such days is made longer. What cannot be served is told to `note`. Raises RemoteError for
     any other refusal, and where no window is served.
     """
-    windows: list[Aggregate] = []
+    served = False
     start, end = first, _end(first, each, last)
     while start <= last:
         try:
-            windows.append(fetch_aggregate(collector, metric, first=start, last=end))
+            yield fetch_aggregate(collector, metric, first=start, last=end)
+            served = True
         except RemoteError as refusal:
             reason, cut = refusal.problem.get("reason"), _merged(refusal.problem)
             if cut and cut[0][0] < start:
-                _tell(start, cut[0][1], refusal)
+                note(_left_out(start, cut[0][1], refusal))
                 start = cut[0][1] + _DAY
                 end = max(end, _end(start, each, last))
                 continue
@@ -66,15 +68,14 @@ def windows_of_collector(
                 end = _end(cut[-1][1], each, last)
                 continue
             if cut or reason in _NOT_YET:
-                _tell(start, last, refusal)
+                note(_left_out(start, last, refusal))
                 break
             if reason != "no_reports":
                 raise
         start = end + _DAY
         end = _end(start, each, last)
-    if not windows:
+    if not served:
         raise RemoteError(f"no window of metric {metric!r} is served from {first} to {last}")
-    return windows
 
 
 def _merged(problem: Mapping[str, Any]) -> list[tuple[date, date]]:
@@ -85,8 +86,8 @@ def _merged(problem: Mapping[str, Any]) -> list[tuple[date, date]]:
     return [(date.fromisoformat(first), date.fromisoformat(last)) for first, last in blocks]
 
 
-def _tell(start: date, end: date, refusal: RemoteError) -> None:
-    print(f"left out {start} to {end}: {refusal}", file=sys.stderr)
+def _left_out(start: date, end: date, refusal: RemoteError) -> str:
+    return f"left out {start} to {end}: {refusal}"
 
 
 def _start(aggregate: Aggregate) -> date:

@@ -1,31 +1,27 @@
-"""The aggregates of `rappor density`: from files, or asked of a collector or its database."""
+"""The aggregates of a location metric, by slot and window: from files, or asked of a collector."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from enum import StrEnum
 from itertools import product
 from pathlib import Path
-from typing import Any
-
-import typer
-from rich.console import Console
-from rich.text import Text
+from typing import Any, Protocol
 
 from decoder.density.cells import location_of
 from decoder.errors import DecodeError
 from decoder.files import naming, read_aggregate_file
-from rappor_cli.remote import ask_json, fetch_aggregate
-from rappor_cli.store import opened
+from decoder.progress import Note, quiet
+from decoder.sources.collector_client import ask_json, fetch_aggregate
 from rappor_core.aggregate import Aggregate
 from rappor_core.calendar import periods_ended
 from rappor_core.errors import RapporError
 
-Window = tuple[date | None, date | None]
-SlotWindow = tuple[str, Window]
+DayRange = tuple[date | None, date | None]
+SlotWindow = tuple[str, DayRange]
 Groups = dict[SlotWindow, list[Aggregate]]
 Fetch = Callable[[str, date | None, date | None], Aggregate]
 
@@ -39,9 +35,26 @@ class SplitName(StrEnum):
     MONTH = "month"
 
 
-def read_files(metric: str, paths: Sequence[Path]) -> list[Aggregate]:
-    """Aggregate files of the sub-metrics of a declared name."""
-    return [_read(metric, path) for path in paths]
+class LocationSource(Protocol):
+    """Where the aggregates of a location metric come from; another store is another class."""
+
+    def read(self, metric: str, note: Note = quiet) -> Iterator[Aggregate]:
+        """Aggregates of every slot and level of a declared name; `note` is told what is left out.
+
+        Raises RapporError where there are none.
+        """
+
+
+@dataclass(frozen=True)
+class LocationFiles:
+    """Aggregate files of the sub-metrics; each is a window of its own."""
+
+    paths: tuple[Path, ...]
+
+    def read(self, metric: str, note: Note = quiet) -> Iterator[Aggregate]:
+        """As LocationSource. Raises DecodeError for a file of another metric."""
+        del note  # of files nothing is left out
+        return (_read(metric, path) for path in self.paths)
 
 
 def _read(metric: str, path: Path) -> Aggregate:
@@ -53,29 +66,33 @@ def _read(metric: str, path: Path) -> Aggregate:
     return found
 
 
-def ask_collector(
-    metric: str, collector: str | None, database: str | None, window: Window, split: SplitName
-) -> list[Aggregate]:
-    """Every sub-metric of a declared name in each part of a window, by HTTP or by SQL."""
-    if window[0] and window[1] and window[0] > window[1]:
-        raise typer.BadParameter(f"--from {window[0]} is after --to {window[1]}")
-    if collector:
-        listed = ask_json(collector, "/v1/metrics")["metrics"]
-        return list(_asked(metric, listed, _remote(collector), window, split))
-    if database:
-        with opened(database) as service:
-            listed = service.list_metrics()
-            return list(_asked(metric, listed, _stored(service), window, split))
-    raise typer.BadParameter("give --aggregate FILE, --collector URL or --database URL")
+@dataclass(frozen=True)
+class LocationWindows:
+    """The parts of a window, asked of a collector over HTTP."""
+
+    collector: str
+    window: DayRange = (None, None)
+    split: SplitName = SplitName.WHOLE
+
+    def read(self, metric: str, note: Note = quiet) -> Iterator[Aggregate]:
+        """As LocationSource. Raises RemoteError, and DecodeError where nothing is served."""
+        listed = ask_json(self.collector, "/v1/metrics")["metrics"]
+
+        def fetch(name: str, first: date | None, last: date | None) -> Aggregate:
+            return fetch_aggregate(self.collector, name, first=first, last=last)
+
+        return fetch_parts(metric, listed, fetch, self.window, self.split, note)
 
 
-def group_by_slot(aggregates: Iterable[Aggregate], metric: str, slots: Sequence[str]) -> Groups:
+def group_by_slot(
+    aggregates: Iterable[Aggregate], metric: str, slots: Sequence[str], note: Note = quiet
+) -> Groups:
     """Group the levels of each slot and window, those with reports only.
 
     Earlier windows first; in each the slots in the order of their declaration.
 
     slots: those that are wanted, none for all. Raises DecodeError for one without reports, and for
-    reports over two grids. A window without reports of the finest level is told and left out.
+    reports over two grids. `note` is told of windows left out as they lack the finest level.
     """
     groups: Groups = defaultdict(list)
     for one in aggregates:
@@ -96,7 +113,7 @@ def group_by_slot(aggregates: Iterable[Aggregate], metric: str, slots: Sequence[
     wanted = (
         (key, found)
         for key, found in groups.items()
-        if (not slots or key[0] in slots) and _reaches(finest, key, found)
+        if (not slots or key[0] in slots) and _reaches(finest, key, found, note)
     )
     return dict(sorted(wanted, key=_place_in_order))
 
@@ -118,29 +135,44 @@ def _finest_level(groups: Groups, metric: str) -> int:
     return max(place.level for place in places)
 
 
-def _reaches(finest: int, key: SlotWindow, found: Sequence[Aggregate]) -> bool:
-    """Whether a window has reports of the finest level; said on stderr if not."""
+def _reaches(finest: int, key: SlotWindow, found: Sequence[Aggregate], note: Note) -> bool:
+    """Whether a window has reports of the finest level; `note` is told if not."""
     if any(location_of(one)[1].level == finest for one in found):
         return True
     days = " to ".join(str(day) for day in key[1] if day)
-    _tell(f"slot {key[0]!r}, {days}: left out, as it has no reports of level {finest}")
+    note(f"slot {key[0]!r}, {days}: left out, as it has no reports of level {finest}")
     return False
 
 
-def _tell(text: str) -> None:
-    Console(stderr=True, soft_wrap=True).print(Text(text))
-
-
-def _asked(
-    metric: str, listed: Sequence[dict[str, Any]], fetch: Fetch, window: Window, split: SplitName
+def fetch_parts(
+    metric: str,
+    listed: Sequence[dict[str, Any]],
+    fetch: Fetch,
+    window: DayRange,
+    split: SplitName,
+    note: Note = quiet,
 ) -> Iterator[Aggregate]:
     """Fetch every sub-metric in each part of the window.
 
     Days are closed and merged for each slot and level alone, so what is served of a part begins and
     ends on other days in each: all of it is of the part that was asked for.
+
+    Args:
+        metric: the declared name, without slot and level.
+        listed: the collector's metrics, as GET /v1/metrics gives them.
+        fetch: reads one sub-metric in one part.
+        window: first and last day, None for what is served.
+        split: how the window is divided.
+        note: told what is left out.
+
+    Raises:
+        DecodeError: nothing is served of the window, or it ends before it begins.
+        RapporError: what `fetch` raises, unless the part alone is not served.
     """
+    if window[0] and window[1] and window[0] > window[1]:
+        raise DecodeError(f"the first day, {window[0]}, is after the last, {window[1]}")
     rows = {row["name"]: row for row in listed}  # of versions, the last is current
-    spans = _served(metric, rows, _older(metric, listed, rows))
+    spans = _served(metric, rows, _older(metric, listed, rows), note)
     earliest, latest = min(s[0] for s in spans.values()), max(s[1] for s in spans.values())
     if (window[0] or earliest) > latest or (window[1] or latest) < earliest:
         raise DecodeError(
@@ -158,7 +190,7 @@ def _asked(
         except RapporError as error:
             if split is SplitName.WHOLE or not _not_served(error):
                 raise
-            _tell(f"{name}, {part[0]} to {part[1]}: {error}")
+            note(f"{name}, {part[0]} to {part[1]}: {error}")
 
 
 def _not_served(error: RapporError) -> bool:
@@ -187,7 +219,7 @@ def _older(
 
 
 def _served(
-    metric: str, rows: Mapping[str, dict[str, Any]], older: str
+    metric: str, rows: Mapping[str, dict[str, Any]], older: str, note: Note
 ) -> dict[str, tuple[date, date]]:
     """First and last day served of each sub-metric. Raises DecodeError where there is none.
 
@@ -215,7 +247,7 @@ def _served(
             f"{older and '; '}{older}"
         )
     if older:
-        _tell(f"left out: {older}")
+        note(f"left out: {older}")
     return spans
 
 
@@ -237,19 +269,3 @@ def _end_of_part(day: date, split: SplitName) -> date:
         return day + timedelta(days=6 - day.weekday())
     following = date(day.year + day.month // 12, day.month % 12 + 1, 1)
     return following - timedelta(days=1)
-
-
-def _remote(collector: str) -> Fetch:
-    return lambda name, first, last: fetch_aggregate(collector, name, first=first, last=last)
-
-
-def _stored(service: Any) -> Fetch:
-    from collector.service.operations import COMMAND_LINE  # as in `opened`
-
-    def fetch(name: str, first: date | None, last: date | None) -> Aggregate:
-        found: Aggregate = service.read_aggregate(
-            COMMAND_LINE, name, params_id=None, first=first, last=last
-        )
-        return found
-
-    return fetch

@@ -8,9 +8,10 @@ import pytest
 from collector.errors import NotServedError
 from collector.service.disclosure import blocks_of_window
 from collector.store.blocks import BlockRow
+from decoder.errors import RemoteError
+from decoder.sources.windows import Each, windows_of_collector
 from rappor_cli.main import main
-from rappor_cli.remote import RemoteError
-from rappor_cli.windows import Each, windows_of_collector
+from rappor_cli.text import print_note
 from rappor_core.aggregate import Aggregate
 from rappor_core.calendar import date_of, day_of
 from rappor_core.params import RapporParams
@@ -47,8 +48,10 @@ class Served:
 @pytest.fixture
 def windows(monkeypatch):
     def ask(served, first, last, each=Each.DAY):
-        monkeypatch.setattr("rappor_cli.windows.fetch_aggregate", served.fetch)
-        found = windows_of_collector("http://127.0.0.1:1", "page", each, day(first), day(last))
+        monkeypatch.setattr("decoder.sources.windows.fetch_aggregate", served.fetch)
+        found = windows_of_collector(
+            "http://127.0.0.1:1", "page", each, day(first), day(last), print_note
+        )
         return [(one.first_day.day, one.last_day.day) for one in found]
 
     return ask
@@ -112,7 +115,7 @@ def test_an_absent_collector_is_one_line(capsys):
 
 
 def test_what_is_no_collector_is_named(capsys, monkeypatch):
-    monkeypatch.setattr("rappor_cli.remote.ask", lambda *_, **__: b"<html>")
+    monkeypatch.setattr("decoder.sources.collector_client.ask", lambda *_, **__: b"<html>")
     words = ["--collector", "http://127.0.0.1:1", "--metric", "page", "--numbers", "1:2"]
     assert main(["decode", *words]) == 1
     (line,) = capsys.readouterr().err.splitlines()

@@ -6,7 +6,7 @@ import json
 import os
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import date
 from http.client import HTTPException, HTTPResponse
@@ -14,22 +14,12 @@ from typing import Any
 from urllib.error import URLError
 from urllib.parse import quote, urlencode
 
+from decoder.errors import RemoteError
 from rappor_core.aggregate import Aggregate
 from rappor_core.errors import RapporError
 
 KEY_VARIABLE = "RAPPOR_KEY"
 _SECONDS = 60.0
-
-
-class RemoteError(RapporError):
-    """A collector that refuses, fails or cannot be reached.
-
-    problem: the members of its problem document, empty where there is none.
-    """
-
-    def __init__(self, message: str, problem: Mapping[str, Any] | None = None) -> None:
-        super().__init__(message)
-        self.problem = problem or {}
 
 
 def ask(collector: str, path: str, **options: Any) -> bytes:

@@ -1,0 +1,51 @@
+"""How often devices report in a window: rho = sum r^2 / sum r, if device i sent r_i reports.
+
+rho never exceeds the largest r, which the metric's definition bounds.
+"""
+
+from __future__ import annotations
+
+from rappor_core.aggregate import Aggregate
+from rappor_core.calendar import PERIOD_DAYS, periods_ended
+from rappor_core.metrics.location import Location
+from rappor_core.metrics.metric import Metric
+
+
+def repetition(aggregate: Aggregate, repeats: float | None) -> float:
+    """rho = sum r^2 / sum r: as told, or the largest that the definition allows; >= 1.
+
+    A definition bounds r by max_reports_per_period times the periods that the window touches,
+    and by max_reports. rho never exceeds the largest r. Without a definition: 1.
+    """
+    if repeats is not None:
+        return float(repeats)
+    definition = aggregate.definition
+    if "max_reports_per_period" not in definition:
+        return 1.0
+    bound = float(definition["max_reports_per_period"]) * _periods(aggregate)
+    most = definition.get("max_reports")
+    return max(1.0, min(bound, float(most) if most is not None else bound))
+
+
+def location_repetition(
+    aggregate: Aggregate, metric: Metric, location: Location, repeats: float | None
+) -> float:
+    """rho of a location metric: as told, or the most that its definition allows; >= 1.
+
+    A report is dated by the last day of its period, so there is at most one for each such day in
+    the window; in mode `window` one in `window` of them. Of a window without days: `repetition`.
+    """
+    if repeats is not None or aggregate.first_day is None or aggregate.last_day is None:
+        return repetition(aggregate, repeats)
+    ends = periods_ended(metric.period, aggregate.first_day, aggregate.last_day)
+    most = -(-ends // max(location.window, 1))
+    return float(max(1, min(most, metric.max_reports or most)))
+
+
+def _periods(aggregate: Aggregate) -> int:
+    """How many periods the window can touch; 1 where it is not known."""
+    if aggregate.first_day is None or aggregate.last_day is None:
+        return 1
+    days = (aggregate.last_day - aggregate.first_day).days + 1
+    length = PERIOD_DAYS[str(aggregate.definition.get("period", "day"))]
+    return days if length == 1 else (days - 2) // length + 2

@@ -1,0 +1,1 @@
+"""Where aggregates come from: files, or a collector over HTTP."""

@@ -1,0 +1,88 @@
+"""Sources of the counts of a decoding: aggregate files, a collector, google/rappor's tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date
+from functools import reduce
+from pathlib import Path
+from typing import Protocol
+
+from decoder.errors import DecodeError
+from decoder.files import read_aggregate_file
+from decoder.formats.google_rappor import read_counts, read_params
+from decoder.progress import Note, quiet
+from decoder.sources.collector_client import fetch_aggregate
+from decoder.sources.windows import Each, windows_of_collector, windows_of_files
+from rappor_core.aggregate import Aggregate
+from rappor_core.params import HashFamily
+
+
+class AggregateSource(Protocol):
+    """Where an aggregate comes from; another store is another class."""
+
+    def read(self) -> Aggregate:
+        """The counts of the whole window. Raises RapporError where there are none."""
+
+    def windows(self, each: Each, note: Note = quiet) -> Iterator[Aggregate]:
+        """The windows of a series, oldest first; `note` is told what is left out.
+
+        Raises RapporError where there are none.
+        """
+
+
+@dataclass(frozen=True)
+class AggregateFiles:
+    """Aggregate files, which are added or are windows of a series."""
+
+    paths: tuple[Path, ...]
+
+    def read(self) -> Aggregate:
+        """The sum of the files. Raises CountsError, and AggregateError if they do not fit."""
+        if not self.paths:
+            raise DecodeError("no aggregate file was given; give one or more")
+        return reduce(Aggregate.merge, map(read_aggregate_file, self.paths))
+
+    def windows(self, each: Each, note: Note = quiet) -> Iterator[Aggregate]:
+        """A file a window. Raises AggregateError for one that does not say its days."""
+        del note  # of files nothing is left out
+        yield from windows_of_files(list(map(read_aggregate_file, self.paths)), each)
+
+
+@dataclass(frozen=True)
+class CollectorWindow:
+    """The closed days of a metric, asked of a collector over HTTP."""
+
+    collector: str
+    metric: str
+    first: date | None = None
+    last: date | None = None
+
+    def read(self) -> Aggregate:
+        """The counts of the window. Raises RemoteError."""
+        return fetch_aggregate(self.collector, self.metric, first=self.first, last=self.last)
+
+    def windows(self, each: Each, note: Note = quiet) -> Iterator[Aggregate]:
+        """As `windows_of_collector`. Raises DecodeError without a first and a last day."""
+        if self.first is None or self.last is None:
+            raise DecodeError(f"a series of {self.metric!r} needs a first and a last day")
+        return windows_of_collector(self.collector, self.metric, each, self.first, self.last, note)
+
+
+@dataclass(frozen=True)
+class GoogleTables:
+    """google/rappor's params.csv and counts.csv, and the hash of the reports behind them."""
+
+    params: Path
+    counts: Path
+    hash_family: HashFamily
+
+    def read(self) -> Aggregate:
+        """The counts. Raises CountsError."""
+        return read_counts(self.counts, read_params(self.params, self.hash_family))
+
+    def windows(self, each: Each, note: Note = quiet) -> Iterator[Aggregate]:
+        """Never: the tables do not say their days. Raises DecodeError."""
+        del each, note
+        raise DecodeError(f"{self.counts}: counts.csv names no days; give aggregate files")

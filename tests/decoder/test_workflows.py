@@ -1,0 +1,135 @@
+"""Jobs without the command line: what they tell, that they stop, and what they refuse."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from decoder.errors import CancelledError, CandidatesError, DecodeError
+from decoder.sources.aggregates import AggregateFiles, CollectorWindow, GoogleTables
+from decoder.sources.density_windows import LocationFiles, LocationWindows
+from decoder.sources.windows import Each
+from decoder.workflows import (
+    CandidateChoice,
+    DecodeJob,
+    MapJob,
+    run_decode,
+    run_maps,
+    run_series,
+    write_maps,
+)
+from rappor_core.params import RapporParams
+from simulations.populations.draws import draw_aggregate
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+STRINGS = AggregateFiles((GOLDEN / "aggregates" / "strings.json",))
+WORDS = CandidateChoice(GOLDEN / "candidates.txt")
+PLACES = LocationFiles(tuple(sorted((GOLDEN / "aggregates").glob("places-*.json"))))
+
+
+class Stop:
+    """Says no `left` times, then yes."""
+
+    def __init__(self, left: int) -> None:
+        self.left = left
+
+    def __call__(self) -> bool:
+        self.left -= 1
+        return self.left < 0
+
+
+def stages_until_the_end(run: Callable[[Stop], object]) -> int:
+    """How often a job asks whether to stop; each time it is told to, it raises."""
+    for asked in range(100):
+        try:
+            run(Stop(asked))
+        except CancelledError:
+            continue
+        return asked
+    raise AssertionError("the job does not end")
+
+
+def test_a_decoding_stops_between_stages_and_writes_nothing_before_its_end(tmp_path: Path) -> None:
+    told: list[str] = []
+    job = DecodeJob(STRINGS, WORDS, output=tmp_path / "out")
+
+    def run(stop: Stop) -> None:
+        run_decode(job, lambda stage, *_: told.append(stage), cancelled=stop)
+
+    with pytest.raises(CancelledError, match="before the counts were read"):
+        run(Stop(0))
+    with pytest.raises(CancelledError, match="before the candidates were read"):
+        run(Stop(1))
+    assert not (tmp_path / "out").exists()
+    with pytest.raises(CancelledError, match="before the counts were decoded"):
+        run(Stop(2))
+    assert list((tmp_path / "out").iterdir()) == []
+    assert told == []
+    run(Stop(10_000))
+    assert told
+    assert (tmp_path / "out" / "results.csv").exists()
+
+
+def test_maps_stop_between_windows() -> None:
+    shown: list[tuple[str, int, int]] = []
+
+    def run(stop: Stop) -> None:
+        shown.clear()
+        run_maps(MapJob("places", PLACES), lambda *told: shown.append(told), cancelled=stop)
+
+    assert stages_until_the_end(run) == 6  # the read, each file, each map, and before the first
+    assert shown == [("maps", 0, 2), ("maps", 1, 2), ("maps", 2, 2)]
+
+
+def test_a_series_stops_between_windows(tmp_path: Path) -> None:
+    params = RapporParams.rappor(
+        num_bits=16, num_hashes=1, num_cohorts=2, prob_f=0, prob_p=0.25, prob_q=0.75
+    )
+    (tmp_path / "words.txt").write_text("one\ntwo\n")
+    paths = []
+    for day in (1, 2):
+        drawn, _ = draw_aggregate(
+            ["one", "two"], np.array([0.5, 0.5]), 4_000, params, np.random.default_rng(day)
+        )
+        drawn = replace(drawn, first_day=date(2026, 11, day), last_day=date(2026, 11, day))
+        paths.append(tmp_path / f"{day}.json")
+        paths[-1].write_text(drawn.to_json())
+    job = DecodeJob(AggregateFiles(tuple(paths)), CandidateChoice(tmp_path / "words.txt"))
+    with pytest.raises(CancelledError, match="before all windows were read"):
+        run_series(job, Each.DAY, cancelled=Stop(0))
+    assert len(run_series(job, Each.DAY).windows) == 2
+
+
+def test_files_of_maps_are_named_and_the_page_holds_the_notes(tmp_path: Path) -> None:
+    maps = run_maps(MapJob("places", PLACES))
+    assert set(maps.changes()) == {"night"}
+    names = write_maps(maps, tmp_path, ["What can be tracked."])
+    assert sorted(names) == sorted(path.name for path in tmp_path.iterdir())
+    assert "What can be tracked." in (tmp_path / "density.html").read_text(encoding="utf-8")
+
+
+def test_what_would_be_ignored_is_refused_in_words_of_no_option() -> None:
+    with pytest.raises(CandidatesError, match="give one of"):
+        CandidateChoice(Path("a.txt"), numbers=(1, 2))
+    with pytest.raises(CandidatesError, match="a cache keeps bits that are hashed"):
+        CandidateChoice(map_file=Path("map.csv"), cache=Path("cache"))
+    with pytest.raises(DecodeError, match="cells or a region"):
+        MapJob("places", PLACES, cells=Path("a"), region=Path("b"))
+    with pytest.raises(DecodeError, match="no aggregate file"):
+        AggregateFiles(()).read()
+    with pytest.raises(DecodeError, match="needs a first and a last day"):
+        CollectorWindow("http://127.0.0.1:9", "page").windows(Each.DAY)
+    with pytest.raises(DecodeError, match="names no days"):
+        GoogleTables(Path("params.csv"), Path("counts.csv"), "md5").windows(Each.DAY)
+
+
+def test_a_window_that_ends_before_it_begins_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("decoder.sources.density_windows.ask_json", lambda *_: {"metrics": []})
+    window = (date(2026, 11, 2), date(2026, 11, 1))
+    with pytest.raises(DecodeError, match="2026-11-02, is after the last, 2026-11-01"):
+        list(LocationWindows("http://127.0.0.1:9", window).read("places"))
