@@ -1,0 +1,60 @@
+"""The documentation as a site: strict, complete, and without anything loaded from elsewhere."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+LOADED = re.compile(r"<(?:script|img|iframe)\b[^>]*\bsrc=\"(https?:)?//|<link\b[^>]*\brel=\"?"
+                    r"(?:stylesheet|preconnect|icon)[^>]*href=\"(https?:)?//")  # fmt: skip
+
+
+def mkdocs() -> list[str] | None:
+    """How to start mkdocs here: of this environment, or of the one that RAPPOR_MKDOCS names."""
+    given = os.environ.get("RAPPOR_MKDOCS") or shutil.which(
+        "mkdocs", path=Path(sys.executable).parent
+    )
+    return [str(given)] if given else None
+
+
+@pytest.mark.parametrize("package", ["client_sdk", "rappor_core", "collector", "decoder"])
+def test_the_reference_names_what_is_public(package: str) -> None:
+    page = (ROOT / "docs" / "api" / f"{package}.md").read_text(encoding="utf-8")
+    names = re.findall(rf"^::: {package}\.(\w+)$", page, re.M)
+    assert sorted(names) == sorted(importlib.import_module(package).__all__)
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    text = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    listed = set(re.findall(r": ([\w/]+\.md)$", text, re.M))
+    docs = ROOT / "docs"
+    assert listed == {str(page.relative_to(docs)) for page in docs.rglob("*.md")}
+
+
+@pytest.mark.long
+@pytest.mark.skipif(mkdocs() is None, reason="mkdocs is not installed: pip install '.[docs]'")
+def test_the_site_builds_strictly_and_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
+    command = mkdocs()
+    assert command
+    done = subprocess.run(
+        [*command, "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": str(ROOT), "NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    pages = list((tmp_path / "site").rglob("*.html"))
+    assert len(pages) > len(list((ROOT / "docs").rglob("*.md")))  # and 404.html
+    for page in pages:
+        assert not LOADED.search(page.read_text(encoding="utf-8")), page.name
+    assert "<svg" in (tmp_path / "site" / "architecture.html").read_text(encoding="utf-8")
+    assert (tmp_path / "site" / "search" / "search_index.js").exists()  # without a server
