@@ -405,7 +405,7 @@ COLLECTOR = (
         "collector/service/plausibility.py",
         "return WeightRange(1, 1, certain=True)",
         "return WeightRange(1, 1)",
-        ("tests/collector/test_hostile.py",),
+        ("tests/collector/test_plausibility.py",),
     ),
     Mutation(
         "cohort-floor-dropped", "no cohort of few reports is served",
