@@ -90,7 +90,7 @@ def test_no_cell_without_evidence_is_darker_than_one_with_it(night: Density) -> 
 
 
 def test_the_background_is_small_and_its_own(night: Density) -> None:
-    packed = files("decoder").joinpath("data/basemap.json.gz").read_bytes()
+    packed = files("decoder.reports").joinpath("data/basemap.json.gz").read_bytes()
     assert len(packed) < 250_000
     known = json.loads(gzip.decompress(packed))
     assert known["licence"] == "public domain"
