@@ -7,7 +7,7 @@ from pathlib import Path
 
 import typer
 
-from decoder.workflows import CandidateChoice
+from decoder.workflows.decoding import CandidateChoice
 from rappor_cli.days import read_day
 from rappor_core.errors import shown
 

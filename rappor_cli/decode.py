@@ -18,7 +18,7 @@ from decoder.sources.aggregates import (
     GoogleTables,
 )
 from decoder.sources.windows import Each
-from decoder.workflows import DecodeJob, run_decode, run_series
+from decoder.workflows.decoding import DecodeJob, run_decode, run_series
 from rappor_cli.candidate_choice import candidate_choice
 from rappor_cli.days import read_day
 from rappor_cli.decode_tables import print_decoding, print_series

@@ -21,7 +21,7 @@ from decoder.sources.density_windows import (
     SplitName,
     fetch_parts,
 )
-from decoder.workflows import MapJob, run_maps, write_maps
+from decoder.workflows.maps import MapJob, run_maps, write_maps
 from privacy_audit.trackability import trackability_text
 from rappor_cli.days import read_day
 from rappor_cli.density_tables import print_json, print_maps

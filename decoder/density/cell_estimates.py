@@ -22,7 +22,7 @@ from decoder.results.tables import Decoding
 from decoder.typing import Flags, Floats
 from rappor_core.aggregate import Aggregate
 
-MOST_NUMBERS = 192  # that a map is read from; with more, one fit is enough (docs/decoding.md)
+MOST_NUMBERS = 192  # that a map is read from; with more, one fit is enough (docs/method.md)
 MOST_CELLS = 1_100  # up to which samples take two seconds
 LEAST = 1e-9  # where an interval of a cell told from zero begins that reaches down to it
 _APART = 0.5  # posterior deviations between two halves of the samples, above which it is said

@@ -3,7 +3,7 @@
 What a selection keeps, it keeps because its score was high, and the values that it keeps beside a
 wrong string were chosen together with that string. The score of a selected candidate against the
 refit of the others is then no longer the score of a string that had no part in the fit. Here
-the LASSO and the refit are run again without each selected candidate (docs/decoding.md, "The LASSO
+the LASSO and the refit are run again without each selected candidate (docs/method.md, "The LASSO
 estimator").
 """
 

@@ -5,7 +5,7 @@ candidate's. So whatever vector u is computed without it, its score z_i' u has m
 sum_j u_j' C u_j. We may therefore use a strong fit for the others (sparse, positive, with a prior
 learnt from the data) and still know the null distribution of each score, whatever is missing from
 the list. The fit is expectation propagation (Minka 2001); the leave-one-out ("cavity")
-quantities are its by-product. Derivation: docs/decoding.md.
+quantities are its by-product. Derivation: docs/method.md.
 """
 
 from __future__ import annotations

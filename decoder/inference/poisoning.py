@@ -2,7 +2,7 @@
 
 A forger sends whatever bits he likes, in whatever cohort. Estimates are, to first order, linear
 in the debiased bit shares: the best forgery is known bit by bit, and the best choice of cohorts is
-a fractional knapsack. Derivation: docs/decoding.md, "Forged reports".
+a fractional knapsack. Derivation: docs/method.md, "Forged reports".
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 `BitNoise` splits a report's variance by round, because a device that reports r times draws its
 permanent bits once. `RandomString` has the moments of a string that nobody holds. Together they
-give the covariance of the debiased bit shares of a cohort (docs/decoding.md, "What we see").
+give the covariance of the debiased bit shares of a cohort (docs/method.md, "What we see").
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ def selected_intervals(
     """Intervals of the detected that account for their having been chosen; NaN elsewhere, (G,).
 
     They agree with the decision: where the rule accepts no p-value above (1 - level) / 2, the
-    interval of an accepted candidate excludes 0 (docs/decoding.md, "Intervals and the printed
+    interval of an accepted candidate excludes 0 (docs/method.md, "Intervals and the printed
     share"). They hold both the unbiased and the printed share.
     """
     low = np.full(len(estimate.shares), np.nan)

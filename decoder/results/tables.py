@@ -34,7 +34,7 @@ class CandidateTable:
     (its own, if it is the only one).  estimate: unbiased share of the reports.  std_error: its
     standard error.  low, high: 95 % interval (or the level asked for).  shrunken: posterior mean
     share, the best single guess.  z, p_value, p_adjusted, local_fdr, detected: of the test that
-    nobody holds the value (docs/decoding.md).
+    nobody holds the value (docs/method.md).
     selected_low, selected_high: interval that accounts for the choice; NaN if not detected.
     forged, forged_low: smallest part of all reports that, forged, accounts for the estimate, and
     for what of it is above selected_low; forged_shift: largest change of the estimate by forged

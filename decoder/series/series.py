@@ -4,7 +4,7 @@ Values are found once, in all windows together. In each window their shares are 
 weighted least squares, everything else being unlisted. The change between two windows is fitted
 on the difference of their bit shares, and its variance is read off that difference itself: a
 device that repeats its permanent bits in both windows makes it smaller, one that repeats them
-within a window makes it larger, and neither has to be known (docs/decoding.md, "Over time").
+within a window makes it larger, and neither has to be known (docs/method.md, "Over time").
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from decoder.candidates.files import column_taken, read_values
 from decoder.candidates.lists import Candidates
 from decoder.errors import CandidatesError
 from decoder.reports.decoding_html import p_text
-from decoder.workflows import CandidateChoice, chosen_candidates
+from decoder.workflows.decoding import CandidateChoice, chosen_candidates
 from rappor_cli.text import print_note
 from rappor_core.aggregate import Aggregate
 

@@ -225,7 +225,7 @@ def test_cohorts_can_be_left_out(inputs, capsys):
 
 
 def test_an_output_that_is_a_file_is_refused_before_the_work(inputs, capsys, monkeypatch):
-    monkeypatch.setattr("decoder.workflows.decode", None)
+    monkeypatch.setattr("decoder.workflows.decoding.decode", None)
     words = ("--candidates", inputs / "words.txt", "-o", inputs / "words.txt")
     assert decode(inputs, *words) == 1
     assert "words.txt' cannot be written: File exists; give a folder" in capsys.readouterr().err

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from decoder.density.cells import places_of
-from decoder.workflows import MAP_FILES
+from decoder.workflows.maps import MAP_FILES
 from rappor_cli.main import main
 from rappor_core.metrics.file import parse_metrics
 from simulations.populations.draws import draw_aggregate

@@ -1,31 +1,22 @@
-"""Whole jobs, from a source of aggregates to files: what the command line and a service share.
+"""Map jobs, from aggregates of a location metric to files: shared by the command line and a service.
 
-Progress, notes and cancellation come in as functions. Errors are RapporError; between two stages,
-and whenever a stage moves, a job that should stop raises CancelledError.
+Progress, notes and cancellation come in as in `decoder.workflows.decoding`.
 """
 
 from __future__ import annotations
 
-import time
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import date
 from pathlib import Path
 
-from decoder.candidates.cache import cached_positions
-from decoder.candidates.files import column_taken
-from decoder.candidates.lists import Candidates, metric_candidates
 from decoder.density.cells import Places, location_of
 from decoder.density.map_change import MapChange, compare_maps
 from decoder.density.maps import Density, DensityOptions, estimate_density_series
 from decoder.density.slots import slot_places
-from decoder.errors import CandidatesError, DecodeError
-from decoder.files import make_folder, replacing
+from decoder.errors import DecodeError
+from decoder.files import replacing
 from decoder.formats.density_inputs import read_cells, read_points, read_region
-from decoder.formats.google_rappor import read_map, write_metrics_json
-from decoder.options import DecodeOptions
-from decoder.pipeline import decode
 from decoder.progress import (
     Cancelled,
     Note,
@@ -37,54 +28,11 @@ from decoder.progress import (
     watched,
 )
 from decoder.reports.base_layer import BaseLayer, read_base
-from decoder.reports.decoding_files import write_outputs
-from decoder.reports.series_files import write_series
-from decoder.results.tables import Decoding
-from decoder.series.series import Series, decode_over_time
-from decoder.sources.aggregates import AggregateSource, GoogleTables
 from decoder.sources.density_windows import Groups, LocationSource, SlotWindow, group_by_slot
-from decoder.sources.windows import Each
 from rappor_core.aggregate import Aggregate
 from rappor_core.grid.box import Point
 
 MAP_FILES = ("density.geojson", "density.png", "density.html")  # not of pairs
-
-
-@dataclass(frozen=True)
-class CandidateChoice:
-    """The list to look for: one of file, numbers, dates and map_file, or else the metric's own.
-
-    file: of values, with the column of a table.  numbers: first, last and perhaps a step.
-    dates: first and last.  map_file: google/rappor's map.csv.  cache: a folder that keeps the bits
-    of long lists.
-
-    Raises CandidatesError for more than one, or for a cache of bits that are given.
-    """
-
-    file: Path | None = None
-    column: str | None = None
-    numbers: tuple[int, ...] | None = None
-    dates: tuple[date, ...] | None = None
-    map_file: Path | None = None
-    cache: Path | None = None
-
-    def __post_init__(self) -> None:
-        """Refuse what would be ignored."""
-        given = (self.file, self.numbers, self.dates, self.map_file)
-        if sum(one is not None for one in given) > 1:
-            raise CandidatesError("give one of a file of candidates, numbers, dates and a map")
-        if self.map_file and self.cache:
-            raise CandidatesError("a cache keeps bits that are hashed; those of a map are given")
-
-
-@dataclass(frozen=True)
-class DecodeJob:
-    """A decoding, or by `each` a series of them; `output`: the folder of its files."""
-
-    source: AggregateSource
-    candidates: CandidateChoice = field(default_factory=CandidateChoice)
-    options: DecodeOptions = field(default_factory=DecodeOptions)
-    output: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -132,105 +80,6 @@ class Maps:
         return {
             slot: compare_maps(all_[0], all_[-1]) for slot, all_ in by_slot.items() if len(all_) > 1
         }
-
-
-def run_decode(
-    job: DecodeJob,
-    progress: Progress = silent,
-    note: Note = quiet,
-    cancelled: Cancelled = never,
-) -> Decoding:
-    """Read the aggregate, take the candidates, decode, and write the files.
-
-    Args:
-        job: what is wanted.
-        progress: told of each stage as it moves.
-        note: told what was left out or taken.
-        cancelled: asked between stages whether to stop.
-
-    Returns:
-        The decoding; it is in the files, too, if the job names a folder.
-
-    Raises:
-        CancelledError: `cancelled` said so.
-        RapporError: what the source, the candidates, the decoder or the disk refuse.
-    """
-    started = time.monotonic()
-    progress = watched(progress, cancelled)
-    check_cancelled(cancelled, "the counts were read")
-    source = job.source.read()
-    candidates = _prepared(job, source, progress, note, cancelled)
-    decoding = decode(source, candidates, job.options, progress)
-    if job.output:
-        check_cancelled(cancelled, "the files were written")
-        write_outputs(decoding, job.output, progress)
-        if isinstance(job.source, GoogleTables):
-            elapsed = time.monotonic() - started
-            write_metrics_json(decoding, elapsed, job.output / "metrics.json")
-    return decoding
-
-
-def run_series(
-    job: DecodeJob,
-    each: Each,
-    progress: Progress = silent,
-    note: Note = quiet,
-    cancelled: Cancelled = never,
-) -> Series:
-    """As `run_decode`, for a series of windows of length `each`."""
-    progress = watched(progress, cancelled)
-    windows = []
-    for window in job.source.windows(each, note):
-        windows.append(window)
-        check_cancelled(cancelled, "all windows were read")
-    candidates = _prepared(job, windows[0], progress, note, cancelled)
-    series = decode_over_time(windows, candidates, job.options, progress)
-    if job.output:
-        check_cancelled(cancelled, "the files were written")
-        write_series(series, job.output)
-        write_outputs(series.whole, job.output, progress)
-    return series
-
-
-def _prepared(
-    job: DecodeJob, source: Aggregate, progress: Progress, note: Note, cancelled: Cancelled
-) -> Candidates:
-    """The candidates; the folder is made before the work, to find out whether it can be."""
-    check_cancelled(cancelled, "the candidates were read")
-    candidates = chosen_candidates(source, job.candidates, progress, note)
-    if job.output:
-        make_folder(job.output)
-    check_cancelled(cancelled, "the counts were decoded")
-    return candidates
-
-
-def chosen_candidates(
-    source: Aggregate, choice: CandidateChoice, progress: Progress = silent, note: Note = quiet
-) -> Candidates:
-    """The list that was chosen, or the metric's own values; `note` is told the column taken.
-
-    Raises CandidatesError, or CacheError for the cache's folder.
-    """
-    if choice.map_file:
-        return read_map(choice.map_file, source.params)
-    taken: str | None = None
-    if choice.file:
-        listed = Candidates.from_file(choice.file, choice.column)
-        taken = column_taken(choice.file, choice.column)
-    elif choice.numbers is not None:
-        listed = Candidates.numbers(*choice.numbers)
-    elif choice.dates is not None:
-        listed = Candidates.dates(*choice.dates)
-    else:
-        listed = metric_candidates(source)
-    if taken:
-        note(taken)
-    if not choice.cache:
-        return listed
-    listed, damaged = cached_positions(listed, source.params, choice.cache, progress)
-    if damaged:
-        note(damaged)
-    return listed
 
 
 def run_maps(

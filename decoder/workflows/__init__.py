@@ -1,0 +1,1 @@
+"""Whole jobs, from a source of aggregates to files, without a command line."""
