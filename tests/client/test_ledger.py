@@ -270,7 +270,7 @@ def test_a_thread_that_comes_in_between_never_sees_another_days_limits(
         MemoryState(new_secret(system_randomness)),
     )
     device.record("m", "a", NOON)
-    way, day = device._ways["m"], int(NOON // DAY) + 1
+    way, day = device._metric_states["m"], int(NOON // DAY) + 1
     meanwhile: list[Limits] = []
 
     def slowly(*fields: Any) -> Limits:
