@@ -66,8 +66,7 @@ class Client:
     ) -> Client:
         """Open the state in `state_dir`, a directory of its own, and start the sending thread.
 
-        metrics: the app's `metrics.toml` or its compiled `.json`, read or not.
-        collector: its address.  key: its key.
+        metrics: `metrics.toml` or its compiled `.json`.  collector: its address.  key: its key.
         consent: what the person answered; there is no default.  privacy_level: the person's
         choice, `standard`, `strict` or a `PrivacyLevel`.  development: programming errors in
         `record` raise, other reasons not to record are logged, and a key may travel over plain

@@ -1,4 +1,4 @@
-"""Map jobs, from aggregates of a location metric to files: shared by the command line and a service.
+"""Map jobs, from aggregates of a location metric to files: for the command line and a service.
 
 Progress, notes and cancellation come in as in `decoder.workflows.decoding`.
 """

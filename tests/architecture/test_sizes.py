@@ -12,8 +12,7 @@ LONGEST_FUNCTION = 80  # lines
 MEDIAN_FUNCTION = 12
 LONGEST_MODULE = 300
 LONGER = {  # lines that a module has now, and why; a number here only ever falls
-    "client_sdk/client.py": (333, "the public interface, of which docstrings are a third"),
-    "decoder/estimation/ep_iterations.py": (307, "one loop and what it keeps between rounds"),
+    "decoder/estimation/ep_iterations.py": (305, "one loop and what it keeps between rounds"),
 }
 
 

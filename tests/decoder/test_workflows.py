@@ -14,15 +14,8 @@ from decoder.errors import CancelledError, CandidatesError, DecodeError
 from decoder.sources.aggregates import AggregateFiles, CollectorWindow, GoogleTables
 from decoder.sources.density_windows import LocationFiles, LocationWindows
 from decoder.sources.windows import Each
-from decoder.workflows import (
-    CandidateChoice,
-    DecodeJob,
-    MapJob,
-    run_decode,
-    run_maps,
-    run_series,
-    write_maps,
-)
+from decoder.workflows.decoding import CandidateChoice, DecodeJob, run_decode, run_series
+from decoder.workflows.maps import MapJob, run_maps, write_maps
 from rappor_core.params import RapporParams
 from simulations.populations.draws import draw_aggregate
 

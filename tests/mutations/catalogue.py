@@ -284,9 +284,9 @@ CLIENT = (
     ),
     Mutation(
         "key-in-the-clear", "a key does not travel over plain http",
-        "client_sdk/client.py",
-        "            check_key_is_hidden(key, collector)",
-        "            pass",
+        "client_sdk/setup.py",
+        "        check_key_is_hidden(key, collector)",
+        "        pass",
         ("tests/client/test_client.py", "tests/client/test_transport.py"),
     ),
     Mutation(
@@ -604,10 +604,10 @@ ABOVE = (
     ),
     Mutation(
         "window-without-days", "a file without days has no place in a series",
-        "rappor_cli/windows.py",
+        "decoder/sources/windows.py",
         "if aggregate.first_day is None:",
         "if False:",
-        ("tests/cli/test_windows.py",),
+        ("tests/decoder/test_series_windows.py",),
     ),
     Mutation(
         "weakened-unasked", "`rappor metrics push` weakens privacy only where asked to",
