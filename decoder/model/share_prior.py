@@ -118,10 +118,14 @@ def responsibilities(
 
 
 def _likelihoods(centres: Floats, estimates: Floats, std_errors: Floats, null_z: Floats) -> Floats:
-    """Density of each estimate under 0 and each bump, up to a factor for the row: (M, G+1)."""
+    """Density of each estimate under 0 and each bump, up to a factor for the row: (M, G+1).
+
+    Where the deviate of the test and estimate / error disagree, as with few cohorts, the nearer to
+    0 counts: a bump below the error would otherwise explain what the test alone finds unusual.
+    """
     means = np.concatenate([[0.0], centres])
     variances = std_errors[:, None] ** 2 + (_WIDTH * means) ** 2
     squares = (estimates[:, None] - means) ** 2 / variances
-    squares[:, 0] = null_z**2
+    squares[:, 0] = np.minimum(null_z**2, squares[:, 0])
     logs = -0.5 * (squares + np.log(variances))
     return np.asarray(np.exp(logs - logs.max(axis=1, keepdims=True)))

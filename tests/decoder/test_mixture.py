@@ -67,3 +67,14 @@ def test_a_heavy_null_tail_weakens_the_evidence_and_leaves_the_share_alone():
     assert heavy.local_fdr[0] > 10 * plain.local_fdr[0]
     ratios = [p.mean[0] / (1 - p.local_fdr[0]) for p in (plain, heavy)]
     assert ratios[0] == pytest.approx(ratios[1])
+
+
+@pytest.mark.parametrize("null_z", [1.4, -8.0])
+def test_a_deviate_of_the_test_is_no_evidence_that_the_estimate_lacks(null_z):
+    """An estimate of .3 errors cannot tell 0 from a share, whatever the test's deviate."""
+    prior = SharePrior(np.array([0.9, 0.1]), np.array([0.4]))
+    estimate, error = np.array([0.3]), np.array([1.0])
+    told = prior.posterior(estimate, error, np.array([null_z])).local_fdr
+    plain = prior.posterior(estimate, error).local_fdr
+    np.testing.assert_allclose(told, plain)
+    assert plain[0] > 0.85
