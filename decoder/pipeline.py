@@ -13,6 +13,7 @@ from decoder.candidates.lists import Candidates, in_bit_order
 from decoder.errors import ConvergenceError, DecodeError
 from decoder.estimation.estimate import Estimate, Observed, by_bit, by_boolean, by_cavity, by_lasso
 from decoder.estimation.leave_one_out import Ends
+from decoder.estimation.sampled_intervals import seed_of
 from decoder.inference.diagnostics import undeclared_repetition
 from decoder.inference.multiple_testing import decide
 from decoder.model.counts import debias
@@ -25,7 +26,7 @@ from decoder.options import DecodeOptions
 from decoder.progress import Progress, silent
 from decoder.results.build import Answer, Grouping, assemble
 from decoder.results.forgeries import forged
-from decoder.results.selective_intervals import selected_intervals
+from decoder.results.selective_intervals import crowded_samples, found_intervals
 from decoder.results.tables import Decoding
 from decoder.typing import Flags
 from rappor_core.aggregate import Aggregate
@@ -66,9 +67,12 @@ def decode(
         decision = decide(
             p, estimate.local_fdr, options.correction, options.alpha, options.largest_p
         )
-        selected = selected_intervals(estimate, decision, options)
-        poison = forged(observed, estimate, decision.detected, selected[0])
-        answer = Answer(observed, estimate, p, decision, *selected, poison)
+        samples = None
+        if decision.detected.any() and not candidates.complete:  # a map's cells are sampled later
+            samples = crowded_samples(observed, estimate, seed_of(aggregate))
+        intervals = found_intervals(estimate, decision, options, samples)
+        poison = forged(observed, estimate, decision.detected, intervals.low)
+        answer = Answer(observed, estimate, p, decision, intervals, poison)
         return assemble(aggregate, candidates, options, answer, grouping)
 
 

@@ -8,14 +8,20 @@ regression's.
 
 from __future__ import annotations
 
-from hashlib import sha256
 from typing import NamedTuple
 
 import numpy as np
 
 from decoder.candidates.lists import Candidates
-from decoder.estimation.gibbs import Samples, sample
-from decoder.estimation.least_squares import centred_columns
+from decoder.estimation.gibbs import Samples
+from decoder.estimation.sampled_intervals import (
+    LEAST,
+    MOST_SHARES,
+    sample_shares,
+    sampled_intervals,
+    seed_of,
+    unsettled,
+)
 from decoder.numerics.threads import one_thread
 from decoder.pipeline import observe
 from decoder.results.tables import Decoding
@@ -23,9 +29,6 @@ from decoder.typing import Flags, Floats
 from rappor_core.aggregate import Aggregate
 
 MOST_NUMBERS = 192  # that a map is read from; with more, one fit is enough (docs/method.md)
-MOST_CELLS = 1_100  # up to which samples take two seconds
-LEAST = 1e-9  # where an interval of a cell told from zero begins that reaches down to it
-_APART = 0.5  # posterior deviations between two halves of the samples, above which it is said
 
 
 class CellEstimates(NamedTuple):
@@ -57,11 +60,11 @@ def cell_estimates(
     low = np.where(table.detected, table.selected_low, table.low)
     high = np.where(table.detected, table.selected_high, table.high)
     excess = _excess_cells(aggregate, candidates)
-    if excess > 0 and len(estimate) <= MOST_CELLS:
+    if excess > 0 and len(estimate) <= MOST_SHARES:
         with one_thread():
             samples = _samples(aggregate, candidates, decoding)
             estimate, error = samples.flat_estimates
-            low, high = _sampled(samples, estimate, table.detected, decoding.options.level)
+            low, high = sampled_intervals(samples, estimate, table.detected, decoding.options.level)
         warnings += _crowded(len(estimate), excess, _unsettled(samples, table.detected))
     elif excess > 0:
         warnings += _not_sampled(len(estimate), len(estimate) - excess)
@@ -86,34 +89,7 @@ def _samples(aggregate: Aggregate, candidates: Candidates, decoding: Decoding) -
         aggregate, candidates.positions(aggregate.params), decoding.summary.repetition
     )
     noise = observed.noise_of(decoding.candidates.shrunken) * decoding.diagnostics.excess
-    cohorts, bits = observed.centred.shape
-    columns = centred_columns(observed.positions, observed.noise.random)
-    inverse = np.linalg.inv(noise)
-    weighed = (inverse @ columns.reshape(cohorts, bits, -1)).reshape(columns.shape)
-    gram = columns.T @ weighed
-    score = weighed.T @ observed.centred.ravel()
-    return sample((gram + gram.T) / 2, score, np.random.default_rng(_seed(aggregate)))
-
-
-def _seed(aggregate: Aggregate) -> int:
-    """A number that the counts determine."""
-    counts = repr((aggregate.reports_per_cohort, aggregate.bit_counts)).encode()
-    return int.from_bytes(sha256(counts).digest()[:8], "little")
-
-
-def _sampled(
-    samples: Samples, estimate: Floats, detected: Flags, level: float
-) -> tuple[Floats, Floats]:
-    """Intervals under a flat prior; of the detected joined with those under the learnt prior.
-
-    The first cover a cell whatever its share, the second one that was picked for its high score.
-    Those of the detected also hold the estimate, as `selected_intervals` do.
-    """
-    low, high = samples.flat_interval(level)
-    chosen_low, chosen_high = samples.posterior_interval(level)
-    low = np.where(detected, np.minimum(np.minimum(low, chosen_low), estimate), low)
-    high = np.where(detected, np.maximum(np.maximum(high, chosen_high), estimate), high)
-    return low, high
+    return sample_shares(observed, noise, seed_of(aggregate))
 
 
 def _crowded(cells: int, excess: int, unsettled: str) -> tuple[str, ...]:
@@ -127,7 +103,7 @@ def _crowded(cells: int, excess: int, unsettled: str) -> tuple[str, ...]:
 
 def _unsettled(samples: Samples, detected: Flags) -> str:
     """A sentence where two halves of the samples tell different stories of detected cells."""
-    apart = int((samples.disagreement[detected] > _APART).sum())
+    apart = unsettled(samples, detected)
     if not apart:
         return ""
     return (
@@ -140,7 +116,7 @@ def _not_sampled(cells: int, numbers: int) -> tuple[str, ...]:
     """A warning for maps of more cells than can be sampled, from fewer numbers."""
     return (
         f"{cells:,} cells are read from {numbers:,} numbers: different maps explain them about "
-        f"equally well, and intervals allow for that up to {MOST_CELLS:,} cells only. Those of "
+        f"equally well, and intervals allow for that up to {MOST_SHARES:,} cells only. Those of "
         "cells told from zero hold the truth less often than 95 times in 100. Use a coarser level, "
         "or more cohorts, bits or symbols.",
     )

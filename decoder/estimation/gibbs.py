@@ -3,7 +3,7 @@
 Gibbs sampling of a regression with a spike and a ladder of bumps (George and McCulloch 1993), one
 share at a time by the Gram matrix, with parallel tempering (Geyer 1991): replicas at rising
 temperatures exchange states, so that the coldest passes from one explanation of the data to
-another. The prior's weights are sampled too. Derivation: docs/location.md, "Crowded maps".
+another. The prior's weights are sampled too. Derivation: docs/method.md, "Crowded lists and maps".
 """
 
 from __future__ import annotations

@@ -23,6 +23,7 @@ from decoder.inference.multiple_testing import Decision
 from decoder.model.repetition import repetition
 from decoder.options import DecodeOptions
 from decoder.results.forgeries import Forged
+from decoder.results.selective_intervals import FoundIntervals
 from decoder.results.tables import CandidateTable, Decoding, Diagnostics, Summary
 from decoder.results.warnings import Facts, plain_warnings, why_nothing
 from decoder.typing import Flags, Floats, Indices
@@ -37,8 +38,7 @@ class Answer:
     estimate: Estimate
     p: Floats
     decision: Decision
-    selected_low: Floats
-    selected_high: Floats
+    intervals: FoundIntervals
     forged: Forged
 
 
@@ -89,6 +89,7 @@ def assemble(
         candidates.complete,
         candidates.notes.not_text,
         options.repeats is not None,
+        answer.intervals.unsettled,
     )
     return Decoding(
         metric=aggregate.metric,
@@ -110,7 +111,7 @@ def assemble(
 def notes_of(answer: Answer, options: DecodeOptions) -> NDArray[np.uint8]:
     """Numbers into `NOTES`, (G,): why an interval reaches 0, or does not hold its estimate."""
     shares, detected = answer.estimate.shares, answer.decision.detected
-    reaches = detected & ~(answer.selected_low > 0)
+    reaches = detected & ~(answer.intervals.low > 0)
     weak = answer.p > (1 - options.level) / 2
     notes = np.where(shares < 0, 1, np.where(shares > 1, 2, 0))
     return np.where(reaches, np.where(weak, 3, 4), notes).astype(np.uint8)
@@ -131,8 +132,8 @@ def _table(
         "p_value": answer.p,
         "p_adjusted": decision.adjusted,
         "local_fdr": estimate.local_fdr,
-        "selected_low": answer.selected_low,
-        "selected_high": answer.selected_high,
+        "selected_low": answer.intervals.low,
+        "selected_high": answer.intervals.high,
         "forged": answer.forged.whole,
         "forged_low": answer.forged.low,
         "forged_shift": answer.forged.shift,

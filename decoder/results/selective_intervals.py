@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from scipy.special import ndtri
 
-from decoder.estimation.estimate import Estimate
+from decoder.estimation.estimate import Estimate, Observed
+from decoder.estimation.gibbs import Samples
+from decoder.estimation.sampled_intervals import (
+    LEAST,
+    MOST_SHARES,
+    sample_shares,
+    sampled_intervals,
+    unsettled,
+)
 from decoder.inference.intervals import bisect, selected_interval
 from decoder.inference.multiple_testing import Decision
 from decoder.model.null_distribution import NullTail
@@ -15,6 +25,50 @@ from decoder.typing import Floats, Indices
 
 _NO_CUT = 8.0  # standard errors below 0: no estimate is that low
 _FAR = 40.0  # standard errors: beyond any threshold
+MOST_ROWS = 256  # of a list that is sampled; with more, one fit is enough
+
+
+class FoundIntervals(NamedTuple):
+    """Intervals of the detected, NaN elsewhere, (G,).
+
+    unsettled: of how many the samples had not settled; None where nothing was sampled.
+    """
+
+    low: Floats
+    high: Floats
+    unsettled: int | None = None
+
+
+def crowded_samples(observed: Observed, estimate: Estimate, seed: int) -> Samples | None:
+    """Samples of all shares where the candidates outnumber the rows; otherwise None.
+
+    None, too, where rows or candidates are too many to be sampled in seconds.
+    """
+    shares = estimate.shares
+    few = observed.rows <= MOST_ROWS and len(shares) <= MOST_SHARES
+    if not few or estimate.method != "cavity" or len(shares) <= observed.rows:
+        return None
+    unlisted = estimate.missing * observed.noise.random.covariance_matrix
+    noise = observed.noise_of(estimate.shrunken) * estimate.excess + unlisted
+    return sample_shares(observed, noise, seed)
+
+
+def found_intervals(
+    estimate: Estimate, decision: Decision, options: DecodeOptions, samples: Samples | None
+) -> FoundIntervals:
+    """Intervals of the detected: from samples where there are any, else `selected_intervals`.
+
+    Those from samples, too, hold both shares and agree with the decision.
+    """
+    if samples is None:
+        return FoundIntervals(*selected_intervals(estimate, decision, options))
+    found, shares = decision.detected, np.clip(estimate.shares, 0, 1)
+    low, high = sampled_intervals(samples, shares, found, options.level)
+    low, high = np.minimum(low, estimate.shrunken), np.maximum(high, estimate.shrunken)
+    sure = estimate.p_values <= (1 - options.level) / 2
+    low = np.where(sure, np.maximum(low, LEAST), low)
+    low, high = (np.where(found, end.clip(0, 1), np.nan) for end in (low, high))
+    return FoundIntervals(low, high, unsettled(samples, found))
 
 
 def selected_intervals(

@@ -9,11 +9,11 @@ import numpy as np
 from scipy.special import ndtri
 
 from decoder.inference.diagnostics import balance_p_value
+from decoder.results.selective_intervals import MOST_ROWS
 from decoder.results.tables import Diagnostics, Summary, join_group, short
 from decoder.typing import Floats, Indices
 
 FEW_COHORTS = 32
-FEW_ROWS = 128
 MUCH_UNLISTED = 0.05  # share of one value that would explain tau alone
 LARGE_EXCESS = 1.2
 MOSTLY_OVER = 0.7  # of the rows' freedom, left by a fit of probable candidates
@@ -33,7 +33,7 @@ class Facts:
     rows: bits counted in the cohorts that have reports; of symbols one less in each, since they
     sum to its reports.  complete: no other value can be held; what the fit leaves over are small
     shares of the list itself.  not_text: entries of the list that are not UTF-8.  told: the analyst
-    gave the repetition.
+    gave the repetition.  unsettled: values found whose samples had not settled; None: not sampled.
     """
 
     summary: Summary
@@ -46,6 +46,7 @@ class Facts:
     complete: bool = False
     not_text: int = 0
     told: bool = False
+    unsettled: int | None = None
 
 
 def plain_warnings(facts: Facts) -> tuple[str, ...]:
@@ -194,14 +195,23 @@ def _few(facts: Facts) -> str | None:
 
 def _crowded(facts: Facts) -> str | None:
     listed = facts.summary.num_groups
-    if facts.complete or not facts.hashed or facts.rows > FEW_ROWS or listed <= facts.rows:
+    if facts.complete or not facts.hashed or facts.rows > MOST_ROWS or listed <= facts.rows:
         return None  # of maps, whose lists are complete, `cells` says it
-    return (
+    beginning = (
         f"{listed:,} candidates are read from {facts.rows:,} numbers: different lists of values "
-        "explain them about equally well, and intervals of 95 % of values that were found held the "
-        "truth 88 to 93 times in 100 in such simulations. Shorten the list, or use more cohorts, "
-        "bits or symbols."
+        "explain them about equally well"
     )
+    end = "Shorten the list, or use more cohorts, bits or symbols."
+    if not facts.summary.num_detected:
+        return f"{beginning}. {end}"
+    if facts.unsettled is None:
+        return (
+            f"{beginning}, and intervals of 95 % of values that were found held the truth 88 to 93 "
+            f"times in 100 in such simulations. {end}"
+        )
+    apart = f" The search among them did not settle for {facts.unsettled} of the values found: "
+    apart = f"{apart}their intervals may be too narrow." if facts.unsettled else ""
+    return f"{beginning}; the intervals of values found allow for it.{apart} {end}"
 
 
 def _balance(facts: Facts) -> str | None:

@@ -22,6 +22,7 @@ from threadpoolctl import threadpool_limits
 
 from decoder.errors import ConvergenceError, DecodeError
 from decoder.estimation.estimate import Estimate, Observed, by_cavity, by_lasso
+from decoder.estimation.gibbs import Samples
 from decoder.estimation.least_squares import centred_columns
 from decoder.estimation.refit import refit
 from decoder.inference.multiple_testing import Correction, decide, p_values
@@ -30,7 +31,7 @@ from decoder.model.design_matrix import same_positions
 from decoder.model.noise import BitNoise, CohortNoise, RandomString
 from decoder.numerics.bit_tensor import Positions, mark_repeated, scatter_sums
 from decoder.options import DecodeOptions, Method
-from decoder.results.selective_intervals import selected_intervals
+from decoder.results.selective_intervals import crowded_samples, found_intervals
 from simulations.experiments.calibration_settings import SIZES, kept_of, shares_of
 
 Floats = NDArray[np.float64]
@@ -146,6 +147,7 @@ def run_cell(cell: Cell, method: Method = "cavity") -> RunScore:
             estimate = fit(sample, method)
         except DecodeError:
             return _refused(cell, told, bound)
+        samples = crowded_samples(sample.observed, estimate, cell.seed)
     p = estimate.p_values
     truth = sample.true_shares
     margin = float(student.isf((1 - LEVEL) / 2, estimate.freedom)) * estimate.std_errors
@@ -154,14 +156,14 @@ def run_cell(cell: Cell, method: Method = "cavity") -> RunScore:
     wrong = truth == 0
     return RunScore(
         cell,
-        {rule: _score(estimate, p, truth, rule) for rule in RULES},
+        {rule: _score(estimate, samples, truth, rule) for rule in RULES},
         float(inside.mean()),
         float((estimate.z[wrong] ** 2).mean()) if wrong.any() else float("nan"),
         ~wrong[order],
         p[order],
         told,
         bound,
-        _heaviest_covered(estimate, p, truth, inside),
+        _heaviest_covered(estimate, samples, truth, inside),
         estimate.converged,
     )
 
@@ -174,15 +176,15 @@ def _refused(cell: Cell, told: float, bound: float) -> RunScore:
 
 
 def _heaviest_covered(
-    estimate: Estimate, p: Floats, truth: Floats, inside: NDArray[np.bool_]
+    estimate: Estimate, samples: Samples | None, truth: Floats, inside: NDArray[np.bool_]
 ) -> float:
     """Part of the printed intervals of the heaviest listed values that hold the truth."""
     heaviest = np.argsort(-truth, kind="stable")[: min(HEAVIEST, int((truth > 0).sum()))]
     if not len(heaviest):
         return float("nan")
     options = DecodeOptions(correction="fdr", level=LEVEL)
-    decision = decide(p, estimate.local_fdr, "fdr", options.alpha)
-    low, high = selected_intervals(estimate, decision, options)
+    decision = decide(estimate.p_values, estimate.local_fdr, "fdr", options.alpha)
+    low, high, _ = found_intervals(estimate, decision, options, samples)
     chosen = (low <= truth) & (truth <= high)
     return float(np.where(decision.detected, chosen, inside)[heaviest].mean())
 
@@ -229,10 +231,12 @@ def told_shares(sample: Sample) -> float:
     return float(ndtr(z + ndtri(ALPHA / len(held))).mean())
 
 
-def _score(estimate: Estimate, p: Floats, truth: Floats, rule: Correction) -> RuleScore:
+def _score(
+    estimate: Estimate, samples: Samples | None, truth: Floats, rule: Correction
+) -> RuleScore:
     options = DecodeOptions(correction=rule, level=LEVEL)
-    decision = decide(p, estimate.local_fdr, rule, options.alpha)
-    low, high = selected_intervals(estimate, decision, options)
+    decision = decide(estimate.p_values, estimate.local_fdr, rule, options.alpha)
+    low, high, _ = found_intervals(estimate, decision, options, samples)
     found, held = decision.detected, truth > 0
     false = int((found & ~held).sum())
     return RuleScore(

@@ -281,6 +281,27 @@ def test_more_candidates_than_bits_is_told(values):
     )
 
 
+def test_found_values_of_a_crowded_list_have_sampled_intervals(values, monkeypatch):
+    """60 candidates read from 32 numbers; with no room for samples the conditional ones remain."""
+    params = RapporParams.rappor(
+        num_bits=8, num_hashes=2, num_cohorts=4, prob_f=0.25, prob_p=0.25, prob_q=0.75
+    )
+    shares = np.append([0.7, 0.2, 0.1], np.zeros(57))
+    aggregate, _ = draw_aggregate(values, shares, 2_000_000, params, np.random.default_rng(2))
+    listed = Candidates.from_strings(values)
+    sampled, again = (decode(aggregate, listed) for _ in range(2))
+    table, found = sampled.candidates, sampled.candidates.detected
+    assert found[0]
+    assert "intervals of values found allow for it" in " ".join(sampled.warnings)
+    np.testing.assert_array_equal(table.selected_low, again.candidates.selected_low)
+    assert (table.selected_low[found] > 0).all()
+    assert (table.selected_low <= table.shrunken)[found].all()
+    assert (table.shrunken <= table.selected_high)[found].all()
+    monkeypatch.setattr("decoder.results.selective_intervals.MOST_ROWS", 31)
+    conditional = decode(aggregate, listed).candidates
+    assert not np.array_equal(table.selected_high[found], conditional.selected_high[found])
+
+
 @pytest.mark.parametrize(
     ("shape", "listed", "reports", "rounds", "options"),
     [
