@@ -92,7 +92,7 @@ def list_(
     """List what a collector collects: versions, totals accepted, days served."""
     need_one(collector, database)
     if collector is not None:
-        metrics: list[dict[str, Any]] = ask_json(collector, "/v1/metrics")["metrics"]
+        metrics: list[dict[str, Any]] = ask_json(collector, "/v1/metrics", "metrics")["metrics"]
     else:
         with opened(str(database)) as service:
             metrics = service.list_metrics()
@@ -130,6 +130,7 @@ def push(
         done = ask_json(
             collector,
             "/v1/metrics",
+            *("added", "changed", "weakened", "still_retired"),
             method="POST",
             query={"weaken": "true" if weaken else None, "revive": "true" if revive else None},
             body=file.read_bytes(),
@@ -159,9 +160,8 @@ def retire(
     need_one(collector, database)
     if collector is not None:
         path = f"/v1/metrics/{metric}/retire"
-        retired = ask_json(collector, path, method="POST", query={"params_id": params_id})[
-            "retired"
-        ]
+        query = {"params_id": params_id}
+        retired = ask_json(collector, path, "retired", method="POST", query=query)["retired"]
     else:
         with opened(str(database)) as service:
             retired = service.retire_metric(metric, COMMAND_LINE, params_id)
