@@ -99,14 +99,20 @@ def list_(
     if as_json:
         print(json.dumps(metrics))
         return
-    rows = []
+    rows, growing = [], []
     for metric in metrics:
+        growing += [(metric["name"], day) for day in metric.get("growing", ())]
         served = metric["served"]
         window = f"{served['first_day']} to {served['last_day']}" if served else "none yet"
         rows.append(
             [metric["name"], metric["params_id"], metric["state"], str(metric["accepted"]), window]
         )
     print_columns(["metric", "params_id", "state", "accepted", "days served"], rows)
+    for name, day in growing:
+        print(
+            f"{name} grows: {day['reports']:,} reports of {day['day']}, usual are "
+            f"{day['usual']:,}; a release, or forgeries"
+        )
 
 
 @app.command()
