@@ -1,8 +1,8 @@
 """`Client`: what an app embeds. Record a value in one call; the rest happens by itself.
 
 The main path is `record` -> `Recorder.record` (encode, ask the ledger) -> `SqliteState.add_report`;
-a thread (`delivery.thread.Worker`) sends what is queued. Trouble with the state or the network
-never reaches the app: it shows in `status`, in `inspect`, and in counters.
+a thread (`delivery.thread.SenderThread`) sends what is queued. Trouble with the state or the
+network never reaches the app: it shows in `status`, in `inspect`, and in counters.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from client_sdk import fork_hooks as forks
-from client_sdk.delivery.thread import Worker
+from client_sdk.delivery.thread import SenderThread
 from client_sdk.errors import ClientError, StateBusyError, StateError
 from client_sdk.recording.account_wipe import wipe
 from client_sdk.recording.ledger_check import check_ledger
@@ -79,7 +79,7 @@ class Session:
         self.state.keep_notes({VISITS + name for name in places})  # an earlier version had more
         located = self._located = bool(places)
         filled = any(metric.no_data is not None for metric in setup.metrics.metrics.values())
-        self.worker = Worker(
+        self.worker = SenderThread(
             setup.directory,
             lock,
             setup.collector,
