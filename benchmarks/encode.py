@@ -18,7 +18,7 @@ from collections.abc import Callable
 from datetime import date
 
 from client_sdk.randomisation.encoder import Encoder
-from client_sdk.randomisation.metric_encoder import MetricDevice
+from client_sdk.randomisation.metric_encoder import MetricEncoder
 from client_sdk.randomisation.randomness import system_randomness
 from rappor_core.metrics.metric import Metric
 from rappor_core.params import RapporParams
@@ -45,7 +45,7 @@ def per_bit(declared: Metric) -> Callable[[str], Report]:
     The permanent response from HMAC-SHA256 of the bits, one byte a bit; for the instantaneous one a
     word of p-coins and one of q-coins, each bit drawn with `SystemRandom.random`.
     """
-    cohort = MetricDevice(declared, SECRET, system_randomness).cohort
+    cohort = MetricEncoder(declared, SECRET, system_randomness).cohort
     params_id, params = declared.params_id, declared.params
     fresh = random.SystemRandom()
     places = range(params.num_bits)

@@ -1,8 +1,8 @@
 """`Client`: what an app embeds. Record a value in one call; the rest happens by itself.
 
 The main path is `record` -> `Recorder.record` (encode, ask the ledger) -> `SqliteState.add_report`;
-a thread (`delivery.thread.Worker`) sends what is queued. Trouble with the state or the network
-never reaches the app: it shows in `status`, in `inspect`, and in counters.
+a thread (`delivery.thread.SenderThread`) sends what is queued. Trouble with the state or the
+network never reaches the app: it shows in `status`, in `inspect`, and in counters.
 """
 
 from __future__ import annotations
@@ -136,10 +136,10 @@ class Client:
 
         Nothing of it leaves: the device adds up how long it was where, reports the usual cell of
         each slot once a period, and forgets. at: with a time zone; None: now, in the system's.
-        Any rate will do. Never raises, as `record`.
+        Any rate will do. Never raises, and waits while the state is `held`, as `record`.
         """
         return self._guarded(
-            name, lambda session, now: session.places.fix(name, latitude, longitude, at, now)
+            name, lambda session, now: session.fix(name, latitude, longitude, at, now)
         )
 
     def record_trip(
@@ -150,7 +150,7 @@ class Client:
         origin, destination: latitude and longitude.
         """
         return self._guarded(
-            name, lambda session, now: session.places.trip(name, origin, destination, at, now)
+            name, lambda session, now: session.trip(name, origin, destination, at, now)
         )
 
     def _guarded(self, name: str, act: Callable[[Session, float], str | None]) -> bool:

@@ -185,7 +185,7 @@ class Lifecycle:
         counters = account.get("counters", {})
         for reason, number in self.counted.items():  # what could not be written yet
             counters[reason] = counters.get(reason, 0) + number
-        held = 0 if session is None else len(session.overflow)
+        held = 0 if session is None else session.num_held
         return {"held": held, **account, "counters": counters}
 
     def before_fork(self) -> None:

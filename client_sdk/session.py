@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sqlite3
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from client_sdk import fork_hooks as forks
-from client_sdk.delivery.thread import Worker
+from client_sdk.delivery.thread import SenderThread
 from client_sdk.errors import ClientError, StateBusyError, StateError
 from client_sdk.recording.account_wipe import wipe
 from client_sdk.recording.ledger_check import check_ledger
@@ -22,7 +24,9 @@ from client_sdk.storage.directory import ensure_secret
 from client_sdk.storage.interface import VISITS
 
 if TYPE_CHECKING:
-    from client_sdk.location.recorder import LocationRecorder
+    from datetime import datetime
+
+    from client_sdk.location.recorder import LocationRecorder, Point
 
 DO_NOT_TRACK = "DO_NOT_TRACK"
 
@@ -30,7 +34,7 @@ DO_NOT_TRACK = "DO_NOT_TRACK"
 class Session:
     """From opening the state to closing it.
 
-    lock: of this process, for the state.  count: told why a value that waited was not recorded.
+    lock: of this process, for the state.  count: told why a call that waited was not recorded.
     """
 
     def __init__(
@@ -42,7 +46,8 @@ class Session:
         Raises StateError, with condition `no_consent` where there is no secret and none may be.
         """
         self._count = count
-        self.overflow = Overflow(self._record_late, self._failed_late)
+        self._values = Overflow(self._failed_late)
+        self._fixes = Overflow(self._failed_late)
         self._places: LocationRecorder | None = None
         self._places_lock = threading.Lock()
         if setup.directory.is_withdrawn:
@@ -74,7 +79,7 @@ class Session:
         self.state.keep_notes({VISITS + name for name in places})  # an earlier version had more
         located = self._located = bool(places)
         filled = any(metric.no_data is not None for metric in setup.metrics.metrics.values())
-        self.worker = Worker(
+        self.worker = SenderThread(
             setup.directory,
             lock,
             setup.collector,
@@ -83,7 +88,7 @@ class Session:
             setup.randomness,
             setup.clock,
             self._close_periods if located or filled else None,
-            self.overflow.write_out,
+            self._write_held,
         )
         try:
             self.worker.start()
@@ -95,22 +100,59 @@ class Session:
         try:
             return self.recorder.record(name, value, now)
         except StateBusyError:
-            if not self.overflow.hold(name, value, now):
-                raise
-            self.worker.keep_house()
-            return "held"
+            return self._hold(self._values, self.recorder.record, name, value, now)
+
+    def fix(
+        self, name: str, latitude: float, longitude: float, at: datetime | None, now: float
+    ) -> str | None:
+        """As `LocationRecorder.fix`; where the state is held, it waits, as a value does."""
+        times = self.places.times(at, now)
+        return self._take(self.places.fix_at, name, latitude, longitude, *times)
+
+    def trip(
+        self, name: str, origin: Point, destination: Point, at: datetime | None, now: float
+    ) -> str | None:
+        """As `LocationRecorder.trip`; where the state is held, it waits, as a value does."""
+        ends = (tuple(end) if isinstance(end, list) else end for end in (origin, destination))
+        return self._take(self.places.trip_at, name, *ends, *self.places.times(at, now))
+
+    def _take(self, take: Callable[..., str | None], name: str, *rest: object) -> str | None:
+        """Take a fix or a trip, after those that wait: their times must not run backwards."""
+        if not self._fixes:
+            with suppress(StateBusyError):
+                return take(name, *rest)
+        return self._hold(self._fixes, take, name, *rest)
+
+    def _hold(
+        self, held: Overflow, act: Callable[..., str | None], name: str, *rest: object
+    ) -> str:
+        """Let a call wait for the sending thread. Raises StateBusyError where it cannot."""
+        if not held.hold(partial(self._late, act), name, *rest):
+            raise StateBusyError(f"{self.state.path} is locked, and no more calls may wait for it")
+        self.worker.keep_house()
+        return "held"
+
+    @property
+    def num_held(self) -> int:
+        """How many calls wait in memory."""
+        return len(self._values) + len(self._fixes)
+
+    def _write_held(self, seconds: float = math.inf) -> None:
+        """Do what waits in memory. Raises StateBusyError where the state is held."""
+        self._values.write_out(seconds)
+        self._fixes.write_out(seconds)
 
     def end_overflow(self, seconds: float) -> None:
         """Write what waits in memory, within some seconds (0: not at all); the rest is lost."""
         with suppress(StateBusyError):
             if seconds > 0:
-                self.overflow.write_out(seconds)
-        for _ in range(self.overflow.forget()):
+                self._write_held(seconds)
+        for _ in range(self._values.forget() + self._fixes.forget()):
             self._count("not_recorded:busy")
 
-    def _record_late(self, name: str, value: object, now: float) -> None:
-        outcome = self.recorder.record(name, value, now)
-        if outcome not in ("queued", "queued_fallback"):
+    def _late(self, act: Callable[..., str | None], name: str, *rest: object) -> None:
+        outcome = act(name, *rest)
+        if outcome not in (None, "queued", "queued_fallback"):
             self._count(f"{outcome}:{name}")
 
     def _failed_late(self, error: Exception) -> None:

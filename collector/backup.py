@@ -74,7 +74,7 @@ def _copy_sqlite(source: Path, target: Path) -> None:
                 found = "none of its tables is ours"
     except sqlite3.Error as error:
         target.unlink(missing_ok=True)
-        raise StorageError(f"{source} could not be copied: {error}") from error
+        raise StorageError(f"{source} could not be copied to {target}: {error}") from error
     if found != "ok":
         target.unlink(missing_ok=True)
         raise StorageError(f"{source} is not a whole database of a collector: {found}")

@@ -106,11 +106,16 @@ class KeyLimit:
 
 
 def network_of(address: str) -> str:
-    """An IPv4 address itself; of an IPv6 address the /64, which one subscriber holds whole."""
+    """An IPv4 address itself; of an IPv6 address the /64, which one subscriber holds whole.
+
+    A socket for both gives IPv4 addresses as IPv6 ones, all in one /64: they are taken as IPv4.
+    """
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:
         return address
     if parsed.version == 4:
         return address
+    if parsed.ipv4_mapped is not None:
+        return str(parsed.ipv4_mapped)
     return str(ipaddress.ip_network((int(parsed) >> 64 << 64, 64)))

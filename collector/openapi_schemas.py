@@ -77,6 +77,7 @@ def _reading_schemas() -> Schema:
     waiting = _object(
         {"first_day": DAY, "last_day": DAY, "reports": COUNT, "smallest_cohort": COUNT}
     )
+    growing = _object({"day": DAY, "reports": COUNT, "usual": COUNT})
     metric = _object(
         {
             "name": TEXT,
@@ -86,6 +87,7 @@ def _reading_schemas() -> Schema:
             "closed_through": DAY,
             "served": {"oneOf": [span, {"type": "null"}]},
             "waiting": {"oneOf": [waiting, {"type": "null"}]},
+            "growing": _list(growing),
             "definition": {"type": "object"},
         }
     )

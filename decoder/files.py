@@ -12,6 +12,7 @@ from secrets import token_hex
 from decoder.errors import CountsError, DecodeError, OutputError
 from rappor_core.aggregate import Aggregate
 from rappor_core.errors import RapporError, shown
+from rappor_core.failures import failure_reason
 
 _UNREADABLE = (
     RapporError,
@@ -22,6 +23,7 @@ _UNREADABLE = (
     OSError,
     csv.Error,
     zlib.error,
+    RecursionError,
 )
 
 
@@ -37,8 +39,7 @@ def naming(path: Path, error: type[DecodeError], way_out: str) -> Iterator[None]
     except DecodeError as cause:
         raise error(f"{path}: {cause}") from cause
     except _UNREADABLE as cause:
-        reason = getattr(cause, "strerror", None) or " ".join(str(cause).split())[:200]
-        raise error(f"{path}: {reason}; {way_out}") from cause
+        raise error(f"{path}: {failure_reason(cause)}; {way_out}") from cause
 
 
 def read_aggregate_file(path: Path) -> Aggregate:
@@ -84,7 +85,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def _refused(path: Path, error: OSError) -> OutputError:
-    reason = error.strerror or str(error)
     return OutputError(
-        f"{str(path)!r} cannot be written: {reason}; give a folder that can, with space left"
+        f"{str(path)!r} cannot be written: {failure_reason(error)}; give a folder that can, with "
+        "space left"
     )

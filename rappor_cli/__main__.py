@@ -5,6 +5,7 @@ import os
 import sys
 
 from rappor_cli.main import main
+from rappor_core.failures import failure_sentence
 
 
 def run() -> None:
@@ -15,7 +16,7 @@ def run() -> None:
         code = main()
         sys.stdout.flush()
     except OSError as error:  # standard output is full, or its reader has gone
-        print(f"rappor: {error}", file=sys.stderr)
+        print(f"rappor: {failure_sentence(error)}", file=sys.stderr)
         os._exit(1)  # a normal exit would try to flush again, and complain again
     sys.exit(code)
 

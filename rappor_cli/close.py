@@ -71,7 +71,8 @@ def _close(
     if collector is not None:
         path = f"/v1/days/{day.isoformat()}/close"
         query = {"metric": metric, "dry_run": "true" if dry_run else None}
-        answer: dict[str, Any] = ask_json(collector, path, method="POST", query=query)
+        members = ("closed_through", "metrics", "days_with_reports")
+        answer: dict[str, Any] = ask_json(collector, path, *members, method="POST", query=query)
         return answer
     with opened(str(database)) as service:
         if dry_run:

@@ -27,7 +27,7 @@ def create(
     need_one(collector, database)
     if collector is not None:
         body = json.dumps({"scope": scope.value, "label": label}).encode()
-        text = ask_json(collector, "/v1/keys", method="POST", body=body)["key"]
+        text = ask_json(collector, "/v1/keys", "key", method="POST", body=body)["key"]
     else:
         with opened(str(database), may_be_new=True) as service:
             text = service.create_key(scope, label, COMMAND_LINE).text
@@ -41,7 +41,7 @@ def list_(
     """List keys: id, scope, label, when made, when revoked."""
     need_one(collector, database)
     if collector is not None:
-        keys: list[dict[str, Any]] = ask_json(collector, "/v1/keys")["keys"]
+        keys: list[dict[str, Any]] = ask_json(collector, "/v1/keys", "keys")["keys"]
     else:
         with opened(str(database)) as service:
             keys = [shown(row) for row in service.list_keys()]
@@ -64,7 +64,7 @@ def revoke(
     """Make a key worthless, for good."""
     need_one(collector, database)
     if collector is not None:
-        ask_json(collector, f"/v1/keys/{key_id}/revoke", method="POST")
+        ask_json(collector, f"/v1/keys/{key_id}/revoke", "revoked", method="POST")
     else:
         with opened(str(database)) as service:
             service.revoke_key(key_id, COMMAND_LINE)

@@ -11,6 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from rappor_core.errors import RapporError
+from rappor_core.failures import failure_sentence
 
 # command: (module, attribute, one line of help). The attribute is a function or a typer.Typer.
 COMMANDS: dict[str, tuple[str, str, str]] = {
@@ -30,6 +31,14 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "simulate": ("rappor_cli.simulate", "app", "Run a published or calibration experiment."),
     "bench": ("rappor_cli.bench", "bench", "Measure speed and memory as ratios."),
 }
+_LIBRARY_ERRORS = (
+    ("sqlite3", "Error"),
+    ("sqlalchemy.exc", "SQLAlchemyError"),
+    ("json", "JSONDecodeError"),
+    ("csv", "Error"),
+    ("zlib", "error"),
+    ("tomllib", "TOMLDecodeError"),
+)
 OWN_PACKAGES = (
     "rappor_core",
     "rappor_cli",
@@ -90,10 +99,25 @@ def _invoke(command: Any, name: str, arguments: list[str]) -> int:
         command(args=arguments, prog_name=f"rappor {name}", standalone_mode=True)
     except SystemExit as exit_:
         return exit_.code if isinstance(exit_.code, int) else int(exit_.code is not None)
-    except (RapporError, OSError) as error:
-        print(f"rappor {name}: {error}", file=sys.stderr)
-        return 1
+    except RapporError as error:
+        return _failed(name, str(error))
+    except _failures() as error:
+        return _failed(name, failure_sentence(error))
     return 0
+
+
+def _failures() -> tuple[type[Exception], ...]:
+    """What files, databases and memory raise; all else is a defect, and keeps its traceback."""
+    kinds = [OSError, EOFError, UnicodeError, MemoryError, RecursionError]
+    for module, kind in _LIBRARY_ERRORS:
+        if module in sys.modules:  # what is not loaded has raised nothing
+            kinds.append(getattr(sys.modules[module], kind))
+    return tuple(kinds)
+
+
+def _failed(name: str, sentence: str) -> int:
+    print(f"rappor {name}: {sentence}", file=sys.stderr)
+    return 1
 
 
 def _as_command(target: Any) -> Any:

@@ -20,9 +20,11 @@ from rappor_core.metrics.compiled import compiled_text
 from rappor_core.metrics.file import MetricsFile, load_metrics
 from rappor_core.metrics.loading import COMPILED_ENDING
 from rappor_core.metrics.review import Finding, check_metrics
+from rappor_core.metrics.typescript import typescript_text
 
 app = typer.Typer(help="Check, compile, list, push and retire metrics.", no_args_is_help=True)
 
+TYPESCRIPT_ENDING = ".ts"
 FileArgument = Annotated[Path, typer.Argument(help="A metrics.toml.")]
 
 
@@ -71,17 +73,23 @@ def _tracking(metrics: MetricsFile, population: int) -> Iterable[Finding]:
 def compile_(
     file: FileArgument,
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="Where to write; its name ends in .json.")
+        Path, typer.Option("--output", "-o", help="Where to write; its name ends in .json or .ts.")
     ],
+    typescript: Annotated[
+        bool, typer.Option("--typescript", help="Typed accessors for the TypeScript client.")
+    ] = False,
 ) -> None:
-    """Write FILE as JSON that a device reads without a TOML parser."""
-    if output.suffix != COMPILED_ENDING:
+    """Write FILE as JSON that a device reads without a TOML parser, or as typed accessors."""
+    ending = TYPESCRIPT_ENDING if typescript else COMPILED_ENDING
+    if output.suffix != ending:
+        by_which = "compiler" if typescript else "device"
         raise typer.BadParameter(
-            f"{output} does not end in {COMPILED_ENDING}, by which a device knows the form",
+            f"{output} does not end in {ending}, by which a {by_which} knows the form",
             param_hint="--output",
         )
     metrics = load_metrics(file)
-    output.write_text(compiled_text(metrics), encoding="utf-8")
+    text = typescript_text(metrics) if typescript else compiled_text(metrics)
+    output.write_text(text, encoding="utf-8")
     print(f"{output}: {len(metrics.declared)} metrics")
 
 
@@ -92,21 +100,27 @@ def list_(
     """List what a collector collects: versions, totals accepted, days served."""
     need_one(collector, database)
     if collector is not None:
-        metrics: list[dict[str, Any]] = ask_json(collector, "/v1/metrics")["metrics"]
+        metrics: list[dict[str, Any]] = ask_json(collector, "/v1/metrics", "metrics")["metrics"]
     else:
         with opened(str(database)) as service:
             metrics = service.list_metrics()
     if as_json:
         print(json.dumps(metrics))
         return
-    rows = []
+    rows, growing = [], []
     for metric in metrics:
+        growing += [(metric["name"], day) for day in metric.get("growing", ())]
         served = metric["served"]
         window = f"{served['first_day']} to {served['last_day']}" if served else "none yet"
         rows.append(
             [metric["name"], metric["params_id"], metric["state"], str(metric["accepted"]), window]
         )
     print_columns(["metric", "params_id", "state", "accepted", "days served"], rows)
+    for name, day in growing:
+        print(
+            f"{name} grows: {day['reports']:,} reports of {day['day']}, usual are "
+            f"{day['usual']:,}; a release, or forgeries"
+        )
 
 
 @app.command()
@@ -130,6 +144,7 @@ def push(
         done = ask_json(
             collector,
             "/v1/metrics",
+            *("added", "changed", "weakened", "still_retired"),
             method="POST",
             query={"weaken": "true" if weaken else None, "revive": "true" if revive else None},
             body=file.read_bytes(),
@@ -159,9 +174,8 @@ def retire(
     need_one(collector, database)
     if collector is not None:
         path = f"/v1/metrics/{metric}/retire"
-        retired = ask_json(collector, path, method="POST", query={"params_id": params_id})[
-            "retired"
-        ]
+        query = {"params_id": params_id}
+        retired = ask_json(collector, path, "retired", method="POST", query=query)["retired"]
     else:
         with opened(str(database)) as service:
             retired = service.retire_metric(metric, COMMAND_LINE, params_id)

@@ -35,7 +35,7 @@ class StoredBatch(NamedTuple):
     body: bytes
 
 
-class Outbox:
+class ReportQueue:
     """The sending side of a state. Used by one thread, under the sender's lock."""
 
     def __init__(self, state: SqliteState, delivery: Delivery, randomness: Randomness) -> None:

@@ -12,7 +12,7 @@ from math import ceil, log
 
 from client_sdk.delivery.batches import content_type, read_body
 from client_sdk.delivery.options import Delivery
-from client_sdk.delivery.queue import Outbox, StoredBatch
+from client_sdk.delivery.queue import ReportQueue, StoredBatch
 from client_sdk.delivery.splitting import split
 from client_sdk.delivery.transport import Transport
 from client_sdk.errors import TransportError
@@ -47,7 +47,7 @@ class SendLoop:
         self._delivery = delivery
         self._randomness = randomness
         self._clock = clock
-        self._outbox = Outbox(state, delivery, randomness)
+        self._outbox = ReportQueue(state, delivery, randomness)
         self._sender = Sender(
             self._outbox,
             transport,
@@ -133,7 +133,7 @@ class Sender:
 
     def __init__(
         self,
-        outbox: Outbox,
+        outbox: ReportQueue,
         transport: Transport,
         lock: FileLock,
         split: Callable[[StoredBatch], bool],

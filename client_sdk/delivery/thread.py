@@ -29,7 +29,7 @@ LOCK_PATIENCE = 1.0  # seconds for which the thread waits for threads of the app
 TROUBLE_PAUSE = 5.0  # seconds until the next try when the state cannot be used (a full disk)
 
 
-class Worker:
+class SenderThread:
     """One sending thread of one client. All methods may be called from any thread."""
 
     def __init__(

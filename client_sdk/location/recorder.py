@@ -5,10 +5,11 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime
 from typing import Literal
 
-from client_sdk.errors import StateChangedError, UnknownMetricError
+from client_sdk.errors import StateBusyError, StateChangedError, UnknownMetricError
 from client_sdk.location.local_time import Moment, moment_at, moment_of
 from client_sdk.location.period_visits import Refusal, Visits
 from client_sdk.recording.recorder import Recorder
@@ -44,6 +45,7 @@ class LocationRecorder:
         self._lock = threading.Lock()
         self._visits: dict[str, Visits] = {}
         self._saved_at = monotonic()
+        self._unsaved = False
         self._secret: bytes | None = None
         self._closed = False
         self._hour = Moment(0.0, 0, 0, 0.0)
@@ -64,7 +66,12 @@ class LocationRecorder:
         None: the time of the fix.
         Raises UnknownMetricError, ValueRefusedError, StateChangedError.
         """
-        clock, moment = self._times(at, now)
+        return self.fix_at(name, latitude, longitude, *self.times(at, now))
+
+    def fix_at(
+        self, name: str, latitude: float, longitude: float, moment: Moment, clock: Moment | None
+    ) -> Taken:
+        """As `fix`, with its moment and the clock's. Raises StateBusyError: nothing was taken."""
         with self._lock:
             visits = self._of(name)
             refused = visits.refuses(moment, clock)
@@ -79,7 +86,12 @@ class LocationRecorder:
         now: float | None = None,
     ) -> Taken:
         """Take a trip that ended at a time. Raises as `fix`."""
-        clock, moment = self._times(at, now)
+        return self.trip_at(name, origin, destination, *self.times(at, now))
+
+    def trip_at(
+        self, name: str, origin: Point, destination: Point, moment: Moment, clock: Moment | None
+    ) -> Taken:
+        """As `trip`, with its moment and the clock's. Raises StateBusyError: nothing was taken."""
         with self._lock:
             visits = self._of(name)
             refused = visits.refuses(moment, clock)
@@ -91,7 +103,7 @@ class LocationRecorder:
         with self._lock:
             saved = [self._roll_saved(n, moment) for n in self._names if n not in self._visits]
             own = [visits.look(moment) for visits in self._visits.values()]
-            if any(own):
+            if any(own) or self._unsaved:
                 self._save()
             closed, self._closed = self._closed or any(saved + own), False
         return closed
@@ -101,11 +113,11 @@ class LocationRecorder:
         with self._lock:
             self._save()
 
-    def _times(self, at: datetime | None, now: float | None) -> tuple[Moment | None, Moment]:
-        """What the clock shows, where one is given, and the moment of a fix."""
+    def times(self, at: datetime | None, now: float | None) -> tuple[Moment, Moment | None]:
+        """The moment of a fix, and what the clock shows, where one is given; see `fix`."""
         clock = None if now is None else self._now(now)
         if at is not None:
-            return clock, moment_of(at)
+            return moment_of(at), clock
         if clock is None:
             raise ValueRefusedError("neither `at` nor `now`: a fix without a time")
         return clock, clock
@@ -163,9 +175,12 @@ class LocationRecorder:
             self._state.count(f"{outcome}:{name}")
 
     def _counted(self, closed: bool) -> Literal["queued"] | None:
+        """What was taken is in memory; where the state is held it is saved a little later."""
         self._closed |= closed
-        if closed or self._monotonic() - self._saved_at >= SAVE_SECONDS:
-            self._save()
+        self._unsaved |= closed or self._monotonic() - self._saved_at >= SAVE_SECONDS
+        if self._unsaved:
+            with suppress(StateBusyError):
+                self._save()
         return "queued" if closed else None
 
     def _same_secret(self) -> bytes:
@@ -184,4 +199,4 @@ class LocationRecorder:
             self._same_secret()
             for name, visits in self._visits.items():
                 self._state.put_note(VISITS + name, visits.to_json())
-        self._saved_at = self._monotonic()
+        self._saved_at, self._unsaved = self._monotonic(), False

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from client_sdk.errors import UnknownMetricError
 from client_sdk.randomisation.key_derivation import SECRET_BYTES
-from client_sdk.randomisation.metric_encoder import MetricDevice
+from client_sdk.randomisation.metric_encoder import MetricEncoder
 from client_sdk.randomisation.randomness import Randomness, system_randomness
 from rappor_core.errors import ParameterError
 from rappor_core.metrics.metric import Metric
@@ -47,7 +47,7 @@ class Encoder:
         self._metrics = metrics
         self._secret = secret
         self._randomness = randomness
-        self._devices: dict[str, MetricDevice] = {}
+        self._devices: dict[str, MetricEncoder] = {}
 
     def encode(self, name: str, value: object, day: date) -> Report:
         """A fresh report of a value: the whole mechanism.
@@ -62,12 +62,12 @@ class Encoder:
         bloom_bits = device.value_bits(value)
         return Report(name, device.params_id, device.cohort, day, device.report_bits(bloom_bits))
 
-    def metric(self, name: str) -> MetricDevice:
+    def metric(self, name: str) -> MetricEncoder:
         """This device's part in one metric. Raises UnknownMetricError."""
         device = self._devices.get(name)
         if device is None:
             if name not in self._metrics:
                 raise UnknownMetricError(name, self._metrics)
-            device = MetricDevice(self._metrics[name], self._secret, self._randomness)
+            device = MetricEncoder(self._metrics[name], self._secret, self._randomness)
             self._devices[name] = device
         return device

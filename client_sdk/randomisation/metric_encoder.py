@@ -22,7 +22,7 @@ _Key = TypeVar("_Key")
 _Derived = TypeVar("_Derived")
 
 
-class MetricDevice:
+class MetricEncoder:
     """What one device does with values of one metric.
 
     cohort: public.

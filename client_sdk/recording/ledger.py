@@ -25,7 +25,7 @@ from rappor_core.metrics.metric import Metric
 from rappor_core.params import RapporParams
 
 if TYPE_CHECKING:
-    from client_sdk.randomisation.metric_encoder import MetricDevice
+    from client_sdk.randomisation.metric_encoder import MetricEncoder
 
 ROUNDING = 1 + 1e-9  # epsilons are computed in doubles; an equal one must not look larger
 
@@ -139,7 +139,7 @@ class Ledger:
                 self._state.put_line(line._replace(agreed=first.replace(**limit).to_json()))
         return f"weaker_than_agreed:{weaker[0]}" if weaker else ""
 
-    def admit(self, device: MetricDevice, bits: int) -> Decision:
+    def admit(self, device: MetricEncoder, bits: int) -> Decision:
         """Decide once for each distinct value of a metric: itself, its fallback, or nothing.
 
         Nothing only where not even what must be sent past the cap fits any more, which does not
@@ -153,7 +153,7 @@ class Ledger:
                 return Decision(bits)
         return Decision(device.fallback_bits(), "past_cap")
 
-    def _memoise(self, device: MetricDevice, several: Iterable[int]) -> bool:
+    def _memoise(self, device: MetricEncoder, several: Iterable[int]) -> bool:
         """Memoise all of several values that are not yet; none, if not all of them fit."""
         entries = self._state.entries(device.line)
         known = {entry.digest for entry in entries}

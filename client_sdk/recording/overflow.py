@@ -1,4 +1,4 @@
-"""Values that wait in memory while another process or thread holds the state.
+"""Calls of the app that wait in memory while another process or thread holds the state.
 
 On a slow disk a commit that is written through holds the state for longer than an app's call may
 wait. What was to be recorded meanwhile is kept here, a little of it, and written by the sending
@@ -21,33 +21,36 @@ MOST_HELD = 1_000
 LONGEST_WAIT = 1.0  # seconds, for another thread that is at it
 PLAIN = (str, bool, int, float)  # nothing that the app may still change
 MAX_INT_BITS = 64
+MOST_PARTS = 8  # of a tuple: a point, or a moment
 
-Write = Callable[[str, object, float], object]
+Write = Callable[..., object]
 
 
 class Overflow:
-    """At most 1,000 calls of `record`, each with its time. Any thread may call.
+    """At most 1,000 calls, each with its time, in their order. Any thread may call.
 
-    write: as `Recorder.record`.  failed: told of an error, other than a busy state, of one value.
+    failed: told of an error, other than a busy state, of one call.
     """
 
-    def __init__(self, write: Write, failed: Callable[[Exception], None]) -> None:
+    def __init__(self, failed: Callable[[Exception], None]) -> None:
         """Nothing waits."""
-        self._write = write
         self._failed = failed
-        self._waiting: deque[tuple[str, object, float]] = deque()
+        self._waiting: deque[tuple[Write, tuple[object, ...]]] = deque()
         self._lock = threading.Lock()  # of `write_out`: one thread at a time
         self._ended = False
 
     def __len__(self) -> int:
-        """How many values wait."""
+        """How many calls wait."""
         return len(self._waiting)
 
-    def hold(self, name: str, value: object, now: float) -> bool:
-        """Keep a value for later. False where it cannot be: too many, or not a plain value."""
-        if self._ended or len(self._waiting) >= MOST_HELD or not _is_plain(value):
+    def hold(self, write: Write, *arguments: object) -> bool:
+        """Keep a call for later. False where it cannot be: too many, or not plain values.
+
+        write: what is called with the arguments; raises StateBusyError to be called again.
+        """
+        if self._ended or len(self._waiting) >= MOST_HELD or not all(map(_is_plain, arguments)):
             return False
-        self._waiting.append((name, value, now))
+        self._waiting.append((write, arguments))
         return True
 
     def write_out(self, seconds: float = math.inf) -> None:
@@ -65,12 +68,12 @@ class Overflow:
             self._lock.release()
 
     def _write_first(self) -> None:
-        name, value, now = self._waiting[0]
+        write, arguments = self._waiting[0]
         try:
-            self._write(name, value, now)
+            write(*arguments)
         except StateBusyError:
             raise
-        except Exception as error:  # this value's alone, or the state's: not tried again
+        except Exception as error:  # this call's alone, or the state's: not tried again
             self._failed(error)
         if self._waiting:  # not forgotten meanwhile
             self._waiting.popleft()
@@ -84,6 +87,8 @@ class Overflow:
 
 
 def _is_plain(value: object) -> bool:
+    if isinstance(value, tuple):
+        return len(value) <= MOST_PARTS and all(map(_is_plain, value))
     if type(value) not in PLAIN:
         return False
     if isinstance(value, str):

@@ -12,7 +12,7 @@ from typing import Literal
 from client_sdk.errors import StateChangedError
 from client_sdk.privacy_level import PrivacyLevel
 from client_sdk.randomisation.encoder import Encoder
-from client_sdk.randomisation.metric_encoder import MetricDevice
+from client_sdk.randomisation.metric_encoder import MetricEncoder
 from client_sdk.randomisation.randomness import Randomness, system_randomness
 from client_sdk.recording.ledger import Ledger
 from client_sdk.storage.interface import Draft, Limits, Source, State, Stored
@@ -91,7 +91,7 @@ class Recorder:
                 filled += outcome in ("queued", "queued_fallback")
         return filled
 
-    def device(self, name: str) -> MetricDevice:
+    def device(self, name: str) -> MetricEncoder:
         """This device's part in a metric. Raises UnknownMetricError."""
         return (self._metric_states.get(name) or self._prepare(name)).device
 
@@ -186,7 +186,7 @@ class MetricState:
         "source",
     )
 
-    def __init__(self, device: MetricDevice, source: int, per_period: int, closed: str) -> None:
+    def __init__(self, device: MetricEncoder, source: int, per_period: int, closed: str) -> None:
         """Nothing is decided yet but `closed`."""
         self.device = device
         self.source = source

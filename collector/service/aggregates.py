@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from datetime import date
 from typing import Any
 
 from sqlalchemy import Connection
 
 from collector.service.disclosure import blocks_of_window, waiting_days
+from collector.service.growth import find_growth
 from collector.service.registry import Entry, Registry, load_registry
 from collector.store.bit_counters import counts
 from collector.store.blocks import accepted_totals, load_blocks, sum_blocks
@@ -49,7 +51,10 @@ def read_aggregate(
 
 
 def list_metrics(connection: Connection, today: date) -> list[dict[str, Any]]:
-    """Every version of every metric, with its state, totals, and the days served and waiting."""
+    """Every version of every metric: state, totals, days served, waiting and growing.
+
+    `growing` holds the open days with far more reports than usual, as `find_growth` tells them.
+    """
     registry = load_registry(connection)
     totals = accepted_totals(connection)
     served: dict[int, dict[str, str]] = {}
@@ -60,6 +65,10 @@ def list_metrics(connection: Connection, today: date) -> list[dict[str, Any]]:
         else:
             span = served.setdefault(block.series_id, {"first_day": _iso(block.first_day)})
             span["last_day"] = _iso(block.last_day)
+    growing: defaultdict[tuple[str, str], list[dict[str, object]]] = defaultdict(list)
+    for one in find_growth(connection, registry):
+        told = {"day": one.day, "reports": one.reports, "usual": one.usual}
+        growing[one.metric, one.params_id].append(told)
     return [
         {
             "name": entry.metric.name,
@@ -69,6 +78,7 @@ def list_metrics(connection: Connection, today: date) -> list[dict[str, Any]]:
             "closed_through": _iso(entry.closed_through),
             "served": served.get(entry.series_id),
             "waiting": waiting.get(entry.series_id),
+            "growing": growing[entry.metric.name, entry.params_id],
             "definition": entry.metric.to_dict(),
         }
         for entry in registry

@@ -25,6 +25,15 @@ MIGRATION_LOCK = GATE_LOCK + 1
 FOLD_LOCK = GATE_LOCK + 2
 SHARD_LOCKS = GATE_LOCK + 1_000
 
+_WAYS_OUT = {  # by SQLite's error code
+    sqlite3.SQLITE_NOTADB: "name the file that rappor migrate made, or restore a backup",
+    sqlite3.SQLITE_CORRUPT: "restore a backup",
+    sqlite3.SQLITE_CANTOPEN: "check the path, and that it is a file that may be written",
+    sqlite3.SQLITE_READONLY: "change its permissions, and those of its directory",
+    sqlite3.SQLITE_FULL: "make room on its disk",
+    sqlite3.SQLITE_BUSY: "another process holds it; try again",
+}
+
 # What a commit rests on; a session sees a change of the server's settings at its next statement.
 COMMIT_SETTINGS = "current_setting('fsync'), current_setting('synchronous_commit')"
 _ON_COMMIT = "-c synchronous_commit=on"  # over what the server, the role and the database say
@@ -135,6 +144,8 @@ class Database:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self.is_postgresql = engine.dialect.name == "postgresql"
+        host = f" at {engine.url.host}" if engine.url.host else ""
+        self._name = f"{str(engine.url.database)!r}{host}"
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
@@ -189,7 +200,7 @@ class Database:
         except (DBAPIError, PoolTimeoutError, sqlite3.Error, psycopg.Error) as error:
             if _is_conflict(error):
                 raise StaleError(f"another process was first: {describe(error)}") from error
-            raise StorageError(f"the database failed: {describe(error)}") from error
+            raise StorageError(f"the database {self._name} failed: {describe(error)}") from error
 
     def close(self) -> None:
         """Give back every connection."""
@@ -207,8 +218,12 @@ def _is_conflict(error: Exception) -> bool:
 def describe(error: Exception) -> str:
     """A database error in one short line, without the statement and its values."""
     cause = _cause(error)
-    first = str(cause).strip().partition("\n")[0]
-    return f"{type(cause).__name__}: {first[:200]}"
+    first = str(cause).strip().partition("\n")[0][:200]
+    if isinstance(cause, PoolTimeoutError):
+        first = "all its connections are in use"
+    code = getattr(cause, "sqlite_errorcode", None)
+    way_out = None if code is None else _WAYS_OUT.get(code & 0xFF)
+    return f"{first}; {way_out}" if way_out else first
 
 
 def _cause(error: Exception) -> BaseException:

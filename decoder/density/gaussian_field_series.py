@@ -18,11 +18,9 @@ from decoder.density.evidence import factor
 from decoder.density.field_misfit import Misfit, with_other
 from decoder.density.field_posterior import check_finite, negative_log_posterior, softmax
 from decoder.density.field_prior import Belief, Prior
-from decoder.density.linear_system import Reading
+from decoder.density.linear_system import Reading, WindowReadings
 from decoder.numerics.lbfgs import column_products, descend_columns
 from decoder.typing import Floats
-
-Windows = Sequence[Sequence[Reading]]
 
 _SETTLED = 1e-5  # nats that a further step would gain a window
 _STEPS = 500
@@ -30,7 +28,7 @@ _MOST_NUMBERS = 400_000  # cells times windows fitted at once: some 100 MB of fo
 
 
 def fit_windows(
-    windows: Windows,
+    windows: WindowReadings,
     laplacian: Any | None,
     belief: Belief,
     near: Floats,
@@ -57,7 +55,7 @@ def fit_windows(
     return [shares[index] for index in range(len(windows))]
 
 
-def _fit(windows: Windows, prior: Prior, strength: float, near: Floats) -> Sequence[Floats]:
+def _fit(windows: WindowReadings, prior: Prior, strength: float, near: Floats) -> Sequence[Floats]:
     """Twice: with rows weighted as if all cells held alike, then as the first fit says."""
     starts = np.stack([_start(readings, prior, near) for readings in windows], axis=1)
     log_shares, held = np.log(starts), np.full_like(starts, 1 / len(near))
@@ -81,7 +79,7 @@ def _start(readings: Sequence[Reading], prior: Prior, near: Floats) -> Floats:
 class _Question:
     """The readings of windows with common designs; rows weighted as if cells held `held` (n, W)."""
 
-    def __init__(self, windows: Windows, held: Floats) -> None:
+    def __init__(self, windows: WindowReadings, held: Floats) -> None:
         self._rows = [
             (
                 level[0].design,

@@ -5,6 +5,7 @@ One equation for each bit of each cohort (or one for each cell, where every cell
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,6 +56,9 @@ class Reading:
             shown = self.noise.p_star + self.noise.gap * held
             variance = variance / np.maximum(1 - shown, 1e-6)
         return np.asarray(self.reports / variance)
+
+
+WindowReadings = Sequence[Sequence[Reading]]  # of each window, one reading for each level
 
 
 def read_aggregate(

@@ -9,7 +9,6 @@ is one answer and no other summit; their strength is learnt from contrasts betwe
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,13 +18,11 @@ from scipy.linalg import cho_factor, cho_solve
 from decoder.density.field_misfit import Misfit, even_map, with_other
 from decoder.density.field_prior import Graph, Prior
 from decoder.density.gaussian_field import Field
-from decoder.density.linear_system import Reading
+from decoder.density.linear_system import WindowReadings
 from decoder.density.space_time_changes import ChangeTest, Released
 from decoder.density.space_time_modes import Modes, deviations_of, modes_of
 from decoder.density.space_time_strengths import Contrasts, Strengths, contrasts_of, learn_strengths
 from decoder.typing import Flags, Floats
-
-Windows = Sequence[Sequence[Reading]]
 
 _LEAST = 1e-3  # of the shared map: what a cell keeps where a change takes all
 
@@ -51,7 +48,7 @@ class SpaceTimeField:
 
 
 def fit_space_time(
-    windows: Windows,
+    windows: WindowReadings,
     shared: Field,
     laplacian: Any | None,
     most_repeated: float,
@@ -99,7 +96,7 @@ def fit_space_time(
     )
 
 
-def most_repeated_noise(windows: Windows, shared: Floats) -> float:
+def most_repeated_noise(windows: WindowReadings, shared: Floats) -> float:
     """Bound of the part of a row's variance that devices which stay put repeat in every window.
 
     Of what they draw once for life, and of who is in a cohort: for mode `memo`. shared: (n,).
@@ -116,7 +113,7 @@ def most_repeated_noise(windows: Windows, shared: Floats) -> float:
     return float(np.mean(parts))
 
 
-def _others(windows: Windows, cells: Floats) -> Floats:
+def _others(windows: WindowReadings, cells: Floats) -> Floats:
     """Share of `other` in each window (T,) by weighted least squares, given its cells (T, n)."""
     found = []
     for readings, inside in zip(windows, cells, strict=True):
@@ -126,13 +123,13 @@ def _others(windows: Windows, cells: Floats) -> Floats:
     return np.array(found)
 
 
-def _with_others(windows: Windows, cells: Floats) -> Floats:
+def _with_others(windows: WindowReadings, cells: Floats) -> Floats:
     others = _others(windows, cells)
     pairs = zip(cells, others, strict=True)
     return np.stack([with_other(np.append(one, 0.0), float(o)) for one, o in pairs])
 
 
-def _weights(windows: Windows, others: Floats) -> Floats:
+def _weights(windows: WindowReadings, others: Floats) -> Floats:
     """What each window adds to the cells of the shared map, (T,), of sum 1."""
     reports = np.array([sum(float(one.reports.sum()) for one in window) for window in windows])
     weights = reports * (1 - others)
@@ -168,7 +165,7 @@ def _released(changes: Released, patterns: Floats, size: int) -> Flags:
     return told
 
 
-def _gains(windows: Windows, shares: Floats) -> Floats:
+def _gains(windows: WindowReadings, shares: Floats) -> Floats:
     """Nats by which each map fits its own window better than even cells, (T,)."""
     gains = []
     for readings, one in zip(windows, shares, strict=True):
@@ -178,7 +175,7 @@ def _gains(windows: Windows, shares: Floats) -> Floats:
     return np.array(gains)
 
 
-def _shared_freedom(windows: Windows, shared: Field, laplacian: Any | None) -> float:
+def _shared_freedom(windows: WindowReadings, shared: Field, laplacian: Any | None) -> float:
     """How many parameters the shared map has really, given its prior: what it gains by noise."""
     size = len(shared.shares)
     prior = Prior.of(shared.belief.graph, laplacian, size, other=True)

@@ -50,7 +50,7 @@ def read_region(path: Path, places: Places) -> tuple[str, ...]:
         try:
             return region_cells(places.grid, places.levels[-1], polygon)
         except (AttributeError, IndexError, KeyError, TypeError) as error:
-            raise ValueError(f"not the members of a polygon: {error!r}") from error
+            raise ValueError("its members are not those of a polygon") from error
 
 
 def read_points(path: Path) -> list[Point]:

@@ -53,7 +53,7 @@ def read_base(path: Path) -> BaseLayer:
             for name, shape in _shapes(json.loads(path.read_bytes()), ""):
                 _add(layer, name, shape["type"], shape["coordinates"])
         except (AttributeError, IndexError, KeyError, TypeError, RecursionError) as error:
-            raise ValueError(f"not the members of a GeoJSON: {error!r}") from error
+            raise ValueError("its members are not those of a GeoJSON") from error
         corners = sum(map(len, layer.lines)) + len(layer.points)
         corners += sum(len(ring) for _, rings in layer.areas for ring in rings)
         if not 0 < corners <= MOST_CORNERS:

@@ -17,6 +17,7 @@ from urllib.parse import quote, urlencode
 from decoder.errors import RemoteError
 from rappor_core.aggregate import Aggregate
 from rappor_core.errors import RapporError
+from rappor_core.failures import failure_reason
 
 KEY_VARIABLE = "RAPPOR_KEY"
 _SECONDS = 60.0
@@ -49,7 +50,10 @@ def answer_of(
     given = {name: value for name, value in (query or {}).items() if value is not None}
     if given:
         url += "?" + urlencode(given)
-    request = urllib.request.Request(url, body, method=method)  # noqa: S310 (checked above)
+    try:
+        request = urllib.request.Request(url, body, method=method)  # noqa: S310 (checked above)
+    except ValueError as error:
+        raise RemoteError(f"collector {collector!r} is not the address of a host") from error
     if body is not None:
         request.add_header("Content-Type", content_type)
     _add_key(request)
@@ -59,7 +63,8 @@ def answer_of(
     except urllib.error.HTTPError as error:
         raise _refusal(error) from error
     except (URLError, TimeoutError, ConnectionError, HTTPException, ValueError) as error:
-        reason = getattr(error, "reason", None) or error or type(error).__name__
+        cause = getattr(error, "reason", None) or error
+        reason = failure_reason(cause) if isinstance(cause, Exception) else str(cause)
         raise RemoteError(f"no collector answers at {collector}: {reason}") from error
 
 
@@ -71,12 +76,22 @@ def _add_key(request: urllib.request.Request) -> None:
         request.add_header("Authorization", f"Bearer {key}")
 
 
-def ask_json(collector: str, path: str, **options: Any) -> Any:
-    """As `ask`, and read the answer as JSON."""
+def ask_json(collector: str, path: str, *members: str, **options: Any) -> dict[str, Any]:
+    """As `ask`, and read the answer as a JSON object.
+
+    members: what it must hold. Raises RemoteError, also for another document.
+    """
     try:
-        return json.loads(ask(collector, path, **options))
-    except ValueError as error:
-        raise RemoteError(f"what answers at {collector} is not a collector: {error}") from error
+        document = json.loads(ask(collector, path, **options))
+    except (ValueError, RecursionError) as error:
+        reason = failure_reason(error)
+        raise RemoteError(f"what answers at {collector} is not a collector: {reason}") from error
+    if not isinstance(document, dict) or any(name not in document for name in members):
+        raise RemoteError(
+            f"what answers at {collector} is not a collector of this version: {path} gave no "
+            f"{members[0] if members else 'object'!r}"
+        )
+    return document
 
 
 def fetch_aggregate(

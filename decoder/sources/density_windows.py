@@ -76,7 +76,7 @@ class LocationWindows:
 
     def read(self, metric: str, note: Note = quiet) -> Iterator[Aggregate]:
         """As LocationSource. Raises RemoteError, and DecodeError where nothing is served."""
-        listed = ask_json(self.collector, "/v1/metrics")["metrics"]
+        listed = ask_json(self.collector, "/v1/metrics", "metrics")["metrics"]
 
         def fetch(name: str, first: date | None, last: date | None) -> Aggregate:
             return fetch_aggregate(self.collector, name, first=first, last=last)

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from publication.errors import DomainError
-from rappor_core.errors import shown
+from rappor_core.errors import shown, toml_problem
+from rappor_core.failures import failure_reason
 
 Combination = dict[int, int]
 
@@ -120,8 +121,10 @@ def load_domain(path: Path) -> Domain:
     """
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise DomainError(f"{path}: not TOML: {error}") from error
+    except (OSError, UnicodeDecodeError, RecursionError) as error:
+        raise DomainError(f"{path}: cannot be read: {failure_reason(error)}") from error
+    except ValueError as error:
+        raise DomainError(f"{path}: {toml_problem(error)}") from error
     unknown = sorted(table.keys() - {"missing", "columns", "incoherent"})
     if unknown:
         raise DomainError(f"{path}: unknown keys {shown(unknown)}")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from publication.errors import TableError
 from rappor_core.errors import shown
+from rappor_core.failures import failure_reason
 
 
 def read_columns(path: Path, columns: Sequence[str]) -> list[list[str]]:
@@ -16,9 +17,9 @@ def read_columns(path: Path, columns: Sequence[str]) -> list[list[str]]:
     Returns: for each column, its values in the order of the rows.
     Raises: TableError for a column that the file has not, and a row of another length.
     """
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        rows = csv.reader(file)
-        try:
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            rows = csv.reader(file)
             header = next(rows, [])
             indices = [_index_of(header, name, path) for name in columns]
             values = [
@@ -26,8 +27,8 @@ def read_columns(path: Path, columns: Sequence[str]) -> list[list[str]]:
                 for number, row in enumerate(rows, 1)
                 if row
             ]
-        except (csv.Error, UnicodeDecodeError) as error:
-            raise TableError(f"{path}: not CSV in UTF-8: {error}") from error
+    except (csv.Error, UnicodeDecodeError, OSError) as error:
+        raise TableError(f"{path}: not CSV in UTF-8: {failure_reason(error)}") from error
     if not values:
         raise TableError(f"{path}: no rows")
     return [list(column) for column in zip(*values, strict=True)]

@@ -18,6 +18,7 @@ import numpy as np
 from publication.errors import TableError
 from publication.typing import Booleans, Floats, Integers
 from rappor_core.errors import shown
+from rappor_core.failures import failure_reason
 
 
 @dataclass(frozen=True)
@@ -53,9 +54,15 @@ class Hierarchy:
 
     @classmethod
     def load(cls, file: Path) -> Hierarchy:
-        """Read a CSV file without header, a row a leaf: the leaf, its ancestors, the root."""
-        with file.open(newline="", encoding="utf-8-sig") as lines:
-            return cls(tuple(tuple(row) for row in csv.reader(lines) if row))
+        """Read a CSV file without header, a row a leaf: the leaf, its ancestors, the root.
+
+        Raises TableError that names the file where it cannot be read, or is no such tree.
+        """
+        try:
+            with file.open(newline="", encoding="utf-8-sig") as lines:
+                return cls(tuple(tuple(row) for row in csv.reader(lines) if row))
+        except (csv.Error, UnicodeDecodeError, OSError) as error:
+            raise TableError(f"{file}: not CSV in UTF-8: {failure_reason(error)}") from error
 
     @property
     def height(self) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import zlib
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime
@@ -13,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rappor_core.errors import ParameterError
+from rappor_core.failures import failure_reason
 from rappor_core.grid.grid import Grid
 from simulations.location.fleet import Fix
 
@@ -29,15 +31,20 @@ def read_trips(path: str | Path) -> Trips:
     """
     opener = gzip.open if str(path).endswith(".gz") else open
     people: Trips = defaultdict(list)
-    with opener(path, "rt", encoding="utf-8", newline="") as file:
-        try:
+    try:
+        with opener(path, "rt", encoding="utf-8", newline="") as file:
             for row in csv.DictReader(file):
                 for end in ("start", "end"):
                     at = datetime.fromisoformat(row[f"{end}_time"]).replace(tzinfo=UTC)
                     place = float(row[f"{end}_lat"]), float(row[f"{end}_lon"])
                     people[row["user_id"]].append(Fix(at, *place))
-        except (KeyError, ValueError) as error:
-            raise ParameterError(f"{path}: not a file of trips: {error}") from error
+    except KeyError as error:
+        raise ParameterError(f"{path}: not a file of trips: no column {error}") from error
+    except (OSError, ValueError, TypeError, EOFError, csv.Error, zlib.error) as error:
+        why = "a row is too short" if isinstance(error, TypeError) else failure_reason(error)
+        raise ParameterError(f"{path}: not a file of trips: {why}") from error
+    if not people:
+        raise ParameterError(f"{path}: not a file of trips: it has no rows")
     return {rider: sorted(fixes, key=lambda fix: fix.at) for rider, fixes in people.items()}
 
 

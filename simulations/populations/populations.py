@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import re
+import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rappor_core.errors import RapporError
+from rappor_core.failures import failure_reason
 from rappor_core.hashing import canonical
 
 Floats = NDArray[np.float64]
@@ -92,8 +94,9 @@ def read_holdings(
             reader = csv.DictReader(stream)
             _check_columns(path, reader.fieldnames or [], column, client_column)
             return list(islice(_rows(reader, column, client_column), limit))
-    except (OSError, UnicodeDecodeError, csv.Error, EOFError) as error:
-        raise PopulationError(f"{path}: cannot be read as CSV: {error}") from error
+    except (OSError, UnicodeDecodeError, csv.Error, EOFError, zlib.error) as error:
+        reason = failure_reason(error)
+        raise PopulationError(f"{path}: cannot be read as CSV: {reason}") from error
 
 
 def _opened(path: Path) -> IO[str]:

@@ -18,7 +18,7 @@ import pytest
 
 from client_sdk import Client, Delivery
 from client_sdk.delivery.batches import read_body
-from client_sdk.delivery.queue import Outbox
+from client_sdk.delivery.queue import ReportQueue
 from client_sdk.delivery.replies import Answer, Result
 from client_sdk.delivery.schedule import SendLoop
 from client_sdk.randomisation.randomness import system_randomness
@@ -180,7 +180,7 @@ def test_which_batch_leaves_first_is_drawn_at_random(state: SqliteState) -> None
     """300 times of 3: each is first 100 times on average, with a deviation of 8."""
     first: Counter[str] = Counter()
     recorder = Recorder(METRICS.metrics, state)
-    outbox = Outbox(state, Delivery(), random.Random(1).randbytes)
+    outbox = ReportQueue(state, Delivery(), random.Random(1).randbytes)
     for name in ("a", "b", "c"):
         assert recorder.record(name, "v", NOON) == "queued"
     assert outbox.waiting() == 3
@@ -190,7 +190,7 @@ def test_which_batch_leaves_first_is_drawn_at_random(state: SqliteState) -> None
         (group,) = read_body(next(outbox.batches()).body, json=False).groups
         first[group.metric] += 1
     assert all(70 < number < 130 for number in first.values())
-    assert Outbox(state, Delivery(isolate_metrics=False), system_randomness).waiting() == 1
+    assert ReportQueue(state, Delivery(isolate_metrics=False), system_randomness).waiting() == 1
 
 
 def test_what_remains_is_as_docs_privacy_says() -> None:

@@ -18,7 +18,7 @@ import pytest
 
 from client_sdk import Client, Delivery
 from client_sdk.__main__ import main
-from client_sdk.delivery.queue import Outbox
+from client_sdk.delivery.queue import ReportQueue
 from client_sdk.randomisation.randomness import system_randomness
 from rappor_core.metrics.file import MetricsFile, parse_metrics
 
@@ -37,7 +37,7 @@ class Sample:
         client.reset()
         record_all(client)
         state = client._life.session.state
-        Outbox(state, QUIET.replace(batch_reports=3), system_randomness).compose()
+        ReportQueue(state, QUIET.replace(batch_reports=3), system_randomness).compose()
         record_all(client)
         state.put("send_at", 1.8e9)
         state.put_note("visits:home", "{}")
@@ -218,7 +218,7 @@ def test_a_stored_batch_that_is_damaged_does_not_stop_the_others(
     for _ in range(9):
         client.record("homepage", "a")
     state = client._life.session.state
-    Outbox(state, QUIET.replace(batch_reports=3), system_randomness).compose()
+    ReportQueue(state, QUIET.replace(batch_reports=3), system_randomness).compose()
     with state.transaction() as database:
         database.execute("UPDATE batches SET reports = 2 WHERE id = 1")
         database.execute("UPDATE batches SET body = x'1f8b' WHERE id = 2")

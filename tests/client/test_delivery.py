@@ -20,7 +20,7 @@ import pytest
 
 from client_sdk import Delivery, Encoder
 from client_sdk.delivery.batches import gzip_padded, make_body, read_body, shuffled
-from client_sdk.delivery.queue import Outbox
+from client_sdk.delivery.queue import ReportQueue
 from client_sdk.delivery.schedule import LONGEST_DELAY, Pauses, geometric_delay, uniform
 from client_sdk.errors import TransportError
 from client_sdk.randomisation.randomness import system_randomness
@@ -470,7 +470,7 @@ def test_a_batch_is_on_the_disk_before_it_is_sent(tmp_path: Path, metrics: Metri
     Recorder(metrics.metrics, state).record("homepage", "a", 1e9)
     told: list[str] = []
     state.database.set_trace_callback(told.append)
-    outbox = Outbox(state, AT_ONCE, FixedRandomness(1))
+    outbox = ReportQueue(state, AT_ONCE, FixedRandomness(1))
     outbox.compose()
     assert len(list(outbox.batches())) == 1
     state.close()

@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 from client_sdk import Client, Delivery, Transport, TransportError
-from client_sdk.delivery.thread import Worker
+from client_sdk.delivery.thread import SenderThread
 from client_sdk.testing import MemoryCollector
 
 AT_ONCE = Delivery(mean_delay=0, first_pause=0.01, timeout=10)
@@ -208,14 +208,14 @@ def test_while_the_thread_prepares_its_first_exchange(
 ) -> None:
     """There is no transport yet that could be told."""
     preparing, go_on = threading.Event(), threading.Event()
-    prepare = Worker._make_loop
+    prepare = SenderThread._make_loop
 
-    def slow(worker: Worker) -> Any:
+    def slow(worker: SenderThread) -> Any:
         preparing.set()
         go_on.wait(5)
         return prepare(worker)
 
-    monkeypatch.setattr(Worker, "_make_loop", slow)
+    monkeypatch.setattr(SenderThread, "_make_loop", slow)
     client = open_client(delivery=AT_ONCE)
     client.record("homepage", "a")
     assert preparing.wait(5)

@@ -14,7 +14,7 @@ import pytest
 from client_sdk.errors import StateChangedError, UnknownMetricError
 from client_sdk.privacy_level import PrivacyLevel
 from client_sdk.randomisation.key_derivation import new_secret
-from client_sdk.randomisation.metric_encoder import MetricDevice
+from client_sdk.randomisation.metric_encoder import MetricEncoder
 from client_sdk.randomisation.randomness import system_randomness
 from client_sdk.recording.ledger import Promise, committed, entry_spent, spent
 from client_sdk.recording.recorder import Recorder
@@ -345,11 +345,11 @@ def test_another_process_that_changed_the_secret_is_noticed(tmp_path: Path) -> N
 
 def test_sub_metrics_share_the_line_and_the_responses_of_their_metric() -> None:
     metric = declare(more="max_memoized_values = 3").metrics["m"]
-    base = MetricDevice(metric, bytes(32), system_randomness)
+    base = MetricEncoder(metric, bytes(32), system_randomness)
 
     sub = object.__new__(Metric)  # a part as the location kind makes them: another public name
     sub.__dict__.update(metric.to_fields(), name="m/night/7")
-    device = MetricDevice(sub, bytes(32), system_randomness)
+    device = MetricEncoder(sub, bytes(32), system_randomness)
     assert device.line == "m"
     assert device.digest(3) == base.digest(3)
     assert device.permanent_bits(3) == base.permanent_bits(3)

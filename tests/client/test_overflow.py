@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from client_sdk import Client, Delivery
-from client_sdk.delivery.queue import Outbox
+from client_sdk.delivery.queue import ReportQueue
 from client_sdk.randomisation.randomness import system_randomness
 from client_sdk.recording.overflow import MOST_HELD
 from client_sdk.storage.state_file import PATIENCE
@@ -163,7 +163,7 @@ def test_the_bounds_of_the_queue_are_looked_at_without_the_apps_lock(used: Clien
     thread.start()
     assert taken.wait(20)
     try:
-        outbox = Outbox(session.worker._state, QUIET, system_randomness)
+        outbox = ReportQueue(session.worker._state, QUIET, system_randomness)
         started = time.perf_counter()
         outbox.trim()
         assert time.perf_counter() - started < NOISE

@@ -21,7 +21,7 @@ from client_sdk.location.assignment import assignment_of
 from client_sdk.location.local_time import moment_of
 from client_sdk.location.period_visits import Visits
 from client_sdk.randomisation.coins import SymbolCoin
-from client_sdk.randomisation.metric_encoder import MetricDevice
+from client_sdk.randomisation.metric_encoder import MetricEncoder
 from client_sdk.recording.recorder import Recorder
 from client_sdk.storage.memory import MemoryState
 from rappor_core.errors import MetricsFileError, ValueRefusedError
@@ -348,7 +348,7 @@ def plain_symbol(kept: int, lie: int, own: int, random: bytes) -> int:
 @pytest.mark.parametrize("row", VECTORS["responses"], ids=lambda row: row["metric"])
 def test_responses(row: dict[str, Any]) -> None:
     metric, random = FILE.metrics[row["metric"]], bytes.fromhex(row["random"])
-    device = MetricDevice(metric, bytes.fromhex(row["secret"]), lambda number: random[:number])
+    device = MetricEncoder(metric, bytes.fromhex(row["secret"]), lambda number: random[:number])
     bits, size = device.value_bits(row["value"]), metric.params.report_bytes
     assert device.cohort == row["cohort"]
     assert bits.to_bytes(size, "little").hex() == row["encoded_bits"]

@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from client_sdk.randomisation.coins import SymbolCoin
-from client_sdk.randomisation.metric_encoder import MetricDevice
+from client_sdk.randomisation.metric_encoder import MetricEncoder
 from client_sdk.testing import FixedRandomness
 from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.metrics.file import parse_metrics
@@ -48,7 +48,7 @@ def test_a_device_keeps_its_permanent_symbol_and_reports_one() -> None:
         epsilon_one = 2.0
         """
     ).declared[0]
-    device = MetricDevice(metric, bytes(32), FixedRandomness(1))
+    device = MetricEncoder(metric, bytes(32), FixedRandomness(1))
     bits = device.value_bits("0-1-2")
     permanent = device.permanent_bits(bits)
     assert permanent.bit_count() == 1

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from client_sdk.randomisation.key_derivation import cohort_of, derive, keyed_input, secret_check
-from client_sdk.randomisation.metric_encoder import MetricDevice
+from client_sdk.randomisation.metric_encoder import MetricEncoder
 from client_sdk.randomisation.randomness import CoinPair
 from client_sdk.recording.recorder import Recorder
 from client_sdk.storage.memory import MemoryState
@@ -92,7 +92,7 @@ def test_coins(row: dict[str, Any]) -> None:
 def test_reports(row: dict[str, Any]) -> None:
     metric, secret = METRICS[row["metric"]], bytes.fromhex(row["secret"])
     random = bytes.fromhex(row["random"])
-    device = MetricDevice(metric, secret, lambda num_bytes: random[:num_bytes])
+    device = MetricEncoder(metric, secret, lambda num_bytes: random[:num_bytes])
     bits = device.value_bits(row["value"])
     assert (device.params_id, device.cohort) == (row["params_id"], row["cohort"])
     assert bits.to_bytes(metric.params.report_bytes, "little").hex() == row["bloom_bits"]

@@ -69,7 +69,7 @@ COUNTED = {"homepage": 1, "theme": 1, "crashed": 1}
 PLACES = {"home/night/10": 1, "home/work/10": 1}
 REPORTS = """
 import json, sys
-from client_sdk.randomisation.metric_encoder import MetricDevice
+from client_sdk.randomisation.metric_encoder import MetricEncoder
 from rappor_core.metrics.compiled import read_compiled
 folder = sys.argv[1]
 rows = json.load(open(folder + "/device.json"))["reports"]
@@ -77,7 +77,7 @@ good = json.load(open(folder + "/compiled.json"))["good"]["metrics"]["document"]
 metrics = read_compiled(json.dumps(good)).metrics
 for row in rows:
     random, secret = bytes.fromhex(row["random"]), bytes.fromhex(row["secret"])
-    device = MetricDevice(metrics[row["metric"]], secret, lambda n: random[:n])
+    device = MetricEncoder(metrics[row["metric"]], secret, lambda n: random[:n])
     assert device.report_bits(device.value_bits(row["value"])).hex() == row["report_bits"], row
 print(len(rows))
 """

@@ -280,6 +280,24 @@ def test_what_waits_in_a_retired_version_is_never_served_and_is_said_to_be(world
     assert world.bench.collector.waiting_days() == 0  # nothing will come of waiting
 
 
+@pytest.mark.parametrize("cohort_floor", [1, None])
+def test_a_block_is_sealed_with_the_last_report_of_its_floor_and_not_before(
+    tmp_path: Path, cohort_floor: int | None
+) -> None:
+    """One report too few, and just enough: in all, and (None: the default) in the one cohort."""
+    bench = make_bench(f"sqlite:///{tmp_path}/c.sqlite", Clock(NOON))
+    shape = {"min_reports": 1_000, "num_cohorts": 1, "min_reports_per_cohort": cohort_floor}
+    few, enough = (make_metric(name, **shape, accept_days=3) for name in ("few", "enough"))
+    bench.collector.push_metrics([few, enough], "test")
+    bench.send(bench.sender.reports(few, 999))
+    bench.send(bench.sender.reports(enough, 1_000))
+    bench.collector.close_day(TODAY, "test")
+    assert sum(bench.collector.read_aggregate("test", "enough").reports_per_cohort) == 1_000
+    with pytest.raises(NotServedError, match="999 reports of min_reports = 1000"):
+        bench.collector.read_aggregate("test", "few")
+    bench.database.close()
+
+
 def test_a_thousand_reports_over_a_thousand_cohorts_show_no_single_one(tmp_path: Path) -> None:
     """The attack: most reports stand alone in their cohort. By default they are not served."""
     bench = make_bench(f"sqlite:///{tmp_path}/c.sqlite", Clock(NOON))

@@ -10,6 +10,7 @@ from datetime import timedelta
 import pytest
 
 from collector.service.growth import find_growth, highest_usual
+from rappor_cli.main import main
 from rappor_core.metrics.metric import Metric
 from tests.collector.support import NOON, TODAY, Bench, ServerMaker, make_metric
 
@@ -30,6 +31,21 @@ def test_a_flood_on_one_day_is_told_and_steady_days_are_not(bench: Bench) -> Non
     assert _growth(bench) == []
     bench.send(bench.sender.reports(METRIC, 200, TODAY))
     assert _growth(bench) == [(str(TODAY), 320, 104)]
+
+
+def test_a_flood_stands_in_the_list_of_metrics(
+    bench: Bench, database_url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bench.collector.push_metrics([METRIC, make_metric(name="other", min_reports=10)], "test")
+    for days in (4, 3, 2):
+        bench.send(bench.sender.reports(METRIC, 100, TODAY - timedelta(days)))
+    bench.send(bench.sender.reports(METRIC, 1_500, TODAY))
+    growing = {row["name"]: row["growing"] for row in bench.collector.list_metrics()}
+    told = {"day": str(TODAY), "reports": 1_500, "usual": 100}
+    assert growing == {"homepage": [told], "other": []}
+    assert main(["metrics", "list", "--database", database_url]) == 0
+    said = f"homepage grows: 1,500 reports of {TODAY}, usual are 100"
+    assert said in capsys.readouterr().out
 
 
 def test_closed_days_are_history_too(bench: Bench) -> None:

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from collector.errors import RateLimitedError
-from collector.limits import KeyLimit, RateLimit
+from collector.limits import KeyLimit, RateLimit, network_of
 from collector.service.access import Scope
 from collector.service.plausibility import TAIL, weight_range
 from rappor_core.params import RapporParams
@@ -55,6 +55,27 @@ def test_a_forger_does_not_lock_out_the_honest_users_of_the_same_key() -> None:
     print(f"\nforged: {passed * 600:,} of 600,000 passed; honest: {honest * 50:,} of 50,000")
     assert honest == 1_000
     assert passed * 600 <= 1_000 * 10 + 1_000 * 1 + 600
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("2001:db8:1:2::1", "2001:db8:1:2:ffff:ffff:ffff:ffff", True),
+        ("2001:db8:1:2::1", "2001:db8:1:3::1", False),
+        ("192.0.2.1", "192.0.2.2", False),
+        ("::ffff:192.0.2.1", "192.0.2.1", True),  # as a socket for both protocols gives it
+        ("::ffff:192.0.2.1", "::ffff:192.0.2.2", False),
+    ],
+)
+def test_one_subscriber_of_ipv6_is_one_sender(one: str, other: str, *, same: bool) -> None:
+    assert (network_of(one) == network_of(other)) == same
+    limit = RateLimit(1, "reports", seconds=Seconds())
+    limit.take(network_of(one), 10)
+    if same:
+        with pytest.raises(RateLimitedError):
+            limit.take(network_of(other))
+    else:
+        limit.take(network_of(other))
 
 
 def test_a_reserve_is_no_way_around_the_limit_of_a_key() -> None:

@@ -38,6 +38,21 @@ FOREIGN_WORDS = re.compile(
 )
 
 
+def test_a_push_over_http_weakens_only_where_it_is_asked_to(
+    serving: ServerMaker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "metrics.toml"
+    with serving([]) as server:
+        asked = ["metrics", "push", str(file), "--collector", str(server.http.base_url)]
+        file.write_text(METRICS + "min_reports = 5\n")
+        assert main(asked) == 0
+        file.write_text(METRICS + "min_reports = 2\n")
+        assert main(asked) == 1
+        assert "min_reports falls" in capsys.readouterr().err
+        assert main([*asked, "--weaken"]) == 0
+    assert "weakened: " in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("chosen", "said"),
     [

@@ -9,11 +9,12 @@ from collector.errors import NotServedError
 from collector.service.disclosure import blocks_of_window
 from collector.store.blocks import BlockRow
 from decoder.errors import RemoteError
-from decoder.sources.windows import Each, windows_of_collector
+from decoder.sources.windows import Each, windows_of_collector, windows_of_files
 from rappor_cli.main import main
 from rappor_cli.text import print_note
 from rappor_core.aggregate import Aggregate
 from rappor_core.calendar import date_of, day_of
+from rappor_core.errors import AggregateError
 from rappor_core.params import RapporParams
 
 PARAMS = RapporParams.rappor(
@@ -55,6 +56,13 @@ def windows(monkeypatch):
         return [(one.first_day.day, one.last_day.day) for one in found]
 
     return ask
+
+
+def test_a_file_without_days_has_no_place_in_a_series():
+    dated = Aggregate("page", PARAMS, (9,), ((1, 2),), first_day=day(5), last_day=day(5))
+    undated = Aggregate("page", PARAMS, (9,), ((1, 2),))
+    with pytest.raises(AggregateError, match="has no first_day and last_day"):
+        windows_of_files([dated, undated], Each.DAY)
 
 
 def test_merged_days_make_a_window_longer_and_missing_ones_none(windows, capsys):

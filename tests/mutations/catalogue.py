@@ -419,7 +419,10 @@ COLLECTOR = (
         "collector/store/blocks.py",
         "sum(sizes) >= floors.min_reports and",
         "sum(sizes) + 1 >= floors.min_reports and",
-        ("tests/collector/test_disclosure.py", "tests/collector/test_closing.py"),
+        (
+            "tests/collector/test_disclosure.py::"
+            "test_a_block_is_sealed_with_the_last_report_of_its_floor_and_not_before",
+        ),
     ),
     Mutation(
         "window-cuts-a-block", "no window takes a part of merged days",
@@ -614,7 +617,7 @@ ABOVE = (
         "rappor_cli/metrics.py",
         'query={"weaken": "true" if weaken else None,',
         'query={"weaken": "true",',
-        ("tests/collector/test_commands.py",),
+        ("tests/collector/test_operators_words.py",),
     ),
     Mutation(
         "weakened-unasked-offline", "the same, on the database itself",

@@ -6,7 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from rappor_core.params import RapporParams
 from simulations.populations import populations
+from simulations.populations.draws import draw_aggregate
 from simulations.populations.populations import Holding, PopulationError
 
 
@@ -34,6 +36,18 @@ def test_shares_sum_to_one_and_have_the_stated_shape() -> None:
     exponential = populations.exponential_shares(100, 0.05)
     assert exponential.sum() == pytest.approx(1)
     assert exponential[1] / exponential[0] == pytest.approx(np.exp(-0.05))
+
+
+def test_drawn_bits_that_nobody_sets_are_noise() -> None:
+    """And bits that somebody sets are within six standard deviations of what they should be."""
+    number, shape = 40_000, {"num_bits": 64, "num_hashes": 2, "num_cohorts": 1}
+    params = RapporParams.rappor(**shape, prob_f=0.5, prob_p=0.25, prob_q=0.75)
+    rng = np.random.default_rng(2)
+    aggregate, _ = draw_aggregate(["one"], np.array([1.0]), number, params, rng)
+    for count in aggregate.bit_counts[0]:
+        chances = (params.p_star, params.q_star)
+        assert any(abs(count - number * c) < 6 * (number * c * (1 - c)) ** 0.5 for c in chances)
+    assert sum(count < number / 2 for count in aggregate.bit_counts[0]) >= 62
 
 
 def test_a_file_is_read_as_it_is_gzip_or_not(tmp_path: Path) -> None:

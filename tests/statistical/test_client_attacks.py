@@ -13,7 +13,7 @@ from datetime import date
 
 import pytest
 
-from client_sdk.randomisation.metric_encoder import MetricDevice
+from client_sdk.randomisation.metric_encoder import MetricEncoder
 from client_sdk.testing import FixedRandomness
 from rappor_core.metrics.metric import Metric
 from rappor_core.params import RapporParams
@@ -42,7 +42,7 @@ def metric(name: str = "homepage", prob_f: float = 0.75, num_cohorts: int = 1) -
     )  # fmt: skip
 
 
-def averaged(device: MetricDevice, value: str, reports: int = REPORTS) -> int:
+def averaged(device: MetricEncoder, value: str, reports: int = REPORTS) -> int:
     """The attacker's permanent bits: those set in more than (p + q) / 2 of the reports."""
     bits = device.value_bits(value)
     ones = [0] * NUM_BITS
@@ -54,7 +54,7 @@ def averaged(device: MetricDevice, value: str, reports: int = REPORTS) -> int:
     return sum((count > middle * reports) << place for place, count in enumerate(ones))
 
 
-def best_guess(device: MetricDevice, permanent_bits: int) -> str:
+def best_guess(device: MetricEncoder, permanent_bits: int) -> str:
     """The value whose Bloom bits are the likeliest, given permanent bits (uniform prior)."""
     p1 = device.metric.params.mechanism.p1 / 65_536
     q1 = device.metric.params.mechanism.q1 / 65_536
@@ -80,7 +80,7 @@ def test_averaging_recovers_the_permanent_response_and_no_more() -> None:
     declared = metric()
     for number in range(DEVICES):
         secret = number.to_bytes(32, "big")
-        device = MetricDevice(declared, secret, FixedRandomness(number))
+        device = MetricEncoder(declared, secret, FixedRandomness(number))
         value = VALUES[number % len(VALUES)]
         permanent = device.permanent_bits(device.value_bits(value))
         if number < 40:  # the averaging itself is slow: the rest is given the permanent bits
@@ -99,7 +99,7 @@ def test_without_a_permanent_round_averaging_recovers_the_value() -> None:
     declared = metric(prob_f=0.0)
     right = 0
     for number in range(40):
-        device = MetricDevice(declared, number.to_bytes(32, "big"), FixedRandomness(number))
+        device = MetricEncoder(declared, number.to_bytes(32, "big"), FixedRandomness(number))
         value = VALUES[number % len(VALUES)]
         right += best_guess(device, averaged(device, value)) == value
     assert right >= 38
@@ -132,7 +132,7 @@ def test_two_metrics_of_a_device_cannot_be_linked_better_than_chance() -> None:
     metrics = {name: metric(name, num_cohorts=16) for name in ("homepage", "search")}
 
     def features(secret: bytes, name: str) -> tuple[int, int]:
-        device = MetricDevice(metrics[name], secret, FixedRandomness())
+        device = MetricEncoder(metrics[name], secret, FixedRandomness())
         return device.cohort, device.permanent_bits(device.value_bits("same for all"))
 
     assert linked(features) <= 5 / DEVICES
@@ -143,7 +143,7 @@ def test_a_secret_used_without_the_metrics_name_would_link_them() -> None:
     declared = metric("homepage", num_cohorts=16)
 
     def features(secret: bytes, _: str) -> tuple[int, int]:
-        device = MetricDevice(declared, secret, FixedRandomness())
+        device = MetricEncoder(declared, secret, FixedRandomness())
         return device.cohort, device.permanent_bits(device.value_bits("same for all"))
 
     assert linked(features) >= 0.9

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from client_sdk.randomisation.key_derivation import cohort_of, derive, keyed_input, secret_check
-from client_sdk.randomisation.metric_encoder import MetricDevice
+from client_sdk.randomisation.metric_encoder import MetricEncoder
 from client_sdk.randomisation.randomness import CoinPair
 from client_sdk.recording.budget import agree_budget
 from client_sdk.recording.recorder import Recorder
@@ -232,7 +232,7 @@ def _report(metric: Any, secret: bytes, value: object) -> dict[str, Any]:
         drawn.append(source(num_bytes))
         return drawn[-1]
 
-    device = MetricDevice(metric, secret, recording)
+    device = MetricEncoder(metric, secret, recording)
     bits, num_bits = device.value_bits(value), metric.params.num_bits
     report_bits = device.report_bits(bits)
     return {

@@ -15,7 +15,7 @@ from client_sdk.location.assignment import assignment_of
 from client_sdk.location.local_time import is_weekend, moment_of
 from client_sdk.location.period_visits import Visits
 from client_sdk.randomisation.coins import SymbolCoin
-from client_sdk.randomisation.metric_encoder import MetricDevice
+from client_sdk.randomisation.metric_encoder import MetricEncoder
 from client_sdk.recording.recorder import Recorder
 from client_sdk.storage.memory import MemoryState
 from client_sdk.testing import FixedRandomness
@@ -461,7 +461,7 @@ def _response(metric: Any, secret: bytes, value: str) -> dict[str, Any]:
         drawn.append(source(num_bytes))
         return drawn[-1]
 
-    device = MetricDevice(metric, secret, recording)
+    device = MetricEncoder(metric, secret, recording)
     bits, size = device.value_bits(value), metric.params.report_bytes
     report = device.report_bits(bits)
     return {

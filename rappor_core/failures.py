@@ -1,0 +1,84 @@
+"""Failures of files, databases and memory in words for a person, without the interpreter's own.
+
+Readers put `failure_reason` behind the name of their file; the command line makes a whole sentence
+of what no reader has caught.
+"""
+
+from __future__ import annotations
+
+import errno
+import re
+
+_BY_ERRNO = {
+    errno.ENOENT: "check the path",
+    errno.ENOTDIR: "check the path",
+    errno.EISDIR: "name a file",
+    errno.EACCES: "change its permissions, or work as somebody who may use it",
+    errno.EPERM: "change its permissions, or work as somebody who may use it",
+    errno.EROFS: "name a place that can be written",
+    errno.ENOSPC: "make room, or name another place",
+    errno.EDQUOT: "make room, or name another place",
+    errno.ENAMETOOLONG: "choose a shorter name",
+    errno.EMFILE: "let the process open more files (ulimit -n)",
+}
+_CLASSES = {  # by name, as most of them are of libraries that are not loaded here
+    "BadGzipFile": "it is not a whole gzip file",
+    "EOFError": "it ends too early",
+    "MemoryError": "there is not enough memory for it; give a smaller one, or a larger machine",
+    "RecursionError": "it is nested too deeply",
+    "OverflowError": "a number in it is too large",
+    "UnicodeDecodeError": "it is not UTF-8",
+    "TimeoutError": "no answer in time",
+    "RemoteDisconnected": "the connection was closed without an answer",
+    "IncompleteRead": "the answer ends too early",
+    "UnicodeEncodeError": "it holds letters that cannot be written here",
+}
+_NUMBER = re.compile(
+    r"(?:invalid literal for int\(\) with base 10|could not convert string to float): (.*)", re.S
+)
+_SSL = re.compile(r"^\[SSL[^]]*\] (.*?)(?: \(_ssl\.c:\d+\))?$", re.S)
+_PATH = re.compile(r"\[Errno \d+\] ([^:]*)(?:: .*)?", re.S)
+
+
+def failure_reason(error: BaseException) -> str:
+    """Why something cannot be read or written, as a clause: "it is not UTF-8".
+
+    Where the error is none of those that the interpreter and its libraries raise for files and
+    texts, its own message, in one line of at most 200 characters.
+    """
+    if isinstance(error, OSError) and error.strerror:
+        return _SSL.sub(r"\1", str(error.strerror)).lower()
+    for kind in type(error).__mro__:
+        if kind.__name__ in _CLASSES:
+            return _CLASSES[kind.__name__]
+        if kind.__module__ == "zlib":
+            return "its compressed part is damaged"
+    return _in_plain_words(error)
+
+
+def _in_plain_words(error: BaseException) -> str:
+    if type(error).__name__ == "JSONDecodeError":
+        where = f"line {getattr(error, 'lineno', 1)}, column {getattr(error, 'colno', 1)}"
+        return f"it is not JSON at {where}"
+    text = " ".join(str(error).split())
+    if found := _NUMBER.fullmatch(text):
+        return f"{found[1][:60]} is not a number"
+    if found := _PATH.fullmatch(text):
+        return found[1].lower()
+    if "Exceeds the limit" in text:
+        return "a number in it has too many digits"
+    return text[:200] or "it cannot be used"
+
+
+def failure_sentence(error: BaseException) -> str:
+    """What went wrong, with the file's name where there is one, and what to do about it."""
+    if isinstance(error, BrokenPipeError):
+        return "whoever read the output has gone: it is not complete"
+    names = [getattr(error, name, None) for name in ("filename", "filename2")]
+    files = " and ".join(str(name) for name in names if isinstance(name, str | bytes) and name)
+    if not isinstance(error, OSError):
+        what = "the input" if isinstance(error, RecursionError | MemoryError) else "a file"
+        return f"{what}: {failure_reason(error)}"
+    way_out = _BY_ERRNO.get(error.errno or 0)
+    said = f"{files or 'the output'}: {failure_reason(error)}"
+    return f"{said}; {way_out}" if way_out else said

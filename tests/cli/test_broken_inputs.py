@@ -1,0 +1,404 @@
+"""Whatever a command is given, a person reads a sentence: the file's name and what to do.
+
+Never a number of the system, the name of an exception or words of the interpreter.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import re
+import socket
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from threading import Thread
+
+import numpy as np
+import pytest
+from sqlalchemy.exc import SQLAlchemyError
+
+from rappor_cli import main as cli
+from rappor_core.metrics.file import parse_metrics
+from rappor_core.params import RapporParams
+from simulations.populations.draws import draw_aggregate
+from tests.cli.density_support import DAY, DECLARED
+
+LEAKS = re.compile(
+    r"Traceback|Errno|NoneType|codec|0x[0-9a-f]{2}|Expecting|invalid literal|could not "
+    r"convert|object has no|\bsqlite3\.|sqlalche|psycopg|urlopen|<class|tuple|[a-z]+\(\)|"
+    r"[A-Z][a-z]+(Error|Exception|Failure)\b|positional|unhashable|subscriptable|_ssl|Recursion"
+)
+METRICS = """
+[metrics.word]
+kind = "string"
+description = "A word"
+owner = "a@example.org"
+expires = 2099-06-30
+num_bits = 16
+num_hashes = 2
+num_cohorts = 2
+prob_f = 0.5
+prob_p = 0.5
+prob_q = 0.75
+max_memoized_values = 3
+fallback = "other"
+"""
+DOMAIN = 'missing = "ND"\n[columns]\na = ["x", "y"]\n'
+
+
+@pytest.fixture(scope="module")
+def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Files that every command takes, so that only one of its inputs is broken."""
+    folder, rng = tmp_path_factory.mktemp("good"), np.random.default_rng(1)
+    params = RapporParams.rappor(
+        num_bits=16, num_hashes=2, num_cohorts=2, prob_f=0.25, prob_p=0.25, prob_q=0.75
+    )
+    words = ["one", "two"]
+    aggregate, _ = draw_aggregate(words, np.array([0.5, 0.5]), 2_000, params, rng, metric="word")
+    (folder / "GOOD.json").write_text(aggregate.to_json())
+    (folder / "GOOD.toml").write_text(METRICS)
+    night = parse_metrics(DECLARED).parts("places")[0]
+    places, _ = draw_aggregate(["0-0-0"], np.array([1.0]), 2_000, night.params, rng, night.name)
+    places = replace(places, definition=night.to_dict(), params_id=night.params_id)
+    stamped = replace(places, first_day=DAY, last_day=DAY)
+    (folder / "GOOD-places.json").write_text(stamped.to_json())
+    (folder / "GOOD.txt").write_text("one\ntwo\n")
+    (folder / "GOOD.csv").write_text("a\nx\ny\nx\n")
+    (folder / "GOOD-domain.toml").write_text(DOMAIN)
+    (folder / "GOOD-params.csv").write_text("k,h,m,p,q,f\n4,1,1,0.25,0.75,0.5\n")
+    (folder / "GOOD-counts.csv").write_text("100,20,30,40,50\n")
+    (folder / "GOOD-map.csv").write_text("one,1\ntwo,2\n")
+    return folder
+
+
+def missing(path: Path) -> None:
+    """Nothing is there."""
+
+
+def folder(path: Path) -> None:
+    path.mkdir()
+
+
+def empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def not_text(path: Path) -> None:
+    path.write_bytes(b"value\n\xff\xfe\x00caf\xe9\n")
+
+
+def zeros(path: Path) -> None:
+    path.write_bytes(b"\x00" * 4096)
+
+
+def cut_gzip(path: Path) -> None:
+    path.write_bytes(gzip.compress(os.urandom(4096))[:2000])
+
+
+def false_gzip(path: Path) -> None:
+    path.write_bytes(b"\x1f\x8b\x08\x00" + b"x" * 400)
+
+
+def nested(path: Path) -> None:
+    path.write_bytes(b"[" * 200_000)
+
+
+def nested_table(path: Path) -> None:
+    path.write_text("a = " + "[" * 20_000)
+
+
+def a_list(path: Path) -> None:
+    path.write_text("[]")
+
+
+def a_number(path: Path) -> None:
+    path.write_text("9" * 5_000)
+
+
+def half_json(path: Path) -> None:
+    path.write_text('{"version": 1, "metric": {')
+
+
+def odd_json(path: Path) -> None:
+    path.write_text(json.dumps({"version": 1, "type": 7, "features": [None], "metric": [3]}))
+
+
+def odd_csv(path: Path) -> None:
+    path.write_text('"a,b\n1,2,3\n"' + "x" * 200_000 + "\n")
+
+
+def wide_field(path: Path) -> None:
+    path.write_text("value\n" + "x" * 200_000 + "\n")
+
+
+def name_too_long(path: Path) -> None:
+    """Handled below: the name itself is broken."""
+
+
+def loop(path: Path) -> None:
+    path.symlink_to(path)
+
+
+BROKEN: tuple[Callable[[Path], None], ...] = (
+    missing, folder, empty, not_text, zeros, cut_gzip, false_gzip, nested, nested_table, a_list,
+    a_number, half_json, odd_json, odd_csv, wide_field, name_too_long, loop,
+)  # fmt: skip
+
+READS = (
+    "metrics check FILE.toml",
+    "metrics compile FILE.toml -o OUT.json",
+    "metrics check FILE.json",
+    "metrics push FILE.toml --database sqlite:///OUT.sqlite",
+    "serve --metrics FILE.toml --database sqlite:///OUT.sqlite --open",
+    "decode --aggregate FILE.json --candidates GOOD.txt",
+    "decode --aggregate GOOD.json --candidates FILE.txt",
+    "decode --aggregate GOOD.json --candidates FILE.csv",
+    "decode --aggregate GOOD.json --candidates FILE.txt.gz",
+    "decode --aggregate GOOD.json --candidates FILE.parquet",
+    "decode --aggregate GOOD.json --candidates GOOD.txt --true-shares FILE.csv",
+    "decode --aggregate GOOD.json --candidates GOOD.txt --reports-by-device FILE.txt",
+    "decode --params FILE.csv --counts FILE.csv --map FILE.csv",
+    "decode --params GOOD-params.csv --counts FILE.csv --map GOOD-map.csv",
+    "decode --params GOOD-params.csv --counts GOOD-counts.csv --map FILE.csv",
+    "density places --database sqlite:///FILE.sqlite",
+    "density places --aggregate FILE.json",
+    "density places --aggregate GOOD-places.json --cells FILE.txt",
+    "density places --aggregate GOOD-places.json --region FILE.geojson",
+    "density places --aggregate GOOD-places.json --points FILE.csv",
+    "density places --aggregate GOOD-places.json --base FILE.geojson -o OUT",
+    "release risk FILE.csv --columns a --domain GOOD-domain.toml",
+    "release risk GOOD.csv --columns a --domain FILE.toml",
+    "demo --input FILE.csv --column value -o OUT",
+    "demo --input FILE.csv.gz --column value -o OUT",
+    "simulate location --trips FILE.csv -o OUT",
+    "simulate location-attacks FILE.toml",
+    "simulate location-coverage FILE.toml",
+    "metrics list --database sqlite:///FILE.sqlite",
+    "metrics retire word --database sqlite:///FILE.sqlite",
+    "keys create --scope admin --database sqlite:///FILE.sqlite",
+    "keys list --database sqlite:///FILE.sqlite",
+    "close 2026-11-01 --yes --database sqlite:///FILE.sqlite",
+    "aggregate word --database sqlite:///FILE.sqlite",
+    "reports export word --from 2026-11-01 --to 2026-11-02 -o OUT --database sqlite:///FILE.sqlite",
+    "backup --database sqlite:///FILE.sqlite -o OUT.backup",
+    "restore FILE.backup --database sqlite:///OUT.sqlite",
+    "migrate --database sqlite:///FILE.sqlite",
+)
+
+
+WRITES = (
+    "metrics compile GOOD.toml -o OUT",
+    "metrics push GOOD.toml --database sqlite:///OUT",
+    "decode --aggregate GOOD.json --candidates GOOD.txt -o OUT",
+    "decode --aggregate GOOD.json --candidates GOOD.txt --cache OUT",
+    "density places --aggregate GOOD-places.json -o OUT",
+    "backup --database sqlite:///DATABASE -o OUT",
+    "restore DATABASE --database sqlite:///OUT",
+    "migrate --database sqlite:///OUT",
+    "demo --input GOOD.csv --column a -o OUT",
+)
+
+
+def under_a_file(path: Path) -> Path:
+    path.write_text("a file")
+    return path / "out.json"
+
+
+def a_folder(path: Path) -> Path:
+    (path / "out.json" / "within").mkdir(parents=True)
+    return path / "out.json"
+
+
+def no_folder(path: Path) -> Path:
+    return path / "missing" / "out.json"
+
+
+def long_name(path: Path) -> Path:
+    path.mkdir()
+    return path / ("n" * 300 + ".json")
+
+
+def full_disk(path: Path) -> Path:
+    path.mkdir()
+    (path / "out.json").symlink_to("/dev/full")
+    return path / "out.json"
+
+
+ASKS = (
+    "metrics list --collector URL",
+    "metrics push GOOD.toml --collector URL",
+    "metrics retire word --collector URL",
+    "keys create --scope admin --collector URL",
+    "keys list --collector URL",
+    "keys revoke 3 --collector URL",
+    "close 2026-11-01 --yes --collector URL",
+    "aggregate word --collector URL",
+    "reports export word -o OUT --collector URL",
+    "decode --collector URL --metric word --candidates GOOD.txt",
+    "density places --collector URL",
+)
+
+
+def run(line: str, capsys: pytest.CaptureFixture[str], **words: str) -> tuple[int, str]:
+    """The exit code of a command line, and all that it said to a person, in one line."""
+    for word, meant in words.items():
+        line = re.sub(rf"\b{word}\b", meant.replace("\\", "/"), line)
+    code = cli.main(line.split())
+    shown = capsys.readouterr()
+    return code, " ".join(shown.err.replace("\u2502", " ").split())
+
+
+@pytest.mark.parametrize("broken", BROKEN, ids=lambda broken: broken.__name__)
+@pytest.mark.parametrize("line", READS)
+def test_a_broken_file_is_named_in_a_sentence(
+    line: str,
+    broken: Callable[[Path], None],
+    good: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    name = "n" * 300 if broken is name_too_long else "broken"
+    for word in set(re.findall(r"FILE\.[a-z.]+", line)):
+        broken(tmp_path / word.replace("FILE", name))
+    code, said = run(
+        line, capsys, FILE=str(tmp_path / name), OUT=str(tmp_path / "out"), GOOD=str(good / "GOOD")
+    )
+    assert not LEAKS.search(said), said
+    if code and not (broken is empty and "sqlite" in line):  # that is a new database
+        assert code in (1, 2), said
+        assert name[:40] in said.replace(" ", "")
+
+
+@pytest.fixture(scope="module")
+def database(good: Path) -> Path:
+    path = good / "collector.sqlite"
+    assert (
+        cli.main(["metrics", "push", str(good / "GOOD.toml"), "--database", f"sqlite:///{path}"])
+        == 0
+    )
+    return path
+
+
+@pytest.mark.parametrize(
+    "place", [under_a_file, a_folder, no_folder, long_name, full_disk], ids=lambda p: p.__name__
+)
+@pytest.mark.parametrize("line", WRITES)
+def test_a_place_that_cannot_be_written_is_named(
+    line: str,
+    place: Callable[[Path], Path],
+    good: Path,
+    database: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    out = place(tmp_path / "place")
+    code, said = run(line, capsys, OUT=str(out), DATABASE=str(database), GOOD=str(good / "GOOD"))
+    assert not LEAKS.search(said), said
+    if code:
+        assert code in (1, 2), said
+        assert "place" in said
+
+
+class Odd(BaseHTTPRequestHandler):
+    """Answers as no collector does."""
+
+    body, length = b"<html>Log in to this network</html>", 0
+
+    def do_GET(self) -> None:
+        if self.body == b"":
+            self.connection.shutdown(socket.SHUT_RDWR)
+            return
+        self.send_response(200)
+        self.send_header("Content-Length", str(self.length or len(self.body)))
+        self.end_headers()
+        self.wfile.write(self.body)
+
+    do_POST = do_GET  # noqa: N815 (the library calls it so)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+ODD = {
+    "a page": (b"<html>Log in to this network</html>", 0),
+    "nothing": (b"", 0),
+    "half": (b'{"metrics": [', 0),
+    "fewer bytes than said": (b'{"metrics": []}', 4_000),
+    "nested": (b"[" * 200_000, 0),
+    "another document": (b'{"other": 1}', 0),
+    "a list": (b"[1, 2]", 0),
+    "not text": (b"\xff\xfe\x00", 0),
+}
+
+
+@pytest.fixture(params=[*ODD, "refused", "no such host", "no address"])
+def address(request: pytest.FixtureRequest) -> Iterator[str]:
+    if request.param == "refused":
+        yield "http://127.0.0.1:9"
+    elif request.param == "no such host":
+        yield "http://collector.invalid"
+    elif request.param == "no address":
+        yield "http://[::1"
+    else:
+        body, length = ODD[request.param]
+        with HTTPServer(
+            ("127.0.0.1", 0), type("This", (Odd,), {"body": body, "length": length})
+        ) as server:
+            Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+            yield f"http://127.0.0.1:{server.server_port}"
+            server.shutdown()
+
+
+@pytest.mark.parametrize("line", ASKS)
+def test_what_is_no_collector_is_named(
+    line: str, address: str, good: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, said = run(line, capsys, URL=address, OUT=str(tmp_path / "out"), GOOD=str(good / "GOOD"))
+    assert code in (1, 2), said
+    assert not LEAKS.search(said), said
+    assert address.partition("//")[2] in said
+
+
+def test_standard_output_that_is_full_or_closed() -> None:
+    """Not the words of the system, and no second complaint when the process ends."""
+    for shell, said in (("--help > /dev/full", "no space left"), ("--help | true", "")):
+        done = subprocess.run(
+            ["sh", "-c", f"{sys.executable} -m rappor_cli {shell}"],
+            cwd=Path(__file__).parents[2], capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert said in done.stderr
+        assert not LEAKS.search(done.stderr)
+        assert done.stderr.count("\n") <= 1
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (MemoryError(), "there is not enough memory"),
+        (RecursionError("maximum recursion depth exceeded"), "nested too deeply"),
+        (BrokenPipeError(32, "Broken pipe"), "whoever read the output has gone"),
+        (OSError(28, "No space left on device", "a.json"), "a.json: no space left on device; make"),
+        (sqlite3.OperationalError("disk I/O error"), "disk I/O error"),
+        (SQLAlchemyError("the pool is closed"), "the pool is closed"),
+        (json.JSONDecodeError("Expecting value", "[", 1), "it is not JSON at line 1, column 2"),
+        (UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte"), "it is not UTF-8"),
+    ],
+)
+def test_what_no_reader_caught_is_a_sentence_too(
+    error: Exception, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def command(**_: object) -> None:
+        raise error
+
+    assert cli._invoke(command, "decode", []) == 1
+    told = capsys.readouterr().err
+    assert told.startswith("rappor decode: ")
+    assert told.count("\n") == 1
+    assert said in told
+    assert not LEAKS.search(told)

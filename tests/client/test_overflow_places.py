@@ -1,0 +1,217 @@
+"""Fixes and trips while another process holds the state: they wait in memory, in their order."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from client_sdk import Client, Delivery
+from client_sdk.location.recorder import SAVE_SECONDS
+from client_sdk.recording.overflow import MOST_HELD
+from client_sdk.storage.interface import VISITS
+from client_sdk.storage.state_file import PATIENCE
+from rappor_core.metrics.file import parse_metrics
+from tests.client.location_support import DECLARED
+
+QUIET = Delivery(mean_delay=86_400.0)
+NOISE = 0.25  # seconds that a busy machine may add to one call
+DAILY = (
+    'mode = "memo"\nnum_bits = 16\nnum_cohorts = 4\nmechanism = "l-osue"\n'
+    "epsilon_infinity = 2.0\nepsilon_one = 1.0\nmax_memoized_values = 3\n"
+)
+START = datetime(2026, 11, 21, 12, tzinfo=UTC)  # what the clock of the tests shows
+
+
+@pytest.fixture(autouse=True)
+def impatient(unhurried: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As an app is: locks are what this is about."""
+    monkeypatch.setattr("client_sdk.storage.state_file.PATIENCE", PATIENCE)
+
+
+@pytest.fixture
+def open_phone(open_client: Any) -> Any:
+    def open_(extra: str = "") -> Client:
+        file = parse_metrics(DECLARED + DAILY + extra)
+        client: Client = open_client(metrics=file, delivery=QUIET, development=False)
+        return client
+
+    return open_
+
+
+@contextmanager
+def held(folder: Path) -> Iterator[sqlite3.Connection]:
+    """The write lock, in the hands of another process."""
+    database = sqlite3.connect(folder / "state.sqlite", isolation_level=None, timeout=20)
+    database.execute("BEGIN IMMEDIATE")
+    try:
+        yield database
+    finally:
+        database.close()
+
+
+def until_nothing_is_held(client: Client) -> dict[str, Any]:
+    deadline = time.monotonic() + 20
+    while True:
+        account = client.inspect()
+        if account["held"] == 0:
+            return account
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def dwell(client: Client) -> dict[tuple[str, Any], float]:
+    """Seconds by slot and place, as the device has them in memory."""
+    places = client._life.session.places  # type: ignore[union-attr]
+    kept = json.loads(places._visits["density"].to_json())
+    return {(slot, place): seconds for slot, place, seconds in kept["dwell"]}
+
+
+def fixes(client: Client, hours: list[float], latitude: float = 3.5) -> list[bool]:
+    return [
+        client.record_location("density", latitude, 2.5, START + timedelta(hours=hour))
+        for hour in hours
+    ]
+
+
+def test_a_fix_that_ends_a_period_waits_and_is_counted(open_phone: Any, tmp_path: Path) -> None:
+    """Its reports cannot be queued now: it waits, and all after it, in the order of their times."""
+    phone, twin = open_phone(), open_phone()
+    assert all(fixes(phone, [0, 0.1]))
+    tomorrow = [24 + step / 10 for step in range(6)]
+    phone._setup.clock.now += tomorrow[-1] * 3_600  # the clock of both
+    with held(tmp_path / "state"):
+        started = time.perf_counter()
+        assert not any(fixes(phone, tomorrow, 6.5))
+        assert time.perf_counter() - started < PATIENCE + NOISE
+        account = phone.inspect()
+        assert account["held"] == len(tomorrow)
+        assert account["counters"] == {"held:density": len(tomorrow)}
+        assert "waits in memory" in phone.last_refusal
+    account = until_nothing_is_held(phone)
+    assert sum(account["queued"].values()) == 2  # a report of each slot of the day before
+    assert all(fixes(twin, tomorrow, 6.5))  # a device that nothing held, with the same secret
+    assert dwell(phone) == dwell(twin) != {}
+    assert all(fixes(phone, [24.7], 6.5))
+
+
+def test_fixes_that_wait_are_not_overtaken(
+    open_phone: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not even where the lock has ended: time must not run backwards on the device."""
+    phone = open_phone()
+    assert all(fixes(phone, [0]))
+    session = phone._life.session
+    monkeypatch.setattr(session.worker, "keep_house", lambda: None)  # a thread that is late
+    phone._setup.clock.now += 86_400
+    with held(tmp_path / "state"):
+        assert fixes(phone, [24]) == [False]
+    time.sleep(0.15)  # the circuit breaker's rest
+    assert fixes(phone, [24.1]) == [False]
+    assert phone.inspect()["held"] == 2
+    session._write_held()
+    assert fixes(phone, [24.2]) == [True]
+
+
+def test_a_fix_is_taken_where_only_its_saving_must_wait(open_phone: Any, tmp_path: Path) -> None:
+    """It is in memory then; said to be dropped, an app would hand it over twice."""
+    phone = open_phone()
+    assert all(fixes(phone, [0]))
+    places = phone._life.session.places
+    places._saved_at -= SAVE_SECONDS + 1
+    saved = places._state.note(VISITS + "density")
+    with held(tmp_path / "state"):
+        assert all(fixes(phone, [0.05, 0.1]))
+    assert sum(dwell(phone).values()) == 361.0  # six minutes, and the second of a fix
+    time.sleep(0.15)
+    assert all(fixes(phone, [0.1]))
+    assert places._state.note(VISITS + "density") != saved
+    assert phone.inspect()["counters"] == {}
+
+
+def test_what_waits_is_bounded_and_told(open_phone: Any, tmp_path: Path) -> None:
+    phone = open_phone()
+    assert all(fixes(phone, [0]))
+    phone._setup.clock.now += 86_400
+    with held(tmp_path / "state"):
+        assert not any(fixes(phone, [24 + step / 1_000 for step in range(MOST_HELD + 5)]))
+        account = phone.inspect()
+        assert account["held"] == MOST_HELD
+        assert account["counters"] == {"held:density": MOST_HELD, "not_recorded:busy": 5}
+        assert not phone.record_location("density", 10**400, 2.5, START + timedelta(hours=24))
+    until_nothing_is_held(phone)
+
+
+def test_a_withdrawal_forgets_the_fixes(open_phone: Any, tmp_path: Path) -> None:
+    phone = open_phone()
+    assert all(fixes(phone, [0]))
+    phone._setup.clock.now += 86_400
+    with held(tmp_path / "state"):
+        assert not any(fixes(phone, [24, 24.1]))
+        fixes_held = phone._life.session._fixes
+        phone.set_consent(False)
+        assert len(fixes_held) == 0
+    deadline = time.monotonic() + 20
+    while "yet" in phone.status.sentence:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    phone.set_consent(True)
+    assert phone.inspect()["queued"] == {}
+    note = phone._life.session.state.note(VISITS + "density")  # the thread may have begun anew
+    assert note is None or not json.loads(note)["dwell"]
+
+
+def test_closing_writes_the_fixes_or_counts_them(open_phone: Any, tmp_path: Path) -> None:
+    phone = open_phone()
+    assert all(fixes(phone, [0]))
+    phone._setup.clock.now += 86_400
+    with held(tmp_path / "state"):
+        assert fixes(phone, [24]) == [False]
+    time.sleep(0.15)
+    phone.close()
+    assert sum(open_phone().inspect()["queued"].values()) == 2
+    again = open_phone()
+    assert fixes(again, [24.2]) == [True]
+    again._setup.clock.now += 86_400
+    with held(tmp_path / "state"):
+        assert not any(fixes(again, [48, 48.1]))
+        started = time.perf_counter()
+        again.close()
+        assert time.perf_counter() - started < 0.4 + NOISE
+        assert again.inspect()["counters"]["not_recorded:busy"] == 2
+
+
+def test_a_trip_waits_too(open_phone: Any, tmp_path: Path) -> None:
+    phone = open_phone("pairs = true\n")
+    first, last = START, START + timedelta(days=1)
+    assert phone.record_trip("density", (1.5, 1.5), (2.5, 2.5), first)
+    phone._setup.clock.now += 86_400
+    with held(tmp_path / "state"):
+        assert not phone.record_trip("density", [1.5, 1.5], [2.5, 3.5], last)
+        assert not phone.record_trip("density", [[1.5], 1.5], (2.5, 3.5), last)  # may still change
+        assert phone.inspect()["counters"] == {"held:density": 1, "not_recorded:busy": 1}
+    account = until_nothing_is_held(phone)
+    assert sum(account["queued"].values()) == 2
+    assert sum(dwell(phone).values()) == 1.0
+
+
+def test_what_a_fix_is_refused_for_is_counted_when_it_is_its_turn(
+    open_phone: Any, tmp_path: Path
+) -> None:
+    phone = open_phone()
+    assert all(fixes(phone, [0]))
+    phone._setup.clock.now += 86_400
+    with held(tmp_path / "state"):
+        assert not any(fixes(phone, [24]))
+        assert not phone.record_location("density", 3.5, 2.5, START - timedelta(days=30))
+        assert not phone.record_location("density", "north", 2.5, START + timedelta(days=1))
+    counters = until_nothing_is_held(phone)["counters"]
+    assert counters["late:density"] == 1
+    assert counters["mistake:ValueRefusedError"] == 1

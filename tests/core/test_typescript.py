@@ -1,0 +1,95 @@
+"""Typed accessors for the TypeScript client: what the compiler takes, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from rappor_cli.main import main
+from rappor_core.metrics.file import parse_metrics
+from rappor_core.metrics.typescript import typescript_text
+from tests.client.conftest import METRICS
+from tests.client.location_support import DECLARED, MEMO
+
+CLIENT = Path(__file__).parents[2] / "client_js"
+TSC = CLIENT / "node_modules" / ".bin" / "tsc"
+TRIPS = (DECLARED + MEMO).replace("metrics.density", "metrics.trips") + "pairs = true\n"
+TEXT = (METRICS + DECLARED + MEMO + TRIPS).replace("Colours in use", "In use */ \u00e4")
+GOOD = """
+await metrics.homepage.record("https://example.org/");
+const done: boolean = await metrics.theme.record("dark");
+await metrics.crashed.record(done);
+await metrics.density.recordLocation(42.36, -72.54);
+await metrics.trips.recordTrip([42.36, -72.54], [42.37, -72.5]);
+"""
+BAD = (
+    "metrics.hompage.record('x');",
+    "metrics.homepage.record(3);",
+    "metrics.theme.record('pink');",
+    "metrics.theme.record('dark' as string);",
+    "metrics.crashed.record('yes');",
+    "metrics.crashed.record(1);",
+    "metrics.density.record('0-0-0');",
+    "metrics.density.recordLocation('42', 3);",
+    "metrics.trips.recordLocation(42, 3);",
+    "metrics.trips.recordTrip([42.36], [42.37, -72.5]);",
+)
+
+
+def test_each_metric_takes_the_values_of_its_kind() -> None:
+    text = typescript_text(parse_metrics(TEXT))
+    assert text.isascii()
+    assert '"homepage": {\n    record: (value: string)' in text
+    assert 'record: (value: "light" | "dark" | "system")' in text
+    assert "record: (value: false | true)" in text
+    assert "recordTrip: (origin: Point, destination: Point" in text
+    assert 'client.recordLocation("density", latitude, longitude, at)' in text
+    assert text.count("/**") == text.count("*/") == 6
+
+
+def test_the_command_writes_it_under_its_own_ending(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, output = tmp_path / "metrics.toml", tmp_path / "metrics.ts"
+    source.write_text(TEXT)
+    asked = ["metrics", "compile", str(source), "--typescript", "-o"]
+    assert main([*asked, str(output)]) == 0
+    assert output.read_text() == typescript_text(parse_metrics(TEXT))
+    assert "5 metrics" in capsys.readouterr().out
+    assert main([*asked, str(tmp_path / "metrics.json")]) == 2
+    assert ".ts" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(
+    shutil.which("node") is None or not TSC.exists(), reason="no Node, or no npm ci in client_js"
+)
+def test_the_compiler_takes_what_is_declared_and_refuses_the_rest(tmp_path: Path) -> None:
+    options = json.loads((CLIENT / "tsconfig.json").read_text())["compilerOptions"]
+    options |= {"noEmit": True, "rootDir": "/", "types": [], "allowImportingTsExtensions": True}
+    options["paths"] = {"rappor-telemetry-client": [str(CLIENT / "src" / "index.ts")]}
+    del options["outDir"], options["declaration"]
+    (tmp_path / "package.json").write_text('{"type": "module"}')
+    (tmp_path / "node_modules").symlink_to(CLIENT / "node_modules")
+    (tmp_path / "metrics.ts").write_text(typescript_text(parse_metrics(TEXT)))
+    head = (
+        'import type { Client } from "rappor-telemetry-client";\n'
+        'import { metricsOf } from "./metrics.ts";\n'
+        "declare const client: Client;\nexport const metrics = metricsOf(client);\n"
+    )
+    (tmp_path / "good.ts").write_text(head + GOOD)
+    for number, line in enumerate(BAD):
+        (tmp_path / f"bad{number}.ts").write_text(head + line)
+    (tmp_path / "tsconfig.json").write_text(
+        json.dumps({"compilerOptions": options, "include": ["*.ts"]})
+    )
+    done = subprocess.run(
+        [TSC, "--noEmit", "-p", tmp_path], cwd=tmp_path, env=os.environ, capture_output=True,
+        text=True, check=False,
+    )  # fmt: skip
+    wrong = {line.partition("(")[0] for line in done.stdout.splitlines() if "error" in line}
+    assert wrong == {f"bad{number}.ts" for number in range(len(BAD))}, done.stdout
