@@ -115,21 +115,32 @@ def _check_sources(decodings: Sequence[CellTable], policy: ReleasePolicy, issued
 def _pooled(
     table: CellTable, policy: ReleasePolicy, hierarchies: Mapping[str, Hierarchy]
 ) -> CellTable:
-    """Rare values pooled; then dropped, where the name of a rare value is itself not to be shown."""
+    """Rare values pooled; then dropped, where even the name of a rare value is not shown."""
     rule = policy.roll_up.get(table.metric)
     if rule is not None:
-        table = pool_rare(table, rule, hierarchies.get(table.metric))
+        table = pool_rare(table, rule, _is_large(table, policy), hierarchies.get(table.metric))
     if table.listed:
         return table
-    large = round_down(table.low, policy.rounding) >= policy.min_low
-    seen = np.flatnonzero(table.detected & large)
+    seen = np.flatnonzero(_is_large(table, policy))
     columns: dict[str, Any] = {name: getattr(table, name)[seen] for name in _COLUMNS}
     cells = [table.cells[i] for i in seen.tolist()]
     detected = table.detected[seen]
     members = {cell: table.members[cell] for cell in cells if cell in table.members}
     return replace(
-        table, cells=cells, detected=detected, members=members, complete=False, **columns
+        table,
+        cells=cells,
+        detected=detected,
+        members=members,
+        complete=False,
+        unbiased=None,
+        **columns,
     )
+
+
+def _is_large(table: CellTable, policy: ReleasePolicy) -> Booleans:
+    """(n,) True for what may be shown by itself."""
+    large: Booleans = table.detected & (round_down(table.low, policy.rounding) >= policy.min_low)
+    return large
 
 
 _COLUMNS = ("estimate", "std_error", "low", "high")
@@ -179,7 +190,7 @@ def _shown(table: CellTable, policy: ReleasePolicy, known: Earlier) -> ReleasedT
         kinds = tuple("merged" if cell in table.members else "cell" for cell in table.cells)
     step = policy.rounding
     low = round_down(table.low, step)
-    hidden = ~table.detected | (low < policy.min_low)
+    hidden = ~_is_large(table, policy)
     symbol = policy.symbol("low_interval")
     released = ReleasedTable(
         *table.key,
@@ -219,6 +230,7 @@ def _with_total(table: CellTable) -> tuple[CellTable, tuple[str, ...]]:
             low=np.append(table.low, total - half),
             high=np.append(table.high, total + half),
             detected=np.append(table.detected, True),
+            unbiased=None,
         ),
         (*kinds, "total"),
     )

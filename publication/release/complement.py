@@ -21,6 +21,7 @@ from publication.errors import ReleaseError
 from publication.typing import Booleans, Floats, Integers
 
 Pair = tuple[int, int]
+_MANY = 64  # exposed cells, above which a faster rule that loses more is taken
 
 
 @dataclass(frozen=True)
@@ -44,12 +45,11 @@ def complement(network: Network) -> Integers:
     Raises:
         ReleaseError: a suppressed cell can be computed whatever else is suppressed.
     """
-    hidden, added = network.hidden.copy(), []
+    hidden = network.hidden.copy()
     while len(exposed := exposed_cells(network.ends, hidden)):
-        path = _cheapest_detour(network, hidden, int(exposed[0]))
-        hidden[path] = True
-        added += path
-    return np.array(sorted(added), dtype=np.int64)
+        further = _second_cells(network, hidden) if len(exposed) > _MANY else []
+        hidden[further or _cheapest_detour(network, hidden, int(exposed[0]))] = True
+    return np.flatnonzero(hidden & ~network.hidden)
 
 
 def exposed_cells(ends: Integers, hidden: Booleans) -> Integers:
@@ -65,6 +65,26 @@ def exposed_cells(ends: Integers, hidden: Booleans) -> Integers:
                if one and pair in bridges),
         dtype=np.int64,
     )  # fmt: skip
+
+
+def _second_cells(network: Network, hidden: Booleans) -> list[int]:
+    """For each sum with one suppressed cell, the cheapest other cell of it: many at once.
+
+    Loses more than a detour for each, and takes no longer for many than for one.
+    """
+    cells = np.arange(len(hidden))
+    across = network.ends[:, 0] != network.ends[:, 1]
+    sums = np.concatenate([network.ends[:, 0], network.ends[:, 1]])
+    owners = np.concatenate([cells, cells])
+    open_ = hidden & across
+    alone = np.bincount(sums[open_[owners]], minlength=int(sums.max()) + 1) == 1
+    alone[0] = False
+    usable = (across & ~hidden & ~network.fixed)[owners] & alone[sums]
+    order = np.flatnonzero(usable)
+    order = order[np.lexsort((network.cost[owners[order]], sums[order]))]
+    _, first = np.unique(sums[order], return_index=True)
+    found: list[int] = np.unique(owners[order[first]]).tolist()
+    return found
 
 
 def _bridges(pairs: list[Pair]) -> set[Pair]:

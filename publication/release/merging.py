@@ -16,19 +16,27 @@ from publication.k_anonymity import Hierarchy
 from publication.release.outlines import join_outlines
 from publication.release.policy import RollUp
 from publication.release.tables import CellTable
-from publication.typing import Floats
+from publication.typing import Booleans, Floats
 from rappor_core.errors import shown
 
 
-def pool_rare(table: CellTable, rule: RollUp, hierarchy: Hierarchy | None = None) -> CellTable:
-    """The table with what is not detected pooled, each pool under the name of its node.
+def pool_rare(
+    table: CellTable, rule: RollUp, alone: Booleans, hierarchy: Hierarchy | None = None
+) -> CellTable:
+    """The table with what does not stand alone pooled, each pool under the name of its node.
 
     Pools that are not told apart from zero are left out, with the values in them. A pool is not one
     cell: its name (`*.example.org`, `ab*`, a shorter quadkey) means what of the node is not shown
     by itself.
 
+    Args:
+        table: its estimates are added up unbiased, where it has them.
+        rule: the tree, and the level of error.
+        alone: (n,) values that are shown by themselves.
+        hierarchy: for a rule without a tree.
+
     Raises:
-        PolicyError: neither a tree nor a hierarchy; a detected value that is named as a pool is.
+        PolicyError: neither a tree nor a hierarchy; a value that is named as a pool is.
         TableError: a value that is no leaf of the hierarchy.
     """
     if not len(table.cells):
@@ -37,14 +45,14 @@ def pool_rare(table: CellTable, rule: RollUp, hierarchy: Hierarchy | None = None
     correlation = table.max_correlation if rule.max_correlation is None else rule.max_correlation
     made = roll_up(
         table.cells,
-        table.estimate,
+        table.estimate if table.unbiased is None else table.unbiased,
         np.maximum(table.std_error, np.finfo(float).tiny),
         tree,
-        alone=table.detected,
+        alone=alone,
         alpha=rule.alpha,
         max_correlation=correlation,
     )
-    kept = np.flatnonzero(table.detected).tolist()
+    kept = np.flatnonzero(alone).tolist()
     pools = np.flatnonzero(made.height > 0).tolist()
     names = [made.labels[group] for group in pools]
     taken = set(names) & {table.cells[i] for i in kept}
@@ -66,6 +74,7 @@ def pool_rare(table: CellTable, rule: RollUp, hierarchy: Hierarchy | None = None
         table,
         cells=[*(table.cells[i] for i in kept), *names],
         estimate=both(table.estimate, sums),
+        unbiased=None,
         std_error=both(table.std_error, made.std_error[pools]),
         low=both(table.low, sums - half),
         high=both(table.high, sums + half),

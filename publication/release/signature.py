@@ -60,13 +60,15 @@ def load_private_key(path: Path) -> Ed25519PrivateKey:
     """Read a private key. Raises ReleaseError, also where others than its owner may read it."""
     serialization, ed25519 = _library()
     try:
-        mode = stat.S_IMODE(path.stat().st_mode)
-        if os.name == "posix" and mode & 0o077:
-            raise ReleaseError(f"{path}: others may read this private key (mode {mode:04o}); "
-                               f"chmod 600 {path}")  # fmt: skip
-        found = serialization.load_pem_private_key(path.read_bytes(), password=None)
+        mode, text = stat.S_IMODE(path.stat().st_mode), path.read_bytes()
     except OSError as error:
         raise ReleaseError(f"{path}: {file_problem(error)}") from None
+    if os.name == "posix" and mode & 0o077:
+        raise ReleaseError(
+            f"{path}: others may read this private key (mode {mode:04o}); chmod 600 {path}"
+        )
+    try:
+        found = serialization.load_pem_private_key(text, password=None)
     except (ValueError, TypeError):  # their messages may quote the file
         raise ReleaseError(f"{path}: not a private key in PEM without a passphrase") from None
     if not isinstance(found, ed25519.Ed25519PrivateKey):

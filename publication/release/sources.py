@@ -88,6 +88,7 @@ def _decoding_table(folder: Path, strata: Mapping[str, str]) -> CellTable:
         level=float(made["level"]),
         max_correlation=0.0 if direct else 1.0,
         listed=direct,
+        unbiased=pick("estimate", "estimate"),
     )
 
 

@@ -36,6 +36,7 @@ class CellTable:
     name alone may tell of somebody.
     shapes: GeoJSON geometry of cells, where they have a place.
     members: cells that a merged one holds.
+    unbiased: estimates that may be added up, where `estimate` is shrunken; None: `estimate`.
     """
 
     metric: str
@@ -55,15 +56,17 @@ class CellTable:
     listed: bool = True
     shapes: Mapping[str, Any] = field(default_factory=dict)
     members: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    unbiased: Floats | None = None
 
     def __post_init__(self) -> None:
         """Check. Raises TableError that names the table."""
-        arrays = (self.estimate, self.std_error, self.low, self.high, self.detected)
-        if any(np.shape(array) != (len(self.cells),) for array in arrays):
+        arrays = [self.estimate, self.std_error, self.low, self.high]
+        arrays += [] if self.unbiased is None else [self.unbiased]
+        if any(np.shape(array) != (len(self.cells),) for array in (*arrays, self.detected)):
             raise TableError(f"{self.name}: columns of several lengths")
         if len(set(self.cells)) != len(self.cells):
             raise TableError(f"{self.name}: a cell stands twice")
-        if not all(np.isfinite(array).all() for array in arrays[:4]):
+        if not all(np.isfinite(array).all() for array in arrays):
             raise TableError(f"{self.name}: a number is not finite")
         if (self.low > self.high).any() or (self.std_error < 0).any():
             raise TableError(f"{self.name}: an interval or a standard error is upside down")
@@ -179,6 +182,7 @@ def from_decoding(decoding: Decoding, strata: Mapping[str, str] | None = None) -
         level=decoding.options.level,
         max_correlation=0.0 if direct else 1.0,
         listed=direct,
+        unbiased=found.estimate[leaders].astype(float),
     )
 
 
