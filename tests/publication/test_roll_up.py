@@ -84,6 +84,9 @@ def test_trees_of_hosts_strings_and_given_ones() -> None:
                    prefix_tree(["ab", "abc"], [3, 2]), ratio=3.5)  # fmt: skip
     assert made.labels == ("ab*",)
     assert made.of_value.tolist() == [0, 0]
+    two = roll_up(["ab", "abc", "abd"], np.array([4.0, 3.0, 3.0]), np.ones(3),
+                  prefix_tree(["ab", "abc", "abd"], [3, 2]), ratio=3.5)  # fmt: skip
+    assert len(set(two.labels)) == len(two.labels)
     own = Hierarchy((("fr", "europe", "world"), ("de", "europe", "world")))
     assert roll_up(["fr", "de"], np.full(2, 2.0), np.ones(2), own, ratio=2.5).labels == ("europe",)
 

@@ -227,6 +227,16 @@ def test_a_cell_that_was_suppressed_stays_so_and_one_that_is_gone_is_kept() -> N
     assert shown(made) == {**FOUR, "e": "u"}
 
 
+def test_a_string_that_a_part_does_not_name_is_not_the_whole_less_the_others() -> None:
+    """`x` is rare in the north, which does not name it; all of it less the south's would tell."""
+    whole = table({"a": 0.5, "x": 0.1}, listed=False)
+    north = table({"a": 0.6}, strata=(("region", "north"),), num_reports=4000, listed=False)
+    south = table({"a": 0.5, "x": 0.166}, strata=(("region", "south"),), num_reports=6000,
+                  listed=False)  # fmt: skip
+    made = build_release([whole, north, south], policy(), ISSUED)
+    assert [one.symbols for one in made.tables] == [("", "u"), ("",), ("", "")]
+
+
 def test_an_earlier_release_of_parts_is_not_undone_by_a_later_one_of_the_whole() -> None:
     north = table({"a": 0.6, "c": 0.001}, strata=(("region", "north"),), num_reports=4000)
     south = table({"a": 0.5, "c": 0.166}, strata=(("region", "south"),), num_reports=6000)
