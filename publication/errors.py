@@ -4,7 +4,10 @@ RapporError
 `-- PublicationError         the data cannot be published, or judged, as was asked
     |-- DomainError          domain.toml, or a domain, that cannot be used
     |-- TableError           a table that does not fit its declaration
-    `-- BudgetError          a privacy budget that does not suffice for what was asked
+    |-- BudgetError          a privacy budget that does not suffice for what was asked
+    |-- PolicyError          release.toml that cannot be used, or what it does not allow
+    |-- ReleaseError         a release that cannot be made, written or read
+    `-- VerificationError    a release that is not what its manifest, or its signature, says
 """
 
 from rappor_core.errors import RapporError
@@ -24,3 +27,15 @@ class TableError(PublicationError):
 
 class BudgetError(PublicationError):
     """A privacy budget that does not suffice for what was asked."""
+
+
+class PolicyError(PublicationError):
+    """A release policy that cannot be used, or something that it does not allow."""
+
+
+class ReleaseError(PublicationError):
+    """A release that cannot be made, written or read."""
+
+
+class VerificationError(PublicationError):
+    """A release that is not what its manifest, or its signature, says."""

@@ -9,14 +9,19 @@ from typing import Annotated
 import typer
 
 from publication.disclosure_risk import Method, assess_risk, load_domain, read_columns
+from rappor_cli.release_build import build, diff, keygen, verify
 from rappor_cli.store import JsonOption
 
-app = typer.Typer(help="Judge what is to be published.", no_args_is_help=True)
+app = typer.Typer(help="Judge, make and verify what is published.", no_args_is_help=True)
+app.command()(build)
+app.command()(diff)
+app.command()(verify)
+app.command()(keygen)
 
 
 @app.callback()
 def release() -> None:
-    """Judge what is to be published."""
+    """Judge, make and verify what is published."""
 
 
 @app.command()

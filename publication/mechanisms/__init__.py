@@ -4,6 +4,7 @@ Not for what was decoded from reports: that is private already.
 """
 
 from publication.mechanisms.budget import BudgetLedger, Charge
+from publication.mechanisms.grouped_series import Visits, release_grouped_series, rescale
 from publication.mechanisms.noise import (
     add_gaussian,
     add_geometric,
@@ -25,6 +26,7 @@ from publication.mechanisms.series import (
 __all__ = [
     "BudgetLedger",
     "Charge",
+    "Visits",
     "add_gaussian",
     "add_geometric",
     "add_laplace",
@@ -38,4 +40,6 @@ __all__ = [
     "laplace_error",
     "perturb_by_dct_gaussian",
     "perturb_by_fourier_laplace",
+    "release_grouped_series",
+    "rescale",
 ]

@@ -1,0 +1,43 @@
+"""From decoded tables to what is published: policy, suppression, files, signature."""
+
+from publication.release.build import Release, build_release
+from publication.release.difference import Difference, compare_releases, policy_changes
+from publication.release.files import write_release
+from publication.release.merging import pool_rare
+from publication.release.policy import ReleasePolicy, RollUp, load_policy
+from publication.release.signature import (
+    key_id,
+    load_private_key,
+    load_public_key,
+    make_keys,
+    sign_manifest,
+)
+from publication.release.sources import read_source
+from publication.release.tables import CellTable, ReleasedTable, from_decoding, from_density
+from publication.release.verification import Verified, read_release, verify_release
+
+__all__ = [
+    "CellTable",
+    "Difference",
+    "Release",
+    "ReleasePolicy",
+    "ReleasedTable",
+    "RollUp",
+    "Verified",
+    "build_release",
+    "compare_releases",
+    "from_decoding",
+    "from_density",
+    "key_id",
+    "load_policy",
+    "load_private_key",
+    "load_public_key",
+    "make_keys",
+    "policy_changes",
+    "pool_rare",
+    "read_release",
+    "read_source",
+    "sign_manifest",
+    "verify_release",
+    "write_release",
+]

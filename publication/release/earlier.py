@@ -1,0 +1,112 @@
+"""What earlier releases have shown: it stays known, whatever a later one leaves out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from publication.errors import ReleaseError
+from publication.release.policy import ReleasePolicy
+from publication.release.tables import ReleasedTable, Strata, TableKey
+from publication.release.windows import Window
+from publication.typing import Integers
+from rappor_core.errors import shown
+
+if TYPE_CHECKING:
+    from publication.release.build import Release
+
+_NUMBERS = ("estimate", "std_error", "low", "high")
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """Tables of earlier releases, the latest of each. reports: of those that were not withheld."""
+
+    tables: Mapping[TableKey, ReleasedTable] = field(default_factory=dict)
+    reports: Mapping[TableKey, int] = field(default_factory=dict)
+    digests: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, releases: Sequence[Release]) -> Earlier:
+        """Oldest first."""
+        tables = {
+            table.key: table
+            for release in releases
+            for table in release.tables
+            if table.reports is not None
+        }
+        reports = {key: table.reports for key, table in tables.items() if table.reports is not None}
+        digests = (release.digest for release in releases if release.digest)
+        return cls(tables, reports, tuple(digests))
+
+    def windows(self, metric: str, strata: Strata) -> list[Window]:
+        """Windows of one series of tables that were published."""
+        return [
+            Window(first, last, reports)
+            for (name, split, first, last), reports in self.reports.items()
+            if (name, split) == (metric, strata)
+        ]
+
+    def reconcile(self, table: ReleasedTable, policy: ReleasePolicy) -> ReleasedTable:
+        """A table as its earlier release has it, where it has one.
+
+        A number that was shown stays as it was: two roundings of two decodings would narrow it
+        down. One that was suppressed stays so. A row that is not there any more is added: it is
+        known. Rows that are new are new. With `revise` the new numbers stand.
+
+        Raises:
+            ReleaseError: a number has changed, and the policy refuses that.
+        """
+        before = self.tables.get(table.key)
+        if before is None:
+            return table
+        table = _with_rows_of(table, before)
+        if policy.on_change == "revise":
+            return table
+        rows = {cell: index for index, cell in enumerate(before.cells)}
+        places = np.array([rows.get(cell, -1) for cell in table.cells], dtype=np.int64)
+        known = np.flatnonzero(places >= 0)
+        if policy.on_change == "refuse":
+            _refuse_changes(before, table, known, places)
+        columns: dict[str, Any] = {}
+        for name in _NUMBERS:
+            columns[name] = getattr(table, name).copy()
+            columns[name][known] = getattr(before, name)[places[known]]
+        symbols = list(table.symbols)
+        for index in known.tolist():
+            symbols[index] = before.symbols[places[index]]
+            if symbols[index]:
+                symbols[index] = policy.symbol("earlier")
+        return replace(table, reports=before.reports, symbols=tuple(symbols), **columns)
+
+
+def _with_rows_of(table: ReleasedTable, before: ReleasedTable) -> ReleasedTable:
+    """The table, and below it the rows that only its earlier release has."""
+    there = set(table.cells)
+    lost = [index for index, cell in enumerate(before.cells) if cell not in there]
+    if not lost:
+        return table
+    columns: dict[str, Any] = {
+        name: np.append(getattr(table, name), getattr(before, name)[lost]) for name in _NUMBERS
+    }
+    for name in ("cells", "kinds", "symbols"):
+        old = getattr(before, name)
+        columns[name] = (*getattr(table, name), *(old[index] for index in lost))
+    return replace(table, members={**before.members, **table.members}, **columns)
+
+
+def _refuse_changes(
+    before: ReleasedTable, table: ReleasedTable, known: Integers, places: Integers
+) -> None:
+    for name in _NUMBERS:
+        old, new = getattr(before, name)[places[known]], getattr(table, name)[known]
+        other = np.flatnonzero((old != new) & ~(np.isnan(old) & np.isnan(new)))
+        if len(other):
+            cell = table.cells[int(known[other[0]])]
+            raise ReleaseError(
+                f"{table.name}: {shown(cell)} was published with another {name}: "
+                f"{old[other[0]]:g}, now {new[other[0]]:g}; set on_change to keep or revise"
+            )

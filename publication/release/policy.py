@@ -1,0 +1,263 @@
+"""`release.toml`: who publishes what, to whom, and what is too small to be shown."""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from publication.errors import PolicyError
+from rappor_core.errors import file_problem, shown, toml_problem
+from rappor_core.text import visible
+
+Reason = Literal["few_reports", "low_interval", "complement", "window", "earlier"]
+OnChange = Literal["keep", "revise", "refuse"]
+Overlap = Literal["withhold", "by_reports"]
+Tree = Literal["cells", "domain", "prefix"]
+
+REASONS: dict[Reason, str] = {
+    "few_reports": "the table has fewer reports than the policy asks for, or tells, together with "
+    "another table, of so few",
+    "low_interval": "not told apart from zero, or the lower end of its interval is below what the "
+    "policy shows",
+    "complement": "another suppressed number could be computed from it and a total",
+    "window": "its window overlaps another one of the same table, so that the difference would "
+    "tell of the days in between",
+    "earlier": "suppressed in an earlier release",
+}
+DEFAULT_SYMBOLS: dict[Reason, str] = {
+    "few_reports": "c",
+    "low_interval": "u",
+    "complement": "u",  # another symbol would tell which number is the small one
+    "window": "c",
+    "earlier": "u",
+}
+_MOST_SYMBOL = 8
+_UNSAFE_STARTS = "=+-@'"
+
+
+@dataclass(frozen=True)
+class RollUp:
+    """How rare values of a metric are pooled: along which tree, and at which level of error.
+
+    tree: `cells` (parents by name: quadkey, geohash), `domain` (of hosts), `prefix` (of strings),
+    or "" for the hierarchy that is given to `build_release`.  levels: parents of cells.
+    lengths: of prefixes, falling.  alpha: chance that a pool is shown of values that nobody holds.
+    suffixes: public suffixes of two labels or more, for `domain`.
+    max_correlation: bound on the correlation of two estimates; None: what the source says.
+    """
+
+    tree: Tree | Literal[""] = ""
+    levels: int = 1
+    lengths: tuple[int, ...] = (3, 2, 1)
+    alpha: float = 0.05
+    suffixes: tuple[str, ...] = ()
+    max_correlation: float | None = None
+
+    def __post_init__(self) -> None:
+        """Check ranges."""
+        if self.tree not in (*get_args(Tree), ""):
+            raise PolicyError(f"tree = {shown(self.tree)} is not one of {get_args(Tree)}")
+        correlation = 0.0 if self.max_correlation is None else self.max_correlation
+        if not (0 < self.alpha < 1 and 0 <= correlation <= 1 and self.levels >= 1):
+            raise PolicyError(
+                f"roll_up needs alpha in (0, 1), max_correlation in [0, 1] and levels of 1 or "
+                f"more, not {self}"
+            )
+
+
+@dataclass(frozen=True)
+class ReleasePolicy:
+    """What may be published.
+
+    owner, audience: for people.  min_reports: of a table, and of what two tables tell together.
+    min_low: smallest lower end of an interval that is shown, a share above 0, after rounding.
+    rounding: step of shares, a decimal; intervals are widened to it.  reports_rounding: numbers of
+    reports are rounded down to a multiple.  sealed_after_days: a window is sealed when its last day
+    is so many days ago (the metric's accept_days; 0 where an administrator closes days).
+    first_day, last_day: of the data that may be published; None: no bound.  strata: names of the
+    strata that may be published.  total: whether each table shows the sum of its cells.
+    overlap: `withhold` windows that overlap others of the same table, or allow them `by_reports`.
+    on_change: of a number that an earlier release shows: `keep` it, `revise` it, or `refuse`.
+    symbols: what stands for a suppressed number, by reason.  roll_up: by metric.
+    """
+
+    owner: str
+    audience: str
+    min_reports: int
+    min_low: float
+    rounding: Decimal
+    reports_rounding: int = 1
+    sealed_after_days: int = 7
+    first_day: date | None = None
+    last_day: date | None = None
+    strata: tuple[str, ...] = ()
+    total: bool = False
+    overlap: Overlap = "withhold"
+    on_change: OnChange = "keep"
+    symbols: Mapping[Reason, str] = field(default_factory=lambda: dict(DEFAULT_SYMBOLS))
+    roll_up: Mapping[str, RollUp] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Check ranges. Raises PolicyError with the bad value."""
+        for name in ("owner", "audience"):
+            if not getattr(self, name).strip():
+                raise PolicyError(f"{name} is empty")
+        for name in ("min_reports", "reports_rounding"):
+            if getattr(self, name) < 1:
+                raise PolicyError(f"{name} = {getattr(self, name)} must be 1 or more")
+        if not 0 < self.min_low < 1 or self.sealed_after_days < 0:
+            raise PolicyError(
+                f"min_low = {self.min_low} must lie in (0, 1), and sealed_after_days = "
+                f"{self.sealed_after_days} be 0 or more"
+            )
+        if not Decimal("1e-9") <= self.rounding <= Decimal("0.5"):
+            raise PolicyError(f"rounding = {self.rounding} must lie between 1e-9 and 0.5")
+        if self.rounding.as_tuple().exponent < -12:  # type: ignore[operator]
+            raise PolicyError(f"rounding = {self.rounding} has more than 12 decimals")
+        if self.first_day and self.last_day and self.first_day > self.last_day:
+            raise PolicyError(f"first_day {self.first_day} is after last_day {self.last_day}")
+        self._check_words()
+
+    def _check_words(self) -> None:
+        for name, known in (("overlap", get_args(Overlap)), ("on_change", get_args(OnChange))):
+            if getattr(self, name) not in known:
+                raise PolicyError(f"{name} = {shown(getattr(self, name))} is not one of {known}")
+        unknown = set(self.symbols) - set(REASONS)
+        if unknown:
+            raise PolicyError(f"symbols of unknown reasons {sorted(unknown)}; {list(REASONS)}")
+        for reason, symbol in self.symbols.items():
+            if not _is_symbol(symbol):
+                raise PolicyError(
+                    f"symbol {shown(symbol)} of {reason}: 1 to {_MOST_SYMBOL} visible characters, "
+                    "no number, and none of = + - @ ' at the start"
+                )
+
+    def symbol(self, reason: Reason) -> str:
+        """What stands for a number that was suppressed for a reason."""
+        return self.symbols.get(reason, DEFAULT_SYMBOLS[reason])
+
+    def legend(self) -> dict[str, str]:
+        """What each symbol means: the reasons that it stands for, joined."""
+        found: dict[str, list[str]] = {}
+        for reason, text in REASONS.items():
+            found.setdefault(self.symbol(reason), []).append(text)
+        return {symbol: "; or ".join(texts) for symbol, texts in found.items()}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for the files of a release."""
+        plain = {one.name: getattr(self, one.name) for one in fields(self)}
+        plain |= {name: value and value.isoformat() for name, value in plain.items()
+                  if name in ("first_day", "last_day")}  # fmt: skip
+        plain["rounding"] = str(self.rounding)
+        plain["strata"] = list(self.strata)
+        plain["symbols"] = {reason: self.symbol(reason) for reason in REASONS}
+        plain["roll_up"] = {
+            metric: {one.name: _plain(getattr(rule, one.name)) for one in fields(rule)}
+            for metric, rule in self.roll_up.items()
+        }
+        return plain
+
+
+def load_policy(path: Path) -> ReleasePolicy:
+    """Read release.toml. Raises PolicyError that names the file, the key and the value."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        table = tomllib.loads(text, parse_float=Decimal)
+    except (OSError, UnicodeDecodeError) as error:
+        raise PolicyError(f"{path}: {file_problem(error)}") from None
+    except ValueError as error:
+        raise PolicyError(f"{path}: {toml_problem(error)}") from None
+    try:
+        return parse_policy(table)
+    except PolicyError as error:
+        raise PolicyError(f"{path}: {error}") from None
+
+
+def parse_policy(table: Mapping[str, Any]) -> ReleasePolicy:
+    """A policy from the tables of release.toml. Raises PolicyError."""
+    values = _typed(table, _KINDS, "")
+    missing = [name for name in _REQUIRED if name not in values]
+    if missing:
+        raise PolicyError(f"keys missing: {', '.join(missing)}")
+    symbols = values.get("symbols", {})
+    if not all(isinstance(symbol, str) for symbol in symbols.values()):
+        raise PolicyError(f"symbols must be texts: {shown(symbols)}")
+    rules = {}
+    for metric, rule in values.get("roll_up", {}).items():
+        if not isinstance(rule, Mapping):
+            raise PolicyError(f"roll_up.{shown(metric)} must be a table")
+        rules[metric] = RollUp(**_typed(rule, _ROLL_UP_KINDS, f"roll_up.{metric}."))
+    return ReleasePolicy(**values | {"symbols": symbols, "roll_up": rules})
+
+
+_REQUIRED = ("owner", "audience", "min_reports", "min_low", "rounding")
+_KINDS = {
+    "owner": str,
+    "audience": str,
+    "min_reports": int,
+    "min_low": float,
+    "rounding": Decimal,
+    "reports_rounding": int,
+    "sealed_after_days": int,
+    "first_day": date,
+    "last_day": date,
+    "strata": tuple,
+    "total": bool,
+    "overlap": str,
+    "on_change": str,
+    "symbols": dict,
+    "roll_up": dict,
+}
+_ROLL_UP_KINDS = {
+    "tree": str,
+    "levels": int,
+    "lengths": list,
+    "alpha": float,
+    "suffixes": tuple,
+    "max_correlation": float,
+}
+
+
+def _typed(table: Mapping[str, Any], kinds: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """The values of a table, each of its kind. Raises PolicyError for unknown keys too."""
+    values: dict[str, Any] = {}
+    for name, value in table.items():
+        if name not in kinds:
+            raise PolicyError(f"unknown key {where}{shown(name)}; known: {', '.join(kinds)}")
+        kind, good = kinds[name], value
+        if kind in (float, Decimal) and type(value) in (int, Decimal):
+            good = kind(value)
+        elif (kind is tuple and _all_are(value, str)) or (kind is list and _all_are(value, int)):
+            good = tuple(value)
+        elif type(value) is not kind:
+            raise PolicyError(f"{where}{name} = {shown(value)} is not of kind {kind.__name__}")
+        if isinstance(good, float | Decimal) and not math.isfinite(good):
+            raise PolicyError(f"{where}{name} = {value} is not finite")
+        values[name] = good
+    return values
+
+
+def _all_are(value: object, kind: type) -> bool:
+    return isinstance(value, list) and all(type(item) is kind for item in value)
+
+
+def _is_symbol(symbol: str) -> bool:
+    if not symbol or len(symbol) > _MOST_SYMBOL or visible(symbol) != symbol:
+        return False
+    if symbol[0] in _UNSAFE_STARTS or symbol != symbol.strip():
+        return False
+    try:
+        float(symbol)
+    except ValueError:
+        return True
+    return False
+
+
+def _plain(value: object) -> object:
+    return list(value) if isinstance(value, tuple) else value

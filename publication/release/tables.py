@@ -1,0 +1,219 @@
+"""What goes into a release, and what comes out: tables of cells with estimates and intervals.
+
+A table is of one metric, one stratum and one window; its rows are values, or cells of a map.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from datetime import date
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from publication.errors import TableError
+from publication.typing import Booleans, Floats
+from rappor_core.errors import shown
+
+if TYPE_CHECKING:
+    from decoder.density.maps import Density
+    from decoder.results.tables import Decoding
+
+Strata: TypeAlias = tuple[tuple[str, str], ...]
+TableKey: TypeAlias = tuple[str, Strata, date, date]
+
+
+@dataclass(frozen=True)
+class CellTable:
+    """Decoded estimates, as they are before a policy is applied. Arrays are (n,), shares of 1.
+
+    strata: name and value of each stratum that the reports were split by, sorted by name.
+    cells: distinct values.  detected: told apart from zero, corrected for how many were tried.
+    complete: whether the cells hold everybody, so that their shares are known to add up to 1.
+    level: of the intervals.  max_correlation: bound on the correlation of two estimates.
+    listed: whether a cell that is not shown is listed, with a symbol; a rare string is not, as its
+    name alone may tell of somebody.
+    shapes: GeoJSON geometry of cells, where they have a place.
+    members: cells that a merged one holds.
+    unbiased: estimates that may be added up, where `estimate` is shrunken; None: `estimate`.
+    """
+
+    metric: str
+    strata: Strata
+    first_day: date
+    last_day: date
+    num_reports: int
+    cells: Sequence[str]
+    estimate: Floats
+    std_error: Floats
+    low: Floats
+    high: Floats
+    detected: Booleans
+    complete: bool = False
+    level: float = 0.95
+    max_correlation: float = 1.0
+    listed: bool = True
+    shapes: Mapping[str, Any] = field(default_factory=dict)
+    members: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    unbiased: Floats | None = None
+
+    def __post_init__(self) -> None:
+        """Check. Raises TableError that names the table."""
+        arrays = [self.estimate, self.std_error, self.low, self.high]
+        arrays += [] if self.unbiased is None else [self.unbiased]
+        if any(np.shape(array) != (len(self.cells),) for array in (*arrays, self.detected)):
+            raise TableError(f"{self.name}: columns of several lengths")
+        if len(set(self.cells)) != len(self.cells):
+            raise TableError(f"{self.name}: a cell stands twice")
+        if not all(np.isfinite(array).all() for array in arrays):
+            raise TableError(f"{self.name}: a number is not finite")
+        if (self.low > self.high).any() or (self.std_error < 0).any():
+            raise TableError(f"{self.name}: an interval or a standard error is upside down")
+        if self.num_reports < 0 or self.first_day > self.last_day:
+            raise TableError(f"{self.name}: {self.num_reports} reports")
+        if list(self.strata) != sorted(dict(self.strata).items()):
+            raise TableError(f"{self.name}: strata must be sorted, each named once")
+
+    @property
+    def key(self) -> TableKey:
+        """What makes it the same table in another release."""
+        return self.metric, self.strata, self.first_day, self.last_day
+
+    @property
+    def name(self) -> str:
+        """For messages."""
+        return table_name(self.key)
+
+
+@dataclass(frozen=True)
+class ReleasedTable:
+    """A table of a release. Arrays are (n,); NaN where a symbol stands.
+
+    reports: rounded down, None where the whole table is withheld, for which it has one symbol.
+    kinds: `cell`, `merged` (cells of `members`) or `total` (of all cells, shown or not).
+    symbols: "" for what is shown.  fixed: as an earlier release shows it.
+    complete: as in `CellTable`.  withheld: the symbol of the whole table, or "".
+    """
+
+    metric: str
+    strata: Strata
+    first_day: date
+    last_day: date
+    reports: int | None
+    level: float
+    cells: tuple[str, ...]
+    kinds: tuple[str, ...]
+    estimate: Floats
+    std_error: Floats
+    low: Floats
+    high: Floats
+    symbols: tuple[str, ...]
+    complete: bool = False
+    withheld: str = ""
+    shapes: Mapping[str, Any] = field(default_factory=dict)
+    members: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def key(self) -> TableKey:
+        """What makes it the same table in another release."""
+        return self.metric, self.strata, self.first_day, self.last_day
+
+    @property
+    def name(self) -> str:
+        """For messages and headings."""
+        return table_name(self.key)
+
+    @property
+    def is_shown(self) -> Booleans:
+        """(n,) True where numbers stand."""
+        return np.array([not symbol for symbol in self.symbols], dtype=bool)
+
+    @property
+    def has_total(self) -> bool:
+        """Whether a row shows the sum of all cells."""
+        return any(
+            kind == "total" and not symbol
+            for kind, symbol in zip(self.kinds, self.symbols, strict=True)
+        )
+
+
+def table_name(key: TableKey) -> str:
+    """Metric, strata and window in one line; what could steer a terminal is escaped."""
+    metric, strata, first, last = key
+    parts = [metric, *(f"{name}={value}" for name, value in strata), f"{first} to {last}"]
+    return ", ".join(shown(part)[1:-1] for part in parts)
+
+
+def stratum_key(strata: Mapping[str, str]) -> Strata:
+    """Sorted by name."""
+    return tuple(sorted(strata.items()))
+
+
+def from_decoding(decoding: Decoding, strata: Mapping[str, str] | None = None) -> CellTable:
+    """A decoding as a table: every candidate, the first of those with the same bits.
+
+    Detected values have the shrunken share and the interval after selection. Raises TableError for
+    a decoding that does not say its days: whether they are sealed cannot be told.
+    """
+    if decoding.first_day is None or decoding.last_day is None:
+        raise TableError(f"{shown(decoding.metric)}: the decoding does not say its days")
+    found = decoding.candidates
+    leaders = np.flatnonzero(found.group == np.arange(len(found.group)))
+    seen = found.detected[leaders]
+
+    def pick(of_seen: Floats, of_rest: Floats) -> Floats:
+        return np.where(seen, of_seen[leaders], of_rest[leaders]).astype(float)
+
+    direct = decoding.diagnostics.method == "direct"
+    return CellTable(
+        metric=decoding.metric,
+        strata=stratum_key(strata or {}),
+        first_day=decoding.first_day,
+        last_day=decoding.last_day,
+        num_reports=decoding.summary.num_reports,
+        cells=[found.values[i] for i in leaders.tolist()],
+        estimate=pick(found.shrunken, found.estimate),
+        std_error=pick(found.std_error, found.std_error),
+        low=pick(found.selected_low, found.low),
+        high=pick(found.selected_high, found.high),
+        detected=seen,
+        complete=direct,
+        level=decoding.options.level,
+        max_correlation=0.0 if direct else 1.0,
+        listed=direct,
+        unbiased=found.estimate[leaders].astype(float),
+    )
+
+
+def from_density(density: Density, strata: Mapping[str, str] | None = None) -> CellTable:
+    """A map as a table: the unbiased estimate of each cell shown. Raises as `from_decoding`."""
+    if density.first_day is None or density.last_day is None:
+        raise TableError(f"{shown(density.metric.base_name)}: the map does not say its days")
+    return CellTable(
+        metric=density.metric.base_name,
+        strata=stratum_key({"slot": density.location.slot, **(strata or {})}),
+        first_day=density.first_day,
+        last_day=density.last_day,
+        num_reports=density.num_reports,
+        cells=density.cells,
+        estimate=density.estimate,
+        std_error=density.std_error,
+        low=density.low,
+        high=density.high,
+        detected=density.visible,
+        complete=density.places.listed is None,
+        level=density.options.level,
+    )
+
+
+def same_table(one: ReleasedTable, other: ReleasedTable) -> bool:
+    """Whether two tables show the same."""
+    for each in fields(ReleasedTable):
+        first, second = getattr(one, each.name), getattr(other, each.name)
+        if isinstance(first, np.ndarray):
+            if not np.array_equal(first, second, equal_nan=True):
+                return False
+        elif first != second:
+            return False
+    return True

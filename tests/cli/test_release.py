@@ -1,0 +1,261 @@
+"""`rappor release` on what `rappor decode -o` and `rappor density -o` have written."""
+
+from __future__ import annotations
+
+import csv
+import json
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from decoder.density.cells import places_of
+from rappor_cli.main import main
+from rappor_core.metrics.file import parse_metrics
+from simulations.populations.draws import draw_aggregate
+from tests.cli.density_support import DAY, DECLARED
+
+POLICY = """
+owner = "stats@example.org"
+audience = "public"
+min_reports = 1000
+min_low = 0.02
+rounding = 0.001
+reports_rounding = 100
+sealed_after_days = 0
+strata = ["slot"]
+"""
+
+
+METRICS = """
+[metrics.word]
+kind = "string"
+description = "A word"
+owner = "web@example.org"
+expires = 2099-12-31
+num_bits = 64
+num_hashes = 1
+num_cohorts = 8
+fallback = "other"
+mechanism = "l-sue"
+epsilon_infinity = 4.0
+epsilon_one = 2.0
+max_memoized_values = 2
+
+[metrics.length]
+kind = "category"
+description = "Its length"
+owner = "web@example.org"
+expires = 2099-12-31
+categories = ["2 letters", "3 letters", "4-5 letters", "6 or more"]
+num_cohorts = 1
+fallback = "2 letters"
+mechanism = "l-osue"
+epsilon_infinity = 4.0
+epsilon_one = 2.0
+max_memoized_values = 2
+"""
+
+
+@pytest.fixture(scope="module")
+def decoded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folders of `rappor decode -o`: strings, and categories of which one is rare."""
+    folder = tmp_path_factory.mktemp("decoded")
+    rng, metrics = np.random.default_rng(0), parse_metrics(METRICS).metrics
+    words = ["the", "to", *(f"word{i}.example.org" for i in range(50))]
+    of_words = np.array([0.4, 0.2, *np.full(50, 0.008)])
+    lengths = ["2 letters", "3 letters", "4-5 letters", "6 or more"]
+    cases = {"word": (words, of_words), "length": (lengths, np.array([0.5, 0.3, 0.198, 0.002]))}
+    (folder / "words.txt").write_text("\n".join(words) + "\n")
+    for name, (values, shares) in cases.items():
+        metric = metrics[name]
+        found, _ = draw_aggregate(values, shares, 40_000, metric.params, rng, name)
+        found = replace(found, definition=metric.to_dict(), params_id=metric.params_id,
+                        first_day=DAY, last_day=DAY)  # fmt: skip
+        (folder / f"{name}.json").write_text(found.to_json())
+        listed = ["--candidates", str(folder / "words.txt")] if name == "word" else []
+        assert main(["decode", "--aggregate", str(folder / f"{name}.json"), *listed,
+                     "-o", str(folder / name)]) == 0  # fmt: skip
+    return folder
+
+
+@pytest.fixture(scope="module")
+def density(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A crowd in the south-west of 8 by 8 quadkeys, and a little elsewhere."""
+    folder = tmp_path_factory.mktemp("density")
+    declared = (
+        DECLARED.replace('grid = "square"', 'grid = "quadkey"')
+        .replace("rows = 3\ncolumns = 3\n", "")
+        .replace("levels = [0]", "levels = [7]")
+        .replace("box = [0, 0, 8, 8]", "box = [0.1, 0.1, 11, 11]")
+    )
+    rng, paths = np.random.default_rng(0), []
+    for metric in parse_metrics(declared).parts("places"):
+        assert metric.location is not None
+        values = list(places_of([metric.location]).finest)
+        shares = np.full(len(values), 0.004)
+        shares[0] = 1 - shares[1:].sum()
+        found, _ = draw_aggregate(values, shares, 60_000, metric.params, rng, metric.name)
+        found = replace(found, definition=metric.to_dict(), params_id=metric.params_id,
+                        first_day=DAY, last_day=DAY + timedelta(days=6))  # fmt: skip
+        path = folder / f"{metric.location.slot}.json"
+        path.write_text(found.to_json())
+        paths += ["--aggregate", str(path)]
+    assert main(["density", "places", *paths, "-o", str(folder / "map")]) == 0
+    return folder / "map"
+
+
+@pytest.fixture
+def rules(tmp_path: Path) -> Path:
+    path = tmp_path / "release.toml"
+    path.write_text(POLICY)
+    return path
+
+
+def rows_of(folder: Path) -> list[dict[str, str]]:
+    with (folder / "release.csv").open(newline="", encoding="utf-8") as lines:
+        return list(csv.DictReader(lines))
+
+
+def test_from_a_decoding_to_a_signed_release_and_its_verification(
+    decoded: Path, rules: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    keys, out, later = tmp_path / "keys", tmp_path / "out", tmp_path / "later"
+    keys.mkdir()
+    assert main(["release", "keygen", str(keys)]) == 0
+    private, public = keys / "release-key.pem", keys / "release-key.pub.pem"
+    told = capsys.readouterr()
+    assert private.read_text().splitlines()[1] not in told.out + told.err
+    sources = [str(decoded / "word"), str(decoded / "length")]
+    common = ["--policy", str(rules), "--key", str(private)]
+    assert main(["release", "build", *sources, *common, "-o", str(out)]) == 0
+    assert "signed; files in" in capsys.readouterr().out
+    assert main(["release", "verify", str(out), "--public-key", str(public), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["signed"]
+    rows = {row["value"]: row for row in rows_of(out)}
+    assert {"the", "to", "4-5 letters"} <= rows.keys()
+    assert not any("word" in value for value in rows)  # rare strings are not named
+    hidden = {value for value, row in rows.items() if row["symbol"]}
+    assert hidden == {"6 or more", "4-5 letters"}  # it, and its complement to 1
+    exact = json.loads((decoded / "length/results.json").read_text())["detected"]
+    assert len(exact) >= 3
+    for one in exact:
+        if one["value"] in hidden:
+            continue
+        low, high = (float(rows[one["value"]][end]) for end in ("low", "high"))
+        assert low <= one["low"] < one["high"] <= high
+        assert "true_share" not in rows[one["value"]]
+    again = ["--earlier", str(out), "--public-key", str(public)]
+    assert main(["release", "build", sources[1], *common, *again, "-o", str(later)]) == 0
+    assert main(["release", "diff", str(out), str(later), "--json"]) == 0
+    changes = json.loads(capsys.readouterr().out.splitlines()[-1])["changes"]
+    assert [one["change"] for one in changes] == ["table gone"]
+    assert main(["release", "diff", str(later), str(out)]) == 0
+    assert "new table: word" in capsys.readouterr().out
+    (out / "release.csv").write_text("edited")
+    assert main(["release", "verify", str(out), "--public-key", str(public)]) == 1
+    assert "release.csv was changed after the release was made" in capsys.readouterr().err
+    assert main(["release", "verify", str(out)]) == 2
+
+
+def test_rare_strings_are_pooled_under_their_domain(
+    decoded: Path, rules: Path, tmp_path: Path
+) -> None:
+    """40 % of the reports, in hosts of 0.8 % each that are not shown one by one."""
+    rules.write_text(POLICY + '[roll_up.word]\ntree = "domain"\nmax_correlation = 0.0\n')
+    out = tmp_path / "out"
+    assert main(["release", "build", str(decoded / "word"), "--policy", str(rules),
+                 "-o", str(out)]) == 0  # fmt: skip
+    rows = {row["value"]: row for row in rows_of(out)}
+    assert rows.keys() == {"the", "to", "*.example.org"}
+    pool = rows["*.example.org"]
+    assert pool["kind"] == "merged"
+    assert float(pool["low"]) <= 0.4 <= float(pool["high"]) + 0.05
+    tree = tmp_path / "tree.csv"
+    names = (decoded / "words.txt").read_text().split()
+    tree.write_text("".join(f"{name},{'host' if '.' in name else 'word'},any\n" for name in names))
+    rules.write_text(POLICY + "[roll_up.word]\nmax_correlation = 0.0\n")
+    given = tmp_path / "given"
+    assert main(["release", "build", str(decoded / "word"), "--policy", str(rules),
+                 "-o", str(given), "--hierarchy", f"word={tree}"]) == 0  # fmt: skip
+    assert {row["value"] for row in rows_of(given)} == {"the", "to", "host"}
+
+
+def test_a_density_is_released_with_its_rare_cells_rolled_up(
+    density: Path, rules: Path, tmp_path: Path
+) -> None:
+    rules.write_text(
+        POLICY + '[roll_up.places]\ntree = "cells"\nlevels = 3\nmax_correlation = 0.0\n'
+    )
+    out = tmp_path / "out"
+    assert main(["release", "build", str(density), "--policy", str(rules), "-o", str(out),
+                 "--issued", "2026-12-01"]) == 0  # fmt: skip
+    rows = rows_of(out)
+    assert {row["stratum_slot"] for row in rows} == {"night", "day"}
+    merged = [row for row in rows if row["kind"] == "merged" and row["estimate"]]
+    assert merged
+    features = json.loads((out / "release.geojson").read_text())["features"]
+    drawn = {one["properties"]["value"]: one for one in features
+             if one["properties"]["kind"] == "merged"}  # fmt: skip
+    for row in merged:
+        if row["value"] in drawn:
+            one = drawn[row["value"]]
+            assert one["geometry"]["type"] == "MultiPolygon"
+            assert len(one["properties"]["members"]) > 1
+    plain = tmp_path / "plain"
+    rules.write_text(POLICY)
+    assert main(["release", "build", str(density), "--policy", str(rules), "-o", str(plain)]) == 0
+    assert sum(1 for row in rows_of(plain) if row["symbol"]) > len(merged)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("owner = 1", "owner = 1 is not of kind str"),
+        (POLICY.replace("rounding = 0.001", "rounding = 0"), "rounding = 0 must lie"),
+        (POLICY.replace("min_low = 0.02", "min_low = 0"), "min_low = 0.0 must lie in (0, 1)"),
+        (POLICY + "colour = 1", "unknown key 'colour'"),
+        (POLICY + '[symbols]\nlow_interval = "=1"', "symbol '=1' of low_interval"),
+        (POLICY + '[symbols]\nlow_interval = "0.5"', "symbol '0.5' of low_interval"),
+        (POLICY + '[symbols]\nother = "x"', "unknown reasons ['other']"),
+        (POLICY + '[roll_up.word]\ntree = "oak"', "tree = 'oak' is not one of"),
+        (POLICY.replace("min_low = 0.02", "min_low = nan"), "min_low = NaN is not finite"),
+        ('owner = "a"', "keys missing: audience, min_reports, min_low, rounding"),
+        ("owner =", "not TOML"),
+    ],
+)
+def test_a_bad_policy_is_refused_in_a_line(
+    text: str, told: str, rules: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rules.write_text(text)
+    assert main(["release", "build", str(tmp_path), "--policy", str(rules), "-o",
+                 str(tmp_path / "out")]) == 1  # fmt: skip
+    error = capsys.readouterr().err
+    assert told in error
+    assert str(rules) in error
+
+
+def test_sources_that_are_none_are_refused(
+    decoded: Path, density: Path, rules: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def build(source: Path | str) -> str:
+        assert main(["release", "build", str(source), "--policy", str(rules), "-o",
+                     str(tmp_path / "out")]) == 1  # fmt: skip
+        assert not (tmp_path / "out").exists()
+        return capsys.readouterr().err
+
+    assert "holds neither results.json" in build(tmp_path)
+    assert "does not publish the stratum 'region'" in build(f"{decoded / 'word'}@region=north")
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    (broken / "results.json").write_text("{}")
+    assert "broken" in build(broken)
+    for name in ("results.json", "manifest.json", "candidates.csv"):
+        (broken / name).write_bytes((decoded / "word" / name).read_bytes())
+    (broken / "candidates.csv").write_text("value\nx\n")
+    assert "a file of it cannot be used" in build(broken)
+    made = json.loads((decoded / "word/manifest.json").read_text())
+    (broken / "manifest.json").write_text(json.dumps(made | {"first_day": None}))
+    assert "does not say its days" in build(broken)

@@ -1,0 +1,274 @@
+"""What a policy shows: thresholds, rounding, sealed windows, complements, earlier releases."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import date, timedelta
+from decimal import Decimal
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from publication.errors import PolicyError, ReleaseError, TableError
+from publication.release import Release, build_release
+from publication.release.rounding import decimals, round_down, round_nearest, round_up
+from tests.publication.release.support import DAY, ISSUED, policy, shown, table
+
+FOUR = {"a": 0.5, "b": 0.3, "c": 0.15, "d": 0.05}
+
+
+def as_published(made: Release) -> Release:
+    """As it is read back: with the digest of a manifest."""
+    return replace(made, digest="ab" * 32)
+
+
+def test_small_lower_ends_are_suppressed_and_the_rest_is_rounded_outwards() -> None:
+    made = build_release([table({**FOUR, "e": 0.015, "f": 0.001})], policy(), ISSUED)
+    assert shown(made) == {"a": 0.5, "b": 0.3, "c": 0.15, "d": 0.05, "e": "u", "f": "u"}
+    one = made.tables[0]
+    assert one.low.tolist()[:4] == [0.492, 0.292, 0.142, 0.042]
+    assert one.high.tolist()[:4] == [0.508, 0.308, 0.158, 0.058]
+    assert np.isnan(one.high[4:]).all()
+    assert np.isnan(one.std_error[4:]).all()
+
+
+def test_what_is_not_detected_is_suppressed_whatever_its_interval_says() -> None:
+    given_ = replace(table(FOUR), detected=np.array([True, True, False, True]))
+    assert shown(build_release([given_], policy(), ISSUED))["c"] == "u"
+
+
+def test_a_threshold_is_met_after_rounding_only() -> None:
+    """The lower end is 0.0105: 0.01 in steps of 0.01, but 0.007 in steps of 0.007."""
+    given_ = table({"a": 0.5, "b": 0.0183}, error=0.004)
+    assert float(given_.low[1]) > 0.01
+    assert shown(build_release([given_], policy(rounding=Decimal("0.01")), ISSUED))["b"] == 0.02
+    assert shown(build_release([given_], policy(rounding=Decimal("0.007")), ISSUED))["b"] == "u"
+
+
+def test_a_table_of_few_reports_is_withheld_and_says_nothing() -> None:
+    made = build_release([table(FOUR, num_reports=999)], policy(), ISSUED)
+    (one,) = made.tables
+    assert (one.reports, one.cells, one.withheld) == (None, (), "c")
+
+
+@pytest.mark.parametrize("days", [0, 6])
+def test_a_window_that_may_still_take_reports_is_refused(days: int) -> None:
+    with pytest.raises(PolicyError, match=r"not sealed on 2026-11-0\d"):
+        build_release([table(FOUR)], policy(), DAY + timedelta(days=days))
+    build_release([table(FOUR)], policy(), DAY + timedelta(days=7))
+    build_release([table(FOUR)], policy(sealed_after_days=days), DAY + timedelta(days=days))
+
+
+def test_strata_and_days_outside_the_policy_are_refused() -> None:
+    with pytest.raises(PolicyError, match="does not publish the stratum 'version'"):
+        build_release([table(FOUR, strata=(("version", "2"),))], policy(), ISSUED)
+    for bound in ({"first_day": date(2026, 11, 3)}, {"last_day": date(2026, 11, 1)}):
+        with pytest.raises(PolicyError, match="the policy publishes"):
+            build_release([table(FOUR)], policy(**bound), ISSUED)
+    with pytest.raises(ReleaseError, match="given twice"):
+        build_release([table(FOUR), table(FOUR)], policy(), ISSUED)
+
+
+def test_a_rare_string_is_not_even_named() -> None:
+    made = build_release([table({**FOUR, "rare": 0.011}, listed=False)], policy(), ISSUED)
+    assert shown(made) == FOUR
+
+
+def test_an_empty_decoding_makes_an_empty_table() -> None:
+    made = build_release([table({})], policy(total=True), ISSUED)
+    assert made.tables[0].cells == ()
+    assert made.tables[0].reports == 10_000
+    assert build_release([], policy(), ISSUED).tables == ()
+
+
+def test_what_is_no_table_is_refused() -> None:
+    with pytest.raises(TableError, match="not finite"):
+        table({"a": float("nan")})
+    with pytest.raises(TableError, match="stands twice"):
+        replace(table({"a": 0.1, "b": 0.2}), cells=["a", "a"])
+    with pytest.raises(TableError, match="upside down"):
+        replace(table({"a": 0.1}), low=np.array([0.9]))
+
+
+@given(
+    st.lists(st.floats(-0.2, 1.2), min_size=1, max_size=20),
+    st.sampled_from(["0.001", "0.005", "0.01", "0.003", "0.0000001", "0.5", "0.25"]),
+)
+def test_rounding_widens_never_narrows_and_keeps_multiples(values: list[float], text: str) -> None:
+    step, exact = Decimal(text), np.array(values)
+    low, high = round_down(exact, step), round_up(exact, step)
+    assert (low <= exact).all()
+    assert (high >= exact).all()
+    assert (high - low <= float(step) * (1 + 1e-9)).all()
+    assert round_down(low, step).tolist() == low.tolist()
+    assert round_up(low, step).tolist() == low.tolist()
+    near = round_nearest(exact, step)
+    assert (np.abs(near - exact) <= float(step) / 2 * (1 + 1e-9)).all()
+
+
+def test_a_rounded_number_has_no_bits_of_the_exact_one() -> None:
+    """Each is the float nearest to the decimal, as a reader of the text would make it."""
+    step = Decimal("0.003")
+    exact = np.linspace(0, 1, 1001)
+    for number in round_nearest(exact, step).tolist():
+        multiple = round(number / 0.003) * step
+        assert number == float(multiple)
+    assert decimals(step) == 3
+    assert decimals(Decimal("0.5")) == 1
+
+
+def test_the_only_suppressed_cell_of_a_known_sum_takes_another_with_it() -> None:
+    """Shares of a map add up to 1; c, alone, would be 1 less the others."""
+    cells = {"a": 0.6, "b": 0.35, "c": 0.001, "d": 0.05}
+    known = build_release([table(cells, complete=True)], policy(), ISSUED)
+    assert shown(known) == {"a": 0.6, "b": 0.35, "c": "u", "d": "u"}
+    unknown = build_release([table(cells)], policy(), ISSUED)
+    assert shown(unknown) == {**cells, "c": "u"}
+    total = build_release([table(cells)], policy(total=True), ISSUED)
+    assert shown(total) == {"a": 0.6, "b": 0.35, "c": "u", "d": "u", "(total)": 1.001}
+
+
+def test_two_suppressed_cells_hide_each_other() -> None:
+    cells = {"a": 0.6, "b": 0.38, "c": 0.001, "d": 0.002}
+    made = build_release([table(cells, complete=True)], policy(), ISSUED)
+    assert shown(made) == {"a": 0.6, "b": 0.38, "c": "u", "d": "u"}
+
+
+def test_a_table_of_all_does_not_reveal_a_cell_of_a_part() -> None:
+    """`c` of the north is all of it less the south's; 0.001 of 4,000 is hidden with the south's."""
+    whole = table({"a": 0.5, "b": 0.4, "c": 0.1})
+    north = table({"a": 0.6, "b": 0.399, "c": 0.001}, strata=(("region", "north"),),
+                  num_reports=4000)  # fmt: skip
+    south = table({"a": 0.43, "b": 0.40, "c": 0.166}, strata=(("region", "south"),),
+                  num_reports=6000)  # fmt: skip
+    made = build_release([whole, north, south], policy(), ISSUED)
+    hidden = [
+        (one.strata, cell)
+        for one in made.tables
+        for cell, flag in zip(one.cells, one.is_shown, strict=True)
+        if not flag
+    ]
+    assert sorted(hidden) == [((), "c"), ((("region", "north"),), "c")]
+    alone = build_release([north, south], policy(), ISSUED)
+    assert [one.symbols for one in alone.tables] == [("", "", "u"), ("", "", "")]
+
+
+def test_a_part_of_few_reports_is_not_the_whole_less_the_others() -> None:
+    """300 reports of the east: the smallest other part is withheld as well."""
+    parts = [("north", 4000), ("south", 5700), ("east", 300)]
+    tables = [table(FOUR)] + [
+        table(FOUR, strata=(("region", name),), num_reports=count) for name, count in parts
+    ]
+    made = build_release(tables, policy(), ISSUED)
+    assert [one.reports for one in made.tables] == [10_000, None, 5700, None]
+    missing = build_release(tables[:3], policy(), ISSUED)
+    assert [one.reports for one in missing.tables] == [10_000, None, 5700]
+
+
+def test_parts_by_two_strata_are_refused() -> None:
+    tables = [table(FOUR), table(FOUR, strata=(("region", "n"),)),
+              table(FOUR, strata=(("slot", "day"),))]  # fmt: skip
+    with pytest.raises(PolicyError, match="stands in two sums"):
+        build_release(tables, policy(), ISSUED)
+
+
+def test_a_release_that_differs_by_one_window_tells_nothing_of_the_day_between() -> None:
+    week = table(FOUR, last_day=DAY + timedelta(days=6), num_reports=70_000)
+    first = as_published(build_release([week], policy(), ISSUED))
+    longer = table(FOUR, last_day=DAY + timedelta(days=7), num_reports=70_500)
+    made = build_release([longer], policy(), ISSUED, earlier=[first])
+    assert made.tables[0].withheld == "c"
+    both = policy(overlap="by_reports")
+    assert build_release([longer], both, ISSUED, earlier=[first]).tables[0].reports is None
+    enough = replace(longer, num_reports=71_000)
+    assert build_release([enough], both, ISSUED, earlier=[first]).tables[0].reports == 71_000
+    next_week = table(FOUR, first_day=DAY + timedelta(days=7), last_day=DAY + timedelta(days=13))
+    made = build_release([next_week], policy(), ISSUED, earlier=[first])
+    assert made.tables[0].reports == 10_000
+    assert made.earlier == ("ab" * 32,)
+
+
+def test_windows_that_give_a_day_only_together_are_withheld_too() -> None:
+    """1-7 less 1-3 less 5-7 is day 4."""
+
+    def days(first: int, last: int, reports: int):
+        at = date(2026, 11, first), date(2026, 11, last)
+        return table(FOUR, first_day=at[0], last_day=at[1], num_reports=reports)
+
+    rules = policy(overlap="by_reports")
+    three = [days(1, 7, 70_000), days(1, 3, 30_000), days(5, 7, 39_900)]
+    assert [one.reports for one in build_release(three, rules, ISSUED).tables] == [
+        70_000, 30_000, None,
+    ]  # fmt: skip
+    three[2] = days(5, 7, 30_000)
+    assert all(one.reports for one in build_release(three, rules, ISSUED).tables)
+
+
+def test_a_cell_that_was_shown_stays_as_it_was() -> None:
+    """Another rounding, or another decoding, would narrow it down."""
+    first = as_published(build_release([table(FOUR)], policy(rounding=Decimal("0.01")), ISSUED))
+    again = table({"a": 0.502, "b": 0.299, "c": 0.15, "d": 0.012, "new": 0.1})
+    made = build_release([again], policy(), ISSUED, earlier=[first])
+    assert shown(made) == {**FOUR, "new": 0.1}
+    assert made.tables[0].low.tolist()[:4] == first.tables[0].low.tolist()
+    with pytest.raises(ReleaseError, match=r"'a' was published with another estimate: 0\.5, now"):
+        build_release([again], policy(on_change="refuse"), ISSUED, earlier=[first])
+    revised = build_release([again], policy(on_change="revise"), ISSUED, earlier=[first])
+    assert shown(revised)["a"] == 0.502
+    assert shown(revised)["d"] == "u"
+
+
+def test_a_cell_that_was_suppressed_stays_so_and_one_that_is_gone_is_kept() -> None:
+    first = as_published(build_release([table({**FOUR, "e": 0.012})], policy(), ISSUED))
+    again = table({"a": 0.5, "b": 0.3, "c": 0.15, "e": 0.3})
+    made = build_release([again], policy(), ISSUED, earlier=[first])
+    assert shown(made) == {**FOUR, "e": "u"}
+
+
+def test_a_string_that_a_part_does_not_name_is_not_the_whole_less_the_others() -> None:
+    """`x` is rare in the north, which does not name it; all of it less the south's would tell."""
+    whole = table({"a": 0.5, "x": 0.1}, listed=False)
+    north = table({"a": 0.6}, strata=(("region", "north"),), num_reports=4000, listed=False)
+    south = table({"a": 0.5, "x": 0.166}, strata=(("region", "south"),), num_reports=6000,
+                  listed=False)  # fmt: skip
+    made = build_release([whole, north, south], policy(), ISSUED)
+    assert [one.symbols for one in made.tables] == [("", "u"), ("",), ("", "")]
+
+
+def test_an_earlier_release_of_parts_is_not_undone_by_a_later_one_of_the_whole() -> None:
+    north = table({"a": 0.6, "c": 0.001}, strata=(("region", "north"),), num_reports=4000)
+    south = table({"a": 0.5, "c": 0.166}, strata=(("region", "south"),), num_reports=6000)
+    first = as_published(build_release([north, south], policy(), ISSUED))
+    whole = table({"a": 0.5, "c": 0.1})
+    made = build_release([whole], policy(), ISSUED, earlier=[first])
+    assert shown(made) == {"a": 0.5, "c": "u"}
+
+
+def test_a_number_that_earlier_releases_give_away_is_an_error() -> None:
+    """All but `c` of the map was shown; a total shown now would give `c`."""
+    first = as_published(build_release([table({"a": 0.6, "c": 0.001})], policy(), ISSUED))
+    again = table({"a": 0.6, "c": 0.001}, complete=True)
+    with pytest.raises(ReleaseError, match="can be computed from a total"):
+        build_release([again], policy(), ISSUED, earlier=[first])
+
+
+def test_reports_are_rounded_down() -> None:
+    made = build_release([table(FOUR, num_reports=1999)], policy(reports_rounding=500), ISSUED)
+    assert made.tables[0].reports == 1500
+
+
+@pytest.mark.slow
+def test_a_million_cells() -> None:
+    """Seconds, not minutes: no loop over pairs of cells."""
+    count = 1_000_000
+    rng = np.random.default_rng(0)
+    estimate = rng.exponential(1e-3, count)
+    error = np.full(count, 1e-4)
+    given_ = replace(
+        table({}), cells=[str(i) for i in range(count)], estimate=estimate, std_error=error,
+        low=estimate - 2e-4, high=estimate + 2e-4, detected=estimate > 5e-4, complete=True,
+    )  # fmt: skip
+    made = build_release([given_], policy(min_low=0.001, total=True), ISSUED)
+    assert 0 < made.tables[0].is_shown.sum() < count
