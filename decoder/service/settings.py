@@ -26,7 +26,7 @@ from rappor_core.errors import toml_problem
 PREFIX = "RAPPOR_DECODER_"
 FILE_VARIABLE = f"{PREFIX}SETTINGS"
 PARENT_VARIABLE = f"{PREFIX}PARENT"  # between a worker and the process that forks its jobs
-KEY_VARIABLE = f"{PREFIX}KEY"  # of the command line
+KEY_VARIABLE = f"{PREFIX}KEY"  # of programs that call the service
 _OTHER_VARIABLES = {FILE_VARIABLE, PARENT_VARIABLE, KEY_VARIABLE}
 _PLACEHOLDERS = {"changeme", "change-me", "password", "secret", "postgres", "rappor", "example"}
 
