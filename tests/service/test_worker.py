@@ -146,7 +146,7 @@ def kill_workers(url: str, folder: Path, kills: int, count: int) -> None:
             orphans = processes_of(victim)
             victim.kill()
             victim.wait()
-            _, left = psutil.wait_procs(orphans, timeout=5)
+            _, left = psutil.wait_procs(orphans, timeout=10)
             assert not left, "a job outlived its worker"
             alive.append(start_worker(url, folder, **lease))
             if not await_one(ana, "queued", "running", fail=False):
