@@ -28,6 +28,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "decode": ("rappor_cli.decode", "decode", "Recover frequencies from an aggregate."),
     "release": ("rappor_cli.release", "app", "Judge what is to be published."),
     "simulate": ("rappor_cli.simulate", "app", "Run a published or calibration experiment."),
+    "audit": ("rappor_cli.audit", "audit", "Attack a client: does it keep its promises?"),
     "bench": ("rappor_cli.bench", "bench", "Measure speed and memory as ratios."),
 }
 OWN_PACKAGES = (
@@ -37,6 +38,7 @@ OWN_PACKAGES = (
     "collector",
     "decoder",
     "publication",
+    "privacy_audit",
 )
 
 
