@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date
@@ -82,13 +82,8 @@ def exact_symbol_chances(params: RapporParams) -> str:
     """
     m, k = params.mechanism, params.num_bits
     for own in (0, k - 1):
-        for kept, lie, toss in (
-            (m.p1, m.q1, _permanent_toss(params)),
-            (m.p2, m.q2, _fresh_toss(params)),
-        ):
-            counts = Counter(
-                toss(1 << own, draw.to_bytes(2, "little")) for draw in range(PROBABILITY_SCALE)
-            )
+        for permanent, kept, lie in ((True, m.p1, m.q1), (False, m.p2, m.q2)):
+            counts = _every_draw(params, 1 << own, permanent=permanent)
             wanted = {1 << s: kept if s == own else lie for s in range(k)}
             wanted = {symbol: number for symbol, number in wanted.items() if number}
             if dict(counts) != wanted:
@@ -96,26 +91,23 @@ def exact_symbol_chances(params: RapporParams) -> str:
     return ""
 
 
-def _permanent_toss(params: RapporParams) -> Callable[[int, bytes], int]:
-    round_ = PermanentRound(
-        SECRET, "audit", "00" * 16, params.mechanism, params.num_bits, symbol=True
-    )
+def _every_draw(params: RapporParams, bits: int, *, permanent: bool) -> Counter[int]:
+    """How often each symbol comes out over all draws of two bytes."""
+    draw = b""
 
-    def toss(bits: int, draw: bytes) -> int:
-        with counted_permanent_noise(lambda number: draw[:number]):
-            return round_(bits)
+    def source(num_bytes: int) -> bytes:
+        return draw[:num_bytes]
 
-    return toss
-
-
-def _fresh_toss(params: RapporParams) -> Callable[[int, bytes], int]:
-    def toss(bits: int, draw: bytes) -> int:
-        source = InstantaneousRound(
-            params.mechanism, params.num_bits, lambda number: draw[:number], symbol=True
-        )
-        return source(bits)
-
-    return toss
+    m, k = params.mechanism, params.num_bits
+    toss: Callable[[int], int] = InstantaneousRound(m, k, source, symbol=True)
+    if permanent:
+        toss = PermanentRound(SECRET, "audit", "00" * 16, m, k, symbol=True)
+    counts: Counter[int] = Counter()
+    with counted_permanent_noise(source):
+        for number in range(PROBABILITY_SCALE):
+            draw = number.to_bytes(2, "little")
+            counts[toss(bits)] += 1
+    return counts
 
 
 @dataclass(frozen=True)
@@ -159,10 +151,11 @@ def enumerate_epsilons() -> Iterator[Enumerated]:
         first = {bits: _permanent_chances(metric, bits) for bits in (0b0011, 0b1100)}
         second = [_report_chances(metric, permanent) for permanent in range(1 << SMALL_BITS)]
         text = f"k = {SMALL_BITS}, h = 2, f = {f:g}, p = {p:g}, q = {q:g}"
-        ratio = max(first[0b0011][b] / first[0b1100][b] for b in range(1 << SMALL_BITS))
-        yield Enumerated(text, 0, _ln(ratio), params.epsilon_infinity)
+        pairs = [(first[0b0011][b], first[0b1100][b]) for b in range(1 << SMALL_BITS)]
+        yield Enumerated(text, 0, _largest_log_ratio(pairs), params.epsilon_infinity)
         for reports in (1, 2, 3):
-            found = _ln(_largest_ratio(first[0b0011], first[0b1100], second, reports))
+            series = _series_chances(first[0b0011], first[0b1100], second, reports)
+            found = _largest_log_ratio(series)
             yield Enumerated(text, reports, found, params.epsilon_n(reports))
 
 
@@ -204,26 +197,31 @@ def _report_chances(metric: Metric, permanent: int) -> dict[int, Fraction]:
     return _draws(report)
 
 
-def _largest_ratio(
+def _series_chances(
     one: dict[int, Fraction],
     other: dict[int, Fraction],
     second: list[dict[int, Fraction]],
     reports: int,
-) -> Fraction:
-    """Over all series of reports (their order does not matter)."""
+) -> Iterator[tuple[Fraction, Fraction]]:
+    """Chances of every series of reports under two values (their order does not matter)."""
     outcomes = range(1 << SMALL_BITS)
-    largest = Fraction(0)
     for series in itertools.combinations_with_replacement(outcomes, reports):
         shown = [math.prod((second[b][s] for s in series), start=Fraction(1)) for b in outcomes]
-        above = sum(one[b] * shown[b] for b in outcomes)
-        below = sum(other[b] * shown[b] for b in outcomes)
-        if above and below:
-            largest = max(largest, Fraction(above) / Fraction(below))
-    return largest
+        yield (
+            sum((one[b] * shown[b] for b in outcomes), Fraction(0)),
+            sum((other[b] * shown[b] for b in outcomes), Fraction(0)),
+        )
 
 
-def _ln(ratio: Fraction) -> float:
-    return math.log(ratio.numerator) - math.log(ratio.denominator)
+def _largest_log_ratio(pairs: Iterable[tuple[Fraction, Fraction]]) -> float:
+    """Epsilon: infinite where one value can show what the other cannot."""
+    largest = Fraction(0)
+    for above, below in pairs:
+        if above and not below:
+            return math.inf
+        if above:
+            largest = max(largest, above / below)
+    return math.log(largest.numerator) - math.log(largest.denominator) if largest else 0.0
 
 
 def sampled_mechanisms(number: int, rng: np.random.Generator) -> Iterator[TwoRoundMechanism]:

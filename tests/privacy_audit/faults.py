@@ -47,6 +47,7 @@ class Fault(NamedTuple):
 
     name: unique.  file: below the root.  old, new: exact texts; `old` stands in the file once.
     seen_by: a part of the name of a check that must fail.  metrics: what is audited.
+    installations: whole ones, for what shows in them alone.
     """
 
     name: str
@@ -55,6 +56,7 @@ class Fault(NamedTuple):
     new: str
     seen_by: str
     metrics: str = METRICS
+    installations: int = 0
 
 
 _ROUNDS = "client_sdk/randomisation/rounds.py"
@@ -143,11 +145,11 @@ FAULTS = (
           "devices draw independent noise"),
     Fault("one-secret-for-all-installations", _KEYS,
           "return randomness(SECRET_BYTES)", "return bytes(range(32))",
-          "cohorts are uniform"),
+          "cohorts are uniform", installations=30),
     Fault("batch-id-of-the-device", _QUEUE,
           "batch_id = self._randomness(BATCH_ID_BYTES)",
           'batch_id = (self._state.identity().secret or b"")[:16]',
-          "every batch has an id of its own"),
+          "every batch has an id of its own", installations=30),
     Fault("fallback-bare", _RECORDER,
           "device.report_bits(bits))",
           "device.report_bits(bits) if device.metric.fallback is None or bits != "

@@ -9,12 +9,14 @@ import pytest
 from tests.privacy_audit.fault_support import broken_claims, plant
 from tests.privacy_audit.faults import FAULTS, Fault
 
+TRIALS = 10_000
+
 
 @pytest.mark.long
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
 def test_a_planted_fault_is_found(fault: Fault, tmp_path: Path) -> None:
     plant(fault, tmp_path)
-    broken = broken_claims(tmp_path, fault.metrics)
+    broken = broken_claims(tmp_path, fault.metrics, TRIALS, fault.installations)
     assert any(fault.seen_by in claim for claim in broken), broken
 
 
