@@ -114,7 +114,7 @@ def audit(
         raise AuditError("no metric of the file can be audited with this client")
     with _workers(options.processes) as pool:
         trials = _run_trials(pool, source, [s for _, s in runs], options, tell)
-        pending = [check for m in chosen for check in _other_checks(pool, m, source, options)]
+        pending = [check for m in chosen for check in _other_checks(pool, file, m, source, options)]
     if command is None:
         pending += exact_checks(chosen)
     found: list[tuple[str, Scenario, Trials]] = [
@@ -200,6 +200,7 @@ def _checks_of(metric: Metric, scenario: Scenario, trials: Trials) -> Iterator[C
 
 def _other_checks(
     pool: Executor | None,
+    file: MetricsFile,
     metric: Metric,
     source: Source,
     options: AuditOptions,
@@ -207,7 +208,7 @@ def _other_checks(
     """What is derived from secrets, each question in whatever process is free."""
     if metric.location is not None and source.command is not None:
         return
-    both, twin, other = derivations.sources(source, metric)
+    both, twin, other = derivations.sources(source, file.parts(metric.base_name))
     first, second = derivations.questions(metric, options.devices)
     asked = {
         "first": (both, metric.name, first),

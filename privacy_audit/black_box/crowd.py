@@ -28,7 +28,7 @@ def installed_checks(
 
     workers: tasks of a day.  run: does them, each in a process of its own.
     """
-    both, twin, _ = derivations.twins(metric)
+    both, twin, _ = derivations.twins([metric])
     both = both.replace(metrics={**both.metrics, metric.name: metric})
     chosen = installed.plan(metric, devices)
     text = compiled_text(both)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
 
@@ -54,13 +54,16 @@ def second_round(source: Source, metric: str, day: int, asked: Asked) -> list[by
         client.close()
 
 
-def twins(metric: Metric) -> tuple[MetricsFile, str, MetricsFile]:
-    """The metric beside one of another name, that name, and the metric with other chances."""
-    part = metric.replace(max_reports=None) if metric.location is None else metric
-    name = TWIN + metric.name.removeprefix(metric.base_name)
-    both = {metric.name: part, name: part.replace(name=name)}
-    other = metric.replace(params=metric.params.replace(mechanism=_other(metric.params)))
-    return MetricsFile(both), name, MetricsFile({metric.name: other})
+def twins(parts: Sequence[Metric]) -> tuple[MetricsFile, str, MetricsFile]:
+    """The metric beside one of another name, that name, and the metric with other chances.
+
+    parts: the sub-metrics of one declared name. The name is the twin of the first.
+    """
+    own = [part if part.location else part.replace(max_reports=None) for part in parts]
+    named = [part.replace(name=TWIN + part.name.removeprefix(part.base_name)) for part in own]
+    both = {part.name: part for part in (*own, *named)}
+    other = [p.replace(params=p.params.replace(mechanism=_other(p.params))) for p in parts]
+    return MetricsFile(both), named[0].name, MetricsFile({p.name: p for p in other})
 
 
 def _other(params: RapporParams) -> TwoRoundMechanism:
@@ -184,9 +187,9 @@ def _cohorts(
     )  # fmt: skip
 
 
-def sources(source: Source, metric: Metric) -> tuple[Source, str, Source]:
+def sources(source: Source, parts: Sequence[Metric]) -> tuple[Source, str, Source]:
     """Clients of `twins`."""
-    both, name, other = twins(metric)
+    both, name, other = twins(parts)
     return (
         replace(source, metrics=compiled_text(both)),
         name,

@@ -1,6 +1,6 @@
-"""Audit the client of the tree that stands first on the path, in its quick form; print JSON.
+"""Audit the client of the tree that stands first on the path, and print JSON.
 
-python -m tests.privacy_audit.fault_run METRICS_FILE [TRIALS [INSTALLATIONS]]
+python -m tests.privacy_audit.fault_run METRICS_FILE TRIALS INSTALLATIONS PROCESSES
 """
 
 from __future__ import annotations
@@ -11,14 +11,11 @@ import sys
 from privacy_audit.audit import AuditOptions, audit
 from rappor_core.metrics.loading import load_metrics
 
-QUICK = AuditOptions(trials=10_000, processes=0, installations=30)
-
 
 def main(arguments: list[str]) -> None:
     """Audit, and print what was broken."""
-    numbers = [int(word) for word in arguments[1:]]
-    trials, installations = [*numbers, *(QUICK.trials, QUICK.installations)[len(numbers) :]]
-    options = AuditOptions(trials=trials, processes=0, installations=installations)
+    trials, installations, processes = map(int, arguments[1:])
+    options = AuditOptions(trials=trials, processes=processes, installations=installations)
     found = audit(load_metrics(arguments[0]), options)
     print(json.dumps([f"{check.box}: {check.what}: {check.found}" for check in found.broken]))
 

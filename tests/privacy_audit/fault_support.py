@@ -30,13 +30,14 @@ def plant(fault: Fault, tree: Path) -> None:
     path.write_text(text.replace(fault.old, fault.new), encoding="utf-8")
 
 
-def broken_claims(tree: Path, metrics: str, *numbers: int) -> list[str]:
+def broken_claims(tree: Path, fault: Fault, trials: int) -> list[str]:
     """What the audit of that tree finds."""
     file = tree / "metrics.toml"
-    file.write_text(metrics, encoding="utf-8")
+    file.write_text(fault.metrics, encoding="utf-8")
+    numbers = map(str, (trials, fault.installations, fault.processes))
     environment = os.environ | {"PYTHONPATH": str(tree), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
-        [sys.executable, "-m", "tests.privacy_audit.fault_run", str(file), *map(str, numbers)],
+        [sys.executable, "-m", "tests.privacy_audit.fault_run", str(file), *numbers],
         cwd=tree, env=environment, capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3_000:]

@@ -47,7 +47,7 @@ class Fault(NamedTuple):
 
     name: unique.  file: below the root.  old, new: exact texts; `old` stands in the file once.
     seen_by: a part of the name of a check that must fail.  metrics: what is audited.
-    installations: whole ones, for what shows in them alone.
+    installations: whole ones, for what shows in them alone.  processes: workers.
     """
 
     name: str
@@ -57,6 +57,7 @@ class Fault(NamedTuple):
     seen_by: str
     metrics: str = METRICS
     installations: int = 0
+    processes: int = 0
 
 
 _ROUNDS = "client_sdk/randomisation/rounds.py"
@@ -88,7 +89,7 @@ FAULTS = (
           "keyed = self._prefix + bits",
           "salt = globals().setdefault('_SALT', __import__('os').urandom(8))\n"
           "        keyed = salt + self._prefix + bits",
-          "same in another process"),
+          "same in another process", processes=1),
     Fault("p-and-q-swapped", _ROUNDS, _SECOND,
           "coins = _coins(mechanism.q2, mechanism.p2, num_bits, symbol)",
           "q* of each bit"),

@@ -16,7 +16,7 @@ TRIALS = 10_000
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
 def test_a_planted_fault_is_found(fault: Fault, tmp_path: Path) -> None:
     plant(fault, tmp_path)
-    broken = broken_claims(tmp_path, fault.metrics, TRIALS, fault.installations)
+    broken = broken_claims(tmp_path, fault, TRIALS)
     assert any(fault.seen_by in claim for claim in broken), broken
 
 
