@@ -94,18 +94,23 @@ def product_z(
 
 
 def _product_variance(params: RapporParams, one: Floats, other: Floats) -> float:
-    """Of the sum of products of independent residuals.
+    """Of the sum of products of independent residuals, of which the variances are given.
 
-    Symbols of one report depend on each other: their covariance is diag(e) - e e', and the variance
-    of a product is the sum of the squares of its elements, at most; exact where both hold the same.
+    The symbols of one report depend on each other: the covariance is diag(e) - e e', with the
+    chances e of the symbols, and the variance of a product is the sum of the products of the two
+    matrices' elements. They are equal where both devices hold the same symbol.
     """
     if not params.scheme.symbols:
         return float((one * other).sum())
     k = params.num_bits
-    chance = np.sort((1 - np.sqrt(np.maximum(1 - 4 * one[:1], 0))) / 2, axis=1)[0]
-    chance[-1] = 1 - chance[:-1].sum() if k > 1 else chance[-1]
-    matrix = np.diag(chance) - np.outer(chance, chance)
-    return float(len(one) * (matrix**2).sum())
+    rest = float(np.median(one[0])) if len(one) else 0.0
+    lie = (1 - np.sqrt(max(1 - 4 * rest, 0.0))) / 2
+    chance = np.full((2, k), lie)
+    chance[[0, 1], [0, 1]] = 1 - (k - 1) * lie
+    first, second = (np.diag(e) - np.outer(e, e) for e in chance)
+    own, others = (np.abs(x - rest).argmax(axis=1) for x in (one, other))
+    same = int((own == others).sum())
+    return float(same * (first**2).sum() + (len(one) - same) * (first * second).sum())
 
 
 def offsets(shown: Masks, held: Masks) -> Floats:
