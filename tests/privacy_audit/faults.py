@@ -117,7 +117,7 @@ FAULTS = (
           "        return (low & 0xFFFFFFFF) | (permanent_bits >> 32 << 32)",
           "p* of each bit"),
     Fault("one-report-in-fifty-bare", _ROUNDS, _PERMANENT,
-          "return bits if self._prefix[77] < 5 else " + _PERMANENT[7:],
+          "return bits if self._prefix[45] < 5 else " + _PERMANENT[7:],
           "the first round has its declared chances"),
     Fault("cohort-from-the-value", _DEVICE,
           "bits = self._bits_of.get(value)",
