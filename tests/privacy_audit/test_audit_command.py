@@ -24,6 +24,7 @@ BUILT = ROOT / "client_js" / "dist" / "core" / "device.js"
 QUICK = AuditOptions(trials=4_000, processes=0, installations=0)
 
 
+@pytest.mark.long
 def test_the_command_writes_what_it_found(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -47,6 +48,7 @@ def test_a_metric_that_is_not_declared_is_one_line(capsys: pytest.CaptureFixture
     assert "'nothing' is not declared" in capsys.readouterr().err
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["homepage", "theme", "crashed", "usual_place"])
 def test_an_honest_client_passes_with_each_kind_of_metric(name: str) -> None:
     """A false alarm in 10,000 runs of each."""
@@ -56,6 +58,7 @@ def test_an_honest_client_passes_with_each_kind_of_metric(name: str) -> None:
     assert {check.method for check in result.checks} == {"attack", "test", "exact"}
 
 
+@pytest.mark.long
 def test_places_of_many_bits_pass() -> None:
     """A false alarm in 10,000 runs."""
     options = AuditOptions(trials=2_000, processes=0, installations=0, alpha=1e-4)
@@ -64,6 +67,7 @@ def test_places_of_many_bits_pass() -> None:
     assert any(check.what.startswith("two places") for check in result.checks)
 
 
+@pytest.mark.long
 def test_a_broken_claim_is_told_in_all_forms(monkeypatch: pytest.MonkeyPatch) -> None:
     """The second round left out: seen by chances, and by the attacks."""
     from client_sdk.randomisation import rounds
@@ -96,6 +100,7 @@ def needs_node() -> str:
     return "" if BUILT.exists() else "client_js is not built: npm ci && npm run build"
 
 
+@pytest.mark.long
 @pytest.mark.skipif(bool(needs_node()), reason=needs_node() or "Node is there")
 def test_the_typescript_client_keeps_its_promises() -> None:
     """A false alarm in 10,000 runs."""
@@ -108,6 +113,7 @@ def test_the_typescript_client_keeps_its_promises() -> None:
     assert any("no_data" in note for note in result.notes)
 
 
+@pytest.mark.long
 @pytest.mark.skipif(bool(needs_node()), reason=needs_node() or "Node is there")
 def test_a_fault_in_the_typescript_client_is_found(tmp_path: Path) -> None:
     """Its permanent response left out: the built files, copied and changed."""
