@@ -30,6 +30,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "decoder": ("rappor_cli.decoder_service", "app", "Run the decoder service; its keys."),
     "release": ("rappor_cli.release", "app", "Judge, make and verify what is published."),
     "simulate": ("rappor_cli.simulate", "app", "Run a published or calibration experiment."),
+    "audit": ("rappor_cli.audit", "audit", "Attack a client: does it keep its promises?"),
     "bench": ("rappor_cli.bench", "bench", "Measure speed and memory as ratios."),
 }
 _LIBRARY_ERRORS = (
@@ -47,6 +48,7 @@ OWN_PACKAGES = (
     "collector",
     "decoder",
     "publication",
+    "privacy_audit",
 )
 
 

@@ -1,0 +1,79 @@
+"""From guesses to epsilon: exact binomial bounds, and what they could have caught.
+
+An attack names a world or abstains. Where the worlds are drawn by a fair coin and the reports are
+epsilon-indistinguishable, a guess that is made is right with probability e^epsilon / (1 +
+e^epsilon) at most. So the number of right guesses among those made has a binomial tail, and the
+bound of Clopper and Pearson (1934) on its chance is one on epsilon.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy import stats
+
+POWER = 0.9  # with which "the least excess that would have been caught" is caught
+HIGHEST = 30.0  # nats: no bound from so few trials as a computer can make
+
+
+def lower_bound(right: int, guesses: int, level: float) -> float:
+    """A lower bound of epsilon, nats, that is wrong with probability `level` at most; 0 or more."""
+    if right == 0:
+        return 0.0
+    share = float(stats.beta.ppf(level, right, guesses - right + 1))
+    return max(0.0, _logit(share))
+
+
+def claim_p_value(right: int, guesses: int, claim: float) -> float:
+    """The chance of so many right guesses, or more, if the claim held."""
+    if guesses == 0:
+        return 1.0
+    return float(stats.binom.sf(right - 1, guesses, _chance(claim)))
+
+
+def point_estimate(right: int, guesses: int) -> float:
+    """ln of the odds of a right guess; nats, 0 or more."""
+    if guesses == 0:
+        return 0.0
+    return max(0.0, math.log((right + 0.5) / (guesses - right + 0.5)))
+
+
+def detectable(guesses: int, claim: float, level: float) -> float:
+    """The epsilon that so many guesses, all as good as it allows, tell from the claim; nats.
+
+    With probability `POWER`, at this level. `inf` where there are too few guesses.
+    """
+    if guesses == 0:
+        return math.inf
+    needed = int(stats.binom.isf(level, guesses, _chance(claim))) + 1
+    if needed > guesses:
+        return math.inf
+    low, high = claim, HIGHEST
+    if stats.binom.sf(needed - 1, guesses, _chance(high)) < POWER:
+        return math.inf
+    for _ in range(60):
+        middle = (low + high) / 2
+        caught = stats.binom.sf(needed - 1, guesses, _chance(middle)) >= POWER
+        low, high = (low, middle) if caught else (middle, high)
+    return high
+
+
+def two_sided(count: np.ndarray, total: np.ndarray, chance: np.ndarray | float) -> np.ndarray:
+    """Exact two-sided p-values of counts: twice the smaller tail, 1 where nothing was counted."""
+    below = stats.binom.cdf(count, total, chance)
+    above = stats.binom.sf(np.asarray(count) - 1, total, chance)
+    return np.asarray(np.minimum(1.0, 2 * np.minimum(below, above)))
+
+
+def normal_p_value(z: float) -> float:
+    """Two-sided."""
+    return float(2 * stats.norm.sf(abs(z)))
+
+
+def _chance(epsilon: float) -> float:
+    return 1 / (1 + math.exp(-epsilon))
+
+
+def _logit(share: float) -> float:
+    return HIGHEST if share >= 1 else math.log(share / (1 - share)) if share > 0 else 0.0

@@ -1,0 +1,66 @@
+"""A crowd of whole installations of one metric: its trials, and what its requests show."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from privacy_audit.black_box import derivations, installed
+from privacy_audit.black_box.checks import Check, exact
+from privacy_audit.black_box.lives import Seen
+from privacy_audit.black_box.noise import noise_checks
+from privacy_audit.black_box.noise_sums import noise_sums
+from privacy_audit.black_box.observations import features, observe
+from privacy_audit.black_box.scenarios import Scenario
+from privacy_audit.black_box.trials import Trials
+from rappor_core.metrics.compiled import compiled_text
+from rappor_core.metrics.loading import MetricsFile
+from rappor_core.metrics.metric import Metric
+
+Run = Callable[[list[installed.Day]], list[installed.Sent]]
+
+
+def installed_checks(
+    metric: Metric, devices: int, workers: int, run: Run
+) -> tuple[list[tuple[Scenario, Trials]], list[Check]]:
+    """Let a crowd live, attack it and look at its requests.
+
+    workers: tasks of a day.  run: does them, each in a process of its own.
+    """
+    both, twin, _ = derivations.twins([metric])
+    both = both.replace(metrics={**both.metrics, metric.name: metric})
+    chosen = installed.plan(metric, devices)
+    text = compiled_text(both)
+    seen, sent = installed.run_installed(text, metric.name, twin, chosen, workers, run)
+    checks = list(installed.request_checks(metric.base_name, seen, sent))
+    lived = []
+    for scenario, row, part in installed.attacked(metric, chosen):
+        trials, more = _trials_of_installed(both, scenario, chosen.worlds[row], seen, part)
+        lived.append((scenario, trials))
+        checks += more
+    return lived, checks
+
+
+def _trials_of_installed(
+    file: MetricsFile, scenario: Scenario, world: np.ndarray, seen: list[list[Seen]], part: slice
+) -> tuple[Trials, list[Check]]:
+    """The watched part of each installation's reports, and the tests of its noise."""
+    metric = file.parts(scenario.metric)[0]
+    pairs = [scenario.values] * len(seen)
+    observed = observe(file, scenario, world, [reports[part] for reports in seen], pairs)
+    wrong = sum(len(reports) != scenario.expected for reports in seen)
+    trials = Trials(features(metric.params, observed), world, wrong, None)
+    found = [
+        exact(
+            metric.base_name,
+            f"{scenario.name}: {scenario.expected} reports in a life",
+            "installed",
+            f"not so in {wrong:,} of {len(seen):,} lives" if wrong else "",
+        )
+    ]
+    if part.start == 0 and not wrong:
+        found += noise_checks(
+            metric.base_name, metric.params, noise_sums(metric.params, observed), "installed"
+        )
+    return trials, found

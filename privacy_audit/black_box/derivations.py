@@ -1,0 +1,214 @@
+"""What devices derive from their secrets: permanent for life, and independent of all else."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import timedelta
+
+import numpy as np
+
+from privacy_audit.black_box import bounds
+from privacy_audit.black_box.checks import Check, exact, test
+from privacy_audit.black_box.lives import Derived, Life, Value
+from privacy_audit.black_box.noise import chi_square
+from privacy_audit.black_box.noise_sums import (
+    Masks,
+    cohort_counts,
+    permanent_table,
+    product_z,
+    residuals,
+)
+from privacy_audit.black_box.scenarios import disjoint, values_of
+from privacy_audit.black_box.trials import Source
+from rappor_core.mechanism import PROBABILITY_SCALE, TwoRoundMechanism
+from rappor_core.metrics.compiled import compiled_text
+from rappor_core.metrics.loading import MetricsFile
+from rappor_core.metrics.metric import Metric
+from rappor_core.params import RapporParams
+
+BOX = "derivations"
+TWIN = "audit-twin"
+SERIES = 5  # reports of each device, for the second round alone
+
+Asked = list[tuple[bytes, Value]]
+
+
+def derive(source: Source, metric: str, asked: Asked) -> list[Derived]:
+    """Ask a client that was started for this question alone."""
+    client = source.open()
+    try:
+        return client.derive(metric, asked)
+    finally:
+        client.close()
+
+
+def second_round(source: Source, metric: str, day: int, asked: Asked) -> list[bytes]:
+    """`SERIES` reports of each device, in order."""
+    client = source.open()
+    try:
+        lives = [Life(secret, ((day, value),) * SERIES) for secret, value in asked]
+        return [report.bits for some in client.encode(metric, lives) for report in some]
+    finally:
+        client.close()
+
+
+def twins(parts: Sequence[Metric]) -> tuple[MetricsFile, str, MetricsFile]:
+    """The metric beside one of another name, that name, and the metric with other chances.
+
+    parts: the sub-metrics of one declared name. The name is the twin of the first.
+    """
+    own = [part if part.location else part.replace(max_reports=None) for part in parts]
+    named = [part.replace(name=TWIN + part.name.removeprefix(part.base_name)) for part in own]
+    both = {part.name: part for part in (*own, *named)}
+    other = [p.replace(params=p.params.replace(mechanism=_other(p.params))) for p in parts]
+    return MetricsFile(both), named[0].name, MetricsFile({p.name: p for p in other})
+
+
+def _other(params: RapporParams) -> TwoRoundMechanism:
+    """A second round with one threshold exchanged: another params_id, the same first round."""
+    m = params.mechanism
+    if params.scheme.symbols:
+        step = params.num_bits - 1
+        return m.replace(p2=m.p2 - step, q2=m.q2 + 1)
+    return m.replace(q2=m.q2 + 1 if m.q2 + 1 != m.p2 and m.q2 < PROBABILITY_SCALE else m.q2 - 1)
+
+
+def questions(metric: Metric, devices: int) -> tuple[Asked, Asked]:
+    """Fresh secrets with one value, and the same secrets with another."""
+    if metric.location is not None:
+        cells = metric.location.grid.cells(metric.location.level)
+        pair: tuple[Value, Value] = cells[0], cells[-1]
+    else:
+        pair = disjoint(metric, values_of(metric))
+    secrets = [os.urandom(32) for _ in range(devices)]
+    return [(s, pair[0]) for s in secrets], [(s, pair[1]) for s in secrets]
+
+
+def derivation_checks(
+    metric: Metric, first: list[Derived], others: dict[str, list[Derived]]
+) -> Iterator[Check]:
+    """first: of each device.  others: `again`, `value`, `name`, `version`, for the same devices."""
+    name, params = metric.name, metric.params
+    changed = sum(a != b for a, b in zip(first, others["again"], strict=True))
+    yield exact(
+        name, "cohort and permanent response are the same in another process", BOX,
+        f"{changed:,} of {len(first):,} devices derived something else" if changed else "",
+    )  # fmt: skip
+    moved = sum(a.cohort != b.cohort for a, b in zip(first, others["value"], strict=True))
+    yield exact(
+        name, "a device has one cohort for all values", BOX,
+        f"{moved:,} of {len(first):,} devices had another one" if moved else "",
+    )  # fmt: skip
+    if params.mechanism.has_permanent_round:
+        for which, text in (
+            ("value", "permanent responses of two values are independent"),
+            ("name", "permanent responses of two metrics are independent"),
+            ("version", "permanent responses under two sets of parameters are independent"),
+        ):
+            yield _independent(name, params, which, text, first, others[which])
+        yield _first_round(name, params, first)
+    if params.num_cohorts > 1:
+        yield from _cohorts(name, params.num_cohorts, first, others["name"])
+
+
+def _tables(params: RapporParams, found: list[Derived]) -> tuple[Masks, Masks]:
+    k = params.num_bits
+    return (
+        permanent_table([one.permanent_bits for one in found], k),
+        permanent_table([one.bloom_bits for one in found], k),
+    )
+
+
+def _independent(
+    name: str,
+    params: RapporParams,
+    which: str,
+    text: str,
+    first: list[Derived],
+    other: list[Derived],
+) -> Check:
+    if which == "value":  # values with the same bits share one response, by design
+        pairs = [(a, b) for a, b in zip(first, other, strict=True) if a.bloom_bits != b.bloom_bits]
+        first, other = [a for a, _ in pairs], [b for _, b in pairs]
+    if not first:
+        return test(name, text, BOX, 1.0, "all values have the same bits in these cohorts")
+    one = residuals(params, *_tables(params, first), permanent=True)
+    two = residuals(params, *_tables(params, other), permanent=True)
+    z = product_z(params, one, two)
+    return test(name, text, BOX, bounds.normal_p_value(z), f"they correlate with z = {z:.2f}")
+
+
+def _first_round(name: str, params: RapporParams, first: list[Derived]) -> Check:
+    """P(B'=1) for a bit that is set, and for one that is clear."""
+    shown, held = _tables(params, first)
+    m = params.mechanism
+    p_values, found = [], []
+    for bit, chance in ((1, m.p1 / PROBABILITY_SCALE), (0, m.q1 / PROBABILITY_SCALE)):
+        if params.scheme.symbols and bit == 0:
+            continue  # follows from the other
+        total = int((held == bit).sum())
+        ones = int(shown[held == bit].sum())
+        p_values.append(float(bounds.two_sided(np.array(ones), np.array(total), chance)))
+        found.append(f"{ones / max(total, 1):.5f}, declared {chance:.5f}")
+    return test(
+        name, "the first round has its declared chances", BOX, len(p_values) * min(p_values),
+        "; ".join(found),
+    )  # fmt: skip
+
+
+def second_round_check(metric: Metric, first: list[Derived], reports: list[bytes]) -> Check:
+    """P(S=1) for a permanent 1 and 0, given the permanent bits that the device says it has."""
+    params = metric.params
+    permanent = permanent_table([one.permanent_bits for one in first], params.num_bits)
+    held = np.repeat(permanent, SERIES, axis=0)
+    whole = [int.from_bytes(bits, "little") for bits in reports]
+    shown = permanent_table(whole, params.num_bits)
+    m, p_values, found = params.mechanism, [], []
+    for bit, threshold in ((1, m.p2), (0, m.q2)):
+        if params.scheme.symbols and bit == 0:
+            continue
+        chance, total = threshold / PROBABILITY_SCALE, int((held == bit).sum())
+        ones = int(shown[held == bit].sum())
+        p_values.append(float(bounds.two_sided(np.array(ones), np.array(total), chance)))
+        found.append(f"{ones / max(total, 1):.5f}, declared {chance:.5f}")
+    return test(
+        metric.name, "the second round has its declared chances", BOX,
+        len(p_values) * min(p_values), "; ".join(found),
+    )  # fmt: skip
+
+
+def _cohorts(
+    name: str, cohorts: int, first: list[Derived], other: list[Derived]
+) -> Iterator[Check]:
+    counts = cohort_counts([one.cohort for one in first], cohorts).astype(float)
+    p_value, _ = chi_square(counts, np.full(cohorts, counts.sum() / cohorts))
+    yield test(
+        name, "cohorts of the derivations are uniform", BOX, p_value,
+        f"{counts.min():,.0f} to {counts.max():,.0f} devices in a cohort",
+    )  # fmt: skip
+    same = sum(a.cohort == b.cohort for a, b in zip(first, other, strict=True))
+    p_value = float(bounds.two_sided(np.array(same), np.array(len(first)), 1 / cohorts))
+    yield test(
+        name, "cohorts of two metrics are independent", BOX, p_value,
+        f"{same:,} of {len(first):,} devices are in the same one, {len(first) / cohorts:,.0f} "
+        "expected",
+    )  # fmt: skip
+
+
+def sources(source: Source, parts: Sequence[Metric]) -> tuple[Source, str, Source]:
+    """Clients of `twins`."""
+    both, name, other = twins(parts)
+    return (
+        replace(source, metrics=compiled_text(both)),
+        name,
+        replace(source, metrics=compiled_text(other)),
+    )
+
+
+def a_day(metric: Metric) -> int:
+    """A day on which the metric is collected, since 1970-01-01."""
+    from rappor_core.calendar import day_of
+
+    return day_of(metric.expires - timedelta(days=1))

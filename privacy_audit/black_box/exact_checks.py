@@ -1,0 +1,42 @@
+"""The checks without chance: `privacy_audit.enumeration` for the metrics under audit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from privacy_audit.black_box.checks import Check, exact
+from privacy_audit.enumeration import (
+    TOLERANCE,
+    enumerate_epsilons,
+    exact_chances,
+    exact_symbol_chances,
+    sampled_mechanisms,
+)
+from rappor_core.metrics.metric import Metric
+
+
+def exact_checks(metrics: list[Metric]) -> Iterator[Check]:
+    """By enumeration, through the SDK's rounds."""
+    for metric in metrics:
+        params = metric.params
+        if params.scheme.symbols:
+            wrong = exact_symbol_chances(params)
+        else:
+            found = exact_chances(params.mechanism)
+            wrong = f"p1, q1, p2, q2 = {found}" if isinstance(found, tuple) else ""
+        yield exact(
+            metric.base_name, "both rounds toss exactly the declared coins", "rounds", wrong
+        )
+    off = [m for m in sampled_mechanisms(40, np.random.default_rng()) if exact_chances(m) is not m]
+    yield exact(
+        "", "coins at thresholds drawn from all there are", "rounds",
+        f"{off[0]} is tossed as {exact_chances(off[0])}" if off else "",
+    )  # fmt: skip
+    worst = max(enumerate_epsilons(), key=lambda one: one.error)
+    yield exact(
+        "", "epsilon of small filters, all draws of both rounds enumerated", "rounds",
+        f"{worst.text}, {worst.reports} reports: {worst.found:.6f}, by formula "
+        f"{worst.declared:.6f}" if worst.error > TOLERANCE else "",
+    )  # fmt: skip

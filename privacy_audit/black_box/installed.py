@@ -1,0 +1,229 @@
+"""Whole installations under audit: `Client`, SQLite, queue, batches, HTTP on the loopback address.
+
+Each day of all devices runs in a process of its own, which opens each device, records, sends,
+closes it and ends: nothing but the state directory goes from one day to the next. The devices make
+their own secrets.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from client_sdk import Client, Delivery
+from client_sdk.delivery.batches import read_body
+from client_sdk.testing import MemoryCollector
+from privacy_audit.black_box import bounds
+from privacy_audit.black_box.checks import Check, exact, test
+from privacy_audit.black_box.lives import Seen, Step, Value
+from privacy_audit.black_box.observations import Integers
+from privacy_audit.black_box.scenarios import Scenario, disjoint, fillers, start_days, values_of
+from rappor_core.calendar import SECONDS_A_DAY, day_of
+from rappor_core.metrics.compiled import read_compiled
+from rappor_core.metrics.metric import Metric
+
+BOX = "installed"
+MEMOISED = 4  # reports of one value
+PAST_CAP = 3  # reports of values for which there is no place
+MOST_FILLERS = 3
+CHANGING_HEADERS = frozenset({"content-length", "host"})
+SECONDS = 20.0  # to send what waits, at most
+
+
+@dataclass
+class Sent:
+    """What one day's process saw: reports by device, and what each request looked like."""
+
+    reports: list[list[Seen]]
+    other: list[list[Seen]] = field(default_factory=list)
+    batch_ids: list[str] = field(default_factory=list)
+    headers: Counter[str] = field(default_factory=Counter)
+    mixed: int = 0
+
+
+@dataclass(frozen=True)
+class Day:
+    """What all devices record on one day. directories: a state each.  values: one a device.
+
+    twin: the name of a second metric that takes the same values on this day, or "".
+    """
+
+    metrics: str
+    metric: str
+    day: int
+    directories: tuple[str, ...]
+    values: tuple[Value, ...]
+    twin: str = ""
+
+
+def run_day(asked: Day) -> Sent:
+    """One day, in a process of its own."""
+    file = read_compiled(asked.metrics)
+    sent = Sent([])
+    with MemoryCollector() as collector:
+        for directory, value in zip(asked.directories, asked.values, strict=True):
+            before = len(collector.reports)
+            with Client.open(
+                file,
+                state_dir=directory,
+                collector=collector.url,
+                consent=True,
+                delivery=Delivery(mean_delay=0),
+                clock=lambda: float(asked.day * SECONDS_A_DAY + SECONDS_A_DAY // 2),
+            ) as client:
+                client.record(asked.metric, value)
+                if asked.twin:
+                    client.record(asked.twin, value)
+                client.flush(SECONDS)
+            new = [
+                Seen(r.metric, r.cohort, day_of(r.day), r.bits) for r in collector.reports[before:]
+            ]
+            sent.reports.append([r for r in new if r.metric == asked.metric])
+            sent.other.append([r for r in new if r.metric != asked.metric])
+        _look_at_requests(collector, sent)
+    return sent
+
+
+def _look_at_requests(collector: MemoryCollector, sent: Sent) -> None:
+    for headers, body in collector.requests:
+        batch = read_body(body, json="json" in headers.get("Content-Type", ""))
+        sent.batch_ids.append(batch.batch_id)
+        sent.mixed += len({group.metric for group in batch.groups}) > 1
+        kept = {k.lower(): v for k, v in headers.items() if k.lower() not in CHANGING_HEADERS}
+        sent.headers[str(sorted(kept.items()))] += 1
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One crowd of installations.
+
+    worlds: (2, n), one for the value, one for the value past the cap.
+    steps: a day and, by pair of worlds, what is recorded.  past_cap: whether the cap is reached.
+    """
+
+    worlds: Integers
+    steps: tuple[tuple[int, tuple[Value, Value], int], ...]
+    past_cap: bool
+
+
+def plan(metric: Metric, devices: int) -> Plan:
+    """Days: one of two values four times; then, where the cap is near, values past it."""
+    a, b = disjoint(metric, values_of(metric))
+    many = min(MEMOISED, metric.max_reports or MEMOISED)
+    pool = [v for v in values_of(metric) if v not in (a, b)]
+    filling = fillers(metric, tuple(pool), 1)
+    past_cap = filling is not None and len(filling) <= MOST_FILLERS and many == MEMOISED
+    kept = list(filling or []) if past_cap else []
+    days = start_days(metric, many + (len(kept) + PAST_CAP if past_cap else 0))
+    recorded = [((a, b), 0)] * many + [((value, value), 0) for value in kept]
+    if past_cap:
+        recorded += [((pool[0], pool[1]), 1)] * PAST_CAP
+    worlds = np.frombuffer(os.urandom(2 * devices), dtype=np.uint8).astype(np.int64) & 1
+    steps = tuple((d, pair, which) for d, (pair, which) in zip(days, recorded, strict=True))
+    return Plan(worlds.reshape(2, devices), steps, past_cap)
+
+
+def days_of(
+    metrics: str, metric: str, twin: str, chosen: Plan, root: Path, workers: int
+) -> Iterator[list[Day]]:
+    """The tasks of each day, one for each worker; every task of a day before the next day."""
+    devices = chosen.worlds.shape[1]
+    parts = [range(start, devices, workers) for start in range(min(workers, devices))]
+    for number, (day, pair, which) in enumerate(chosen.steps):
+        yield [
+            Day(
+                metrics, metric, day,
+                tuple(str(root / str(device)) for device in part),
+                tuple(pair[chosen.worlds[which, device]] for device in part),
+                twin if number == 0 else "",
+            )
+            for part in parts
+        ]  # fmt: skip
+
+
+def run_installed(
+    metrics: str,
+    metric: str,
+    twin: str,
+    chosen: Plan,
+    workers: int,
+    run: Callable[[list[Day]], list[Sent]],
+) -> tuple[list[list[Seen]], list[Sent]]:
+    """All days. run: does the tasks of a day, each in a process of its own.
+
+    Returns the reports of each device, in order, and what each task saw.
+    """
+    devices = chosen.worlds.shape[1]
+    seen: list[list[Seen]] = [[] for _ in range(devices)]
+    everything: list[Sent] = []
+    with tempfile.TemporaryDirectory(prefix="rappor-audit-") as root:
+        for tasks in days_of(metrics, metric, twin, chosen, Path(root), workers):
+            done = run(tasks)
+            for start, sent in enumerate(done):
+                for device, reports in zip(
+                    range(start, devices, len(tasks)), sent.reports, strict=True
+                ):
+                    seen[device] += reports
+            everything += done
+    return seen, everything
+
+
+def attacked(metric: Metric, chosen: Plan) -> list[tuple[Scenario, int, slice]]:
+    """Scenarios over parts of the reports: with the row of worlds that they guess, and the part."""
+    days: tuple[Step, ...] = tuple((day, pair[0]) for day, pair, _ in chosen.steps)
+    (a, b), third = chosen.steps[0][1], metric.fallback
+    many = sum(pair == (a, b) for _, pair, _ in chosen.steps)
+    first = Scenario(
+        f"installed: disjoint values, {many} reports", metric.name, "installed",
+        (days[:many], days[:many]), many, (a, b, a if third is None else third),
+        metric.params.epsilon_n(many), expected=len(days),
+    )  # fmt: skip
+    found = [(first, 0, slice(0, many))]
+    if chosen.past_cap and third is not None:
+        u, v = chosen.steps[-1][1]
+        last = Scenario(
+            f"installed: values past the cap, {PAST_CAP} reports", metric.name, "installed",
+            (days[-PAST_CAP:], days[-PAST_CAP:]), PAST_CAP, (u, v, third), 0.0,
+            expected=len(days),
+        )  # fmt: skip
+        found.append((last, 1, slice(len(days) - PAST_CAP, None)))
+    return found
+
+
+def request_checks(metric: str, seen: list[list[Seen]], sent: list[Sent]) -> Iterator[Check]:
+    """What stands around reports must not tell devices apart, or their batches together."""
+    ids = [batch_id for one in sent for batch_id in one.batch_ids]
+    repeated = len(ids) - len(set(ids))
+    yield exact(
+        metric, "every batch has an id of its own", BOX,
+        f"{repeated:,} of {len(ids):,} ids came again" if repeated else "",
+    )  # fmt: skip
+    bits = np.unpackbits(np.frombuffer(bytes.fromhex("".join(ids)), dtype=np.uint8)).reshape(
+        -1, 128
+    )
+    each = bounds.two_sided(bits.sum(axis=0), np.full(128, len(bits)), 0.5)
+    yield test(
+        metric, "batch ids are random", BOX, float(each.min()) * 128,
+        f"bit {int(each.argmin())} is 1 in {int(bits[:, each.argmin()].sum()):,} of {len(bits):,}",
+    )  # fmt: skip
+    mixed = sum(one.mixed for one in sent)
+    yield exact(
+        metric, "a batch holds one metric", BOX,
+        f"{mixed:,} batches held several: their cohorts are a fingerprint" if mixed else "",
+    )  # fmt: skip
+    headers: Counter[str] = sum((one.headers for one in sent), Counter())
+    yield exact(
+        metric, "requests of all devices have the same headers", BOX,
+        f"{len(headers)} kinds of headers" if len(headers) > 1 else "",
+    )  # fmt: skip
+    moved = sum(len({report.cohort for report in reports}) > 1 for reports in seen)
+    yield exact(
+        metric, "a device keeps its cohort over restarts", BOX,
+        f"{moved:,} of {len(seen):,} devices changed it" if moved else "",
+    )  # fmt: skip

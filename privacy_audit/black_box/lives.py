@@ -1,0 +1,53 @@
+"""What an audited device lives through, and what it is seen to send."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+NOTHING = "\0nothing"  # the value of a day on which the app records nothing
+
+Value = str | bool | tuple[float, float]  # a place is its latitude and longitude
+Step = tuple[int, Value]  # a day since 1970-01-01 and what is recorded on it
+
+
+class Life(NamedTuple):
+    """One device. secret: 32 bytes, fresh for each trial.  steps: in the order of days.
+
+    A step ("metric", day, value) takes place on a device that was closed and opened again.
+    """
+
+    secret: bytes
+    steps: tuple[Step, ...]
+
+
+class Seen(NamedTuple):
+    """One report as it was read from wire bytes. day: since 1970-01-01, UTC."""
+
+    metric: str
+    cohort: int
+    day: int
+    bits: bytes
+
+
+class Derived(NamedTuple):
+    """What a device derives for one value; bits as integers. Private: for audits alone."""
+
+    cohort: int
+    bloom_bits: int
+    permanent_bits: int
+
+
+class AuditedClient(Protocol):
+    """A client under audit. Each method opens the device anew for each step of each life."""
+
+    def encode(self, metric: str, lives: list[Life]) -> list[list[Seen]]:
+        """The mechanism alone: one report for each step; no ledger, no limits."""
+
+    def record(self, metric: str, lives: list[Life]) -> list[list[Seen]]:
+        """The device with its ledger: all reports that it queued, in order."""
+
+    def derive(self, metric: str, asked: list[tuple[bytes, Value]]) -> list[Derived]:
+        """Cohort, Bloom bits and permanent response for secrets and values."""
+
+    def close(self) -> None:
+        """End what was started."""

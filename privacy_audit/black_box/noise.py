@@ -1,0 +1,135 @@
+"""Two-sided tests of the noise: too little breaks the promise of privacy, too much that of use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from scipy import stats
+
+from privacy_audit.black_box import bounds
+from privacy_audit.black_box.checks import Check, test
+from privacy_audit.black_box.noise_sums import NoiseSums, chances
+from privacy_audit.black_box.observations import Floats
+from rappor_core.params import RapporParams
+
+FEWEST_EXPECTED = 5.0  # in a cell of a chi-square test
+_CELLS = 1e-9
+
+
+def noise_checks(metric: str, params: RapporParams, sums: NoiseSums, box: str) -> Iterator[Check]:
+    """All tests of one kind of trials."""
+    if sums.reports > 1:
+        yield _permanence(metric, sums, box)
+        return
+    if params.scheme.symbols:
+        yield _symbols(metric, params, sums.sums["offsets"], box)
+    else:
+        one, zero = chances(params, permanent=False)
+        yield _bits(metric, "q* of each bit that the value sets", sums.sums["set"], one, box)
+        yield _bits(metric, "p* of each bit that it does not", sums.sums["clear"], zero, box)
+        if params.num_bits > 1:
+            yield _pairs(metric, sums.sums["products"], sums.sums["variances"], box)
+    product, variance = sums.sums["neighbours"]
+    z = product / np.sqrt(max(variance, _CELLS))
+    yield test(
+        metric, "devices draw independent noise", box, bounds.normal_p_value(z),
+        f"reports of successive devices correlate with z = {z:.2f}",
+    )  # fmt: skip
+    yield from cohort_checks(metric, sums.sums["cohorts"], box)
+
+
+def _bits(metric: str, what: str, counts: Floats, chance: float, box: str) -> Check:
+    """The worst bit, corrected for their number, and all together."""
+    shown, total = counts
+    asked = total > 0
+    each = bounds.two_sided(shown[asked], total[asked], chance)
+    together = bounds.two_sided(shown.sum(), total.sum(), chance)
+    p_value = min(float(each.min(initial=1.0)) * max(len(each), 1), float(together)) * 2
+    seen = shown.sum() / max(total.sum(), 1)
+    worst = int(np.flatnonzero(asked)[each.argmin()]) if len(each) else 0
+    return test(
+        metric, what, box, p_value,
+        f"{seen:.5f} over {total.sum():,.0f} bits, declared {chance:.5f}; "
+        f"bit {worst} is furthest off: {shown[worst] / max(total[worst], 1):.5f}",
+    )  # fmt: skip
+
+
+def _pairs(metric: str, products: Floats, variances: Floats, box: str) -> Check:
+    """The two bits whose noise depends most on each other."""
+    z = products / np.sqrt(np.maximum(variances, _CELLS))
+    upper = np.triu_indices(len(z), 1)
+    worst = int(np.abs(z[upper]).argmax())
+    found = float(z[upper][worst])
+    return test(
+        metric, "the noise of two bits is independent", box,
+        bounds.normal_p_value(found) * len(upper[0]),
+        f"bits {upper[0][worst]} and {upper[1][worst]} correlate most, with z = {found:.2f} "
+        f"among {len(upper[0]):,} pairs",
+    )  # fmt: skip
+
+
+def _symbols(metric: str, params: RapporParams, counts: Floats, box: str) -> Check:
+    """The own symbol as often as declared, and all others alike."""
+    own, other = chances(params, permanent=False)
+    expected = np.array([own] + [other] * (params.num_bits - 1))
+    p_value, _ = chi_square(counts, expected * counts.sum())
+    return test(
+        metric, "each symbol with its declared chance", box, p_value,
+        f"the own one {counts[0] / max(counts.sum(), 1):.5f} of {counts.sum():,.0f}, "
+        f"declared {own:.5f}",
+    )  # fmt: skip
+
+
+def _permanence(metric: str, sums: NoiseSums, box: str) -> Check:
+    number, total, squares = sums.sums["excess"]
+    mean = total / number
+    error = np.sqrt(max(squares / number - mean**2, 1e-30) / number)
+    z = mean / error
+    return test(
+        metric,
+        f"{sums.reports} reports of a device share one permanent response, and nothing else",
+        box, bounds.normal_p_value(z),
+        f"their covariance is off by {mean:+.6f}, {z:.2f} standard errors",
+    )  # fmt: skip
+
+
+def cohort_checks(metric: str, counts: Floats, box: str) -> Iterator[Check]:
+    """Cohorts are uniform, and do not depend on the value. counts: (2 worlds, m)."""
+    total = counts.sum(axis=0)
+    if len(total) < 2:
+        return
+    p_value, cells = chi_square(total, np.full(len(total), total.sum() / len(total)))
+    yield test(
+        metric, "cohorts are uniform", box, p_value,
+        f"{total.min():,.0f} to {total.max():,.0f} devices in {cells} groups of cohorts",
+    )  # fmt: skip
+    each = counts.sum(axis=1, keepdims=True)
+    expected = each * total / max(total.sum(), 1)
+    used = expected.min(axis=0) >= FEWEST_EXPECTED
+    if used.sum() < 2:
+        return
+    table = counts[:, used]
+    p_value = float(stats.chi2_contingency(table, correction=False).pvalue)
+    yield test(
+        metric, "the cohort does not depend on the value", box, p_value,
+        f"{int(used.sum())} cohorts under two values",
+    )  # fmt: skip
+
+
+def chi_square(counts: Floats, expected: Floats) -> tuple[float, int]:
+    """p-value of Pearson's test, neighbouring cells joined until each has enough; and the cells."""
+    seen, wanted = [0.0], [0.0]
+    for count, chance in zip(counts, expected, strict=True):
+        if wanted[-1] >= FEWEST_EXPECTED:
+            seen.append(0.0)
+            wanted.append(0.0)
+        seen[-1] += count
+        wanted[-1] += chance
+    if len(seen) > 1 and wanted[-1] < FEWEST_EXPECTED:
+        seen[-2] += seen.pop()
+        wanted[-2] += wanted.pop()
+    if len(seen) < 2:
+        return 1.0, len(seen)
+    statistic = sum((s - w) ** 2 / w for s, w in zip(seen, wanted, strict=True))
+    return float(stats.chi2.sf(statistic, len(seen) - 1)), len(seen)

@@ -1,0 +1,157 @@
+"""Sums over trials that the tests of the noise need, small enough to leave a worker process."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privacy_audit.black_box.observations import Floats, Integers, Observations
+from rappor_core.mechanism import PROBABILITY_SCALE
+from rappor_core.params import RapporParams
+
+MOST_BITS = 256  # of which all pairs are looked at
+
+Masks = NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class NoiseSums:
+    """reports: of each device.  sums: by name, to be added up over chunks."""
+
+    reports: int
+    sums: dict[str, Floats]
+
+    def __add__(self, other: NoiseSums) -> NoiseSums:
+        """Of the trials of both."""
+        return NoiseSums(
+            self.reports, {name: value + other.sums[name] for name, value in self.sums.items()}
+        )
+
+
+def noise_sums(params: RapporParams, seen: Observations) -> NoiseSums:
+    """What one chunk of trials adds: of single reports, or of series of one device."""
+    held = np.where(seen.world[:, None] == 0, seen.masks[0], seen.masks[1])
+    reports = seen.reports.shape[1]
+    if reports > 1:
+        return NoiseSums(reports, _of_series(params, seen, held))
+    single = seen.reports[:, 0]
+    cohorts = np.stack(
+        [np.bincount(seen.cohorts[seen.world == w], minlength=params.num_cohorts) for w in (0, 1)]
+    ).astype(float)
+    return NoiseSums(1, _of_reports(params, single, held) | {"cohorts": cohorts})
+
+
+def _of_reports(params: RapporParams, single: Masks, held: Masks) -> dict[str, Floats]:
+    """By bit how often it was shown; products of residuals of bits, and of neighbouring devices."""
+    residual, spread = residuals(params, single, held, permanent=False)
+    neighbours = (residual[1:] * residual[:-1]).sum()
+    sums = {
+        "neighbours": np.array([neighbours, _product_variance(params, spread[1:], spread[:-1])])
+    }
+    if params.scheme.symbols:
+        return sums | {"offsets": offsets(single, held)}
+    few = slice(0, MOST_BITS)
+    return sums | {
+        "set": np.stack([(held * single).sum(0), held.sum(0)]).astype(float),
+        "clear": np.stack([((1 - held) * single).sum(0), (1 - held).sum(0)]).astype(float),
+        "products": residual[:, few].T @ residual[:, few],
+        "variances": spread[:, few].T @ spread[:, few],
+    }
+
+
+def residuals(
+    params: RapporParams, shown: Masks, held: Masks, *, permanent: bool
+) -> tuple[Floats, Floats]:
+    """What was shown minus its chance, and the variance of each, both (n, k).
+
+    permanent: `shown` is a permanent response; otherwise a report.
+    """
+    one, zero = chances(params, permanent=permanent)
+    expected = np.where(held == 1, one, zero)
+    return np.asarray(shown - expected), np.asarray(expected * (1 - expected))
+
+
+def chances(params: RapporParams, *, permanent: bool) -> tuple[float, float]:
+    """P(1) for a bit of B that is set, and for one that is clear."""
+    m = params.mechanism
+    p1, q1, p2, q2 = (x / PROBABILITY_SCALE for x in (m.p1, m.q1, m.p2, m.q2))
+    if permanent:
+        return p1, q1
+    if not params.scheme.symbols:
+        return params.q_star, params.p_star
+    others = params.num_bits - 1
+    return p1 * p2 + others * q1 * q2, p1 * q2 + q1 * p2 + (others - 1) * q1 * q2
+
+
+def product_z(
+    params: RapporParams, one: tuple[Floats, Floats], other: tuple[Floats, Floats]
+) -> float:
+    """z of the sum of products of two sets of residuals, which are independent as promised."""
+    variance = _product_variance(params, one[1], other[1])
+    return float((one[0] * other[0]).sum() / np.sqrt(max(variance, 1e-12)))
+
+
+def _product_variance(params: RapporParams, one: Floats, other: Floats) -> float:
+    """Of the sum of products of independent residuals, of which the variances are given.
+
+    The symbols of one report depend on each other: the covariance is diag(e) - e e', with the
+    chances e of the symbols, and the variance of a product is the sum of the products of the two
+    matrices' elements. They are equal where both devices hold the same symbol.
+    """
+    if not params.scheme.symbols:
+        return float((one * other).sum())
+    k = params.num_bits
+    rest = float(np.median(one[0])) if len(one) else 0.0
+    lie = (1 - np.sqrt(max(1 - 4 * rest, 0.0))) / 2
+    chance = np.full((2, k), lie)
+    chance[[0, 1], [0, 1]] = 1 - (k - 1) * lie
+    first, second = (np.diag(e) - np.outer(e, e) for e in chance)
+    own, others = (np.abs(x - rest).argmax(axis=1) for x in (one, other))
+    same = int((own == others).sum())
+    return float(same * (first**2).sum() + (len(one) - same) * (first * second).sum())
+
+
+def offsets(shown: Masks, held: Masks) -> Floats:
+    """How often each distance (modulo g) from the own symbol was shown, (g,)."""
+    k = shown.shape[1]
+    alone = shown.sum(axis=1) == 1
+    distance = (shown[alone].argmax(axis=1) - held[alone].argmax(axis=1)) % k
+    return np.bincount(distance, minlength=k).astype(float)
+
+
+def _of_series(params: RapporParams, seen: Observations, held: Masks) -> dict[str, Floats]:
+    """How alike a device's reports are beyond what is declared: number, sum and sum of squares.
+
+    Of each device: products of residuals of two different reports, over all bits, minus the
+    covariance that a permanent response gives them.
+    """
+    t, k = seen.reports.shape[1:]
+    counts = seen.reports.sum(axis=1, dtype=np.int64)
+    m = params.mechanism
+    p1, q1, p2, q2 = (x / PROBABILITY_SCALE for x in (m.p1, m.q1, m.p2, m.q2))
+    if params.scheme.symbols:
+        alike = (counts * (counts - 1)).sum(axis=1) / (t * (t - 1))
+        excess = alike - (p2**2 + (k - 1) * q2**2)
+    else:
+        one, zero = chances(params, permanent=False)
+        expected = np.where(held == 1, one, zero)
+        total = counts - t * expected
+        squares = counts * (1 - expected) ** 2 + (t - counts) * expected**2
+        kept = np.where(held == 1, p1 * (1 - p1), q1 * (1 - q1)) * (p2 - q2) ** 2
+        excess = ((total**2 - squares) / (t * (t - 1)) - kept).mean(axis=1)
+    return {"excess": np.array([len(excess), excess.sum(), (excess**2).sum()])}
+
+
+def permanent_table(bits: list[int], num_bits: int) -> Masks:
+    """Integers of k bits as rows of 0 and 1, (n, k)."""
+    width = (num_bits + 7) // 8
+    raw = b"".join(number.to_bytes(width, "little") for number in bits)
+    table = np.frombuffer(raw, dtype=np.uint8).reshape(len(bits), width)
+    return np.unpackbits(table, axis=1, bitorder="little", count=num_bits)
+
+
+def cohort_counts(cohorts: list[int], num_cohorts: int) -> Integers:
+    """How many devices are in each cohort."""
+    return np.bincount(np.array(cohorts), minlength=num_cohorts)

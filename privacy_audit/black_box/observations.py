@@ -1,0 +1,161 @@
+"""From the reports of many trials to arrays, and to the numbers that an attack looks at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privacy_audit.black_box.lives import Seen, Value
+from privacy_audit.black_box.scenarios import Scenario
+from rappor_core.mechanism import PROBABILITY_SCALE
+from rappor_core.metrics.loading import MetricsFile
+from rappor_core.params import RapporParams
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Bits = NDArray[np.uint8]
+
+LIKELIHOOD, AVERAGE = 0, 1  # columns of `features`: the two attacks that need no training
+
+
+@dataclass(frozen=True)
+class Observations:
+    """Watched reports of n trials of one scenario.
+
+    reports: (n, t, k), rows of zeros where fewer than t came.  number: (n,) how many came in all.
+    masks: (3, n, k) the bits of the scenario's three values in the trial's cohort.
+    cohorts: (n,) of the last report, -1 where none came.  world: (n,) 0 or 1.
+    moved: how many trials showed more than one cohort.
+    """
+
+    reports: Bits
+    number: Integers
+    masks: Bits
+    cohorts: Integers
+    world: Integers
+    moved: int
+
+
+def observe(
+    file: MetricsFile,
+    scenario: Scenario,
+    world: Integers,
+    seen: list[list[Seen]],
+    pairs: list[tuple[Value, Value, Value]],
+) -> Observations:
+    """Put what was seen into arrays. pairs: the three values of each trial."""
+    metric = file.parts(scenario.metric)[0]
+    n, t, k = len(seen), scenario.watched, metric.params.num_bits
+    width = metric.params.report_bytes
+    raw = np.zeros((n, t, width), dtype=np.uint8)
+    masks = np.zeros((3, n, width), dtype=np.uint8)
+    cohorts = np.full(n, -1, dtype=np.int64)
+    bytes_of = _bits_of(file)
+    moved = 0
+    for row, reports in enumerate(seen):
+        last = reports[-t:]
+        for column, report in enumerate(last):
+            raw[row, column] = np.frombuffer(report.bits, dtype=np.uint8)
+        if not last:
+            continue
+        name, cohort = last[-1].metric, last[-1].cohort
+        cohorts[row] = cohort
+        moved += any(report.cohort != cohort for report in reports)
+        for which in range(3):
+            masks[which, row] = bytes_of(name, cohort, pairs[row][which])
+    unpacked = [np.unpackbits(x, axis=-1, bitorder="little", count=k) for x in (raw, masks)]
+    number = np.array([len(reports) for reports in seen], dtype=np.int64)
+    return Observations(unpacked[0], number, unpacked[1], cohorts, world, moved)
+
+
+def _bits_of(file: MetricsFile) -> Callable[[str, int, Value], Bits]:
+    """B of a value in a cohort, as bytes of a report; remembered."""
+
+    @lru_cache(maxsize=100_000)
+    def bits_of(name: str, cohort: int, value: Value) -> Any:
+        metric = file.metrics[name]
+        if isinstance(value, tuple) and metric.location is not None:
+            value = metric.location.grid.place(*value, metric.location.level)
+        whole = metric.value_bits(value, cohort)
+        width = metric.params.report_bytes
+        return np.frombuffer(whole.to_bytes(width, "little"), dtype=np.uint8)
+
+    return bits_of
+
+
+def features(params: RapporParams, seen: Observations) -> NDArray[np.float32]:
+    """What attacks look at, (n, number of features); see `LIKELIHOOD` and `AVERAGE`.
+
+    The others are for the classifier: they also hold what a client that does not do what it
+    declares may show (reports left out, bare values, equal reports, a first or last report that
+    differs from the rest).
+    """
+    reports, t = seen.reports, seen.reports.shape[1]
+    counts = reports.sum(axis=1, dtype=np.int64)
+    masks = seen.masks.astype(np.int64)
+    difference = masks[0] - masks[1]
+    sizes = np.maximum(masks.sum(axis=2), 1)
+    columns = [
+        log_likelihood_ratio(params, t, counts, masks),
+        (difference * counts).sum(axis=1) / t,
+    ]
+    for which in range(3):
+        mean = (masks[which] * counts).sum(axis=1) / (t * sizes[which])
+        bare = (reports == seen.masks[which][:, None, :]).all(axis=2)
+        columns += [mean, mean**2, bare.sum(axis=1)]
+    for column in (0, t - 1):
+        columns.append((difference * reports[:, column]).sum(axis=1))
+    again = (
+        (reports[:, 1:] == reports[:, :-1]).all(axis=2).sum(axis=1) if t > 1 else 0 * counts[:, 0]
+    )
+    columns += [counts.mean(axis=1), again, seen.number, seen.number**2]
+    table = np.stack([np.asarray(column, dtype=np.float64) for column in columns], axis=1)
+    return np.round(table, 6).astype(np.float32)
+
+
+def log_likelihood_ratio(
+    params: RapporParams, reports: int, counts: Integers, masks: Integers
+) -> Floats:
+    """ln P(reports | the first value) - ln P(reports | the second), as declared; shape (n,).
+
+    counts: (n, k), how often each bit was shown.  masks: (2 or more, n, k).
+    """
+    if params.scheme.symbols:
+        return _symbol_likelihood(params, counts, masks[0]) - _symbol_likelihood(
+            params, counts, masks[1]
+        )
+    table = bit_evidence(params, reports)
+    return np.asarray(((masks[0] - masks[1]) * table[counts]).sum(axis=1))
+
+
+def bit_evidence(params: RapporParams, reports: int) -> Floats:
+    """ln P(c ones | B=1) - ln P(c ones | B=0) for c = 0 to `reports`."""
+    p1, q1, p2, q2 = _chances(params)
+    ones = np.arange(reports + 1)
+    show = [ones * _ln(p) + (reports - ones) * _ln(1 - p) for p in (p2, q2)]
+    given = [np.logaddexp(_ln(kept) + show[0], _ln(1 - kept) + show[1]) for kept in (p1, q1)]
+    return np.asarray(given[0] - given[1])
+
+
+def _symbol_likelihood(params: RapporParams, counts: Integers, mask: Integers) -> Floats:
+    """ln P(symbols | the value whose symbol is in `mask`), up to what all values share."""
+    p1, q1, p2, q2 = _chances(params)
+    prior = np.where(mask == 1, _ln(p1), _ln(q1))
+    total = counts.sum(axis=1, keepdims=True)
+    terms = prior + counts * _ln(p2) + (total - counts) * _ln(q2)
+    return np.asarray(np.logaddexp.reduce(terms, axis=1))
+
+
+def _chances(params: RapporParams) -> tuple[float, float, float, float]:
+    m = params.mechanism
+    p1, q1, p2, q2 = (x / PROBABILITY_SCALE for x in (m.p1, m.q1, m.p2, m.q2))
+    return p1, q1, p2, q2
+
+
+def _ln(p: float) -> float:
+    return float(np.log(max(p, 1e-300)))

@@ -1,0 +1,167 @@
+"""Another client under audit: a program that answers JSON, one object a line, on standard input.
+
+The protocol is in docs/porting.md, section 12. A device is named by its secret; the program keeps
+its state in memory and opens it anew for each command.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import shlex
+import subprocess
+import threading
+from typing import Any
+
+from privacy_audit.black_box.errors import AuditError
+from privacy_audit.black_box.lives import NOTHING, Derived, Life, Seen, Value
+from rappor_core.calendar import date_of, day_of
+from rappor_core.errors import WireFormatError
+from rappor_core.metrics.compiled import compiled
+from rappor_core.metrics.loading import MetricsFile
+from rappor_core.wire.decode import decode_batch
+from rappor_core.wire.report import BINARY_CONTENT_TYPE, MAX_REPORTS, ReportGroup
+
+Answer = dict[str, Any]
+
+
+class ProgramClient:
+    """Devices of a program of its own, started at once and ended by `close`."""
+
+    def __init__(self, file: MetricsFile, command: str) -> None:
+        """Start the program and give it the compiled metrics. Raises AuditError."""
+        self._file = file
+        try:
+            self._process = subprocess.Popen(  # noqa: S603 - the program that the user names
+                shlex.split(command), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            )
+        except (OSError, ValueError) as error:
+            raise AuditError(f"--command {command!r} cannot be started: {error}") from error
+        self._ask([{"do": "metrics", "document": compiled(file)}])
+
+    def encode(self, metric: str, lives: list[Life]) -> list[list[Seen]]:
+        """See `AuditedClient`."""
+        asked = [
+            {"do": "encode", "metric": metric, "secret": life.secret.hex(), "value": value}
+            for life in lives
+            for _, value in life.steps
+        ]
+        told, found = iter(self._ask(asked)), []
+        for life in lives:
+            days = [(day, next(told)) for day, _ in life.steps]
+            found.append(
+                [Seen(metric, a["cohort"], day, _hex(a["report_bits"][0])) for day, a in days]
+            )
+        return found
+
+    def record(self, metric: str, lives: list[Life]) -> list[list[Seen]]:
+        """See `AuditedClient`. Reports go through `batch`: they are read from wire bytes."""
+        asked = [
+            {
+                "do": "record",
+                "metric": metric,
+                "secret": life.secret.hex(),
+                "value": value,
+                "day": date_of(day).isoformat(),
+            }
+            for life in lives
+            for day, value in life.steps
+            if value != NOTHING
+        ]
+        told = iter(self._ask(asked))
+        reports: list[list[Any]] = []
+        for life in lives:
+            answers = [next(told) for _, value in life.steps if value != NOTHING]
+            reports.append([a["report"] for a in answers if a["report"] is not None])
+        seen = iter(self._over_the_wire([report for some in reports for report in some]))
+        return [[next(seen) for _ in some] for some in reports]
+
+    def derive(self, metric: str, asked: list[tuple[bytes, Value]]) -> list[Derived]:
+        """See `AuditedClient`."""
+        answers = self._ask(
+            [
+                {"do": "encode", "metric": metric, "secret": secret.hex(), "value": value}
+                for secret, value in asked
+            ]
+        )
+        return [
+            Derived(a["cohort"], _whole(a["bloom_bits"]), _whole(a["permanent_bits"]))
+            for a in answers
+        ]
+
+    def close(self) -> None:
+        """End the program."""
+        if self._process.stdin:
+            self._process.stdin.close()
+        self._process.wait(timeout=30)
+        if self._process.stdout:
+            self._process.stdout.close()
+
+    def _over_the_wire(self, reports: list[Any]) -> list[Seen]:
+        """The reports in their order; the batch's bytes must say the same. Raises AuditError."""
+        own = [Seen(r["metric"], r["cohort"], r["day"], _base64(r["bits"])) for r in reports]
+        for start in range(0, len(reports), MAX_REPORTS):
+            some = reports[start : start + MAX_REPORTS]
+            command = {"do": "batch", "batch_id": os.urandom(16).hex(), "reports": some}
+            (answer,) = self._ask([command])
+            try:
+                groups = decode_batch(_hex(answer["binary"]), BINARY_CONTENT_TYPE).groups
+            except WireFormatError as error:
+                raise AuditError(f"the program's batch cannot be read: {error}") from error
+            read = [Seen(g.metric, *_row(g, row)) for g in groups for row in g.rows]
+            if sorted(read) != sorted(own[start : start + MAX_REPORTS]):
+                raise AuditError("the program's batch does not hold the reports that it was given")
+        return own
+
+    def _ask(self, commands: list[dict[str, Any]]) -> list[Answer]:
+        """Write all commands while the answers are read. Raises AuditError."""
+        process = self._process
+        assert process.stdin is not None  # noqa: S101 (both are pipes)
+        assert process.stdout is not None  # noqa: S101
+        text = "".join(json.dumps(command) + "\n" for command in commands)
+        writer = threading.Thread(target=_write, args=(process.stdin, text))
+        writer.start()
+        answers = []
+        for command in commands:
+            line = process.stdout.readline()
+            answers.append(_answer(line, command["do"]))
+        writer.join()
+        return answers
+
+
+def _write(stream: Any, text: str) -> None:
+    try:
+        stream.write(text)
+        stream.flush()
+    except (OSError, ValueError):  # the program has ended: the reader says so
+        return
+
+
+def _answer(line: str, command: str) -> Answer:
+    if not line:
+        raise AuditError(f"the program ended before it answered {command!r}")
+    try:
+        answer = json.loads(line)
+    except ValueError:
+        raise AuditError(f"the program answered {command!r} with {line[:80]!r}, no JSON") from None
+    if not isinstance(answer, dict) or not answer.get("ok"):
+        raise AuditError(f"the program refused {command!r}: {line.strip()[:200]}")
+    return answer
+
+
+def _hex(text: str) -> bytes:
+    return bytes.fromhex(text)
+
+
+def _whole(text: str) -> int:
+    """Bits as on the wire, in hexadecimal, as an integer."""
+    return int.from_bytes(bytes.fromhex(text), "little")
+
+
+def _base64(text: str) -> bytes:
+    return base64.b64decode(text, validate=True)
+
+
+def _row(group: ReportGroup, row: tuple[int, bytes]) -> tuple[int, int, bytes]:
+    return row[0], day_of(group.day), row[1]

@@ -1,0 +1,235 @@
+"""Exact audit: every outcome of the randomness, through the SDK's own rounds.
+
+A bit source that counts in place of a random one: no sampling, so no uncertainty. Two ways. Of one
+coin, all 65,536 draws stand side by side in the columns of one long word, so one toss gives its
+exact chance. Of a small filter, all draws of both rounds are gone through one by one, which gives
+the exact distribution of series of reports, and so epsilon itself.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import date
+from fractions import Fraction
+
+import numpy as np
+
+from client_sdk.randomisation import rounds
+from client_sdk.randomisation.metric_encoder import MetricDevice
+from client_sdk.randomisation.rounds import InstantaneousRound, PermanentRound
+from rappor_core.mechanism import PROBABILITY_SCALE, TwoRoundMechanism
+from rappor_core.metrics.metric import Metric
+from rappor_core.params import RapporParams
+
+COLUMNS = PROBABILITY_SCALE  # as many bits in a word as a coin has draws
+COLUMN_BYTES = COLUMNS // 8
+SMALL_BITS = 4
+SECRET = bytes(32)
+TOLERANCE = 1e-12
+
+Source = Callable[[int], bytes]
+
+
+class _Digest:
+    """In place of `shake_256(...)`: its digest comes from a counting source."""
+
+    def __init__(self, source: Source) -> None:
+        self.digest = source
+
+
+@contextmanager
+def counted_permanent_noise(source: Source) -> Iterator[None]:
+    """The permanent round draws from `source` in place of its keyed function."""
+    before = vars(rounds)["shake_256"]
+    vars(rounds)["shake_256"] = lambda _: _Digest(source)
+    try:
+        yield
+    finally:
+        vars(rounds)["shake_256"] = before
+
+
+def _columns(num_bytes: int) -> bytes:
+    """Words in which column j holds the binary digits of j: every draw of a coin once."""
+    words = num_bytes // COLUMN_BYTES
+    numbers = np.arange(COLUMNS, dtype=np.uint32)
+    digits = [(numbers >> word) & 1 for word in range(words)]
+    return b"".join(
+        np.packbits(one.astype(np.uint8), bitorder="little").tobytes() for one in digits
+    )
+
+
+def exact_chances(mechanism: TwoRoundMechanism) -> TwoRoundMechanism | tuple[int, int, int, int]:
+    """p1, q1, p2, q2 over 2**16 as the SDK's rounds toss them; a tuple where they make no pair."""
+    ones = (1 << COLUMNS) - 1
+    second = InstantaneousRound(mechanism, COLUMNS, _columns)
+    with counted_permanent_noise(_columns):
+        first = PermanentRound(SECRET, "audit", "00" * 16, mechanism, COLUMNS)
+        p1, q1 = first(ones).bit_count(), first(0).bit_count()
+    found = p1, q1, second(ones).bit_count(), second(0).bit_count()
+    same = found == (mechanism.p1, mechanism.q1, mechanism.p2, mechanism.q2)
+    return mechanism if same else found
+
+
+def exact_symbol_chances(params: RapporParams) -> str:
+    """ "" where both rounds keep and exchange each symbol as declared; otherwise what is off.
+
+    All 65,536 draws of two bytes, for the first and the last symbol.
+    """
+    m, k = params.mechanism, params.num_bits
+    for own in (0, k - 1):
+        for permanent, kept, lie in ((True, m.p1, m.q1), (False, m.p2, m.q2)):
+            counts = _every_draw(params, 1 << own, permanent=permanent)
+            wanted = {1 << s: kept if s == own else lie for s in range(k)}
+            wanted = {symbol: number for symbol, number in wanted.items() if number}
+            if dict(counts) != wanted:
+                return f"symbol {own}: {dict(counts)} in place of {wanted}"
+    return ""
+
+
+def _every_draw(params: RapporParams, bits: int, *, permanent: bool) -> Counter[int]:
+    """How often each symbol comes out over all draws of two bytes."""
+    draw = b""
+
+    def source(num_bytes: int) -> bytes:
+        return draw[:num_bytes]
+
+    m, k = params.mechanism, params.num_bits
+    toss: Callable[[int], int] = InstantaneousRound(m, k, source, symbol=True)
+    if permanent:
+        toss = PermanentRound(SECRET, "audit", "00" * 16, m, k, symbol=True)
+    counts: Counter[int] = Counter()
+    with counted_permanent_noise(source):
+        for number in range(PROBABILITY_SCALE):
+            draw = number.to_bytes(2, "little")
+            counts[toss(bits)] += 1
+    return counts
+
+
+@dataclass(frozen=True)
+class Enumerated:
+    """Epsilons of a small filter: found by enumeration, and by the formula; nats.
+
+    text: the parameters, in words.  reports: T, or 0 for the permanent response itself.
+    """
+
+    text: str
+    reports: int
+    found: float
+    declared: float
+
+    @property
+    def error(self) -> float:
+        """The difference, relative to the declared one."""
+        return abs(self.found - self.declared) / max(self.declared, 1.0)
+
+
+SETTINGS = ((0.5, 0.5, 0.75), (0.75, 0.75, 0.5))
+
+
+def small_metric(prob_f: float, prob_p: float, prob_q: float) -> Metric:
+    """A metric of 4 bits and 2 hashes, whose coins take so few digits that all draws can be had."""
+    params = RapporParams.rappor(
+        num_bits=SMALL_BITS, num_hashes=2, num_cohorts=1,
+        prob_f=prob_f, prob_p=prob_p, prob_q=prob_q,
+    )  # fmt: skip
+    return Metric(
+        name="audit", kind="string", description="exact audit", owner="audit@example.org",
+        expires=date(2100, 1, 1), params=params, max_memoized_values=2, fallback="other",
+    )  # fmt: skip
+
+
+def enumerate_epsilons() -> Iterator[Enumerated]:
+    """All settings, for 1, 2 and 3 reports, and for the permanent response."""
+    for f, p, q in SETTINGS:
+        metric = small_metric(f, p, q)
+        params = metric.params
+        first = {bits: _permanent_chances(metric, bits) for bits in (0b0011, 0b1100)}
+        second = [_report_chances(metric, permanent) for permanent in range(1 << SMALL_BITS)]
+        text = f"k = {SMALL_BITS}, h = 2, f = {f:g}, p = {p:g}, q = {q:g}"
+        pairs = [(first[0b0011][b], first[0b1100][b]) for b in range(1 << SMALL_BITS)]
+        yield Enumerated(text, 0, _largest_log_ratio(pairs), params.epsilon_infinity)
+        for reports in (1, 2, 3):
+            series = _series_chances(first[0b0011], first[0b1100], second, reports)
+            found = _largest_log_ratio(series)
+            yield Enumerated(text, reports, found, params.epsilon_n(reports))
+
+
+def _draws(device_of: Callable[[Source], int]) -> dict[int, Fraction]:
+    """Chances of an outcome over all draws; one draw has as many nibbles as bytes are asked for."""
+    asked: list[int] = []
+
+    def sizing(num_bytes: int) -> bytes:
+        asked.append(num_bytes)
+        return bytes(num_bytes)
+
+    device_of(sizing)
+    size = sum(asked)
+    counts: Counter[int] = Counter()
+    for draw in itertools.product(range(1 << SMALL_BITS), repeat=size):
+        counts[device_of(lambda number, draw=bytes(draw): draw[:number])] += 1  # type: ignore[misc]
+    total = (1 << SMALL_BITS) ** size
+    return {outcome: Fraction(counts[outcome], total) for outcome in range(1 << SMALL_BITS)}
+
+
+def _permanent_chances(metric: Metric, bits: int) -> dict[int, Fraction]:
+    """P(B' | B), through `MetricDevice.permanent_bits`."""
+
+    def permanent(source: Source) -> int:
+        with counted_permanent_noise(source):
+            return MetricDevice(metric, SECRET, bytes).permanent_bits(bits)
+
+    return _draws(permanent)
+
+
+def _report_chances(metric: Metric, permanent: int) -> dict[int, Fraction]:
+    """P(S | B'), through `MetricDevice.report_bits`, for a device that has this B'."""
+
+    def report(source: Source) -> int:
+        device = MetricDevice(metric, SECRET, source)
+        device._permanent_of[0] = permanent
+        return int.from_bytes(device.report_bits(0), "little")
+
+    return _draws(report)
+
+
+def _series_chances(
+    one: dict[int, Fraction],
+    other: dict[int, Fraction],
+    second: list[dict[int, Fraction]],
+    reports: int,
+) -> Iterator[tuple[Fraction, Fraction]]:
+    """Chances of every series of reports under two values (their order does not matter)."""
+    outcomes = range(1 << SMALL_BITS)
+    for series in itertools.combinations_with_replacement(outcomes, reports):
+        shown = [math.prod((second[b][s] for s in series), start=Fraction(1)) for b in outcomes]
+        yield (
+            sum((one[b] * shown[b] for b in outcomes), Fraction(0)),
+            sum((other[b] * shown[b] for b in outcomes), Fraction(0)),
+        )
+
+
+def _largest_log_ratio(pairs: Iterable[tuple[Fraction, Fraction]]) -> float:
+    """Epsilon: infinite where one value can show what the other cannot."""
+    largest = Fraction(0)
+    for above, below in pairs:
+        if above and not below:
+            return math.inf
+        if above:
+            largest = max(largest, above / below)
+    return math.log(largest.numerator) - math.log(largest.denominator) if largest else 0.0
+
+
+def sampled_mechanisms(number: int, rng: np.random.Generator) -> Iterator[TwoRoundMechanism]:
+    """Mechanisms with thresholds drawn from all there are, the extreme ones first."""
+    edge = PROBABILITY_SCALE - 1
+    yield TwoRoundMechanism(edge, 1, edge, 1)
+    yield TwoRoundMechanism(PROBABILITY_SCALE, 0, PROBABILITY_SCALE, 0)
+    for _ in range(number):
+        q1, p1 = sorted(int(x) for x in rng.choice(PROBABILITY_SCALE + 1, 2, replace=False))
+        p2, q2 = (int(x) for x in rng.choice(PROBABILITY_SCALE + 1, 2, replace=False))
+        yield TwoRoundMechanism(p1, q1, p2, q2)

@@ -1,0 +1,105 @@
+"""`rappor audit`: does a client keep what its metrics promise?"""
+
+from __future__ import annotations
+
+import json
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from privacy_audit.audit import TRIALS, AuditOptions, AuditResult
+from privacy_audit.audit import audit as run_audit
+from privacy_audit.report import DEFAULT_METRICS, nats, page, percent, to_dict
+from rappor_cli.progress import stage_bars
+from rappor_core.metrics.loading import load_metrics
+
+MOST_PROCESSES = 8
+
+
+def audit(
+    metrics: Annotated[
+        Path | None,
+        typer.Argument(help="metrics.toml, or compiled; without it one metric of each kind."),
+    ] = None,
+    metric: Annotated[
+        list[str] | None, typer.Option("--metric", help="A metric of the file; may be repeated.")
+    ] = None,
+    command: Annotated[
+        str | None,
+        typer.Option(
+            "--command", "--client", help="Audit this program (docs/audit.md) in place of the SDK."
+        ),
+    ] = None,
+    trials: Annotated[
+        int | None,
+        typer.Option(min=2_000, help=f"Devices of a metric; {TRIALS:,} over all metrics if left."),
+    ] = None,
+    alpha: Annotated[
+        float, typer.Option(min=1e-6, max=0.5, help="Rate of false alarms of the whole audit.")
+    ] = 0.01,
+    processes: Annotated[
+        int | None, typer.Option(min=1, help="Worker processes; one a processor if left out.")
+    ] = None,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", help="Write all that was found to this file.")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Write a page for the privacy officer.")
+    ] = None,
+) -> None:
+    """Attack a client, reopened between reports; exit code 1 where a claim is broken."""
+    file = load_metrics(metrics or DEFAULT_METRICS)
+    names = tuple(metric or ())
+    number = len(names) or len(file.declared)
+    options = AuditOptions(
+        trials=trials or max(2_000, TRIALS // number),
+        alpha=alpha,
+        processes=processes or min(os.cpu_count() or 1, MOST_PROCESSES),
+    )
+    with stage_bars() as show:
+        result = run_audit(
+            file,
+            options,
+            names=names,
+            command=command,
+            progress=show,
+        )
+    today = datetime.now(UTC).date()
+    if json_file is not None:
+        json_file.write_text(json.dumps(to_dict(result, today), indent=1) + "\n", encoding="utf-8")
+    if output is not None:
+        output.write_text(page(result, today), encoding="utf-8")
+    _print(result)
+    if result.broken:
+        raise typer.Exit(1)
+
+
+def _print(result: AuditResult) -> None:
+    console = Console()
+    table = Table(title=f"Attacks on {result.client}")
+    table.add_column("two lives")
+    for heading in ("devices", "claim", "lower bound", "of the claim", "excess caught"):
+        table.add_column(heading, justify="right")
+    for check in result.checks:
+        if check.attack is not None:
+            table.add_row(
+                f"{check.metric}: {check.what}",
+                f"{check.attack.trials:,}",
+                nats(check.claim),
+                nats(check.attack.bound),
+                percent(check.share),
+                nats(check.attack.excess),
+            )
+    console.print(table)
+    for note in result.notes:
+        console.print(note, soft_wrap=True, highlight=False)
+    for check in result.broken:
+        where = f"{check.metric}: " if check.metric else ""
+        console.print(f"broken: {where}{check.what} ({check.box}): {check.found}", soft_wrap=True)
+    verdict = f"{len(result.broken)} of {len(result.checks)} claims are broken"
+    console.print(verdict if result.broken else f"{len(result.checks)} claims tested, none broken")

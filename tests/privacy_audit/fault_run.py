@@ -1,0 +1,24 @@
+"""Audit the client of the tree that stands first on the path, and print JSON.
+
+python -m tests.privacy_audit.fault_run METRICS_FILE TRIALS INSTALLATIONS PROCESSES
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+
+from privacy_audit.audit import AuditOptions, audit
+from rappor_core.metrics.loading import load_metrics
+
+
+def main(arguments: list[str]) -> None:
+    """Audit, and print what was broken."""
+    trials, installations, processes = map(int, arguments[1:])
+    options = AuditOptions(trials=trials, processes=processes, installations=installations)
+    found = audit(load_metrics(arguments[0]), options)
+    print(json.dumps([f"{check.box}: {check.what}: {check.found}" for check in found.broken]))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,44 @@
+"""A copy of the tree in which a fault is planted, audited by a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.privacy_audit.faults import Fault
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = ("client_sdk", "rappor_core", "privacy_audit")
+
+
+def plant(fault: Fault, tree: Path) -> None:
+    """Copy what an audit needs, with the fault in it."""
+    for name in PACKAGES:
+        shutil.copytree(ROOT / name, tree / name, ignore=shutil.ignore_patterns("__pycache__"))
+    own = tree / "tests" / "privacy_audit"
+    own.mkdir(parents=True)
+    shutil.copy(ROOT / "tests" / "privacy_audit" / "fault_run.py", own)
+    path = tree / fault.file
+    text = path.read_text(encoding="utf-8")
+    assert text.count(fault.old) == 1, (
+        f"{fault.name}: {text.count(fault.old)} times in {fault.file}"
+    )
+    path.write_text(text.replace(fault.old, fault.new), encoding="utf-8")
+
+
+def broken_claims(tree: Path, fault: Fault, trials: int) -> list[str]:
+    """What the audit of that tree finds."""
+    file = tree / "metrics.toml"
+    file.write_text(fault.metrics, encoding="utf-8")
+    numbers = map(str, (trials, fault.installations, fault.processes))
+    environment = os.environ | {"PYTHONPATH": str(tree), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.privacy_audit.fault_run", str(file), *numbers],
+        cwd=tree, env=environment, capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3_000:]
+    return list(json.loads(done.stdout.splitlines()[-1]))

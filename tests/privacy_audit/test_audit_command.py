@@ -1,0 +1,136 @@
+"""`rappor audit`: verdict, files, exit codes, and another client behind a command."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from privacy_audit.audit import AuditOptions, audit
+from privacy_audit.black_box.errors import AuditError
+from privacy_audit.report import DEFAULT_METRICS, page, to_dict
+from rappor_cli.main import main
+from rappor_core.metrics.file import parse_metrics
+from rappor_core.metrics.loading import load_metrics
+from tests.privacy_audit.faults import METRICS, PLACES
+
+ROOT = Path(__file__).parents[2]
+PROGRAM = ROOT / "client_js" / "bin" / "rappor-client-vectors.mjs"
+BUILT = ROOT / "client_js" / "dist" / "core" / "device.js"
+QUICK = AuditOptions(trials=4_000, processes=0, installations=0)
+
+
+@pytest.mark.long
+def test_the_command_writes_what_it_found(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One quick audit of one bit; an honest client fails it once in 10,000 runs."""
+    found, html = tmp_path / "audit.json", tmp_path / "audit.html"
+    words = ["audit", "--metric", "crashed", "--trials", "4000", "--alpha", "0.0001"]
+    assert main([*words, "--json", str(found), "-o", str(html), "--processes", "1"]) == 0
+    told = json.loads(found.read_text())
+    assert told["held"]
+    assert [metric["name"] for metric in told["metrics"]] == ["crashed"]
+    boxes = {check["box"] for check in told["checks"]}
+    assert boxes == {"encoder", "device", "installed", "derivations", "rounds"}
+    text = html.read_text()
+    assert "No claim was broken" in text
+    assert "http" not in text.replace("over wire bytes", "")
+    assert "none broken" in capsys.readouterr().out
+
+
+def test_a_metric_that_is_not_declared_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["audit", "--metric", "nothing"]) == 1
+    assert "'nothing' is not declared" in capsys.readouterr().err
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["homepage", "theme", "crashed", "usual_place"])
+def test_an_honest_client_passes_with_each_kind_of_metric(name: str) -> None:
+    """A false alarm in 10,000 runs of each."""
+    options = AuditOptions(trials=4_000, processes=0, installations=0, alpha=1e-4)
+    result = audit(load_metrics(DEFAULT_METRICS), options, names=(name,))
+    assert result.broken == ()
+    assert {check.method for check in result.checks} == {"attack", "test", "exact"}
+
+
+@pytest.mark.long
+def test_places_of_many_bits_pass() -> None:
+    """A false alarm in 10,000 runs."""
+    options = AuditOptions(trials=2_000, processes=0, installations=0, alpha=1e-4)
+    result = audit(parse_metrics(PLACES), options)
+    assert result.broken == ()
+    assert any(check.what.startswith("two places") for check in result.checks)
+
+
+@pytest.mark.long
+def test_a_broken_claim_is_told_in_all_forms(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second round left out: seen by chances, and by the attacks."""
+    from client_sdk.randomisation import rounds
+
+    monkeypatch.setattr(rounds.InstantaneousRound, "__call__", lambda self, bits: bits)
+    result = audit(parse_metrics(METRICS), QUICK)
+    names = {check.what for check in result.broken}
+    assert "the second round has its declared chances" in names
+    assert "disjoint values, 1 report" in names
+    from datetime import date
+
+    told = to_dict(result, date(2026, 1, 1))
+    assert not told["held"]
+    text = page(result, date(2026, 1, 1))
+    assert "claims are broken" in text
+
+
+def test_a_program_that_fails_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["audit", "--metric", "crashed", "--trials", "2000", "--processes", "1"]
+    assert main([*words, "--command", "/nowhere/at/all"]) == 1
+    assert "cannot be started" in capsys.readouterr().err
+    with pytest.raises(AuditError, match="ended before it answered 'metrics'"):
+        audit(parse_metrics(METRICS), QUICK, command=f"{sys.executable} -c pass")
+
+
+def needs_node() -> str:
+    """Why the TypeScript client cannot be audited here, or ""."""
+    if shutil.which("node") is None:
+        return "Node is not installed"
+    return "" if BUILT.exists() else "client_js is not built: npm ci && npm run build"
+
+
+@pytest.mark.long
+@pytest.mark.skipif(bool(needs_node()), reason=needs_node() or "Node is there")
+def test_the_typescript_client_keeps_its_promises() -> None:
+    """A false alarm in 10,000 runs."""
+    options = AuditOptions(trials=4_000, processes=0, installations=0, alpha=1e-4)
+    result = audit(parse_metrics(METRICS), options, command=f"node {PROGRAM}")
+    assert result.broken == ()
+    names = {check.what for check in result.checks}
+    assert "values past the cap, 7 reports" in names
+    assert "permanent responses of two metrics are independent" in names
+    assert any("no_data" in note for note in result.notes)
+
+
+@pytest.mark.long
+@pytest.mark.skipif(bool(needs_node()), reason=needs_node() or "Node is there")
+def test_a_fault_in_the_typescript_client_is_found(tmp_path: Path) -> None:
+    """Its permanent response left out: the built files, copied and changed."""
+    tree = tmp_path / "client_js"
+    for part in ("bin", "dist"):
+        shutil.copytree(ROOT / "client_js" / part, tree / part)
+    modules = ROOT / "client_js" / "node_modules"
+    (tree / "node_modules").symlink_to(modules)
+    shutil.copy(ROOT / "client_js" / "package.json", tree)
+    device = tree / "dist" / "core" / "device.js"
+    text = device.read_text()
+    assert "permanentBits(bits) {" in text
+    device.write_text(
+        text.replace("permanentBits(bits) {", "permanentBits(bits) { return bits;", 1)
+    )
+    program = tree / "bin" / PROGRAM.name
+    done = subprocess.run(["node", "--version"], capture_output=True, check=True)
+    assert done.returncode == 0
+    result = audit(parse_metrics(METRICS), QUICK, command=f"node {program}")
+    assert "the first round has its declared chances" in {check.what for check in result.broken}

@@ -1,0 +1,75 @@
+"""Bounds of epsilon from guesses: right at the level that they state, and close."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from privacy_audit.black_box.attacks import attack
+from privacy_audit.black_box.bounds import (
+    claim_p_value,
+    detectable,
+    lower_bound,
+    point_estimate,
+    two_sided,
+)
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.5, 2.0, 4.0])
+def test_a_bound_is_wrong_as_rarely_as_it_says(epsilon: float) -> None:
+    """20,000 draws of a level of .05: more than .056 wrong comes once in 10,000 runs."""
+    rng = np.random.default_rng(1)
+    right = rng.binomial(400, 1 / (1 + math.exp(-epsilon)), 20_000)
+    bounds = {int(n): lower_bound(int(n), 400, 0.05) for n in np.unique(right)}
+    wrong = np.mean([bounds[int(n)] > epsilon + 1e-12 for n in right])
+    assert wrong < 0.056
+    assert wrong > 0.02 or epsilon == 0.0  # and not idle
+
+
+def test_the_bound_and_the_p_value_agree() -> None:
+    for right in range(150, 200):
+        low = lower_bound(right, 200, 0.01)
+        assert claim_p_value(right, 200, low + 1e-6) > 0.01 - 1e-6
+        if low > 0:
+            assert claim_p_value(right, 200, low - 1e-6) < 0.01 + 1e-6
+
+
+def test_no_guess_bounds_nothing() -> None:
+    assert lower_bound(0, 0, 0.01) == point_estimate(0, 0) == 0.0
+    assert claim_p_value(0, 0, 1.0) == 1.0
+    assert math.isinf(detectable(0, 1.0, 0.01))
+    assert math.isinf(detectable(5, 6.0, 0.001))
+
+
+def test_what_is_said_to_be_detectable_is_detected_nine_times_in_ten() -> None:
+    """2,000 draws: outside .88 to .93 comes once in 1,000 runs (a count is coarse: .9 or above)."""
+    needed = detectable(5_000, 1.0, 0.001)
+    assert 1.05 < needed < 1.3
+    rng = np.random.default_rng(2)
+    right = rng.binomial(5_000, 1 / (1 + math.exp(-needed)), 2_000)
+    caught = np.mean([claim_p_value(int(n), 5_000, 1.0) < 0.001 for n in right])
+    assert 0.88 < caught < 0.93
+
+
+def test_two_sided_p_values_are_small_on_both_sides() -> None:
+    p = two_sided(np.array([400, 500, 600]), np.array([1000] * 3), 0.5)
+    assert p[0] < 1e-8
+    assert p[1] > 0.9
+    assert p[2] < 1e-8
+
+
+def test_an_attack_finds_randomised_response_and_does_not_overstate_it() -> None:
+    """A feature that is right with e^1.5 odds: the bound of 40,000 guesses is within 10 %."""
+    rng = np.random.default_rng(3)
+    world = rng.integers(0, 2, 40_000)
+    kept = rng.random(40_000) < 1 / (1 + math.exp(-1.5))
+    shown = np.where(kept, world, 1 - world)
+    noise = rng.normal(size=40_000)
+    table = np.stack([1.0 - 2 * shown, noise, noise], axis=1).astype(np.float32)
+    found = attack(table, world, 1.5, 1e-4, 0.25)
+    assert 1.35 < found.bound <= 1.5
+    assert found.p_value > 1e-4
+    worse = attack(table, world, 1.2, 1e-4, 0.25)
+    assert worse.p_value < 1e-10
