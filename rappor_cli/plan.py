@@ -178,9 +178,12 @@ def _day(text: str | None) -> date:
     if text is None:
         return datetime.now(UTC).date() + timedelta(days=365)
     try:
-        return date.fromisoformat(text)
+        day = date.fromisoformat(text)
     except ValueError:
         raise PlanError(f"expires = {text!r} is not a day such as 2027-06-30") from None
+    if day < datetime.now(UTC).date():
+        raise PlanError(f"expires = {text!r} is over; name a day to come")
+    return day
 
 
 def _findings(made: Plan, existing: MetricsFile | None) -> list[str]:
@@ -194,7 +197,8 @@ def _findings(made: Plan, existing: MetricsFile | None) -> list[str]:
     found = list(check_metrics(whole, today=datetime.now(UTC).date(), population=people))
     found += list(track_findings(whole, people, np.random.default_rng(0)))
     told = [f"{one.level}: {one.metric or 'the whole file'}: {one.message}" for one in found]
-    return [*told, trackability_text(made.metric)]
+    one_bit = made.metric.params.num_bits < 2  # two patterns tell nobody apart
+    return told if one_bit else [*told, trackability_text(made.metric)]
 
 
 def _write(made: Plan, shown: Preview | None, findings: list[str], output: Path) -> None:

@@ -27,7 +27,7 @@ from rappor_core.privacy import epsilon_n
 
 MOST_CROWD = 10**8  # a larger one is not credited
 MOST_REPORTS = 100_000
-LEAST_DELTA = 1e-12  # below it rounding of doubles would be what is measured
+LEAST_DELTA = 1e-11  # below it rounding of doubles would be what is measured
 LEFT = 0.97  # of delta, after what the quantile, the tails and rounding take
 _GRID = 1 << 12  # points of a distribution of losses
 _WIDTH = 20  # deviations of a sum that they span
@@ -67,7 +67,7 @@ def central_epsilon(
         num_hashes: h; two values differ in 2h bits at most.
         crowd: honest reports in the smallest cohort of a published block, the device's among them.
         reports: of the device that are published: one in each block, unless `per_block`.
-        delta: probability with which the bound may fail, in [1e-12, 1).
+        delta: probability with which the bound may fail, in [1e-11, 1).
         per_block: reports of one device in one block, at most.
         values: memoised values that each take part in as many reports.
         single_bit: the metric is one bit, so that two values differ in one.

@@ -47,6 +47,13 @@ class Trust:
     delta: float = 1e-6
     forged: float = 0.1
 
+    def __post_init__(self) -> None:
+        """Refuse what is no chance, and no share. Raises PlanError."""
+        if not 1e-11 <= self.delta < 1:
+            raise PlanError(f"delta = {self.delta:g} is not from 1e-11 to below 1; 1e-6 is usual")
+        if not 0 <= self.forged < 1:
+            raise PlanError(f"forged = {self.forged:g} is not a share from 0 to below 1")
+
 
 @dataclass(frozen=True)
 class Plan:

@@ -1,4 +1,4 @@
-"""The predictions of the planner against the real decoder; the long form is `rappor simulate plan`."""
+"""Predictions of the planner against the real decoder; all: `rappor simulate plan`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_detection_in_bloom_filters_is_predicted() -> None:
 
 
 def test_repeated_reports_have_the_variance_of_permanent_bits() -> None:
-    """r * within + r^2 * between, for nobody's bit: 4,000 draws, so within 10 %; ten times r is not."""
+    """r * within + r^2 * between, for nobody's bit: 4,200 draws, so within 10 %."""
     params = RapporParams(8, 1, 1, TwoRoundMechanism.rappor(0.5, 0.5, 0.75), "one_hot")
     rng = np.random.default_rng(5)
     devices, each = 1_000, 7
