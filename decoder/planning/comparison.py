@@ -92,7 +92,7 @@ def _basic(
     """One bit a value, with RAPPOR's symmetric rounds and with those of L-OSUE."""
     number = design.setting.candidates
     name, needs = "basic RAPPOR", "needs the whole list of values beforehand"
-    if not 2 <= number <= MAX_BITS or request.kind == "boolean":
+    if not 2 <= number <= MAX_BITS or request.single_bit:
         return []
     rows = []
     for title, make in (

@@ -14,6 +14,7 @@ from decoder.planning.detection import Setting, information, interference, visib
 from decoder.planning.population import zipf_shares
 from decoder.planning.request import DEFAULTS, LIMITS, PERIODS_A_YEAR, Request, Unknown
 from decoder.typing import Floats
+from rappor_core.encodings.interface import encoding_named
 from rappor_core.errors import ParameterError
 from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.metrics.groups import cohorts_affordable
@@ -69,7 +70,7 @@ def solve(request: Request, population: Population) -> tuple[Request, Design, Un
     unknown = request.unknown()
     for name, value in DEFAULTS.items():
         if name != unknown and getattr(request, name) is None:
-            chosen = 2 if name == "candidates" and request.kind == "boolean" else value
+            chosen = 2 if name == "candidates" and request.single_bit else value
             request = _with(request, name, chosen)
     if unknown == "share":
         design = best_design(request, population)
@@ -143,12 +144,12 @@ def _size(entry: tuple[Setting, float, float, str]) -> tuple[int, int]:
 def _designs(request: Request) -> Iterator[tuple[Setting, float, float, str]]:
     devices, candidates = float(request.devices or 1), int(request.candidates or 1)
     for kind, encoding, bits, hashes in _shapes(request, candidates):
-        made = mechanism_for(request, hashes, single_bit=encoding == "boolean")
+        made = mechanism_for(request, hashes, single_bit=request.single_bit)
         if made is None:
             continue
         mechanism, infinity, one = made
         cohorts = 1
-        if encoding == "bloom":
+        if encoding_named(encoding).hashed:
             cohorts = min(cohorts_affordable(CROWD, int(devices)), MOST_COHORTS)
         params = RapporParams(bits, hashes, cohorts, mechanism, encoding)
         each = int(request.periods or 1)
@@ -158,7 +159,7 @@ def _designs(request: Request) -> Iterator[tuple[Setting, float, float, str]]:
 def _shapes(request: Request, candidates: int) -> Iterator[tuple[str, str, int, int]]:
     """Kind, encoding, bits and hashes that fit the bytes and the list."""
     most = min(int((request.bytes or DEFAULTS["bytes"]) * 8), MAX_BITS)
-    if request.kind == "boolean":
+    if request.single_bit:
         yield "boolean", "boolean", 1, 1
     elif request.own_bits:
         if candidates < 2:
@@ -166,13 +167,13 @@ def _shapes(request: Request, candidates: int) -> Iterator[tuple[str, str, int, 
         if candidates <= most:
             yield "category", "one_hot", candidates, 1
             return
-        if request.kind == "category":
+        if not request.hashed:
             raise PlanError(
                 f"candidates = {candidates:,}: a category has one bit for each, "
                 f"{(candidates + 7) // 8:,} bytes; bytes = {most // 8:,} hold {most:,}. "
                 "Allow more bytes, or use kind = 'string'"
             )
-    if request.kind in ("auto", "string"):
+    if request.hashed:
         for bits in (8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096):
             if bits <= most:
                 for hashes in range(1, min(MOST_HASHES, bits // 4) + 1):

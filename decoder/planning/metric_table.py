@@ -23,7 +23,7 @@ def metric_table(
         f"owner = {_text(owner)}",
         f"expires = {expires.isoformat()}",
     ]
-    if design.kind == "string":
+    if params.scheme.hashed:
         lines += [f"num_bits = {params.num_bits}", f"num_hashes = {params.num_hashes}"]
         lines += [f"num_cohorts = {params.num_cohorts}"]
     lines += [
@@ -41,9 +41,9 @@ def metric_table(
 
 def _values(request: Request, design: Design) -> list[str]:
     """The cap, and what is sent past it."""
-    if design.kind == "boolean":
+    if design.params.scheme.single_bit:
         return []
-    if design.kind == "string":
+    if design.params.scheme.hashed:
         return [f"max_memoized_values = {request.values}", 'fallback = "other"']
     number = design.params.num_bits
     names = [f"value-{i}" for i in range(1, number)] + ["other"]

@@ -7,7 +7,8 @@ from dataclasses import dataclass, fields
 from typing import Literal, get_args
 
 from decoder.errors import PlanError
-from rappor_core.metrics.kinds import kind_named
+from rappor_core.encodings.interface import Encoding, encoding_named
+from rappor_core.metrics.kinds import kind_named, kind_names
 
 KindChoice = Literal["auto", "string", "category", "boolean"]
 Period = Literal["day", "week", "month"]
@@ -71,22 +72,37 @@ class Request:
         self._check_kind()
 
     def _check_kind(self) -> None:
-        if self.kind == "boolean" and self.candidates not in (None, 2):
+        if self.single_bit and self.candidates not in (None, 2):
             raise PlanError(
                 f"candidates = {self.candidates:g}: a boolean has 2 values; leave it out"
             )
-        if self.kind in ("auto", "string") and self.values < 2:
+        if self.hashed and self.values < 2:
             raise PlanError(
                 f"values = {self.values}: a string has a fallback for values past the cap, which "
                 "takes a place of its own; use 2 or more"
             )
 
     @property
+    def encoding(self) -> Encoding | None:
+        """Of the kind; None where the kind is to be chosen."""
+        if self.kind not in kind_names():
+            return None
+        return encoding_named(kind_named(self.kind).encodings[0])
+
+    @property
     def own_bits(self) -> bool:
         """Whether each value has a bit of its own."""
-        if self.kind == "auto":
-            return self.complete
-        return kind_named(self.kind).encodings[0] in ("one_hot", "boolean")
+        return self.complete if self.encoding is None else self.encoding.own_bits
+
+    @property
+    def single_bit(self) -> bool:
+        """Whether the report is one bit."""
+        return self.encoding is not None and self.encoding.single_bit
+
+    @property
+    def hashed(self) -> bool:
+        """Whether values may be hashed into a Bloom filter."""
+        return self.encoding is None or self.encoding.hashed
 
     @property
     def has_epsilon(self) -> bool:
@@ -99,7 +115,7 @@ class Request:
     @property
     def held(self) -> int:
         """Values that a device may hold for life."""
-        return 2 if self.kind == "boolean" else self.values
+        return 2 if self.single_bit else self.values
 
     def unknown(self) -> Unknown:
         """The one number to solve for.
@@ -121,9 +137,7 @@ class Request:
         if missing:
             return missing[0]  # type: ignore[return-value]
         for name in ("candidates", "periods", "bytes"):
-            if getattr(self, name) is None and not (
-                name == "candidates" and self.kind == "boolean"
-            ):
+            if getattr(self, name) is None and not (name == "candidates" and self.single_bit):
                 return name
         return "share"
 
