@@ -10,8 +10,7 @@ which only helps the observer (a mean-preserving spread; "connect the dots", Dor
 are mixed, which is where memoisation enters, exactly; then the bits in which two values differ are
 convolved. No independence between periods is assumed, and nothing of what the others hold.
 
-The number of coins is binomial; the probability that it is below its quantile, of the tails left
-out, and of rounding, is added to delta. `epsilon_n` bounds the result from above.
+The chance of fewer coins than the quantile, of tails left out and of rounding is part of delta.
 """
 
 from __future__ import annotations
