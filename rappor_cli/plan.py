@@ -66,56 +66,82 @@ def _of(what: str) -> Any:
 Number = float | None
 
 
+NameOption = Annotated[str, typer.Argument(help="Name of the metric.")]
+ShareOption = Annotated[Number, _of("Smallest share to see, as 0.01 or 1%.")]
+DevicesOption = Annotated[Number, _of("Devices that report.")]
+CandidatesOption = Annotated[Number, _of("Values that are looked for; 1,000 unless said.")]
+PeriodsOption = Annotated[Number, _of("Periods that are decoded together; 1 unless said.")]
+MaxBytesOption = Annotated[
+    Number,
+    typer.Option(
+        "--bytes", parser=number, metavar="NUMBER", help="Of a report, at most; 16 unless said."
+    ),
+]
+EpsilonReportOption = Annotated[Number, _of("Of one report, at most.")]
+EpsilonYearOption = Annotated[Number, _of("Of a year of reports of one value, at most.")]
+EpsilonLifeOption = Annotated[Number, _of("Of all values of a device's life, at most.")]
+PowerOption = Annotated[float, _of("Probability with which the share is found.")]
+AlphaOption = Annotated[float, _of("Chance of any false value in the list.")]
+ValuesOption = Annotated[int, typer.Option(help="Values that a device may hold for life.")]
+PeriodOption = Annotated[PeriodName, typer.Option(help="One report in each.")]
+KindOption = Annotated[KindName, typer.Option(help="Of the metric.")]
+CompleteOption = Annotated[bool, typer.Option("--complete", help="The candidates are all values.")]
+ZipfOption = Annotated[float, typer.Option(help="Exponent of the population expected.")]
+SharesOption = Annotated[
+    Path | None,
+    typer.Option(help="Population expected: results.csv or .json of last month, or a list."),
+]
+MetricsOption = Annotated[
+    Path | None, typer.Option(help="metrics.toml that the device has already.")
+]
+BudgetOption = Annotated[Number, _of("Of a device, all metrics; that of --metrics unless said.")]
+DeltaOption = Annotated[float, _of("Of the claim about published counts.")]
+ForgedOption = Annotated[float, _of("Share of reports that may be forged.")]
+DescriptionOption = Annotated[str, typer.Option(help="For metrics.toml.")]
+OwnerOption = Annotated[str, typer.Option(help="For metrics.toml.")]
+ExpiresOption = Annotated[
+    str | None, typer.Option(help="For metrics.toml; a year from now unless said.")
+]
+SampleOption = Annotated[
+    bool, typer.Option("--preview/--no-preview", help="Decode an invented window.")
+]
+SeedOption = Annotated[int | None, typer.Option(min=0, help="Repeat a preview.")]
+OutputOption = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", help="Folder for plan.html, plan.json and metric.toml."),
+]
+AsJsonOption = Annotated[bool, typer.Option("--json", help="For machines.")]
+
+
 def plan(
-    name: Annotated[str, typer.Argument(help="Name of the metric.")] = "planned",
-    share: Annotated[Number, _of("Smallest share to see, as 0.01 or 1%.")] = None,
-    devices: Annotated[Number, _of("Devices that report.")] = None,
-    candidates: Annotated[Number, _of("Values that are looked for; 1,000 unless said.")] = None,
-    periods: Annotated[Number, _of("Periods that are decoded together; 1 unless said.")] = None,
-    max_bytes: Annotated[
-        Number,
-        typer.Option(
-            "--bytes", parser=number, metavar="NUMBER", help="Of a report, at most; 16 unless said."
-        ),
-    ] = None,
-    epsilon_report: Annotated[Number, _of("Of one report, at most.")] = None,
-    epsilon_year: Annotated[Number, _of("Of a year of reports of one value, at most.")] = None,
-    epsilon_life: Annotated[Number, _of("Of all values of a device's life, at most.")] = None,
-    power: Annotated[float, _of("Probability with which the share is found.")] = 0.8,
-    alpha: Annotated[float, _of("Chance of any false value in the list.")] = 0.05,
-    values: Annotated[int, typer.Option(help="Values that a device may hold for life.")] = 3,
-    period: Annotated[PeriodName, typer.Option(help="One report in each.")] = PeriodName.DAY,
-    kind: Annotated[KindName, typer.Option(help="Of the metric.")] = KindName.AUTO,
-    complete: Annotated[
-        bool, typer.Option("--complete", help="The candidates are all values.")
-    ] = False,
-    zipf: Annotated[float, typer.Option(help="Exponent of the population expected.")] = 1.0,
-    shares: Annotated[
-        Path | None,
-        typer.Option(help="Population expected: results.csv or .json of last month, or a list."),
-    ] = None,
-    metrics: Annotated[
-        Path | None, typer.Option(help="metrics.toml that the device has already.")
-    ] = None,
-    budget: Annotated[
-        Number, _of("Of a device, all metrics; that of --metrics unless said.")
-    ] = None,
-    delta: Annotated[float, _of("Of the claim about published counts.")] = 1e-6,
-    forged: Annotated[float, _of("Share of reports that may be forged.")] = 0.1,
-    description: Annotated[str, typer.Option(help="For metrics.toml.")] = "Planned metric",
-    owner: Annotated[str, typer.Option(help="For metrics.toml.")] = "nobody yet",
-    expires: Annotated[
-        str | None, typer.Option(help="For metrics.toml; a year from now unless said.")
-    ] = None,
-    sample: Annotated[
-        bool, typer.Option("--preview/--no-preview", help="Decode an invented window.")
-    ] = True,
-    seed: Annotated[int | None, typer.Option(min=0, help="Repeat a preview.")] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help="Folder for plan.html, plan.json and metric.toml."),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+    name: NameOption = "planned",
+    share: ShareOption = None,
+    devices: DevicesOption = None,
+    candidates: CandidatesOption = None,
+    periods: PeriodsOption = None,
+    max_bytes: MaxBytesOption = None,
+    epsilon_report: EpsilonReportOption = None,
+    epsilon_year: EpsilonYearOption = None,
+    epsilon_life: EpsilonLifeOption = None,
+    power: PowerOption = 0.8,
+    alpha: AlphaOption = 0.05,
+    values: ValuesOption = 3,
+    period: PeriodOption = PeriodName.DAY,
+    kind: KindOption = KindName.AUTO,
+    complete: CompleteOption = False,
+    zipf: ZipfOption = 1.0,
+    shares: SharesOption = None,
+    metrics: MetricsOption = None,
+    budget: BudgetOption = None,
+    delta: DeltaOption = 1e-6,
+    forged: ForgedOption = 0.1,
+    description: DescriptionOption = "Planned metric",
+    owner: OwnerOption = "nobody yet",
+    expires: ExpiresOption = None,
+    sample: SampleOption = True,
+    seed: SeedOption = None,
+    output: OutputOption = None,
+    as_json: AsJsonOption = False,
 ) -> None:
     """Solve for the number that is missing, and say what will be seen and what it costs.
 

@@ -14,6 +14,7 @@ from simulations.experiments.plan_preview import Preview
 
 
 def print_plan(made: Plan, shown: Preview | None, findings: list[str], output: Path | None) -> None:
+    """Print all of a plan; output: where its files are."""
     console = Console()
     for line in _lines(made):
         console.print(plain(line), soft_wrap=True)

@@ -15,34 +15,17 @@ The chance of fewer coins than the quantile, of tails left out and of rounding i
 
 from __future__ import annotations
 
-import cmath
 import math
-from collections.abc import Sequence
-from typing import NamedTuple
 
 from rappor_core.errors import ParameterError, shown
 from rappor_core.mechanism import PROBABILITY_SCALE, TwoRoundMechanism
 from rappor_core.privacy import epsilon_n
+from rappor_core.privacy_losses import Losses, composed, epsilon_at, on_grid, turned_round
 
 MOST_CROWD = 10**8  # a larger one is not credited
 MOST_REPORTS = 100_000
 LEAST_DELTA = 1e-11  # below it rounding of doubles would be what is measured
 LEFT = 0.97  # of delta, after what the quantile, the tails and rounding take
-_GRID = 1 << 12  # points of a distribution of losses
-_WIDTH = 20  # deviations of a sum that they span
-_RATES = (0.3, 0.6, 1.0, 1.6, 4.0)  # of Chernoff bounds, in units of a normal variable's
-
-
-class _Losses(NamedTuple):
-    """Privacy losses on a grid: of point i, (first + i) * step nats.
-
-    upper: P and lower: Q, where a loss is ln(P / Q); masses of each point.
-    """
-
-    step: float
-    first: int
-    upper: list[float]
-    lower: list[float]
 
 
 def central_epsilon(
@@ -89,11 +72,11 @@ def central_epsilon(
     if coins < 1 or fair in (0.0, 1.0):
         return local
     block = _block_losses(coins, fair, rounds, slack, reports)
-    own = _own_bit(_composed([(block, reports)], slack), rounds, pairs)
-    turned = _reversed(own)
+    own = _own_bit(composed([(block, reports)], slack), rounds, pairs)
+    turned = turned_round(own)
     both = [[(own, pairs), (turned, pairs)]]
     sides = [[(own, pairs)], [(turned, pairs)]] if single_bit else both
-    found = (_epsilon_at(_composed(side, delta / 400), LEFT * delta) for side in sides)
+    found = (epsilon_at(composed(side, delta / 400), LEFT * delta) for side in sides)
     return min(local, max(found))
 
 
@@ -168,7 +151,7 @@ def _tail_bound(n: int, k: int, chance: float) -> float:
 
 def _block_losses(
     coins: int, fair: float, rounds: tuple[float, float, float, float], slack: float, reports: int
-) -> _Losses:
+) -> Losses:
     """Of one counter in one block: coins plus the device's bit, shown with p2 (P) or q2 (Q)."""
     show_one, show_zero = rounds[2], rounds[3]
     weights = _binomial(coins, fair, slack / 4)
@@ -182,7 +165,7 @@ def _block_losses(
             upper.append(ups)
             lower.append(downs)
             losses.append(math.log(ups / downs))
-    return _on_grid(losses, upper, lower, reports)
+    return on_grid(losses, upper, lower, reports)
 
 
 def _binomial(n: int, chance: float, slack: float) -> list[float]:
@@ -205,39 +188,13 @@ def _binomial(n: int, chance: float, slack: float) -> list[float]:
     return [weight / total for weight in weights]
 
 
-def _on_grid(
-    losses: Sequence[float], upper: Sequence[float], lower: Sequence[float], times: int
-) -> _Losses:
-    """Split each mass between the grid's points beside its loss, so that P and Q both keep it.
-
-    times: how often it is to be composed; the step is 1/8 of the deviation of a loss or less.
-    """
-    spread = math.sqrt(
-        sum((p + q) * loss**2 for p, q, loss in zip(upper, lower, losses, strict=True)) / 2
-    )
-    step = spread * min(_WIDTH * math.sqrt(times) / _GRID, 1 / 8)
-    first = math.floor(min(losses) / step)
-    size = math.floor(max(losses) / step) + 2 - first
-    grid = _Losses(step, first, [0.0] * size, [0.0] * size)
-    rise, fall = math.expm1(step), math.expm1(-step)
-    for loss, ups, downs in zip(losses, upper, lower, strict=True):
-        i = math.floor(loss / step) - first
-        offset = loss - (first + i) * step
-        to_upper, to_lower = math.expm1(-offset) / fall, math.expm1(offset) / rise
-        grid.upper[i] += (1 - to_upper) * ups
-        grid.upper[i + 1] += to_upper * ups
-        grid.lower[i] += (1 - to_lower) * downs
-        grid.lower[i + 1] += to_lower * downs
-    return grid
-
-
-def _own_bit(shown: _Losses, rounds: tuple[float, float, float, float], pairs: int) -> _Losses:
+def _own_bit(shown: Losses, rounds: tuple[float, float, float, float], pairs: int) -> Losses:
     """Mix the blocks of a permanent 1 (P) and of a permanent 0 (Q) by what the value makes it."""
     p1, q1 = rounds[0], rounds[1]
     upper = [p1 * p + (1 - p1) * q for p, q in zip(shown.upper, shown.lower, strict=True)]
     lower = [q1 * p + (1 - q1) * q for p, q in zip(shown.upper, shown.lower, strict=True)]
     losses = [_mixed_loss((shown.first + i) * shown.step, p1, q1) for i in range(len(shown.upper))]
-    return _on_grid(losses, upper, lower, 2 * pairs)
+    return on_grid(losses, upper, lower, 2 * pairs)
 
 
 def _mixed_loss(loss: float, p1: float, q1: float) -> float:
@@ -249,99 +206,3 @@ def _mixed_loss(loss: float, p1: float, q1: float) -> float:
         return math.log((p1 + (1 - p1) * small) / (q1 + (1 - q1) * small))
     small = math.exp(loss)
     return math.log((p1 * small + 1 - p1) / (q1 * small + 1 - q1))
-
-
-def _reversed(one: _Losses) -> _Losses:
-    """Q against P: the loss of each point changes its sign."""
-    first = -(one.first + len(one.upper) - 1)
-    return _Losses(one.step, first, one.lower[::-1], one.upper[::-1])
-
-
-def _composed(parts: Sequence[tuple[_Losses, int]], slack: float) -> _Losses:
-    """Sums of independent losses: each of `parts` as often as it says; their steps are equal."""
-    step = parts[0][0].step
-    low = _farthest([(_reversed(one), times) for one, times in parts], slack)
-    first, last = -low, _farthest(parts, slack)
-    size = 1 << (last - first).bit_length()
-    upper = _sums([(one.upper, one.first, times) for one, times in parts], size)
-    lower = _sums([(one.lower, one.first, times) for one, times in parts], size)
-    grid = _Losses(step, first, [0.0] * size, [0.0] * size)
-    for i in range(size):  # the larger of the two is the more exact; their ratio is known
-        loss, place = (first + i) * step, (first + i) % size
-        if loss > 0:
-            grid.upper[i] = max(upper[place], 0.0)
-            grid.lower[i] = grid.upper[i] * math.exp(-loss)
-        else:
-            grid.lower[i] = max(lower[place], 0.0)
-            grid.upper[i] = grid.lower[i] * math.exp(loss)
-    return grid
-
-
-def _farthest(parts: Sequence[tuple[_Losses, int]], slack: float) -> int:
-    """Point of the grid above which a sum stays with chance <= slack, under P and under Q."""
-    end = sum((one.first + len(one.upper) - 1) * times for one, times in parts)
-    return min(end, max(_chernoff(parts, slack, upper=True), _chernoff(parts, slack, upper=False)))
-
-
-def _chernoff(parts: Sequence[tuple[_Losses, int]], slack: float, *, upper: bool) -> int:
-    """The least of the points that Chernoff's bound gives for some rates, in steps."""
-    weighed = [
-        ([(one.first + i, mass) for i, mass in enumerate(masses) if mass > 0], times)
-        for one, times in parts
-        for masses in (one.upper if upper else one.lower,)
-    ]
-    square = sum(times * mass * x * x for points, times in weighed for x, mass in points)
-    usual = math.sqrt(-2 * math.log(slack) / square)
-    best = math.inf
-    for rate in (usual * factor for factor in _RATES):
-        total = -math.log(slack)
-        for points, times in weighed:
-            end = points[-1][0]
-            scaled = sum(mass * math.exp((x - end) * rate) for x, mass in points)
-            total += times * (math.log(scaled) + end * rate)
-        best = min(best, total / rate)
-    return math.ceil(best)
-
-
-def _sums(parts: Sequence[tuple[Sequence[float], int, int]], size: int) -> list[float]:
-    """Convolve (masses, first point, times) on a ring of `size` points."""
-    product = [1 + 0j] * size
-    for masses, first, times in parts:
-        ring = [0j] * size
-        for i, mass in enumerate(masses):
-            ring[(first + i) % size] += mass
-        product = [
-            known * value**times for known, value in zip(product, _fourier(ring), strict=True)
-        ]
-    turned = _fourier([value.conjugate() for value in product])
-    return [value.real / size for value in turned]
-
-
-def _fourier(values: list[complex]) -> list[complex]:
-    """The discrete Fourier transform of a power of two of values (Cooley and Tukey 1965)."""
-    size = len(values)
-    return _halves(values, [cmath.rect(1, -2 * math.pi * i / size) for i in range(size // 2)])
-
-
-def _halves(values: list[complex], roots: list[complex]) -> list[complex]:
-    if len(values) == 1:
-        return values
-    even, odd = _halves(values[::2], roots[::2]), _halves(values[1::2], roots[::2])
-    turned = [root * value for root, value in zip(roots, odd, strict=True)]
-    return [a + b for a, b in zip(even, turned, strict=True)] + [
-        a - b for a, b in zip(even, turned, strict=True)
-    ]
-
-
-def _epsilon_at(losses: _Losses, delta: float) -> float:
-    """The least epsilon >= 0 with sum of (P - e^epsilon Q)+ <= delta."""
-    ups = downs = 0.0
-    for i in range(len(losses.upper) - 1, -1, -1):
-        ups += losses.upper[i]
-        downs += losses.lower[i]
-        below = max((losses.first + i - 1) * losses.step, 0.0)
-        if ups - math.exp(below) * downs > delta:
-            return max(math.log((ups - delta) / downs), 0.0)
-        if below == 0.0:
-            break
-    return 0.0
