@@ -59,3 +59,7 @@ class ImproperError(ConvergenceError):
 
 class OutputError(DecodeError):
     """A file or folder of results that cannot be made or written."""
+
+
+class PlanError(DecodeError):
+    """A plan that contradicts itself, or asks for more than its numbers can give."""

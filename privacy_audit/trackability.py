@@ -61,8 +61,9 @@ def trackability_text(metric: Metric) -> str:
     if metric.location is not None and metric.location.mode == "once":
         return "Each device reports once for life: there is no second report to link it to."
     found = attacks_on(metric, PERIODS, CROWD, np.random.default_rng(0))
+    what = "value" if metric.location is None else "place"
     parts = [
-        f"after {periods} a change of place is guessed with AUC {result.change_auc:.2f} and "
+        f"after {periods} a change of {what} is guessed with AUC {result.change_auc:.2f} and "
         f"{result.relinked:.1%} of devices are re-linked"
         for periods, result in zip(PERIODS, found, strict=True)
     ]

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from rappor_core.aggregate import Aggregate
 from rappor_core.hashing import bloom_positions, normalise
+from rappor_core.mechanism import PROBABILITY_SCALE
 from rappor_core.params import RapporParams
 
 Floats = NDArray[np.float64]
@@ -24,10 +25,13 @@ def draw_aggregate(
     params: RapporParams,
     rng: np.random.Generator,
     metric: str = "simulated",
+    reports_each: int = 1,
 ) -> tuple[Aggregate, Counts]:
     """Draw who is in which cohort, who holds what, and the noise of every bit.
 
     values, shares: what is held, and with which probability, (n,) each.
+    num_reports: of as many devices, if each sends one; devices, if each sends `reports_each`
+    reports of its one value, with the same permanent bits. Symbols take one report a device.
     Returns the aggregate and the true number of holders of each value, (n,).
     """
     cohorts = rng.multinomial(num_reports, np.full(params.num_cohorts, 1 / params.num_cohorts))
@@ -36,22 +40,36 @@ def draw_aggregate(
     for cohort, row in enumerate(holders):
         for value in np.flatnonzero(row):
             truth[cohort, _bits(values[value], int(value), cohort, params)] += row[value]
-    counts = _noisy(truth, cohorts, params, rng)
+    counts = _noisy(truth, cohorts, params, rng, reports_each)
     aggregate = Aggregate(
         metric=metric,
         params=params,
-        reports_per_cohort=tuple(cohorts.tolist()),
+        reports_per_cohort=tuple((cohorts * reports_each).tolist()),
         bit_counts=tuple(map(tuple, counts.tolist())),
     )
     return aggregate, holders.sum(axis=0)
 
 
 def _noisy(
-    truth: Counts, cohorts: Counts, params: RapporParams, rng: np.random.Generator
+    truth: Counts,
+    cohorts: Counts,
+    params: RapporParams,
+    rng: np.random.Generator,
+    reports_each: int = 1,
 ) -> Counts:
-    """What is reported of `truth` (m, k) true bits, or true symbols, of one report a device."""
+    """What is reported of `truth` (m, k) true bits, or true symbols."""
+    others = cohorts[:, None] - truth
+    if reports_each > 1:
+        if params.scheme.symbols:
+            raise ValueError("repeated reports of symbols are not drawn")
+        rounds = [value / PROBABILITY_SCALE for value in _rounds(params)]
+        kept = rng.binomial(truth, rounds[0]) + rng.binomial(others, rounds[1])
+        clear = cohorts[:, None] - kept
+        return np.asarray(
+            rng.binomial(kept * reports_each, rounds[2])
+            + rng.binomial(clear * reports_each, rounds[3])
+        )
     if not params.scheme.symbols:
-        others = cohorts[:, None] - truth
         return np.asarray(rng.binomial(truth, params.q_star) + rng.binomial(others, params.p_star))
     reported = np.zeros_like(truth)
     for symbol in range(params.num_bits):
@@ -59,6 +77,11 @@ def _noisy(
         chances[symbol] = params.q_star
         reported += rng.multinomial(truth[:, symbol], chances / chances.sum())
     return reported
+
+
+def _rounds(params: RapporParams) -> tuple[int, int, int, int]:
+    mechanism = params.mechanism
+    return mechanism.p1, mechanism.q1, mechanism.p2, mechanism.q2
 
 
 def _bits(value: str, index: int, cohort: int, params: RapporParams) -> list[int]:

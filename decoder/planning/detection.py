@@ -1,0 +1,197 @@
+"""How probable it is that a value of a given share is found: first-order theory of the decoder.
+
+Bonferroni's rule finds a value whose score is above the quantile of level alpha / candidates. With
+a bit of its own (basic RAPPOR, a boolean) the score is a binomial count. In Bloom filters and with
+symbols, a value's bits in a cohort are a random vector z of covariance C, and what is seen of a
+cohort has covariance S / N_j: noise of the rounds, of sampling, and tau C from the values that are
+not removed by the fit. By symmetry of the bits S and C share eigenvectors, so that the information
+on a share is I = N * sum over eigenvalues of C / S, whatever the number of cohorts. tau is solved
+for with the list: a value that is told adds 1 / I, any other at most the square of its share.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import bdtr, ndtr, ndtri
+from scipy.stats import binom
+from scipy.stats import t as student
+
+from decoder.errors import DecodeError
+from decoder.model.noise import BitNoise, RandomString
+from decoder.typing import Floats
+from rappor_core.params import RapporParams
+
+LEAST_SHARE = 1e-12
+_ROUNDS = 60  # of the fixed point for tau
+_TOLD = 3.0  # score above which a value counts as there, for the odds of the others
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What is decoded at once: a window of one metric.
+
+    params: of the metric.  devices: that report in it.  reports_each: reports of one value that
+    each of them sends in the window.  candidates: values looked for, at error rate `alpha` for
+    the whole list (Bonferroni).
+    """
+
+    params: RapporParams
+    devices: float
+    reports_each: int
+    candidates: int
+    alpha: float = 0.05
+
+    def __post_init__(self) -> None:
+        """Refuse what no window can be."""
+        for name in ("devices", "reports_each", "candidates"):
+            if not 1 <= getattr(self, name) <= 1e15:
+                raise DecodeError(f"{name} = {getattr(self, name):g} is not 1 or more")
+        if not 0 < self.alpha < 1:
+            raise DecodeError(f"alpha = {self.alpha:g} is not between 0 and 1")
+
+    @property
+    def reports(self) -> float:
+        """All reports of the window."""
+        return self.devices * self.reports_each
+
+    @property
+    def threshold(self) -> float:
+        """p-value at or below which a value is found."""
+        return self.alpha / self.candidates
+
+
+class _Spectrum(NamedTuple):
+    """Eigenvalues of a cohort's covariances: of C, and of S times N_j; and how many alike."""
+
+    of_values: Floats
+    of_noise: Floats
+    times: Floats
+
+
+def _spectrum(setting: Setting) -> _Spectrum:
+    """Bits of a typical share, in units of the debiased share of a report."""
+    params, rho = setting.params, float(setting.reports_each)
+    noise = BitNoise.of(params.mechanism)
+    random = RandomString(params.num_bits, params.num_hashes)
+    share = np.array([random.mean])
+    own = float(noise.mechanism_variance(share, rho)[0])
+    other = 0.0
+    if params.scheme.symbols:
+        pair = np.full((1, 2), random.mean)
+        other = float(noise.symbol_covariance(pair, rho)[0, 0, 1])
+    k = params.num_bits
+    apart = random.variance - random.covariance
+    along = max(random.variance + (k - 1) * random.covariance, 0.0)
+    of_values = np.array([apart, along if along > 1e-12 else 0.0])
+    rounds = np.array([own - other, max(own + (k - 1) * other, 1e-12)])
+    return _Spectrum(of_values, rounds + rho * of_values, np.array([k - 1.0, 1.0]))
+
+
+def information(setting: Setting, unlisted: float = 0.0) -> float:
+    """1 / variance of the estimate of a small share, where `unlisted` is tau, a sum of squares."""
+    noise = BitNoise.of(setting.params.mechanism)
+    if setting.params.scheme.own_bits:
+        zero = noise.mechanism_variance(np.zeros(1), float(setting.reports_each))
+        return setting.reports / float(zero[0])
+    spectrum = _spectrum(setting)
+    each = setting.reports / setting.params.num_cohorts
+    total = spectrum.of_noise + each * unlisted * spectrum.of_values
+    return float(setting.reports * (spectrum.times * spectrum.of_values / total).sum())
+
+
+def interference(setting: Setting, shares: Floats, unlisted: float = 0.0) -> float:
+    """tau: the sum of squared shares that a fit with these values present leaves in the noise.
+
+    A value that the fit takes up leaves its variance 1 / I, any other its square. One is taken up
+    when its score is above the point at which it is as likely held as not.
+
+    Args:
+        setting: what is decoded.
+        shares: of the listed values that somebody holds, (n,).
+        unlisted: sum of squared shares of values that are held and not listed.
+    """
+    if setting.params.scheme.own_bits or not len(shares):
+        return unlisted
+    squares, left = shares**2, unlisted
+    for _ in range(_ROUNDS):
+        level = information(setting, left)
+        scores = shares * np.sqrt(level)
+        odds = setting.candidates / max(float((scores > _TOLD).sum()), 1.0)
+        taken = ndtr(scores - np.sqrt(2 * np.log(max(odds, 2.0))))
+        now = unlisted + float(np.minimum(squares, taken / level + (1 - taken) * squares).sum())
+        if abs(now - left) <= 1e-6 * now:
+            break
+        left = (left + now) / 2
+    return left
+
+
+def detection(setting: Setting, shares: Floats, unlisted: float = 0.0) -> Floats:
+    """Probability that a value of each share is found, (n,).
+
+    Args:
+        setting: what is decoded.
+        shares: in [0, 1], (n,).
+        unlisted: tau of `interference`.
+    """
+    if setting.params.scheme.own_bits:
+        return _own_bit(setting, shares)
+    level = information(setting, unlisted)
+    rows = setting.params.num_cohorts * (setting.params.num_bits - 1)
+    needed = -student.ppf(setting.threshold, max(rows, 1)) if rows < 1000 else _quantile(setting)
+    deviation = np.sqrt(1 / level + shares * (1 - shares) / setting.devices)
+    return np.asarray(ndtr((shares - needed / np.sqrt(level)) / deviation))
+
+
+def _quantile(setting: Setting) -> float:
+    return -float(ndtri(setting.threshold))
+
+
+def _own_bit(setting: Setting, shares: Floats) -> Floats:
+    """Basic RAPPOR: the count of one bit; exact for one report a device, else nearly normal."""
+    noise, reports = BitNoise.of(setting.params.mechanism), setting.reports
+    if noise.gap < 0:
+        noise = BitNoise(noise.keep_one, noise.keep_zero, 1 - noise.show_one, 1 - noise.show_zero)
+    chances = noise.p_star + noise.gap * shares
+    if setting.reports_each == 1 and reports < 1e7:
+        total = round(reports)
+        least = binom.isf(setting.threshold, total, noise.p_star) + 1
+        while least > 0 and binom.sf(least - 2, total, noise.p_star) <= setting.threshold:
+            least -= 1
+        return np.asarray(1 - bdtr(least - 1, total, chances))
+    rho = float(setting.reports_each)
+    null = noise.mechanism_variance(np.zeros(1), rho) / reports
+    variance = (noise.mechanism_variance(shares, rho) + rho * shares * (1 - shares)) / reports
+    needed = _quantile(setting) * np.sqrt(null)
+    return np.asarray(ndtr((shares - needed) / np.sqrt(variance)))
+
+
+def visible_share(setting: Setting, power: float, unlisted: float = 0.0) -> float | None:
+    """The smallest share that is found with probability `power`; None if even a share of 1 is not.
+
+    Args:
+        setting: what is decoded.
+        power: in (0, 1).
+        unlisted: tau of `interference`.
+    """
+    if not 0 < power < 1:
+        raise DecodeError(f"power = {power:g} is not between 0 and 1")
+
+    def found(share: float) -> bool:
+        return float(detection(setting, np.array([share]), unlisted)[0]) >= power
+
+    if not found(1.0):
+        return None
+    low, high = np.log(LEAST_SHARE), 0.0
+    for _ in range(50):
+        middle = (low + high) / 2
+        low, high = (low, middle) if found(float(np.exp(middle))) else (middle, high)
+    return float(np.exp(high))
+
+
+def expected_found(setting: Setting, shares: Floats, unlisted: float = 0.0) -> tuple[float, Floats]:
+    """Expected number found of a population of these shares, and the chance of each, (n,)."""
+    chances = detection(setting, shares, interference(setting, shares, unlisted))
+    return float(chances.sum()), chances

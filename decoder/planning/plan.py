@@ -1,0 +1,224 @@
+"""`make_plan`: the answer to a request, with all that the page, the table and JSON show."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, replace
+from datetime import date
+from typing import Any
+
+import numpy as np
+
+from decoder.errors import PlanError
+from decoder.planning.comparison import Alternative, compare
+from decoder.planning.design import Design, Population, solve
+from decoder.planning.detection import detection, visible_share
+from decoder.planning.metric_table import metric_table
+from decoder.planning.request import PERIODS_A_YEAR, Request, Unknown
+from decoder.planning.risk import risk_sentence
+from decoder.typing import Floats
+from rappor_core.errors import ParameterError
+from rappor_core.metrics.central_claim import CentralClaim, claim
+from rappor_core.metrics.file import parse_metrics
+from rappor_core.metrics.loading import MetricsFile
+from rappor_core.metrics.metric import Metric
+
+POWERS = (0.5, 0.8, 0.9)
+MONTH = 30  # reports, of the central claim
+
+
+@dataclass(frozen=True)
+class Labels:
+    """What the metric is called, and who answers for it."""
+
+    name: str
+    description: str
+    owner: str
+    expires: date
+
+
+@dataclass(frozen=True)
+class Trust:
+    """Of the claim against readers of published counts. delta: chance that it fails.
+
+    forged: share of a cohort's reports that an attacker may have made.
+    """
+
+    delta: float = 1e-6
+    forged: float = 0.1
+
+    def __post_init__(self) -> None:
+        """Refuse what is no chance, and no share. Raises PlanError."""
+        if not 1e-11 <= self.delta < 1:
+            raise PlanError(f"delta = {self.delta:g} is not from 1e-11 to below 1; 1e-6 is usual")
+        if not 0 <= self.forged < 1:
+            raise PlanError(f"forged = {self.forged:g} is not a share from 0 to below 1")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A plan. Shares are fractions of 1, epsilons in nats.
+
+    solved: the number that was not known.  table: for `metrics.toml`.
+    visible: smallest share found with each of `POWERS`; None: none is.
+    expected, listed, unseen_values, unseen_share: of the population expected: how many are found
+    on average, of how many, how many have less than an even chance, and their share together.
+    claims: against readers of published counts; no_claim says why there is none.
+    budget, spent, left: of a device, all metrics; None where no budget is known.
+    """
+
+    request: Request
+    solved: Unknown
+    design: Design
+    labels: Labels
+    metric: Metric
+    table: str
+    visible: tuple[float | None, ...]
+    expected: float
+    listed: int
+    unseen_values: int
+    unseen_share: float
+    epsilon_year: float
+    risk: str
+    alternatives: tuple[Alternative, ...]
+    claims: tuple[CentralClaim, ...]
+    no_claim: str | None
+    budget: float | None
+    spent: float
+    left: float | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        params = self.metric.params
+        mechanism = params.to_dict()
+        names = ("encoding", "num_bits", "num_hashes", "num_cohorts")
+        return {
+            "version": 1,
+            "request": asdict(self.request),
+            "solved_for": self.solved,
+            "metric": self.metric.to_dict(),
+            "metrics_toml": self.table,
+            "design": {name: mechanism[name] for name in names}
+            | {"kind": self.metric.kind, "prob_f": params.prob_f}
+            | {"prob_p": params.prob_p, "prob_q": params.prob_q, "bytes": params.report_bytes},
+            "visible_share": dict(zip(map(str, POWERS), self.visible, strict=True)),
+            "expected_found": self.expected,
+            "expected_of": self.listed,
+            "unseen_values": self.unseen_values,
+            "unseen_share": self.unseen_share,
+            "epsilon_report": params.epsilon_one,
+            "epsilon_year_of_one_value": self.epsilon_year,
+            "epsilon_life": self.metric.lifetime_epsilon,
+            "risk": self.risk,
+            "alternatives": [asdict(row) for row in self.alternatives],
+            "central_claims": [asdict(row) for row in self.claims],
+            "no_central_claim": self.no_claim,
+            "budget": {"total": self.budget, "other_metrics": self.spent, "left": self.left},
+        }
+
+
+def make_plan(
+    request: Request,
+    population: Population,
+    labels: Labels,
+    trust: Trust,
+    existing: MetricsFile | None = None,
+    budget: float | None = None,
+) -> Plan:
+    """Solve, and say what follows.
+
+    Args:
+        request: with at most one deciding number missing.
+        population: the shares expected, from the number of candidates.
+        labels: for `metrics.toml`.
+        trust: conditions of the claim against readers of published counts.
+        existing: metrics that the device has already.
+        budget: of a device for all metrics; None: that of `existing`, if it has one.
+
+    Raises:
+        PlanError: where nothing will do, with what bounds it.
+    """
+    request, design, solved = solve(request, population)
+    table = metric_table(
+        labels.name, labels.description, labels.owner, labels.expires, request, design
+    )
+    metric = next(iter(parse_metrics(table).metrics.values()))
+    shares = population(design.setting.candidates)
+    chances = detection(design.setting, shares, design.unlisted)
+    visible = tuple(visible_share(design.setting, power, design.unlisted) for power in POWERS)
+    unseen = chances < 0.5
+    claims, no_claim = _claims(metric, request, trust)
+    budget = budget if budget is not None or existing is None else existing.budget
+    spent = 0.0 if existing is None else existing.lifetime_epsilon
+    return Plan(
+        request=request,
+        solved=solved,
+        design=design,
+        labels=labels,
+        metric=metric,
+        table=table,
+        visible=visible,
+        expected=float(chances.sum()),
+        listed=min(len(shares), design.setting.candidates),
+        unseen_values=int(unseen.sum()),
+        unseen_share=float(shares[unseen].sum()),
+        epsilon_year=metric.params.epsilon_n(PERIODS_A_YEAR[request.period]),
+        risk=risk_sentence(metric.params.epsilon_one, metric.lifetime_epsilon),
+        alternatives=tuple(compare(request, design, population)),
+        claims=claims,
+        no_claim=no_claim,
+        budget=budget,
+        spent=spent,
+        left=_left(budget, spent, metric),
+    )
+
+
+def _left(budget: float | None, spent: float, metric: Metric) -> float | None:
+    if budget is None:
+        return None
+    left = budget - spent - metric.lifetime_epsilon
+    if left < 0:
+        raise PlanError(
+            f"budget = {budget:g}: other metrics take {spent:.3g}, and {metric.name!r} would cost "
+            f"{metric.lifetime_epsilon:.3g}; give epsilon_life = {max(budget - spent, 0):.3g} or "
+            "less, or retire a metric, or raise the budget (devices that began with a smaller one "
+            "keep it without new consent)"
+        )
+    return left
+
+
+def _claims(
+    metric: Metric, request: Request, trust: Trust
+) -> tuple[tuple[CentralClaim, ...], str | None]:
+    """One report, a month, a year; or why nothing is claimed."""
+    expected = smallest_cohort(float(request.devices or 1), metric.params.num_cohorts)
+    counts = sorted({1, MONTH, PERIODS_A_YEAR[request.period]})
+    try:
+        if metric.min_reports > float(request.devices or 1):
+            expected = 0  # several periods make one block: only what is declared is sure
+        rows = tuple(
+            claim(metric, number, delta=trust.delta, crowd=expected or None, forged=trust.forged)
+            for number in counts
+        )
+    except ParameterError as error:
+        return (), str(error)
+    return rows, None
+
+
+def smallest_cohort(devices: float, cohorts: int) -> int:
+    """About how many devices the smallest of some cohorts holds; the least of Poisson counts."""
+    mean = devices / cohorts
+    return max(0, math.floor(mean - math.sqrt(2 * mean * math.log(max(cohorts, 1)))))
+
+
+def curve(plan: Plan, factors: Floats) -> list[tuple[float, float | None]]:
+    """Devices, and the smallest share seen with the power asked for: for a picture."""
+
+    points = []
+    for devices in (plan.design.setting.devices * factors).tolist():
+        setting = replace(plan.design.setting, devices=max(devices, 1.0))
+        points.append((devices, visible_share(setting, plan.request.power, plan.design.unlisted)))
+    return points
+
+
+FACTORS = np.logspace(-2, 2, 33)

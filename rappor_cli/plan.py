@@ -1,0 +1,245 @@
+"""`rappor plan`: which parameters, how many reports, what will be seen and what it costs."""
+
+from __future__ import annotations
+
+import json
+import sys
+from datetime import UTC, date, datetime, timedelta
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from decoder.errors import PlanError
+from decoder.planning.design import given_population, zipf_population
+from decoder.planning.plan import Labels, Plan, Trust, make_plan
+from decoder.planning.population import read_shares
+from decoder.planning.request import Request
+from decoder.reports.plan_html import Sampled, render_plan
+from privacy_audit.trackability import track_findings, trackability_text
+from rappor_cli.plan_text import print_plan
+from rappor_core.metrics.file import MetricsFile, load_metrics
+from rappor_core.metrics.review import check_metrics
+from simulations.experiments.plan_preview import Preview, preview
+
+
+class KindName(StrEnum):
+    """Kinds that are planned."""
+
+    AUTO = "auto"
+    STRING = "string"
+    CATEGORY = "category"
+    BOOLEAN = "boolean"
+
+
+class PeriodName(StrEnum):
+    """How often a device reports."""
+
+    DAY = "day"
+    WEEK = "week"
+    MONTH = "month"
+
+
+def number(text: str | float) -> float:
+    """Read 1e6, 1_000_000, 1,000,000, 5M, 20k or 2 %."""
+    if isinstance(text, float):  # a default
+        return text
+    plainly = text.strip().replace(",", "").replace("_", "").lower()
+    for ending, factor in (("%", 0.01), ("k", 1e3), ("m", 1e6), ("bn", 1e9)):
+        if plainly.endswith(ending):
+            plainly, scale = plainly.removesuffix(ending).strip(), factor
+            break
+    else:
+        scale = 1.0
+    try:
+        return round(float(plainly) * scale, 12)
+    except (ValueError, OverflowError):
+        raise typer.BadParameter(f"{text!r} is not a number such as 0.01, 1%, 1e6 or 5M") from None
+
+
+def _of(what: str) -> Any:
+    return typer.Option(parser=number, metavar="NUMBER", help=what)
+
+
+Number = float | None
+
+
+NameOption = Annotated[str, typer.Argument(help="Name of the metric.")]
+ShareOption = Annotated[Number, _of("Smallest share to see, as 0.01 or 1%.")]
+DevicesOption = Annotated[Number, _of("Devices that report.")]
+CandidatesOption = Annotated[Number, _of("Values that are looked for; 1,000 unless said.")]
+PeriodsOption = Annotated[Number, _of("Periods that are decoded together; 1 unless said.")]
+MaxBytesOption = Annotated[
+    Number,
+    typer.Option(
+        "--bytes", parser=number, metavar="NUMBER", help="Of a report, at most; 16 unless said."
+    ),
+]
+EpsilonReportOption = Annotated[Number, _of("Of one report, at most.")]
+EpsilonYearOption = Annotated[Number, _of("Of a year of reports of one value, at most.")]
+EpsilonLifeOption = Annotated[Number, _of("Of all values of a device's life, at most.")]
+PowerOption = Annotated[float, _of("Probability with which the share is found.")]
+AlphaOption = Annotated[float, _of("Chance of any false value in the list.")]
+ValuesOption = Annotated[int, typer.Option(help="Values that a device may hold for life.")]
+PeriodOption = Annotated[PeriodName, typer.Option(help="One report in each.")]
+KindOption = Annotated[KindName, typer.Option(help="Of the metric.")]
+CompleteOption = Annotated[bool, typer.Option("--complete", help="The candidates are all values.")]
+ZipfOption = Annotated[float, typer.Option(help="Exponent of the population expected.")]
+SharesOption = Annotated[
+    Path | None,
+    typer.Option(help="Population expected: results.csv or .json of last month, or a list."),
+]
+MetricsOption = Annotated[
+    Path | None, typer.Option(help="metrics.toml that the device has already.")
+]
+BudgetOption = Annotated[Number, _of("Of a device, all metrics; that of --metrics unless said.")]
+DeltaOption = Annotated[float, _of("Of the claim about published counts.")]
+ForgedOption = Annotated[float, _of("Share of reports that may be forged.")]
+DescriptionOption = Annotated[str, typer.Option(help="For metrics.toml.")]
+OwnerOption = Annotated[str, typer.Option(help="For metrics.toml.")]
+ExpiresOption = Annotated[
+    str | None, typer.Option(help="For metrics.toml; a year from now unless said.")
+]
+SampleOption = Annotated[
+    bool, typer.Option("--preview/--no-preview", help="Decode an invented window.")
+]
+SeedOption = Annotated[int | None, typer.Option(min=0, help="Repeat a preview.")]
+OutputOption = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", help="Folder for plan.html, plan.json and metric.toml."),
+]
+AsJsonOption = Annotated[bool, typer.Option("--json", help="For machines.")]
+
+
+def plan(
+    name: NameOption = "planned",
+    share: ShareOption = None,
+    devices: DevicesOption = None,
+    candidates: CandidatesOption = None,
+    periods: PeriodsOption = None,
+    max_bytes: MaxBytesOption = None,
+    epsilon_report: EpsilonReportOption = None,
+    epsilon_year: EpsilonYearOption = None,
+    epsilon_life: EpsilonLifeOption = None,
+    power: PowerOption = 0.8,
+    alpha: AlphaOption = 0.05,
+    values: ValuesOption = 3,
+    period: PeriodOption = PeriodName.DAY,
+    kind: KindOption = KindName.AUTO,
+    complete: CompleteOption = False,
+    zipf: ZipfOption = 1.0,
+    shares: SharesOption = None,
+    metrics: MetricsOption = None,
+    budget: BudgetOption = None,
+    delta: DeltaOption = 1e-6,
+    forged: ForgedOption = 0.1,
+    description: DescriptionOption = "Planned metric",
+    owner: OwnerOption = "nobody yet",
+    expires: ExpiresOption = None,
+    sample: SampleOption = True,
+    seed: SeedOption = None,
+    output: OutputOption = None,
+    as_json: AsJsonOption = False,
+) -> None:
+    """Solve for the number that is missing, and say what will be seen and what it costs.
+
+    Give two of: a share to see, devices, an epsilon. The third is solved for; with all three, one
+    of candidates, periods and bytes. On a terminal, without options, it asks.
+    """
+    if _nothing_given(share, devices, epsilon_report, epsilon_year, epsilon_life):
+        asked = _ask()
+        share, devices, epsilon_life = asked["share"], asked["devices"], asked["epsilon_life"]
+        candidates, periods = asked["candidates"], asked["periods"]
+    request = Request(
+        share=share, devices=devices, candidates=candidates, periods=periods, bytes=max_bytes,
+        epsilon_report=epsilon_report, epsilon_year=epsilon_year, epsilon_life=epsilon_life,
+        power=power, alpha=alpha, values=values, period=period.value, kind=kind.value,
+        complete=complete,
+    )  # fmt: skip
+    population = zipf_population(zipf) if shares is None else given_population(read_shares(shares))
+    labels = Labels(name, description, owner, _day(expires))
+    existing = None if metrics is None else load_metrics(metrics)
+    made = make_plan(request, population, labels, Trust(delta, forged), existing, budget)
+    findings = _findings(made, existing)
+    shown = None
+    if sample:
+        held = population(made.design.setting.candidates)
+        shown = preview(made, held, np.random.default_rng(seed))
+    if output is not None:
+        _write(made, shown, findings, output)
+    if as_json:
+        print(json.dumps(_document(made, shown, findings), allow_nan=False))
+    else:
+        print_plan(made, shown, findings, output)
+
+
+def _nothing_given(*numbers: Number) -> bool:
+    return all(value is None for value in numbers) and sys.stdin.isatty()
+
+
+def _ask() -> dict[str, Number]:
+    """The questions, in the order in which people can answer them; blank: not known."""
+    questions = {
+        "share": "Smallest share to see (as 1%; blank: solve for it)",
+        "devices": "Devices that report (as 1M; blank: solve for it)",
+        "epsilon_life": "Epsilon of a device's life (as 6; blank: solve for it)",
+        "candidates": "Values on your list (blank: 1,000)",
+        "periods": "Periods decoded together (blank: 1)",
+    }
+    answers: dict[str, Number] = {}
+    for name, question in questions.items():
+        text = typer.prompt(question, default="", show_default=False)
+        answers[name] = number(text) if text.strip() else None
+    for name, usual in (("candidates", 1_000), ("periods", 1)):
+        answers[name] = answers[name] or usual
+    return answers
+
+
+def _day(text: str | None) -> date:
+    if text is None:
+        return datetime.now(UTC).date() + timedelta(days=365)
+    try:
+        day = date.fromisoformat(text)
+    except ValueError:
+        raise PlanError(f"expires = {text!r} is not a day such as 2027-06-30") from None
+    if day < datetime.now(UTC).date():
+        raise PlanError(f"expires = {text!r} is over; name a day to come")
+    return day
+
+
+def _findings(made: Plan, existing: MetricsFile | None) -> list[str]:
+    """What `rappor metrics check` says of the file with the new metric in it, and re-linking."""
+    known = {} if existing is None else dict(existing.metrics)
+    if made.metric.name in known:
+        raise PlanError(f"metric {made.metric.name!r} is in the file already; choose another name")
+    budget = made.budget if existing is None else existing.budget
+    whole = MetricsFile(known | {made.metric.name: made.metric}, budget)
+    people = int(made.design.setting.devices)
+    found = list(check_metrics(whole, today=datetime.now(UTC).date(), population=people))
+    found += list(track_findings(whole, people, np.random.default_rng(0)))
+    told = [f"{one.level}: {one.metric or 'the whole file'}: {one.message}" for one in found]
+    one_bit = made.metric.params.num_bits < 2  # two patterns tell nobody apart
+    return told if one_bit else [*told, trackability_text(made.metric)]
+
+
+def _write(made: Plan, shown: Preview | None, findings: list[str], output: Path) -> None:
+    output.mkdir(parents=True, exist_ok=True)
+    sampled = None if shown is None else Sampled(shown.rows, shown.found, shown.false, shown.missed)
+    (output / "plan.html").write_text(render_plan(made, sampled, findings), encoding="utf-8")
+    document = json.dumps(_document(made, shown, findings), indent=1, allow_nan=False)
+    (output / "plan.json").write_text(document + "\n", encoding="utf-8")
+    (output / "metric.toml").write_text(made.table, encoding="utf-8")
+
+
+def _document(made: Plan, shown: Preview | None, findings: list[str]) -> dict[str, Any]:
+    told: dict[str, Any] = made.to_dict() | {"findings": findings, "preview": None}
+    if shown is not None:
+        keys = ("value", "true_share", "share", "low", "high")
+        told["preview"] = {
+            "rows": [dict(zip(keys, row, strict=True)) for row in shown.rows],
+            "found": shown.found,
+            "false": shown.false,
+        }
+    return told

@@ -1,0 +1,93 @@
+"""A plan on the terminal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from decoder.planning.plan import POWERS, Plan
+from decoder.results.warnings import percent
+from rappor_cli.text import plain
+from simulations.experiments.plan_preview import Preview
+
+
+def print_plan(made: Plan, shown: Preview | None, findings: list[str], output: Path | None) -> None:
+    """Print all of a plan; output: where its files are."""
+    console = Console()
+    for line in _lines(made):
+        console.print(plain(line), soft_wrap=True)
+    table = Table(title="The same devices, values and lifetime epsilon, otherwise")
+    for heading in (
+        "mechanism",
+        "smallest share",
+        "eps report",
+        "eps life",
+        "bytes",
+        "fits",
+        "what it takes",
+    ):
+        table.add_column(heading)
+    for row in made.alternatives:
+        table.add_row(
+            row.name, _share(row.share), f"{row.epsilon_one:.3g}", f"{row.epsilon_life:.3g}",
+            str(row.bytes), "yes" if row.fits else "no", row.note,
+        )  # fmt: skip
+    console.print(table)
+    if shown is not None:
+        console.print(_preview_table(shown))
+    for finding in findings:
+        console.print(plain(finding), soft_wrap=True)
+    console.print()
+    for line in made.table.splitlines():
+        console.print(plain(line), soft_wrap=True)
+    if output is not None:
+        console.print(plain(f"written: {output}/plan.html, plan.json, metric.toml"))
+
+
+def _lines(made: Plan) -> list[str]:
+    request, params = made.request, made.metric.params
+    solved = {"epsilon": "epsilon_life"}.get(made.solved, made.solved)
+    lines = [
+        f"solved for {solved} = {getattr(request, solved):,.6g}",
+        f"seen: a value of {_share(made.design.share)} of {request.devices:,.0f} devices, with "
+        f"probability {percent(request.power)}, among {request.candidates:,.0f} candidates",
+        "smallest share found: "
+        + ", ".join(
+            f"{_share(s)} at {percent(p)}" for p, s in zip(POWERS, made.visible, strict=True)
+        ),
+        f"expected: {made.expected:.1f} of {made.listed:,} values found; not seen: "
+        f"{made.unseen_values:,} values that {percent(made.unseen_share)} of devices hold",
+        f"epsilon: {params.epsilon_one:.3g} a report, {made.epsilon_year:.3g} a year of one value, "
+        f"{made.metric.lifetime_epsilon:.3g} a life",
+        made.risk,
+    ]
+    lines += [
+        "against anyone who sees only published counts, if the collector adds honestly: eps "
+        f"{row.epsilon:.2g} (delta {row.delta:.0e}) for {row.reports} report"
+        f"{'s' if row.reports > 1 else ''}, provided at least "
+        f"{row.crowd:,} honest others in the smallest cohort"
+        for row in made.claims
+    ]
+    life = f"{made.metric.lifetime_epsilon:.3g}"
+    lines.append(f"against the collector itself: {life}, for life, without any condition")
+    if made.no_claim:
+        lines.append(f"no claim about published counts: {made.no_claim}")
+    if made.left is not None:
+        lines.append(f"budget left for later metrics: {made.left:.3g} of {made.budget:.3g}")
+    return lines
+
+
+def _share(share: float | None) -> str:
+    return "none" if share is None else percent(share)
+
+
+def _preview_table(shown: Preview) -> Table:
+    missed = f"; largest missed: {percent(shown.missed[1])}" if shown.missed else ""
+    table = Table(title=f"Preview, invented: {shown.found} found, {shown.false} by mistake{missed}")
+    for heading in ("value", "true", "estimate", "low", "high"):
+        table.add_column(heading)
+    for value, *numbers in shown.rows:
+        table.add_row(plain(value), *map(percent, numbers))
+    return table

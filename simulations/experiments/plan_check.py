@@ -1,0 +1,180 @@
+"""Are the predictions of `rappor plan` true? Detection, and numbers found, against simulation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from decoder import Candidates, DecodeOptions, decode
+from decoder.planning.detection import (
+    Setting,
+    expected_found,
+    interference,
+    visible_share,
+)
+from rappor_core.params import RapporParams
+from simulations.populations.draws import draw_aggregate
+
+Floats = NDArray[np.float64]
+POWERS = (0.25, 0.5, 0.8, 0.95)  # predicted, of the values that are placed: by case, in turn
+UNLISTED = 300  # values that share what the listed ones leave
+PLACED = 12  # values of one share in a window, each found or not
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One setting: Zipf's background of half of the reports, and values placed near `power`."""
+
+    name: str
+    setting: Setting
+    power: float
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """Of one case: predicted and simulated detection of the placed values; numbers found.
+
+    share: of each placed value.  draws: placed values over all runs.  inside: share of runs whose
+    number found is in the 95 % range that is predicted.
+    """
+
+    name: str
+    share: float
+    predicted: float
+    simulated: float
+    draws: int
+    expected: float
+    found: float
+    inside: float
+
+    @property
+    def error(self) -> float:
+        """Simulated less predicted."""
+        return self.simulated - self.predicted
+
+    @property
+    def noise(self) -> float:
+        """Standard error of the simulated probability, if the prediction is true."""
+        return math.sqrt(self.predicted * (1 - self.predicted) / self.draws)
+
+
+def cases() -> list[Case]:
+    """Sixty: bits, hashes, cohorts, noise, devices, candidates and repeated reports vary."""
+    settings = [*_strings(), *_categories(), *_repeated()]
+    return [_case(setting, POWERS[i % len(POWERS)]) for i, setting in enumerate(settings)]
+
+
+def _strings() -> Iterator[Setting]:
+    crowds = ((0.0, 3e4, 8), (0.25, 1e5, 16), (0.5, 1e6, 16), (0.75, 1e6, 32), (0.5, 1e7, 64))
+    lists = (
+        (100, 2, 32),
+        (300, 2, 64),
+        (1_000, 2, 64),
+        (1_000, 1, 32),
+        (500, 3, 64),
+        (200, 2, 128),
+    )
+    for (f, devices, cohorts), (candidates, hashes, bits) in product(crowds, lists):
+        for p, q in ((0.5, 0.75),) if hashes != 2 or bits != 64 else ((0.25, 0.75),):
+            yield Setting(_bloom(bits, hashes, cohorts, (f, p, q)), devices, 1, candidates)
+
+
+def _categories() -> Iterator[Setting]:
+    lists = ((1e4, 20), (1e5, 50), (1e6, 100), (1e6, 20), (1e5, 16))
+    for f, (devices, values) in product((0.0, 0.25, 0.5, 0.75), lists):
+        params = RapporParams.rappor(
+            num_bits=values, num_hashes=1, num_cohorts=1, prob_f=f, prob_p=0.25, prob_q=0.75,
+            encoding="one_hot",
+        )  # fmt: skip
+        yield Setting(params, devices, 1, values)
+
+
+def _repeated() -> Iterator[Setting]:
+    for f, each in product((0.25, 0.5, 0.75), (2, 7, 30)):
+        yield Setting(_bloom(32, 2, 16, (f, 0.5, 0.75)), 2e5, each, 300)
+    yield Setting(_bloom(64, 2, 32, (0.5, 0.5, 0.75)), 2e6, 7, 1_000)
+
+
+def _bloom(bits: int, hashes: int, cohorts: int, noise: tuple[float, float, float]) -> RapporParams:
+    f, p, q = noise
+    return RapporParams.rappor(
+        num_bits=bits, num_hashes=hashes, num_cohorts=cohorts, prob_f=f, prob_p=p, prob_q=q
+    )
+
+
+def _case(setting: Setting, power: float) -> Case:
+    params = setting.params
+    name = (
+        f"{params.encoding} k={params.num_bits} h={params.num_hashes} m={params.num_cohorts} "
+        f"f={params.prob_f:g} p={params.prob_p:g}, {setting.devices:g} devices x "
+        f"{setting.reports_each}, {setting.candidates} candidates"
+    )
+    return Case(name, setting, power)
+
+
+def population(case: Case) -> Floats:
+    """Shares of the placed values, which come first, and of the background."""
+    few = case.setting.params.scheme.own_bits
+    listed = 3 if few else min(30, case.setting.candidates // 4)
+    weights = 1 / np.arange(1, listed + 1)
+    background = (0.3 if few else 0.5) * weights / weights.sum()
+    left, shares = 0.0, np.asarray(background)
+    for _ in range(3):  # the placed values are part of what interferes
+        share = visible_share(case.setting, case.power, left) or 1.0
+        shares = np.concatenate([np.full(PLACED, min(share, 0.45 / PLACED)), background])
+        left = interference(case.setting, shares, unlisted(case, shares))
+    return np.asarray(shares)
+
+
+def unlisted(case: Case, shares: Floats) -> float:
+    """Sum of squared shares of the values that are held, alike, and not on the list."""
+    if case.setting.params.scheme.own_bits:
+        return 0.0
+    return max(0.0, 1 - float(shares.sum())) ** 2 / UNLISTED
+
+
+def check(case: Case, runs: int, rng: np.random.Generator) -> Check:
+    """Simulate a case: draws are exact, the decoder is the real one."""
+    shares = population(case)
+    expected, chances = expected_found(case.setting, shares, unlisted(case, shares))
+    rest = max(0.0, 1 - float(shares.sum()))
+    found = np.array([_run(case.setting, shares, rest, rng) for _ in range(runs)])
+    counts = found.sum(axis=1)
+    spread = 1.96 * np.sqrt((chances * (1 - chances)).sum()) + 0.5
+    return Check(
+        name=case.name,
+        share=float(shares[0]),
+        predicted=float(chances[0]),
+        simulated=float(found[:, :PLACED].mean()),
+        draws=runs * PLACED,
+        expected=expected,
+        found=float(counts.mean()),
+        inside=float((np.abs(counts - expected) <= spread).mean()),
+    )
+
+
+def _run(setting: Setting, shares: Floats, rest: float, rng: np.random.Generator) -> Floats:
+    """Which values of one window were found, as 0 and 1, (n,)."""
+    params, number = setting.params, len(shares)
+    tag = str(rng.integers(1 << 40)) if params.scheme.hashed else ""
+    listed = [f"v{tag}-{i}" for i in range(setting.candidates)]
+    others = [] if params.scheme.own_bits else [f"u{tag}-{i}" for i in range(UNLISTED)]
+    held = np.zeros(setting.candidates)
+    held[:number] = shares
+    if not others:  # every value of a category is listed: the last hold the rest
+        held[number:] = rest / (setting.candidates - number)
+    weights = np.concatenate([held, np.full(len(others), rest / max(len(others), 1))])
+    aggregate, _ = draw_aggregate(
+        listed + others, weights / weights.sum(), int(setting.devices), params, rng,
+        reports_each=setting.reports_each,
+    )  # fmt: skip
+    options = DecodeOptions(
+        correction="bonferroni", repeats=float(setting.reports_each), alpha=setting.alpha
+    )
+    table = decode(aggregate, Candidates.from_strings(listed), options).candidates
+    return np.asarray(table.detected[:number], dtype=float)

@@ -1,0 +1,194 @@
+"""The planner: solved numbers, impossible requests, the table, the page, risk in words."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from datetime import date
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from decoder.errors import PlanError
+from decoder.planning.design import given_population, solve, zipf_population
+from decoder.planning.plan import Labels, Plan, Trust, make_plan
+from decoder.planning.population import read_shares, zipf_shares
+from decoder.planning.request import Request
+from decoder.planning.risk import belief, risk_sentence
+from decoder.reports.plan_html import render_plan
+from rappor_core.metrics.file import parse_metrics
+
+ZIPF = zipf_population(1.0)
+LABELS = Labels("home-page", "<b>Home</b>", "o@x", date(2090, 6, 30))
+
+
+def planned(**numbers: object) -> Plan:
+    return make_plan(Request(**numbers), ZIPF, LABELS, Trust())  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("missing", "start"),
+    [
+        ("share", {"devices": 1e6, "epsilon_life": 6}),
+        ("devices", {"share": 0.01, "epsilon_life": 6}),
+        ("epsilon", {"share": 0.01, "devices": 1e6}),
+        ("candidates", {"share": 0.011, "devices": 1e6, "epsilon_life": 6}),
+        ("periods", {"share": 0.01, "devices": 1e6, "epsilon_life": 6, "candidates": 1_000}),
+        (
+            "bytes",
+            {"share": 0.02, "devices": 1e6, "epsilon_life": 6, "candidates": 1_000, "periods": 1},
+        ),
+    ],
+)
+def test_any_missing_number_is_solved_for(missing: str, start: dict[str, float]) -> None:
+    request, design, solved = solve(Request(**start), ZIPF)  # type: ignore[arg-type]
+    assert solved == missing
+    assert design.share is not None
+    assert request.share is not None
+    assert design.share <= request.share * 1.0001
+    if missing in ("devices", "epsilon"):  # the least that will do: a tenth less will not
+        name = "epsilon_life" if missing == "epsilon" else missing
+        less = dataclasses.replace(request, **{name: np.floor(getattr(request, name) * 0.9)})
+        with pytest.raises(PlanError, match="is below the smallest"):
+            solve(less, ZIPF)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "words"),
+    [
+        ({"share": 0.5}, "devices and epsilon are not known"),
+        ({"devices": 1, "epsilon_life": 6}, "more devices, more epsilon"),
+        ({"devices": 1e6, "epsilon_life": 1e-3}, "no share, not even 1"),
+        ({"share": 1e-3, "devices": 1e4}, "cannot be seen .* by any epsilon_life"),
+        ({"share": 1e-3, "devices": 1e6, "epsilon_life": 1}, "even with a single candidate"),
+        (
+            {"share": 1e-3, "devices": 1e5, "epsilon_life": 6, "candidates": 9},
+            "drawn once: more periods",
+        ),
+        (
+            {"devices": 1e5, "epsilon_report": 3, "epsilon_life": 4},
+            r"epsilon_report = 3 is not below the 1.333",
+        ),
+        ({"devices": 1e5, "epsilon_report": 3, "epsilon_year": 2}, "epsilon_year = 2"),
+        ({"devices": 1e5, "epsilon_life": 3, "kind": "category"}, "one bit for each, 125 bytes"),
+        (
+            {"devices": 1e5, "epsilon_life": 3, "candidates": 1, "complete": True},
+            "2 or more; use a string",
+        ),
+    ],
+)
+def test_what_cannot_be_says_what_bounds_it(numbers: dict[str, object], words: str) -> None:
+    with pytest.raises(PlanError, match=words):
+        planned(**numbers)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("share", 2.0), ("share", 0.0), ("devices", 1.5), ("power", 1.0), ("candidates", float("nan")),
+     ("epsilon_life", -1.0), ("values", 1), ("period", "hour"), ("kind", "location")],
+)  # fmt: skip
+def test_a_bad_number_is_named(name: str, value: object) -> None:
+    with pytest.raises(PlanError, match=name):
+        Request(**{name: value})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        {"devices": 1e10, "epsilon_life": 6},
+        {"devices": 1e6, "epsilon_life": 20, "candidates": 1},
+        {"devices": 1e6, "epsilon_life": 20, "candidates": 1e7},
+        {"share": 1, "epsilon_life": 6},
+        {"devices": 1e5, "epsilon_life": 3, "kind": "boolean"},
+        {"devices": 1e5, "epsilon_life": 3, "candidates": 8, "complete": True},
+        {"devices": 1e5, "epsilon_year": 1},
+    ],
+)
+def test_the_table_is_one_that_metrics_toml_takes(numbers: dict[str, object]) -> None:
+    made = planned(**numbers)
+    metric = parse_metrics(made.table).metrics["home-page"]
+    assert metric == made.metric
+    assert metric.params == made.design.params
+    json.dumps(made.to_dict(), allow_nan=False)
+    request = made.request
+    if request.epsilon_life is not None:
+        assert metric.lifetime_epsilon <= request.epsilon_life * (1 + 1e-9)
+    if request.epsilon_year is not None:
+        assert made.epsilon_year <= request.epsilon_year * (1 + 1e-9)
+        assert made.epsilon_year > 0.97 * request.epsilon_year
+    fitting = [row for row in made.alternatives if row.fits]
+    assert all(row.epsilon_life <= metric.lifetime_epsilon * 1.001 for row in fitting)
+
+
+def test_more_of_each_is_better() -> None:
+    base = {"devices": 1e5, "epsilon_life": 6.0, "candidates": 1_000.0}
+    share = planned(**base).design.share
+    assert share is not None
+    for better in ({"devices": 1e6}, {"epsilon_life": 9.0}, {"candidates": 10.0}, {"periods": 7.0}):
+        other = planned(**(base | better)).design.share
+        assert other is not None
+        assert other < share
+
+
+def test_the_budget_and_the_crowd() -> None:
+    request = Request(devices=1e6, epsilon_life=6)
+    made = make_plan(request, ZIPF, LABELS, Trust(), None, 10.0)
+    assert made.left == pytest.approx(4, abs=1e-3)
+    with pytest.raises(PlanError, match="budget = 3"):
+        make_plan(request, ZIPF, LABELS, Trust(), None, 3.0)
+    assert [row.reports for row in made.claims] == [1, 30, 365]
+    assert made.claims[0].epsilon < made.claims[1].epsilon < made.claims[2].epsilon
+    fewer = make_plan(request, ZIPF, LABELS, Trust(forged=0.9))
+    assert fewer.claims[0].crowd < made.claims[0].crowd
+    for bad in ({"delta": 0.0}, {"forged": 1.0}):
+        with pytest.raises(PlanError, match=next(iter(bad))):
+            Trust(**bad)
+
+
+def test_risk_in_words_is_bayes_rule_rounded_up() -> None:
+    assert belief(0.5, 0) == 0.5
+    assert belief(0.01, float("inf")) == 1
+    assert belief(0.01, np.log(99)) == pytest.approx(0.5)
+    sentence = risk_sentence(1.0, 6.0)
+    shown = [float(text) / 100 for text in re.findall(r"([\d.]+) %", sentence)]
+    assert shown[0] == 0.01
+    assert 0 <= shown[1] - belief(0.01, 1.0) < 1e-4
+    assert 0 <= shown[2] - belief(0.01, 6.0) < 1e-3
+
+
+def test_populations(tmp_path: Path) -> None:
+    few = zipf_shares(1.0, 4)
+    assert few.sum() == pytest.approx(1)
+    assert few[0] == pytest.approx(4 * few[3])
+    assert zipf_shares(1.0, 10**7).sum() < 0.75  # the values beyond 100,000 hold the rest
+    table = tmp_path / "results.csv"
+    table.write_text("string,estimate,proportion\na,100,.2\nb,50,.3\n")
+    assert read_shares(table).tolist() == [0.3, 0.2]
+    document = tmp_path / "results.json"
+    document.write_text(json.dumps({"detected": [{"value": "a", "share": 0.25}]}))
+    assert read_shares(document).tolist() == [0.25]
+    for text, words in (("share\n2\n", "row 1: '2'"), ("a,b\n1,2\n", "no column"), ("", "no share"),
+                        ("share\n.7\n.6\n", "add up to 1.3")):  # fmt: skip
+        table.write_text(text)
+        with pytest.raises(PlanError, match=words):
+            read_shares(table)
+    made = make_plan(
+        Request(devices=1e6, epsilon_life=6),
+        given_population(np.array([0.3, 0.2])),
+        LABELS,
+        Trust(),
+    )
+    assert made.expected == pytest.approx(2, abs=1e-6)
+
+
+def test_the_page_escapes_and_says_who_must_be_trusted() -> None:
+    page = render_plan(planned(devices=1e6, epsilon_life=6))
+    assert "<b>Home</b>" not in page
+    assert "<script" not in page
+    assert "http" not in page
+    for words in ("To be trusted for it", "You will not see", "without any condition", "Signature",
+                  "honest others in the smallest cohort", "prefers-color-scheme: dark",
+                  "@media print"):  # fmt: skip
+        assert words in page
