@@ -10,7 +10,6 @@ from scipy.special import ndtri
 from decoder.estimation.estimate import Estimate, Observed
 from decoder.estimation.gibbs import Samples
 from decoder.estimation.sampled_intervals import (
-    LEAST,
     MOST_SHARES,
     sample_shares,
     sampled_intervals,
@@ -58,15 +57,14 @@ def found_intervals(
 ) -> FoundIntervals:
     """Intervals of the detected: from samples where there are any, else `selected_intervals`.
 
-    Those from samples, too, hold both shares and agree with the decision.
+    Those from samples, too, hold both shares. They reach 0 where a share of 0 is among the
+    explanations of the counts, whatever the test says: the row says so.
     """
     if samples is None:
         return FoundIntervals(*selected_intervals(estimate, decision, options))
     found, shares = decision.detected, np.clip(estimate.shares, 0, 1)
     low, high = sampled_intervals(samples, shares, found, options.level)
     low, high = np.minimum(low, estimate.shrunken), np.maximum(high, estimate.shrunken)
-    sure = estimate.p_values <= (1 - options.level) / 2
-    low = np.where(sure, np.maximum(low, LEAST), low)
     low, high = (np.where(found, end.clip(0, 1), np.nan) for end in (low, high))
     return FoundIntervals(low, high, unsettled(samples, found))
 
