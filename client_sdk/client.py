@@ -121,6 +121,8 @@ class Client:
     def record(self, name: str, value: object) -> bool:
         """Record a value of a metric. True when a report was queued, durably.
 
+        Of kind `number`: when the value was counted; one report of the period leaves when it ends.
+
         Never raises and never waits for the network; False when nothing was queued: `last_refusal`
         says why, and `inspect` counts it by reason (`held`: another process or thread held the
         state, and the sending thread records it: do not record it again). In development mode an
@@ -128,6 +130,14 @@ class Client:
         ValueRefusedError.
         """
         return self._guarded(name, lambda session, now: session.record(name, value, now))
+
+    def add(self, name: str, amount: float = 1) -> bool:
+        """Add to a counter: a metric of kind `number` with `of_period = "sum"`.
+
+        The device adds up, reports the sum once a period, zero included, and forgets. True when it
+        was counted. Never raises, as `record`.
+        """
+        return self._guarded(name, lambda session, now: session.add(name, amount, now))
 
     def record_location(
         self, name: str, latitude: float, longitude: float, at: datetime | None = None
