@@ -32,8 +32,7 @@ def number_metric(name: str, table: Mapping[str, Any]) -> Metric:
     common |= {key: table[key] for key in _OPTIONAL_KEYS & table.keys()}
     try:
         number = _number(name, table)
-        symbols, mechanism, cap = _noise(name, table, number.mode)
-        symbols = min(symbols, len(number.asked) + 1)
+        symbols, mechanism, cap = _noise(name, table, number)
         stride = number.stride(symbols)
         cohorts = table.get("num_cohorts", DEFAULT_REPLICATES * stride)
         params = RapporParams(symbols, 1, cohorts, mechanism, "ordered")
@@ -86,11 +85,11 @@ def _edges(name: str, table: Mapping[str, Any], ask: object) -> tuple[str, tuple
 
 
 def _noise(
-    name: str, table: Mapping[str, Any], mode: str
+    name: str, table: Mapping[str, Any], number: Number
 ) -> tuple[int, TwoRoundMechanism, int | None]:
     """Symbols, the rounds, and the reports for life: of `memo` any number."""
-    if mode == "memo":
-        for key in sorted({"epsilon", "num_symbols", "spread"} & table.keys()):
+    if number.mode == "memo":
+        for key in sorted({"epsilon", "num_symbols"} & table.keys()):
             refuse(name, key, table[key], "goes with mode = 'once'")
         pair = [positive(name, table, key) for key in ("epsilon_infinity", "epsilon_one")]
         return 2, TwoRoundMechanism.symbols(2, *pair), None
@@ -98,5 +97,5 @@ def _noise(
         refuse(name, key, table[key], "goes with mode = 'memo'; give epsilon, of the one report")
     epsilon = positive(name, table, "epsilon")
     usual = next(g for most, g in SYMBOLS_BY_EPSILON if epsilon <= most)
-    symbols = table.get("num_symbols", usual)
+    symbols = table.get("num_symbols", min(usual, len(number.asked) + 1))
     return symbols, TwoRoundMechanism.one_symbol(symbols, epsilon), 1

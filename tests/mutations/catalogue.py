@@ -147,7 +147,7 @@ CORE = (
     ),
     Mutation(
         "chances-of-symbols", "the chances of the symbols add up to 1",
-        "rappor_core/encodings/symbol.py",
+        "rappor_core/encodings/interface.py",
         "if kept + others * lie != PROBABILITY_SCALE:",
         "if False:",
         ("tests/core/test_symbols.py",),
@@ -215,8 +215,8 @@ CLIENT = (
     Mutation(
         "one-cohort-for-all", "cohorts of two metrics are independent",
         "client_sdk/randomisation/key_derivation.py",
-        'derive(secret, b"cohort", metric.encode(), length=8)',
-        'derive(secret, b"cohort", length=8)',
+        'return draw(secret, b"cohort", metric, num_cohorts)',
+        'return draw(secret, b"cohort", "", num_cohorts)',
         ("tests/client/test_encoder.py", "tests/client/test_vectors.py"),
     ),
     Mutation(
