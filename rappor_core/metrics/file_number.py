@@ -9,7 +9,14 @@ from typing import Any, cast
 from rappor_core.errors import MetricsFileError, ParameterError
 from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.metrics.metric import Metric
-from rappor_core.metrics.number import Number, NumberMode, as_edges, made_edges, whole_edges
+from rappor_core.metrics.number import (
+    Number,
+    NumberMode,
+    as_edges,
+    check_rising,
+    made_edges,
+    whole_edges,
+)
 from rappor_core.metrics.tables import needed, positive, refuse, refuse_unknown
 from rappor_core.params import RapporParams
 
@@ -66,7 +73,9 @@ def _edges(name: str, table: Mapping[str, Any], ask: object) -> tuple[str, tuple
     """The scale and the edges: a list, or a table of scale, from, to and bins."""
     edges = needed(name, table, "edges")
     if isinstance(edges, list):
-        return "list", as_edges(edges)
+        listed = as_edges(edges)
+        check_rising(listed)
+        return "list", listed
     if not isinstance(edges, dict):
         refuse(name, "edges", edges, "is not a list of numbers, nor { scale, from, to, bins }")
     refuse_unknown(f"metric {name!r}: edges", edges, _EDGE_KEYS)

@@ -70,14 +70,10 @@ class Number(Frozen):
         edges = self.edges
         if not 1 <= len(edges) <= MAX_EDGES or any(type(edge) is not float for edge in edges):
             raise ParameterError(f"edges = {shown(edges)} are not 1 to {MAX_EDGES:,} numbers")
+        check_rising(edges)
         for edge in edges:
-            if not abs(edge) <= LARGEST:
-                raise ParameterError(f"edge {edge!r} is not a number of at most 2^53")
             if self.whole and self.ask == "edges" and not edge.is_integer():
                 raise ParameterError(f"edge {edge!r} is not whole, and whole = true")
-        for low, high in pairwise(edges):
-            if low >= high:
-                raise ParameterError(f"edges must rise: {low!r} stands before {high!r}")
 
     def _check_together(self) -> None:
         longest = MAX_SPREAD if self.mode == "once" else 1
@@ -191,6 +187,16 @@ def as_edges(numbers: object) -> tuple[float, ...]:
         return tuple(float(number) + 0.0 for number in numbers)  # -0.0 is 0.0
     except OverflowError:
         raise ParameterError(f"edges = {shown(numbers)} is not a list of doubles") from None
+
+
+def check_rising(edges: Sequence[float]) -> None:
+    """Check that edges are finite, not immense, and rise. Raises ParameterError."""
+    for edge in edges:
+        if not abs(edge) <= LARGEST:
+            raise ParameterError(f"edge {edge!r} is not a number of at most 2^53")
+    for low, high in pairwise(edges):
+        if low >= high:
+            raise ParameterError(f"edges must rise: {low!r} stands before {high!r}")
 
 
 def made_edges(scale: str, first: float, last: float, bins: int) -> tuple[float, ...]:

@@ -37,7 +37,8 @@ class Population:
 
 
 def _lognormal(rng: np.random.Generator, size: int) -> Floats:
-    return np.clip(60 * np.exp(1.2 * rng.standard_normal(size)), 0, 1e6)
+    numbers: Floats = 60 * np.exp(1.2 * rng.standard_normal(size))
+    return numbers
 
 
 def _zipf(rng: np.random.Generator, size: int) -> Floats:
@@ -65,7 +66,8 @@ def _hours(rng: np.random.Generator, size: int) -> Floats:
 
 
 def _trips(rng: np.random.Generator, size: int) -> Floats:
-    return 60 + 660 * np.exp(1.0 * rng.standard_normal(size))
+    numbers: Floats = 60 + 660 * np.exp(rng.standard_normal(size))
+    return numbers
 
 
 POPULATIONS = (
