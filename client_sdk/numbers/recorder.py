@@ -51,8 +51,8 @@ class NumberRecorder:
         if day > day_of(metric.expires):
             return "expired"
         period = period_number(metric.period, day)
-        over = self._load(name).period != period
-        with self._state.transaction(durable=over):
+        over = self._load(name).period not in (None, period)
+        with self._state.transaction(durable=over):  # reports are; a number is as safe as a value
             collected = self._load(name)
             closed = self._move(name, collected, day)
             if self._is_due(name, period):
@@ -77,9 +77,10 @@ class NumberRecorder:
 
     def _roll(self, name: str, day: int) -> bool:
         period = period_number(self._metrics[name].period, day)
-        if self._load(name).period == period:
+        before = self._load(name).period
+        if before == period:
             return False
-        with self._state.transaction(durable=True):
+        with self._state.transaction(durable=before is not None):  # a first look waits for no disk
             collected = self._load(name)
             closed = self._move(name, collected, day)
             self._state.put_note(NUMBERS + name, collected.to_json())

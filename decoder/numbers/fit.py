@@ -21,8 +21,12 @@ RIDGE = 1e-4  # of cells outside the chain
 
 
 @dataclass(frozen=True)
-class _Likelihood:
-    """Symbols of each set of cuts; `cells`: (sets, g, cells), which symbol a cell has."""
+class SymbolLikelihood:
+    """Reports by symbol, of sets of devices with the same channel.
+
+    symbols: (sets, g).  cells: (sets, g, cells), P(symbol before the coin) given the cell.
+    keep, lie: of the coin.  kappa: how much reports of devices repeat each other.
+    """
 
     symbols: Floats
     cells: Floats
@@ -31,9 +35,11 @@ class _Likelihood:
     kappa: float
 
     def value(self, shares: Floats) -> float:
+        """Logarithm of the likelihood of the cells' shares."""
         return float((self.symbols * np.log(self._told(shares))).sum()) / self.kappa
 
     def slope(self, shares: Floats) -> Floats:
+        """Its gradient in the shares."""
         ratio = self.symbols / self._told(shares)
         slope: Floats = np.einsum("ksc,ks->c", self.cells, ratio) * (self.keep - self.lie)
         return slope / self.kappa
@@ -61,8 +67,16 @@ def fitted_shares(counts: CutCounts, kappa: float = 1.0) -> Floats:
     Raises:
         ConvergenceError: no strength of the prior gave a fit.
     """
-    likelihood = _Likelihood(counts.symbols, _cells(counts), counts.keep, counts.lie, kappa)
-    offset, penalty, rank = _prior(counts)
+    likelihood = SymbolLikelihood(counts.symbols, _cells(counts), counts.keep, counts.lie, kappa)
+    return fitted_cells(likelihood, smoothness(counts))
+
+
+def fitted_cells(likelihood: SymbolLikelihood, prior: tuple[Floats, Floats, int]) -> Floats:
+    """The mode with the most evidence over the strengths of the prior. (cells,).
+
+    prior: as `smoothness` gives it.  Raises ConvergenceError.
+    """
+    offset, penalty, rank = prior
     size = len(offset)
     logits = np.zeros(size)
     best: tuple[float, Floats] | None = None
@@ -87,7 +101,7 @@ def fitted_shares(counts: CutCounts, kappa: float = 1.0) -> Floats:
 
 
 def _mode(
-    likelihood: _Likelihood, start: Floats, offset: Floats, matrix: Floats
+    likelihood: SymbolLikelihood, start: Floats, offset: Floats, matrix: Floats
 ) -> tuple[Floats, Floats] | None:
     """Fisher scoring with halved steps; the mode and the curvature there, or None."""
     logits = start
@@ -126,7 +140,7 @@ def _cells(counts: CutCounts) -> Floats:
     return cells
 
 
-def _prior(counts: CutCounts) -> tuple[Floats, Floats, int]:
+def smoothness(counts: CutCounts) -> tuple[Floats, Floats, int]:
     """Logarithms of the widths, the penalty of second differences, and its rank.
 
     Outside the chain: no data, and a lowest cell that is of another kind than its neighbours.
