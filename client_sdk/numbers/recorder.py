@@ -35,6 +35,7 @@ class NumberRecorder:
         self._state = state
         self._recorder = recorder
         self._secret = state.identity().secret
+        self._periods: dict[str, int] = {}  # the last that was seen to run
         self._phases = {name: self._phase(metric) for name, metric in self._metrics.items()}
 
     def record(self, name: str, value: object, now: float) -> Taken:
@@ -50,15 +51,7 @@ class NumberRecorder:
         day = _day(now)
         if day > day_of(metric.expires):
             return "expired"
-        period = period_number(metric.period, day)
-        over = self._load(name).period not in (None, period)
-        with self._state.transaction(durable=over):  # reports are; a number is as safe as a value
-            collected = self._load(name)
-            closed = self._move(name, collected, day)
-            if self._is_due(name, period):
-                collected.take(number)
-            self._state.put_note(NUMBERS + name, collected.to_json())
-        return "queued" if closed else None
+        return "queued" if self._update(name, day, number) else None
 
     def check_sum(self, name: str) -> None:
         """Check that amounts add up in a metric. Raises UnknownMetricError, ValueRefusedError."""
@@ -77,14 +70,38 @@ class NumberRecorder:
 
     def _roll(self, name: str, day: int) -> bool:
         period = period_number(self._metrics[name].period, day)
-        before = self._load(name).period
-        if before == period:
+        if self._periods.get(name) == period or self._load(name).period == period:
             return False
-        with self._state.transaction(durable=before is not None):  # a first look waits for no disk
-            collected = self._load(name)
-            closed = self._move(name, collected, day)
-            self._state.put_note(NUMBERS + name, collected.to_json())
+        return self._update(name, day, None)
+
+    def _update(self, name: str, day: int, number: float | None) -> bool:
+        """Bring a metric to a day and take a number, if any; True if that closed a period.
+
+        Only reports wait for the disk: what the guarantee hangs on is written through.
+        """
+        period, closed = period_number(self._metrics[name].period, day), False
+        try:
+            for durable in (self._is_over(name, period), True):
+                with self._state.transaction(durable=durable):
+                    collected = self._load(name)
+                    if not durable and collected.period not in (None, period):
+                        continue  # another process went on to another period meanwhile
+                    closed = self._move(name, collected, day)
+                    if number is not None and self._is_due(name, period):
+                        collected.take(number)
+                    self._state.put_note(NUMBERS + name, collected.to_json())
+                break
+        except BaseException:
+            self._periods.pop(name, None)
+            self._recorder.forget()  # lines and sources that it entered are undone
+            raise
+        self._periods[name] = period
         return closed
+
+    def _is_over(self, name: str, period: int) -> bool:
+        """Whether another period is kept, so that there may be a report."""
+        known = self._periods.get(name)
+        return known != period and self._load(name).period not in (None, period)
 
     def _move(self, name: str, collected: Collected, day: int) -> bool:
         """Bring what is collected into the period of a day; True if that closed one.
@@ -109,15 +126,11 @@ class NumberRecorder:
         """
         metric = self._metrics[name]
         oldest = period_number(metric.period, max(0, today - metric.accept_days))
-        try:
-            for period in range(max(periods.start, oldest), periods.stop):
-                if period != collected.period:
-                    collected.begin(period)
-                if self._is_due(name, period):
-                    self._send(name, collected.bits(), last_day(metric.period, period))
-        except BaseException:
-            self._recorder.forget()  # lines and sources that it entered are undone
-            raise
+        for period in range(max(periods.start, oldest), periods.stop):
+            if period != collected.period:
+                collected.begin(period)
+            if self._is_due(name, period):
+                self._send(name, collected.bits(), last_day(metric.period, period))
 
     def _send(self, name: str, bits: int, day: int) -> None:
         """Queue the report of a period; the recorder keeps it to one. Count what it refuses."""

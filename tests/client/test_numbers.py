@@ -370,3 +370,19 @@ def test_expiry_is_a_day(path: Path) -> None:
     last = day_of(metric.expires)
     assert device.numbers.record("crashes", 1, last * DAY) is None
     assert device.numbers.record("crashes", 1, (last + 1) * DAY) == "expired"
+
+
+def test_another_process_that_went_on_to_the_next_period_is_followed() -> None:
+    """What one recorder remembers of the period that runs is checked where it writes."""
+    device = Device(TEXT)
+    device.numbers.record("crashes", 4, START)
+    other = NumberRecorder(device.metrics, device.state, device.recorder)
+    other.record("crashes", 1, START + DAY)  # closes the first day
+    device.numbers.record("crashes", 1, START)  # its clock is behind: drops the second day's
+    other.record("crashes", 2, START + DAY)
+    other.roll(START + 2 * DAY)
+    told = [(answer, day) for name, answer, day in device.sent if name == "crashes"]
+    assert told == [
+        (device.answer("crashes", 4.0), 20_500),
+        (device.answer("crashes", 2.0), 20_501),
+    ]
