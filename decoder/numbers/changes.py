@@ -17,7 +17,7 @@ from scipy.special import fdtrc, ndtr, ndtri, stdtr, stdtrit
 
 from decoder.errors import DecodeError
 from decoder.inference.multiple_testing import decide
-from decoder.model.repetition import repetition
+from decoder.model.repetition import collected_repetition
 from decoder.numbers.decoding import decode_numbers
 from decoder.numbers.means import strata_weights
 from decoder.numbers.survival import CutCounts, Survival, cut_counts, replicate_factor, survival
@@ -120,7 +120,7 @@ def compare_numbers(
 
 def _side(aggregate: Aggregate, options: DecodeOptions) -> tuple[CutCounts, Survival]:
     counts = cut_counts(aggregate)
-    return counts, survival(counts, repetition(aggregate, options.repeats))
+    return counts, survival(counts, collected_repetition(aggregate, options.repeats))
 
 
 def _parts(counts: CutCounts) -> tuple[Floats, Floats]:

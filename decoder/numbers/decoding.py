@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from decoder.model.repetition import repetition
+from decoder.model.repetition import collected_repetition
 from decoder.numbers.fit import fitted_shares
 from decoder.numbers.means import mean_of
 from decoder.numbers.quantities import Interval, linear, quantile_ends, quotient
@@ -42,7 +42,7 @@ def decode_numbers(
     options = options or DecodeOptions()
     aggregate = aggregate.without(options.without_cohorts)
     counts = cut_counts(aggregate)
-    bound = repetition(aggregate, options.repeats)
+    bound = collected_repetition(aggregate, options.repeats)
     curve = survival(counts, bound)
     fitted = fitted_shares(counts, max(1.0, curve.kappa))
     number, level = counts.number, options.level
