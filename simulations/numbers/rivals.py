@@ -136,13 +136,16 @@ def loloha(
 
 
 def dbitflip(buckets: int) -> Design:
-    """A design: dBitFlipPM, with d of the cells asked of a device; d + 1 answers are charged."""
+    """A design: dBitFlipPM, with d of the cells asked of a device; d + 1 answers are charged.
+
+    Two numbers differ in two of the bits asked, or in one where one is asked, which then has it all.
+    """
 
     def design(
         cells: Floats, prior: Prior, budget: float, devices: int, rng: np.random.Generator
     ) -> Floats:
         size, each = len(cells), budget / (buckets + 1)
-        keep = 1 / (1 + math.exp(-each / 2))
+        keep = 1 / (1 + math.exp(-each / min(2, buckets)))
         asked = rng.multinomial(devices * buckets, np.full(size, 1 / size)).astype(float)
         told = rng.binomial(asked.astype(int), 1 - keep + (2 * keep - 1) * cells).astype(float)
         return _bits(told, asked, keep, 1 - keep, prior)
