@@ -64,7 +64,7 @@ def curve_plot(decoding: NumberDecoding) -> Plot:
         (),
         _pairs(upper + lower[::-1]),
         _pairs(line),
-        _labels(columns, [edge_text(point.edge) for point in points]),
+        _labels(columns, [_tick(point.edge) for point in points]),
         _shares(1.0, 0.2),
     )
 
@@ -81,7 +81,7 @@ def bins_plot(decoding: NumberDecoding) -> Plot:
         height = round(HEIGHT - BOTTOM - y, 2)
         bars.append(Bar(round(x - width * 0.45, 2), y, round(width * 0.9, 2), height,
                         _whisker(x, one, top)))  # fmt: skip
-    names = ["" if one.lower is None else edge_text(one.lower) for one in bins]
+    names = ["" if one.lower is None else _tick(one.lower) for one in bins]
     return Plot((), tuple(bars), "", "", _labels(columns, names), _shares(top, step))
 
 
@@ -97,6 +97,11 @@ def bin_text(one: Bin) -> str:
 def edge_text(edge: float) -> str:
     """An edge as people write it."""
     return f"{edge:,.6g}"
+
+
+def _tick(edge: float) -> str:
+    """An edge on an axis, to three digits."""
+    return f"{float(f'{edge:.3g}'):,.10g}"
 
 
 def _whisker(x: float, one: CurvePoint | Bin, top: float) -> Whisker:
