@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from client_sdk import fork_hooks as forks
-from client_sdk.errors import StateBusyError, StateChangedError, StateError
+from client_sdk.errors import StateBusyError, StateChangedError, StateError, detail_of
 from client_sdk.lifecycle import ACTIVE, KEY_REFUSED, SENTENCES, Lifecycle, Status
 from client_sdk.privacy_level import PrivacyLevel
 from client_sdk.randomisation.randomness import Randomness, system_randomness
@@ -22,7 +22,7 @@ from client_sdk.recording.budget import agree_budget, check_budget
 from client_sdk.session import Session, do_not_track
 from client_sdk.setup import Setup, check_consent, make_setup
 from client_sdk.storage.damage import trouble
-from rappor_core.errors import ParameterError, RapporError
+from rappor_core.errors import ParameterError
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -121,6 +121,8 @@ class Client:
     def record(self, name: str, value: object) -> bool:
         """Record a value of a metric. True when a report was queued, durably.
 
+        Of kind `number`: when the value was counted; one report of the period leaves when it ends.
+
         Never raises and never waits for the network; False when nothing was queued: `last_refusal`
         says why, and `inspect` counts it by reason (`held`: another process or thread held the
         state, and the sending thread records it: do not record it again). In development mode an
@@ -128,6 +130,10 @@ class Client:
         ValueRefusedError.
         """
         return self._guarded(name, lambda session, now: session.record(name, value, now))
+
+    def add(self, name: str, amount: float = 1) -> bool:
+        """Add to a counter: kind `number`, `of_period = "sum"`, reported once a period."""
+        return self._guarded(name, lambda session, now: session.add(name, amount, now))
 
     def record_location(
         self, name: str, latitude: float, longitude: float, at: datetime | None = None
@@ -169,7 +175,7 @@ class Client:
                 return self._trouble(session, error)
             if self._setup.development:
                 raise
-            return self._not_recorded(f"mistake:{type(error).__name__}", _detail(error))
+            return self._not_recorded(f"mistake:{type(error).__name__}", detail_of(error))
         if outcome is None:
             return True
         if outcome not in ("queued", "queued_fallback"):
@@ -277,7 +283,7 @@ class Client:
         if isinstance(found, StateBusyError):
             return self._not_recorded("not_recorded:busy")
         self._life.fail(session, found)
-        return self._not_recorded(f"trouble:{type(error).__name__}", _detail(error))
+        return self._not_recorded(f"trouble:{type(error).__name__}", detail_of(error))
 
     def _by_name(self) -> dict[str, Metric]:
         """Location metrics by their declared names."""
@@ -292,9 +298,3 @@ class Client:
 
             getLogger("client_sdk").warning("not recorded: %s", self.last_refusal)
         return False
-
-
-def _detail(error: Exception) -> str:
-    """What an error says, if it is one of ours, which never hold a value."""
-    name = type(error).__name__
-    return f"{name}: {error}" if isinstance(error, RapporError) else name

@@ -79,3 +79,9 @@ class TransportError(ClientError):
         self.reason = reason
         self.retry = retry
         self.retry_after = retry_after
+
+
+def detail_of(error: Exception) -> str:
+    """What an error says, if it is one of ours, which never hold a value."""
+    name = type(error).__name__
+    return f"{name}: {error}" if isinstance(error, RapporError) else name

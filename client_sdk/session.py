@@ -21,12 +21,13 @@ from client_sdk.recording.recorder import Recorder
 from client_sdk.setup import Setup
 from client_sdk.storage.damage import trouble
 from client_sdk.storage.directory import ensure_secret
-from client_sdk.storage.interface import VISITS
+from client_sdk.storage.interface import NUMBERS, VISITS
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from client_sdk.location.recorder import LocationRecorder, Point
+    from client_sdk.numbers.recorder import NumberRecorder
 
 DO_NOT_TRACK = "DO_NOT_TRACK"
 
@@ -49,6 +50,7 @@ class Session:
         self._values = Overflow(self._failed_late)
         self._fixes = Overflow(self._failed_late)
         self._places: LocationRecorder | None = None
+        self._numbers: NumberRecorder | None = None
         self._places_lock = threading.Lock()
         if setup.directory.is_withdrawn:
             wipe(setup.directory, lock)  # begun in an earlier run, or while the state was locked
@@ -76,7 +78,9 @@ class Session:
         )
         self._setup = setup
         places = {m.base_name for m in setup.metrics.metrics.values() if m.location is not None}
-        self.state.keep_notes({VISITS + name for name in places})  # an earlier version had more
+        self._collected = {m.name for m in setup.metrics.metrics.values() if m.rules.collected}
+        notes = {VISITS + name for name in places} | {NUMBERS + name for name in self._collected}
+        self.state.keep_notes(notes)  # an earlier version had more
         located = self._located = bool(places)
         filled = any(metric.no_data is not None for metric in setup.metrics.metrics.values())
         self.worker = SenderThread(
@@ -87,7 +91,7 @@ class Session:
             setup.delivery,
             setup.randomness,
             setup.clock,
-            self._close_periods if located or filled else None,
+            self._close_periods if located or filled or self._collected else None,
             self._write_held,
         )
         try:
@@ -95,12 +99,12 @@ class Session:
         except RuntimeError as error:  # no more threads, or the interpreter is ending
             raise StateError(f"the sending thread cannot be started: {error}") from error
 
-    def record(self, name: str, value: object, now: float) -> str:
+    def record(self, name: str, value: object, now: float) -> str | None:
         """As `Recorder.record`; where the state is held, the value waits for the sending thread."""
         try:
-            return self.recorder.record(name, value, now)
+            return self._record(name, value, now)
         except StateBusyError:
-            return self._hold(self._values, self.recorder.record, name, value, now)
+            return self._hold(self._values, self._record, name, value, now)
 
     def fix(
         self, name: str, latitude: float, longitude: float, at: datetime | None, now: float
@@ -142,6 +146,17 @@ class Session:
         self._values.write_out(seconds)
         self._fixes.write_out(seconds)
 
+    def add(self, name: str, amount: object, now: float) -> str | None:
+        """As `NumberRecorder.add`; where the state is held, the amount waits likewise."""
+        self.numbers.check_sum(name)
+        return self.record(name, amount, now)
+
+    def _record(self, name: str, value: object, now: float) -> str | None:
+        """Of a metric that is collected over a period None, or "queued" for a period before."""
+        if name in self._collected:
+            return self.numbers.record(name, value, now)
+        return self.recorder.record(name, value, now)
+
     def end_overflow(self, seconds: float) -> None:
         """Write what waits in memory, within some seconds (0: not at all); the rest is lost."""
         with suppress(StateBusyError):
@@ -162,11 +177,24 @@ class Session:
     def _close_periods(self) -> bool:
         """Report what is due for periods that are over; the sending thread does it now and then.
 
-        True where places were forgotten, of which the files should hold no trace.
+        True where places or numbers were forgotten, of which the files should hold no trace.
         """
         now = float(self._setup.clock())
         self.recorder.fill_periods(now)
-        return self._located and self.places.roll(now)
+        closed = bool(self._collected) and self.numbers.roll(now)
+        return (self._located and self.places.roll(now)) or closed
+
+    @property
+    def numbers(self) -> NumberRecorder:
+        """What takes numbers; made when first needed."""
+        with self._places_lock:
+            if self._numbers is None:
+                with forks.loading():
+                    from client_sdk.numbers.recorder import NumberRecorder  # as for places
+
+                metrics = self._setup.metrics.metrics
+                self._numbers = NumberRecorder(metrics, self.state, self.recorder)
+            return self._numbers
 
     @property
     def places(self) -> LocationRecorder:

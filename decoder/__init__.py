@@ -20,9 +20,13 @@ if TYPE_CHECKING:
         estimate_density,
         estimate_density_series,
     )
+    from decoder.numbers.changes import NumberSeries, compare_numbers, decode_numbers_over_time
+    from decoder.numbers.decoding import decode_numbers
+    from decoder.numbers.tables import NumberDecoding
     from decoder.options import DecodeOptions
     from decoder.pipeline import decode
     from decoder.reports.decoding_files import write_outputs
+    from decoder.reports.numbers_files import write_numbers
     from decoder.reports.series_files import write_series
     from decoder.results.tables import Decoding, Detected
     from decoder.series.series import Series, compare_windows, decode_over_time
@@ -34,14 +38,20 @@ _HOMES = {
     "Density": "decoder.density.maps",
     "DensityOptions": "decoder.density.maps",
     "Detected": "decoder.results.tables",
+    "NumberDecoding": "decoder.numbers.tables",
+    "NumberSeries": "decoder.numbers.changes",
     "Series": "decoder.series.series",
     "compare_maps": "decoder.density.map_change",
+    "compare_numbers": "decoder.numbers.changes",
     "compare_windows": "decoder.series.series",
     "decode": "decoder.pipeline",
+    "decode_numbers": "decoder.numbers.decoding",
+    "decode_numbers_over_time": "decoder.numbers.changes",
     "decode_over_time": "decoder.series.series",
     "estimate_density": "decoder.density.maps",
     "estimate_density_series": "decoder.density.maps",
     "metric_candidates": "decoder.candidates.lists",
+    "write_numbers": "decoder.reports.numbers_files",
     "write_outputs": "decoder.reports.decoding_files",
     "write_series": "decoder.reports.series_files",
 }
@@ -53,14 +63,20 @@ __all__ = [
     "Density",
     "DensityOptions",
     "Detected",
+    "NumberDecoding",
+    "NumberSeries",
     "Series",
     "compare_maps",
+    "compare_numbers",
     "compare_windows",
     "decode",
+    "decode_numbers",
+    "decode_numbers_over_time",
     "decode_over_time",
     "estimate_density",
     "estimate_density_series",
     "metric_candidates",
+    "write_numbers",
     "write_outputs",
     "write_series",
 ]

@@ -155,6 +155,23 @@ class TwoRoundMechanism(Frozen):
         return cls(p1=PROBABILITY_SCALE, q1=0, p2=PROBABILITY_SCALE // 2, q2=q2)
 
     @classmethod
+    def one_symbol(cls, num_symbols: int, epsilon: float) -> TwoRoundMechanism:
+        """Make k-ary randomised response over g >= 2 symbols, without a permanent round.
+
+        A symbol is kept with e^epsilon / (e^epsilon + g - 1); the lies are rounded up.
+        """
+        if not 0 < epsilon < 11:
+            raise ParameterError(f"epsilon = {epsilon!r} is not above 0 and below 11 nats")
+        if type(num_symbols) is not int or not 2 <= num_symbols <= 256:
+            raise ParameterError(f"num_symbols = {num_symbols!r} is not a whole number, 2 to 256")
+        others = num_symbols - 1
+        q2 = math.ceil(PROBABILITY_SCALE / (math.exp(epsilon) + others))
+        p2 = PROBABILITY_SCALE - others * q2
+        if p2 <= q2:
+            raise InformationLostError(f"epsilon = {epsilon!r} keeps nothing")
+        return cls(p1=PROBABILITY_SCALE, q1=0, p2=p2, q2=q2)
+
+    @classmethod
     def _solved(
         cls, p1: int, q1: int, p2: float, epsilons: tuple[float, float]
     ) -> TwoRoundMechanism:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from client_sdk.randomisation.key_derivation import derive
+from client_sdk.randomisation.key_derivation import draw
 from rappor_core.errors import ParameterError
 from rappor_core.metrics.location import Location
 from rappor_core.metrics.metric import Metric
@@ -48,20 +48,14 @@ def assignment_of(secret: bytes, parts: Sequence[Metric]) -> Assignment:
     if location is None:
         raise ParameterError(f"metric {parts[0].name!r} is not of kind 'location'")
     base = parts[0].base_name
-    level = location.grid.levels[_draw(secret, b"level", base, len(location.grid.levels))]
+    level = location.grid.levels[draw(secret, b"level", base, len(location.grid.levels))]
     names = tuple(part.name for part in parts if _place(part).level == level)
     slots = tuple(slot.name for slot in location.slots)
     every = {"memo": 1, "window": location.window * len(slots), "once": 0}[location.mode]
-    phase = _draw(secret, b"phase", base, every or len(slots))
+    phase = draw(secret, b"phase", base, every or len(slots))
     return Assignment(level, slots, names, every, phase)
 
 
 def _place(metric: Metric) -> Location:
     assert metric.location is not None  # noqa: S101 (parts of one metric are all of one kind)
     return metric.location
-
-
-def _draw(secret: bytes, purpose: bytes, base: str, choices: int) -> int:
-    """A uniform choice in [0, choices); the bias is below choices / 2**64."""
-    word = int.from_bytes(derive(secret, purpose, base.encode(), length=8), "big")
-    return (word * choices) >> 64

@@ -39,8 +39,19 @@ def cohort_of(secret: bytes, metric: str, num_cohorts: int) -> int:
     Independent between metrics, so that stored counters of two metrics cannot be linked by it.
     The bias of the multiplication is below num_cohorts / 2**64.
     """
-    draw = int.from_bytes(derive(secret, b"cohort", metric.encode(), length=8), "big")
-    return (draw * num_cohorts) >> 64
+    return draw(secret, b"cohort", metric, num_cohorts)
+
+
+def draw(secret: bytes, purpose: bytes, metric: str, choices: int) -> int:
+    """A uniform choice in [0, choices), for life; the bias is below choices / 2**64."""
+    word = int.from_bytes(derive(secret, purpose, metric.encode(), length=8), "big")
+    return (word * choices) >> 64
+
+
+def jitter_of(secret: bytes, metric: str, params_id: str) -> float:
+    """A constant of the device for a metric, of 53 bits in [0, 1). Private, and never sent."""
+    word = derive(secret, b"jitter", metric.encode(), bytes.fromhex(params_id), length=8)
+    return float((int.from_bytes(word, "big") >> 11) * 2.0**-53)
 
 
 def secret_check(secret: bytes) -> bytes:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from client_sdk.randomisation.key_derivation import DIGEST_BYTES, cohort_of, derive
+from client_sdk.randomisation.key_derivation import DIGEST_BYTES, cohort_of, derive, jitter_of
 from client_sdk.randomisation.randomness import Randomness
 from client_sdk.randomisation.rounds import InstantaneousRound, PermanentRound
 from rappor_core.errors import ValueRefusedError
@@ -35,6 +35,7 @@ class MetricEncoder:
         "_bits_of",
         "_digest_of",
         "_instantaneous",
+        "_jitter",
         "_permanent",
         "_permanent_of",
         "_secret",
@@ -52,6 +53,8 @@ class MetricEncoder:
         self.line = metric.base_name
         self.cohort = cohort_of(secret, self.line, params.num_cohorts)
         self._secret = secret
+        jittered = metric.rules.jittered(metric)
+        self._jitter = jitter_of(secret, self.line, self.params_id) if jittered else 0.0
         self._bits_bytes = params.report_bytes
         mechanism, k, symbol = params.mechanism, params.num_bits, params.scheme.symbols
         self._permanent = PermanentRound(
@@ -66,12 +69,19 @@ class MetricEncoder:
         """B of a value, k bits. Raises ValueRefusedError. Private."""
         if not (type(value) is bool or (type(value) is str and len(value) <= MAX_REMEMBERED_CHARS)):
             self._check_length(value)
-            return self.metric.value_bits(value, self.cohort)
+            scheme = self.metric.params.scheme
+            return scheme.jittered_bits(self.metric, value, self.cohort, self._jitter)
         bits = self._bits_of.get(value)
         if bits is None:
             bits = self.metric.value_bits(value, self.cohort)
             _remember(self._bits_of, value, bits)
         return bits
+
+    def cuts(self) -> list[float]:
+        """What this device compares its numbers with, rising, of a kind of numbers. Private."""
+        number, symbols = self.metric.details, self.metric.params.num_bits
+        cuts: list[float] = number.thresholds(self.cohort, symbols, self._jitter)
+        return cuts
 
     def _check_length(self, value: object) -> None:
         if isinstance(value, str) and len(value) > MAX_VALUE_CHARS:

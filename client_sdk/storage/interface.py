@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 LIFE = -1  # the period that never ends, for a limit on reports for life
 VISITS = "visits:"  # name of a note: then the declared name of a metric of places
+NUMBERS = "numbers:"  # likewise: then the name of a metric of numbers
 
 Stored = Literal["queued", "full", "not_memoised"]
 

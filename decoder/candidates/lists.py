@@ -189,6 +189,11 @@ def metric_candidates(aggregate: Aggregate) -> Candidates:
         names = params.scheme.names_of_bits(params)
     if names:
         return _listed(names)
+    if not params.scheme.hashed:
+        raise CandidatesError(
+            f"metric {aggregate.metric!r} has no list of values: use rappor decode without "
+            "candidates, or the decoder of its kind"
+        )
     raise CandidatesError(
         f"metric {aggregate.metric!r} holds strings, which must be guessed to be found: "
         "give a list of candidates"

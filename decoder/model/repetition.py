@@ -42,6 +42,20 @@ def location_repetition(
     return float(max(1, min(most, metric.max_reports or most)))
 
 
+def collected_repetition(aggregate: Aggregate, repeats: float | None) -> float:
+    """rho of a metric that is reported when its period is over: as told, or its bound; >= 1.
+
+    A report is dated by the last day of its period, so a device has at most one for each such day
+    in the window, and `max_reports` in all. Of a window without days: `repetition`.
+    """
+    if repeats is not None or aggregate.first_day is None or aggregate.last_day is None:
+        return repetition(aggregate, repeats)
+    unit = str(aggregate.definition.get("period", "day"))
+    ends = periods_ended(unit, aggregate.first_day, aggregate.last_day)
+    most = aggregate.definition.get("max_reports")
+    return float(max(1, ends if most is None else min(ends, most)))
+
+
 def _periods(aggregate: Aggregate) -> int:
     """How many periods the window can touch; 1 where it is not known."""
     if aggregate.first_day is None or aggregate.last_day is None:

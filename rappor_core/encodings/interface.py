@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from rappor_core import privacy
 from rappor_core.errors import ParameterError
+from rappor_core.mechanism import PROBABILITY_SCALE
 
 if TYPE_CHECKING:
     from rappor_core.metrics.metric import Metric
@@ -22,6 +23,7 @@ _HOMES = {
     "one_hot": "rappor_core.encodings.one_hot",
     "boolean": "rappor_core.encodings.boolean",
     "symbol": "rappor_core.encodings.symbol",
+    "ordered": "rappor_core.encodings.ordered",
 }
 _LOADED: dict[str, Encoding] = {}
 
@@ -87,6 +89,10 @@ class Encoding:
         index = metric.rules.index(metric, value)
         return _as_integer(self.index_positions(metric.params, index, cohort))
 
+    def jittered_bits(self, metric: Metric, value: object, cohort: int, jitter: float) -> int:  # noqa: ARG002
+        """As `value_bits`, of a kind that is `jittered`. jitter: the device's, in [0, 1)."""
+        return self.value_bits(metric, value, cohort)
+
     def index_positions(self, params: RapporParams, index: int, cohort: int) -> tuple[int, ...]:
         """Positions of the value with this index, h at most; of encodings that are not `hashed`."""
         raise NotImplementedError(f"encoding {self.name!r} has no list of values")
@@ -100,6 +106,25 @@ class Encoding:
     def names_of_bits(self, params: RapporParams) -> Sequence[str]:  # noqa: ARG002
         """Names of the values of a metric whose definition is not known; none where not listed."""
         return self.value_names
+
+
+def check_symbols(params: RapporParams) -> None:
+    """A round lies with the same chance to each other symbol: p + (g-1) q = 1.
+
+    Raises ParameterError.
+    """
+    others, mechanism = params.num_bits - 1, params.mechanism
+    if params.num_bits < 2 or params.hash != "mmh3":
+        raise ParameterError(
+            f"num_bits = {params.num_bits}, hash = {params.hash!r}: a symbol needs 2 or more, mmh3"
+        )
+    for kept, lie in ((mechanism.p1, mechanism.q1), (mechanism.p2, mechanism.q2)):
+        if kept + others * lie != PROBABILITY_SCALE:
+            raise ParameterError(
+                f"{kept} + {others} * {lie} is not {PROBABILITY_SCALE}: the chances of the "
+                f"{params.num_bits} symbols must add up to 1; make them with "
+                "TwoRoundMechanism.symbols"
+            )
 
 
 def _as_integer(positions: Sequence[int]) -> int:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from rappor_core.encodings.bloom import HashedEncoding
-from rappor_core.errors import ParameterError
-from rappor_core.mechanism import PROBABILITY_SCALE
+from rappor_core.encodings.interface import check_symbols
 from rappor_core.params import RapporParams
 
 
@@ -20,20 +19,7 @@ class Symbol(HashedEncoding):
         Raises ParameterError.
         """
         super().check(params)
-        others = params.num_bits - 1
-        mechanism = params.mechanism
-        if params.num_bits < 2 or params.hash != "mmh3":
-            raise ParameterError(
-                f"num_bits = {params.num_bits}, hash = {params.hash!r}: a symbol needs 2 or more, "
-                "mmh3"
-            )
-        for kept, lie in ((mechanism.p1, mechanism.q1), (mechanism.p2, mechanism.q2)):
-            if kept + others * lie != PROBABILITY_SCALE:
-                raise ParameterError(
-                    f"{kept} + {others} * {lie} is not {PROBABILITY_SCALE}: the chances of the "
-                    f"{params.num_bits} symbols must add up to 1; make them with "
-                    "TwoRoundMechanism.symbols"
-                )
+        check_symbols(params)
 
     def max_permanent_responses(self, params: RapporParams, max_values: int) -> int:
         """At most one for each symbol."""

@@ -14,7 +14,7 @@ def public_groups(metric: Metric) -> int:
     A device that reports once for life shows its cohort once, which nothing later is compared with.
     """
     location = metric.location
-    if location is not None and location.mode == "once":
+    if metric.max_reports == 1:
         return 1
     return metric.params.num_cohorts * (1 if location is None else location.num_groups)
 

@@ -23,6 +23,7 @@ _HOMES = {
     "category": ("rappor_core.metrics.kinds", "CATEGORY"),
     "boolean": ("rappor_core.metrics.kinds", "BOOLEAN"),
     "location": ("rappor_core.metrics.location_kind", "LOCATION"),
+    "number": ("rappor_core.metrics.number_kind", "NUMBER"),
 }
 _LOADED: dict[str, Kind] = {}
 
@@ -34,6 +35,10 @@ class Kind:
     keys: of `metrics.toml`, beside those that all metrics may have.
     has_categories, located, has_details: whether `categories`, `location`, `details` belong to it.
     takes_no_data: whether it may declare `no_data`.
+    collected: the device keeps what is recorded until the period is over, and reports it then;
+        the period is part of the meaning.
+    review: module of `rappor_core.metrics` whose `findings(metric, population)` gives levels and
+        messages for `rappor metrics check`; it is not needed on a device.
     default_cap: `max_memoized_values` where the file does not say; None: it must.
     """
 
@@ -44,6 +49,8 @@ class Kind:
     located = False
     has_details = False
     takes_no_data = False
+    collected = False
+    review = ""
     default_cap: int | None = None
 
     def metrics(self, name: str, table: Mapping[str, Any]) -> Iterable[Metric] | None:  # noqa: ARG002
@@ -80,9 +87,17 @@ class Kind:
     def check_no_data(self, metric: Metric) -> None:
         """Check a declared `no_data`, of a kind that takes one. Raises MetricsFileError."""
 
+    def jittered(self, metric: Metric) -> bool:  # noqa: ARG002
+        """Whether a device draws a secret constant in [0, 1) that goes into its values' bits."""
+        return False
+
     def num_values(self, metric: Metric) -> int | None:  # noqa: ARG002
         """How many values a metric can take; None where there is no list of them."""
         return None
+
+    def number(self, metric: Metric, value: object) -> float | None:
+        """The number that a value is, None for no data. Raises ValueRefusedError."""
+        raise wrong_type(metric, value, "no numbers")
 
     def text(self, metric: Metric, value: object) -> str:
         """The string that stands for a value where it is hashed. Raises ValueRefusedError."""

@@ -125,6 +125,8 @@ class Metric(Frozen):
             meaning |= {"location": self.location.meaning, "period": self.period}
         if self.details is not None:
             meaning["details"] = self.details.to_dict()
+        if self.rules.collected:
+            meaning["period"] = self.period
         return meaning
 
     @cached_property

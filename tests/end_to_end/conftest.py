@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from rappor_core.metrics.file import parse_metrics
+from simulations.numbers.draws import aggregate_of
 from simulations.populations.draws import draw_aggregate
 
 ROOT = Path(__file__).parents[2]
@@ -25,6 +26,10 @@ def doc_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kinds = re.search(r"^```toml\n(.*?)^```", (ROOT / "docs/metrics.md").read_text(), re.M | re.S)
     assert kinds
     (tmp_path / "every-kind.toml").write_text(kinds[1])
+    startup = parse_metrics(kinds[1]).metrics["startup"]
+    falling = np.linspace(0.9, 0.0, len(startup.details.asked))
+    counts = aggregate_of(startup, falling, 100_000, np.random.default_rng(1))
+    (tmp_path / "startup.json").write_text(counts.to_json())
     params = parse_metrics(toml[1]).metrics["homepage"].params
     pages = [f"https://example.org/{number}" for number in range(20)]
     shares = np.full(20, 1 / 20)

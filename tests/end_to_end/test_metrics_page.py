@@ -10,6 +10,7 @@ import pytest
 from rappor_core.errors import MetricsFileError
 from rappor_core.metrics.file import _METRIC_KEYS, _TOP_KEYS, parse_metrics
 from rappor_core.metrics.file_location import _KEYS
+from rappor_core.metrics.file_number import _KEYS as _NUMBER_KEYS
 from rappor_core.metrics.kinds import kind_names
 from rappor_core.metrics.review import check_metrics
 from rappor_core.metrics.tables import NOISE_KEYS, SHAPE_KEYS
@@ -30,7 +31,7 @@ def rows() -> list[tuple[str, str, str]]:
 def test_every_key_stands_in_one_table() -> None:
     keys = [key for key, _, _ in rows()]
     assert len(keys) == len(set(keys))
-    assert set(keys) == _TOP_KEYS | _METRIC_KEYS | SHAPE_KEYS | NOISE_KEYS | _KEYS
+    assert set(keys) == _TOP_KEYS | _METRIC_KEYS | SHAPE_KEYS | NOISE_KEYS | _KEYS | _NUMBER_KEYS
 
 
 def test_every_kind_has_a_complete_example_that_passes_the_check() -> None:
@@ -54,8 +55,12 @@ def table(text: str, name: str) -> str:
 def test_a_default_is_what_the_page_says(key: str, default: str) -> None:
     """With the default written out, the definition is the same as without the key."""
     literal = default.strip("`").split("`")[0]
-    first, second = TOML.findall(PAGE)
+    first, numbers, second = TOML.findall(PAGE)
     name, text = "homepage", first
+    if key in ("whole", "ask"):
+        name = "startup"
+    if key == "spread":
+        name, text = "session_minutes", numbers
     if key in ("slots", "encoding", "pairs", "max_gap_minutes"):
         name, text = "window_cell", second
     if key == "mechanism":
@@ -67,9 +72,12 @@ def test_a_default_is_what_the_page_says(key: str, default: str) -> None:
 
 @pytest.mark.parametrize("key", [k for k, d, _ in rows() if d == "required" and k != "metrics"])
 def test_a_required_key_is_required(key: str) -> None:
-    first, second = TOML.findall(PAGE)
-    places = key in ("grid", "box", "levels", "mode")
-    text = table(second, "window_cell") if places else table(first, "homepage")
+    first, _, second = TOML.findall(PAGE)
+    text = table(first, "homepage")
+    if key in ("grid", "box", "levels", "mode"):
+        text = table(second, "window_cell")
+    if key in ("unit", "of_period", "edges", "none"):
+        text = table(first, "startup")
     with pytest.raises(MetricsFileError, match=key):
         parse_metrics(re.sub(rf"^{key} = .*\n", "", text, flags=re.M))
 

@@ -147,7 +147,7 @@ CORE = (
     ),
     Mutation(
         "chances-of-symbols", "the chances of the symbols add up to 1",
-        "rappor_core/encodings/symbol.py",
+        "rappor_core/encodings/interface.py",
         "if kept + others * lie != PROBABILITY_SCALE:",
         "if False:",
         ("tests/core/test_symbols.py",),
@@ -215,8 +215,8 @@ CLIENT = (
     Mutation(
         "one-cohort-for-all", "cohorts of two metrics are independent",
         "client_sdk/randomisation/key_derivation.py",
-        'derive(secret, b"cohort", metric.encode(), length=8)',
-        'derive(secret, b"cohort", length=8)',
+        'return draw(secret, b"cohort", metric, num_cohorts)',
+        'return draw(secret, b"cohort", "", num_cohorts)',
         ("tests/client/test_encoder.py", "tests/client/test_vectors.py"),
     ),
     Mutation(
@@ -628,4 +628,43 @@ ABOVE = (
     ),
 )  # fmt: skip
 
-MUTATIONS = (*CORE, *CLIENT, *COLLECTOR, *DECODER, *ABOVE)
+NUMBERS = (
+    Mutation(
+        "edge-not-included", "a number at an edge is at or above it",
+        "rappor_core/metrics/number.py",
+        "return bisect_right(self.thresholds(",
+        "from bisect import bisect_left\n\n        return bisect_left(self.thresholds(",
+        ("tests/core/test_number_metric.py",),
+    ),
+    Mutation(
+        "silent-without-data", "a period without data is reported, too",
+        "client_sdk/numbers/recorder.py",
+        "if self._is_due(name, period):\n                self._send(",
+        "if self._is_due(name, period) and collected.kept:\n                self._send(",
+        ("tests/client/test_numbers.py",),
+    ),
+    Mutation(
+        "numbers-in-memory", "a number is in the state when `record` returns",
+        "client_sdk/numbers/recorder.py",
+        "                    self._state.put_note(NUMBERS + name, collected.to_json())\n",
+        "                    if durable:\n                        "
+        "self._state.put_note(NUMBERS + name, collected.to_json())\n",
+        ("tests/client/test_numbers.py",),
+    ),
+    Mutation(
+        "repeats-not-measured", "repeated answers widen the intervals of a pool",
+        "decoder/numbers/survival.py",
+        "kappa, freedom = measured or (kappa, freedom)",
+        "kappa, freedom = 1.0, math.inf",
+        ("tests/statistical/test_number_coverage.py",),
+    ),
+    Mutation(
+        "lower-neighbours-alone", "the lies of all higher symbols are taken off a share",
+        "decoder/numbers/survival.py",
+        "offset[question] = (len(cuts) + 1 - u) * params.p_star",
+        "offset[question] = params.p_star",
+        ("tests/decoder/test_numbers.py",),
+    ),
+)  # fmt: skip
+
+MUTATIONS = (*CORE, *CLIENT, *COLLECTOR, *DECODER, *ABOVE, *NUMBERS)

@@ -1,0 +1,173 @@
+"""All metrics of numbers of one device, over its state: collect, and report each period once.
+
+The main path is `record` -> `Collected.take`, and `_close` when a period is over: one report,
+always, of "no data" where nothing was recorded; then the period's numbers are forgotten. A number
+is in the state, in one transaction, when `record` returns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from client_sdk.errors import StateChangedError, UnknownMetricError
+from client_sdk.numbers.collected import Collected
+from client_sdk.randomisation.key_derivation import draw
+from client_sdk.recording.recorder import Recorder
+from client_sdk.storage.interface import NUMBERS, State
+from rappor_core.calendar import SECONDS_A_DAY, day_of, last_day, period_number
+from rappor_core.errors import ValueRefusedError
+from rappor_core.metrics.metric import Metric
+
+Taken = Literal["queued", "expired"] | None
+
+
+class NumberRecorder:
+    """Takes numbers, and reports each period that is over. May be called from any thread.
+
+    metrics: the declared ones, by name; those of other kinds are left to `recorder`.
+    """
+
+    def __init__(self, metrics: Mapping[str, Metric], state: State, recorder: Recorder) -> None:
+        """Nothing is read until a metric is used. Raises StateChangedError without a secret."""
+        self._metrics = {name: m for name, m in metrics.items() if m.rules.collected}
+        self._all = metrics
+        self._state = state
+        self._recorder = recorder
+        self._secret = state.identity().secret
+        self._periods: dict[str, int] = {}  # the last that was seen to run
+        self._phases = {name: self._phase(metric) for name, metric in self._metrics.items()}
+
+    def record(self, name: str, value: object, now: float) -> Taken:
+        """Take a number of a metric; "queued" where that closed a period before, with its report.
+
+        now: seconds since 1970, UTC.
+        Raises UnknownMetricError, ValueRefusedError, StateChangedError.
+        """
+        metric = self._metric(name)
+        number = metric.rules.number(metric, value)
+        if number is None:
+            raise ValueRefusedError(f"metric {name!r} takes a finite number, not a NoneType")
+        day = _day(now)
+        if day > day_of(metric.expires):
+            return "expired"
+        return "queued" if self._update(name, day, number) else None
+
+    def check_sum(self, name: str) -> None:
+        """Check that amounts add up in a metric. Raises UnknownMetricError, ValueRefusedError."""
+        metric = self._metric(name)
+        if metric.details.of_period != "sum":
+            raise ValueRefusedError(
+                f"metric {name!r} is no counter: its of_period is {metric.details.of_period!r}, "
+                "not 'sum'; use record"
+            )
+
+    def roll(self, now: float) -> bool:
+        """Close the periods that are over; begin to count at the first call. True if any closed."""
+        day = _day(now)
+        closed = [self._roll(name, day) for name in self._metrics]
+        return any(closed)
+
+    def _roll(self, name: str, day: int) -> bool:
+        period = period_number(self._metrics[name].period, day)
+        if self._periods.get(name) == period or self._load(name).period == period:
+            return False
+        return self._update(name, day, None)
+
+    def _update(self, name: str, day: int, number: float | None) -> bool:
+        """Bring a metric to a day and take a number, if any; True if that closed a period.
+
+        Only reports wait for the disk: what the guarantee hangs on is written through.
+        """
+        period, closed = period_number(self._metrics[name].period, day), False
+        try:
+            for durable in (self._is_over(name, period), True):
+                with self._state.transaction(durable=durable):
+                    collected = self._load(name)
+                    if not durable and collected.period not in (None, period):
+                        continue  # another process went on to another period meanwhile
+                    closed = self._move(name, collected, day)
+                    if number is not None and self._is_due(name, period):
+                        collected.take(number)
+                    self._state.put_note(NUMBERS + name, collected.to_json())
+                break
+        except BaseException:
+            self._periods.pop(name, None)
+            self._recorder.forget()  # lines and sources that it entered are undone
+            raise
+        self._periods[name] = period
+        return closed
+
+    def _is_over(self, name: str, period: int) -> bool:
+        """Whether another period is kept, so that there may be a report."""
+        known = self._periods.get(name)
+        return known != period and self._load(name).period not in (None, period)
+
+    def _move(self, name: str, collected: Collected, day: int) -> bool:
+        """Bring what is collected into the period of a day; True if that closed one.
+
+        A clock that went back closes nothing: what belongs to a period that has not ended by the
+        clock is forgotten; the recorder sees to it that no period is reported twice.
+        """
+        period = period_number(self._metrics[name].period, day)
+        before = collected.period
+        if before == period:
+            return False
+        closed = before is not None and before < period
+        if before is not None and closed:
+            self._close(name, collected, range(before, period), day)
+        collected.begin(period)
+        return closed
+
+    def _close(self, name: str, collected: Collected, periods: range, today: int) -> None:
+        """Report the first of several periods, and no data for the others.
+
+        Only as far back as a collector takes them: what it would refuse costs a budget, too.
+        """
+        metric = self._metrics[name]
+        oldest = period_number(metric.period, max(0, today - metric.accept_days))
+        for period in range(max(periods.start, oldest), periods.stop):
+            if period != collected.period:
+                collected.begin(period)
+            if self._is_due(name, period):
+                self._send(name, collected.bits(), last_day(metric.period, period))
+
+    def _send(self, name: str, bits: int, day: int) -> None:
+        """Queue the report of a period; the recorder keeps it to one. Count what it refuses."""
+        outcome = self._recorder.record_bits(name, bits, day)
+        if outcome not in ("queued", "queued_fallback", "full"):
+            self._state.count(f"{outcome}:{name}")
+
+    def _is_due(self, name: str, period: int) -> bool:
+        """Whether the device reports a period: of mode `once` one in `spread`, drawn once."""
+        spread: int = self._metrics[name].details.spread
+        return period % spread == self._phases[name]
+
+    def _phase(self, metric: Metric) -> int:
+        if self._secret is None:
+            raise StateChangedError("the state holds no secret: the person does not consent")
+        return draw(self._secret, b"phase", metric.name, metric.details.spread)
+
+    def _metric(self, name: str) -> Metric:
+        metric = self._metrics.get(name)
+        if metric is not None:
+            return metric
+        if name in self._all:
+            raise ValueRefusedError(f"metric {name!r} is not of kind 'number': use record")
+        raise UnknownMetricError(name, self._metrics)
+
+    def _load(self, name: str) -> Collected:
+        """As saved; anew where that is damaged. Raises StateChangedError for another secret."""
+        if self._state.identity().secret != self._secret:
+            raise StateChangedError("another process has replaced or wiped the secret")
+        device = self._recorder.device(name)
+        try:
+            return Collected(device, self._state.note(NUMBERS + name))
+        except (ValueError, TypeError, LookupError, AttributeError):
+            self._state.count(f"numbers_damaged:{name}")
+            return Collected(device, None)
+
+
+def _day(now: float) -> int:
+    """Since 1970-01-01; a clock without a battery is taken as that day."""
+    return max(0, int(now // SECONDS_A_DAY))

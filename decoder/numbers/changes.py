@@ -1,0 +1,207 @@
+"""Changes of a metric of numbers from one window to another, with intervals that replicates give.
+
+Devices repeat their memoised answers in both windows, which makes a difference quieter than two
+independent windows would; how much, the cohorts that ask the same question tell. Without two of
+them, windows are taken as independent, which is on the safe side (docs/method.md, "Numbers").
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+from scipy.special import fdtrc, ndtr, ndtri, stdtr, stdtrit
+
+from decoder.errors import DecodeError
+from decoder.inference.multiple_testing import decide
+from decoder.model.repetition import collected_repetition
+from decoder.numbers.decoding import decode_numbers
+from decoder.numbers.means import strata_weights
+from decoder.numbers.survival import CutCounts, Survival, cut_counts, replicate_factor, survival
+from decoder.numbers.tables import NumberDecoding
+from decoder.options import DecodeOptions
+from decoder.typing import Floats
+from rappor_core.aggregate import Aggregate
+
+
+@dataclass(frozen=True)
+class ChangeRow:
+    """Difference of one quantity, later window less earlier.
+
+    quantity: an edge (the share of all devices at or above it), "any data", or "mean" (of all
+    devices with data).  p_value: two-sided, of no change; p_adjusted: Benjamini-Hochberg over all
+    rows of all pairs.
+    """
+
+    quantity: str
+    difference: float
+    std_error: float
+    low: float
+    high: float
+    p_value: float
+    p_adjusted: float = math.nan
+
+
+@dataclass(frozen=True)
+class NumberChange:
+    """From window `first` to window `second`.
+
+    kappa, freedom: of the differences, as `Survival` has them.  p_any: of no change at any edge.
+    """
+
+    first: int
+    second: int
+    rows: tuple[ChangeRow, ...]
+    kappa: float
+    freedom: float
+    p_any: float
+
+
+@dataclass(frozen=True)
+class NumberSeries:
+    """Windows, oldest first, and changes from each to the next, then from the first to the last."""
+
+    windows: tuple[NumberDecoding, ...]
+    changes: tuple[NumberChange, ...]
+
+
+def decode_numbers_over_time(
+    aggregates: Sequence[Aggregate], options: DecodeOptions | None = None
+) -> NumberSeries:
+    """Decode windows of one metric, oldest first, and compare them.
+
+    Raises DecodeError for fewer than two, for other metrics, and questions without reports.
+    """
+    if len(aggregates) < 2:
+        raise DecodeError(f"{len(aggregates)} window(s): a series needs two or more")
+    options = options or DecodeOptions()
+    last = len(aggregates) - 1
+    pairs = [*pairwise(range(last + 1)), *([(0, last)] if last > 1 else [])]
+    windows = tuple(decode_numbers(one, options) for one in aggregates)
+    changes = [
+        replace(compare_numbers(aggregates[i], aggregates[j], options), first=i, second=j)
+        for i, j in pairs
+    ]
+    return NumberSeries(windows, _adjusted(changes, options))
+
+
+def compare_numbers(
+    before: Aggregate, after: Aggregate, options: DecodeOptions | None = None
+) -> NumberChange:
+    """Differences of the shares at or above each cut, and of the mean where one is asked.
+
+    Raises DecodeError for metrics of different meaning.
+    """
+    options = options or DecodeOptions()
+    if (before.metric, before.params_id) != (after.metric, after.params_id):
+        raise DecodeError(f"{before.metric!r} and {after.metric!r} have different meanings")
+    sides = [_side(one.without(options.without_cohorts), options) for one in (before, after)]
+    first, second = (curve for _, curve in sides)
+    (early, early_v), (late, late_v) = (_parts(counts) for counts, _ in sides)
+    kappa, freedom = _factor(late - early, late_v + early_v, sides)
+    difference = second.shares - first.shares
+    plain = [curve.covariance / curve.kappa for curve in (first, second)]
+    variances = kappa * (np.diag(plain[0]) + np.diag(plain[1]))
+    number = first.counts.number
+    names = [_name(cut) for cut in number.asked]
+    shown = range(len(names)) if number.ask == "edges" else range(number.none == "apart")
+    rows = [
+        _row(names[j], float(difference[j]), float(variances[j]), freedom, options.level)
+        for j in shown
+    ]
+    if number.ask == "mean":
+        rows.append(_mean_row(first, second, plain, (kappa, freedom), options.level))
+    return NumberChange(0, 1, tuple(rows), kappa, freedom,
+                        _p_any(difference, variances, freedom))  # fmt: skip
+
+
+def _side(aggregate: Aggregate, options: DecodeOptions) -> tuple[CutCounts, Survival]:
+    counts = cut_counts(aggregate)
+    return counts, survival(counts, collected_repetition(aggregate, options.repeats))
+
+
+def _parts(counts: CutCounts) -> tuple[Floats, Floats]:
+    """Shares in each cohort, and their variances if reports were independent; (R, K) each."""
+    n = counts.reports
+    told = counts.above.sum(axis=0) / n.sum(axis=0)
+    rho = np.clip(told, 1e-9, 1 - 1e-9)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        shares = (counts.above / n - counts.offset) / counts.spread
+        variances = np.where(n > 0, rho * (1 - rho) / (counts.spread**2 * n), math.inf)
+    return np.where(n > 0, shares, 0.0), variances
+
+
+def _factor(
+    differences: Floats, variances: Floats, sides: Sequence[tuple[CutCounts, Survival]]
+) -> tuple[float, float]:
+    """kappa of differences and its freedom: measured, or the bound of the worse window."""
+    if max(curve.counts.symbols.shape[1] for _, curve in sides) > 2:
+        return 1.0, math.inf  # one report a device for life: windows share none
+    with np.errstate(divide="ignore"):
+        weights = np.where(np.isfinite(variances), 1 / variances, 0.0)
+    measured = replicate_factor(differences, weights)
+    return measured or (max(curve.kappa for _, curve in sides), math.inf)
+
+
+def _name(cut: float) -> str:
+    return "any data" if math.isinf(cut) else f"{cut:.10g}"
+
+
+def _row(name: str, difference: float, variance: float, freedom: float, level: float) -> ChangeRow:
+    error = math.sqrt(max(variance, 1e-300))
+    z = abs(difference) / error
+    finite = math.isfinite(freedom)
+    p = 2 * float(stdtr(freedom, -z) if finite else ndtr(-z))
+    margin = _quantile(freedom, (1 - level) / 2) * error
+    return ChangeRow(name, difference, error, difference - margin, difference + margin, p)
+
+
+def _quantile(freedom: float, tail: float) -> float:
+    return float(-stdtrit(freedom, tail) if math.isfinite(freedom) else -ndtri(tail))
+
+
+def _mean_row(
+    first: Survival,
+    second: Survival,
+    plain: Sequence[Floats],
+    measured: tuple[float, float],
+    level: float,
+) -> ChangeRow:
+    """Of the mean of devices with data: its slope in the shares, at those of each window."""
+    (early, early_slope), (late, late_slope) = (_mean_slope(curve) for curve in (first, second))
+    kappa, freedom = measured
+    variance = kappa * float(
+        early_slope @ plain[0] @ early_slope + late_slope @ plain[1] @ late_slope
+    )
+    name = "mean logarithm" if first.counts.number.scale == "log" else "mean"
+    return _row(name, late - early, variance, freedom, level)
+
+
+def _mean_slope(curve: Survival) -> tuple[float, Floats]:
+    weights = strata_weights(curve.counts.number)
+    value = float(weights @ curve.shares)
+    if curve.counts.number.none != "apart":
+        return value, weights
+    whole = max(float(curve.shares[0]), 1e-9)
+    slope = weights / whole
+    slope[0] -= value / whole**2
+    return value / whole, slope
+
+
+def _p_any(difference: Floats, variances: Floats, freedom: float) -> float:
+    """Of no change at any cut: F, or chi-squared over its degrees of freedom."""
+    size = len(difference)
+    statistic = float((difference**2 / np.maximum(variances, 1e-300)).sum()) / size
+    return float(fdtrc(size, freedom if math.isfinite(freedom) else 1e9, statistic))
+
+
+def _adjusted(changes: list[NumberChange], options: DecodeOptions) -> tuple[NumberChange, ...]:
+    p = np.array([row.p_value for change in changes for row in change.rows])
+    adjusted = iter(decide(p, np.zeros_like(p), "bh", options.alpha, 1.0).adjusted.tolist())
+    return tuple(
+        replace(c, rows=tuple(replace(row, p_adjusted=next(adjusted)) for row in c.rows))
+        for c in changes
+    )

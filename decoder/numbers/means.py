@@ -1,0 +1,134 @@
+"""The mean of clipped numbers: exact where the metric asks for it, else between two bounds.
+
+With E clip(X) - lo = integral of P(X >= x) from lo to hi, a metric with `ask = "mean"` has an
+unbiased estimate of the integral over each stratum, because each device compares with a constant
+that is uniform in it. A metric of edges has the integrand at the edges alone, which bounds the
+integral on either side; of whole numbers with an edge at each nothing is left open.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from decoder.numbers.quantities import Interval, linear, quotient
+from decoder.numbers.survival import Survival
+from decoder.numbers.tables import Mean
+from decoder.typing import Floats
+from rappor_core.metrics.number import Number
+
+
+def mean_of(curve: Survival, fitted: Floats, level: float) -> Mean | None:
+    """The mean of devices with data, with its interval; None where the edges bound none.
+
+    Args:
+        curve: shares at or above the cuts, of all devices.
+        fitted: shares of the cells by the picture: where between two bounds the guess lies.
+        level: of the interval.
+    """
+    number = curve.counts.number
+    apart = number.none == "apart"
+    bottom = np.zeros(len(curve.shares))
+    if apart:
+        bottom[0] = 1.0
+    if number.ask == "mean":
+        least = most = strata_weights(number)
+        scaled = [math.log(end) for end in number.edges] if number.scale == "log" else number.edges
+        low_end, high_end = scaled[0], scaled[-1]
+        constant = 0.0
+    else:
+        edges = number.asked[int(apart) :]
+        low_end, high_end = (edges[0] if number.negative else 0.0), edges[-1]
+        if low_end >= high_end:
+            return None
+        least, most, constant = _bounds(curve, low_end)
+    lower = _of_data(curve, least, 0.0, bottom, level)
+    upper = _of_data(curve, most, constant, bottom, level)
+    guess = _between(lower.estimate, upper.estimate, most, least, constant, fitted, apart)
+    ends = [low_end + lower.low, low_end + upper.high]
+    values = np.clip([low_end + guess, *ends, low_end + lower.estimate, low_end + upper.estimate],
+                     low_end, high_end)  # fmt: skip
+    geometric = number.ask == "mean" and number.scale == "log"
+    error = max(lower.std_error, upper.std_error)
+    if geometric:
+        values = np.exp(values)
+        error *= float(values[0])
+    top = np.zeros(len(curve.shares))
+    top[-1] = 1.0
+    clipped = _of_data(curve, top, 0.0, bottom, level)
+    estimate, low, high, lowest, highest = values.tolist()
+    return Mean(
+        estimate,
+        error,
+        low,
+        high,
+        lowest,
+        highest,
+        geometric=geometric,
+        clipped_to=(number.edges[0] if number.ask == "mean" else low_end, number.edges[-1]),
+        at_or_above_top=Interval(
+            clipped.estimate, clipped.std_error, max(0.0, clipped.low), min(1.0, clipped.high)
+        ),
+    )
+
+
+def strata_weights(number: Number) -> Floats:
+    """Widths of the strata, on the scale of the mean; other questions have none. (K,)."""
+    ends = np.log(number.edges) if number.scale == "log" else np.array(number.edges)
+    weights = np.zeros(len(number.asked))
+    first = 1 if number.none == "apart" else 0
+    weights[first : first + len(ends) - 1] = np.diff(ends)
+    return weights
+
+
+def _bounds(curve: Survival, low_end: float) -> tuple[Floats, Floats, float]:
+    """Weights of the least and the most that the integral can be, and a constant of the most.
+
+    Between two edges the integrand is at least its value at the upper, at most that at the lower;
+    below the first edge it is at most 1. Of whole numbers the sum over them has the upper edge
+    itself in it.
+    """
+    number = curve.counts.number
+    first = 1 if number.none == "apart" else 0
+    edges = number.asked[first:]
+    least, most = np.zeros(len(curve.shares)), np.zeros(len(curve.shares))
+    widths = np.diff([low_end, *edges])
+    known = 1.0 if number.whole else 0.0  # of each width, what the upper edge tells exactly
+    constant = 0.0
+    for i, width in enumerate(widths):
+        if width == 0:
+            continue
+        least[first + i] += width
+        most[first + i] += known
+        if i:
+            most[first + i - 1] += width - known
+        else:
+            constant = float(width - known)
+    return least, most, constant
+
+
+def _of_data(
+    curve: Survival, weights: Floats, constant: float, bottom: Floats, level: float
+) -> Interval:
+    if not bottom.any():
+        return linear(curve, weights, constant, level)
+    return quotient(curve, weights + constant * bottom, bottom, level)
+
+
+def _between(
+    lower: float,
+    upper: float,
+    most: Floats,
+    least: Floats,
+    constant: float,
+    fitted: Floats,
+    apart: bool,
+) -> float:
+    """The middle of the two bounds; of the picture's own bounds where it lies within these."""
+    if upper <= lower:
+        return lower
+    tail = np.cumsum(fitted[::-1])[::-1][1:]
+    whole = float(tail[0]) if apart else 1.0
+    picture = (float((least + most) @ tail) / whole + constant) / 2
+    return float(np.clip(picture, lower, upper))

@@ -1,0 +1,111 @@
+"""Quantities of a curve, each with an interval: shares of a whole, quantiles, means.
+
+All are linear in the shares at or above the cuts, or quotients of such (Fieller's interval), or
+found by tests at the edges; none uses a smoothed curve.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from decoder.numbers.survival import Survival
+from decoder.typing import Floats
+
+WINDOWS = (1, 2, 4)  # edges that a test of a quantile pools
+
+
+@dataclass(frozen=True)
+class Interval:
+    """An estimate, its standard error, and the ends of its interval."""
+
+    estimate: float
+    std_error: float
+    low: float
+    high: float
+
+
+def linear(curve: Survival, weights: Floats, constant: float, level: float) -> Interval:
+    """`constant + weights . shares`, with a normal interval (Student's where kappa is measured)."""
+    value = constant + float(weights @ curve.shares)
+    error = math.sqrt(max(0.0, float(weights @ curve.covariance @ weights)))
+    margin = curve.quantile((1 - level) / 2) * error
+    return Interval(value, error, value - margin, value + margin)
+
+
+def quotient(curve: Survival, top: Floats, bottom: Floats, level: float) -> Interval:
+    """`top . shares / bottom . shares` by Fieller's theorem; infinite ends where it has none."""
+    a, b = float(top @ curve.shares), float(bottom @ curve.shares)
+    va = float(top @ curve.covariance @ top)
+    vb = float(bottom @ curve.covariance @ bottom)
+    cab = float(top @ curve.covariance @ bottom)
+    z2 = curve.quantile((1 - level) / 2) ** 2
+    square, mixed, plain = b * b - z2 * vb, a * b - z2 * cab, a * a - z2 * va
+    inner = mixed * mixed - square * plain
+    if b <= 0 or square <= 0 or inner < 0:
+        return Interval(a / b if b else math.nan, math.inf, -math.inf, math.inf)
+    root = math.sqrt(inner)
+    ratio = a / b
+    error = math.sqrt(max(0.0, va - 2 * ratio * cab + ratio * ratio * vb)) / b
+    return Interval(ratio, error, (mixed - root) / square, (mixed + root) / square)
+
+
+def quantile_ends(
+    curve: Survival, share: float, whole: int | None, level: float
+) -> tuple[int, int]:
+    """Between which questions the quantile of `share` lies, at the level.
+
+    Going down from the highest question, "no more than `share` is below it" is rejected by the
+    pooled score of it and its lower neighbours, until that fails; and up from the lowest likewise.
+    What is tested is nested, so the sequence needs no correction; the three pools do.
+
+    Args:
+        curve: of all devices.
+        share: of the quantile, in (0, 1).
+        whole: question that tells who counts at all ("any data?"), or None for everybody.
+        level: of the interval.
+
+    Returns:
+        The last question from below whose cut the quantile reaches, -1 for none; and the last from
+        above whose cut it does not reach, K for none.
+    """
+    start = 0 if whole is None else whole + 1
+    size = len(curve.shares)
+    part = 1.0 if whole is None else float(np.clip(curve.shares[whole], 0, 1))
+    wanted = (1 - share) * part
+    critical = curve.quantile((1 - level) / 2 / len(WINDOWS))
+    score = _Scores(curve, wanted, 0.0 if whole is None else (1 - share), whole)
+    upper = size
+    while upper - 1 >= start and any(
+        score(max(start, upper - w), upper) < -critical for w in WINDOWS
+    ):
+        upper -= 1
+    lower = start - 1
+    while lower + 1 < size and any(
+        score(lower + 1, min(size, lower + 1 + w)) > critical for w in WINDOWS
+    ):
+        lower += 1
+    return (lower if lower >= start else -1), upper
+
+
+class _Scores:
+    """Pooled scores of "the share at or above these questions is `wanted`"."""
+
+    def __init__(self, curve: Survival, wanted: float, factor: float, whole: int | None) -> None:
+        self._excess = curve.shares - wanted
+        scale = np.sqrt(curve.variance(wanted) / np.maximum(np.diag(curve.covariance), 1e-300))
+        self._covariance = curve.covariance * scale[:, None] * scale[None, :]
+        self._reports = curve.reports
+        self._factor, self._whole, self._curve = factor, whole, curve
+
+    def __call__(self, first: int, end: int) -> float:
+        weights = np.zeros(len(self._excess))
+        weights[first:end] = self._reports[first:end] / self._reports[first:end].sum()
+        variance = float(weights @ self._covariance @ weights)
+        if self._whole is not None:
+            covariance = self._curve.covariance
+            variance += self._factor**2 * float(covariance[self._whole, self._whole])
+            variance -= 2 * self._factor * float(weights @ covariance[:, self._whole])
+        return float(weights @ self._excess) / math.sqrt(max(variance, 1e-300))

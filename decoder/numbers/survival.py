@@ -1,0 +1,192 @@
+"""Shares of numbers at or above each cut, unbiased, with their covariance and intervals.
+
+A cohort's reports tell how many of its g - 1 cuts are at or below a number (`Number.cuts`), and
+each cut belongs to one set of cohorts. Whether a report's symbol says "at or above cut u" is one
+binomial trial with probability a_u + d S, S the share sought: intervals need no model. Cohorts
+with the same cuts are replicates; in windows of several periods they measure what memoised noise
+does (docs/method.md, "Numbers").
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import ndtri, stdtrit
+
+from decoder.errors import DecodeError
+from decoder.typing import Floats
+from rappor_core.aggregate import Aggregate
+from rappor_core.metrics.metric import Metric
+from rappor_core.metrics.number import Number
+
+
+@dataclass(frozen=True)
+class CutCounts:
+    """Reports of a window, by replicate and question (K = questions of the metric).
+
+    number: what was asked.  spread: d, how much more often a report tells the truth than any lie.
+    offset: (K,), a_u, how often a report says "at or above" where none is.
+    reports: (R, K), of the cohort that asks the question.
+    above: (R, K), of them those that say that the number is at or above it.
+    symbols: (sets, g), reports by symbol of each set of cohorts with the same cuts, for the
+        likelihood of a fit.  keep, lie: of the whole coin, P(own symbol), P(each other one).
+    """
+
+    number: Number
+    spread: float
+    offset: Floats
+    reports: Floats
+    above: Floats
+    symbols: Floats
+    keep: float
+    lie: float
+
+    @property
+    def stride(self) -> int:
+        """How many sets of cuts there are."""
+        return len(self.symbols)
+
+
+@dataclass(frozen=True)
+class Survival:
+    """Shares at or above each of K cuts, of all devices.
+
+    shares: (K,), unbiased, not clipped.  covariance: (K, K).  reports: (K,) behind each.
+    kappa: how much larger variances are than those of independent reports, as the replicates
+    measure or the definition bounds.  freedom: of that measurement; infinite for a bound, or 1.
+    """
+
+    counts: CutCounts
+    shares: Floats
+    covariance: Floats
+    reports: Floats
+    kappa: float
+    freedom: float
+
+    def quantile(self, tail: float) -> float:
+        """The quantile of an estimate over its standard error, above which is `tail`."""
+        if math.isinf(self.freedom):
+            return float(-ndtri(tail))
+        return float(-stdtrit(self.freedom, tail))
+
+    def intervals(self, level: float) -> tuple[Floats, Floats]:
+        """Wilson's intervals of each share, each at the level. (K,), (K,), within [0, 1]."""
+        z, n = self.quantile((1 - level) / 2), self.reports / self.kappa
+        rho = np.clip(self.counts.offset + self.counts.spread * self.shares, 0, 1)
+        middle = (rho + z**2 / (2 * n)) / (1 + z**2 / n)
+        half = z / (1 + z**2 / n) * np.sqrt(rho * (1 - rho) / n + z**2 / (4 * n**2))
+        ends = (
+            (middle + sign * half - self.counts.offset) / self.counts.spread for sign in (-1, 1)
+        )
+        low, high = (np.clip(end, 0, 1) for end in ends)
+        return low, high
+
+    def band(self, level: float) -> tuple[Floats, Floats]:
+        """Intervals that hold for all cuts together at the level; they fall, as the shares do."""
+        low, high = self.intervals(1 - (1 - level) / len(self.shares))
+        return np.maximum.accumulate(low[::-1])[::-1], np.minimum.accumulate(high)
+
+    def variance(self, share: float) -> Floats:
+        """What the variance of each estimate would be if its share were this one. (K,)."""
+        rho = np.clip(self.counts.offset + self.counts.spread * share, 1e-12, 1 - 1e-12)
+        v: Floats = self.kappa * rho * (1 - rho) / (self.counts.spread**2 * self.reports)
+        return v
+
+
+def number_of(aggregate: Aggregate) -> Number:
+    """What the metric asks. Raises DecodeError where the aggregate does not say."""
+    if aggregate.definition:
+        details = Metric.from_dict(aggregate.definition).details
+        if isinstance(details, Number):
+            return details
+    raise DecodeError(f"metric {aggregate.metric!r} is not one of numbers, by its definition")
+
+
+def cut_counts(aggregate: Aggregate) -> CutCounts:
+    """Sort an aggregate's counts by question and replicate.
+
+    Raises DecodeError for a metric of another kind, and where a question has no reports.
+    """
+    number, params = number_of(aggregate), aggregate.params
+    g, size = params.num_bits, len(number.asked)
+    stride = number.stride(g)
+    counts = np.array(aggregate.bit_counts, dtype=np.float64).reshape(-1, stride, g)
+    totals = counts.sum(axis=2)
+    reports, above = np.zeros((len(counts), size)), np.zeros((len(counts), size))
+    offset = np.zeros(size)
+    for cohort in range(stride):
+        cuts = number.cuts(cohort, g)
+        for u, question in enumerate(cuts, start=1):
+            reports[:, question] = totals[:, cohort]
+            above[:, question] = counts[:, cohort, u : len(cuts) + 1].sum(axis=1)
+            offset[question] = (len(cuts) + 1 - u) * params.p_star
+    if not (reports.sum(axis=0) > 0).all():
+        raise DecodeError(
+            f"metric {aggregate.metric!r}: some questions have no reports; choose a longer window"
+        )
+    spread = params.q_star - params.p_star
+    return CutCounts(number, spread, offset, reports, above, counts.sum(axis=0),
+                     params.q_star, params.p_star)  # fmt: skip
+
+
+def survival(counts: CutCounts, repetition: float) -> Survival:
+    """Estimate the shares.
+
+    Args:
+        counts: of a window.
+        repetition: a bound of how often devices report in it, sum r^2 / sum r; 1 for a single
+            period. Where it is more and there are replicates, these measure what it does.
+    """
+    reports = counts.reports.sum(axis=0)
+    told = counts.above.sum(axis=0) / reports
+    shares = (told - counts.offset) / counts.spread
+    kappa, freedom = repetition, math.inf
+    if repetition > 1:
+        parts = _share_of(counts)
+        measured = replicate_factor(parts, counts.reports * _information(counts, told))
+        kappa, freedom = measured or (kappa, freedom)
+    return Survival(counts, shares, kappa * _covariance(counts, told, reports), reports,
+                    kappa, freedom)  # fmt: skip
+
+
+def replicate_factor(parts: Floats, weights: Floats) -> tuple[float, float] | None:
+    """How much more replicates differ than their variances say, and its degrees of freedom.
+
+    parts: (R, K), an estimate in each cohort.  weights: (R, K), one over its variance if reports
+    were independent; 0 for a cohort without reports.  None where no question has two cohorts.
+    """
+    present = weights > 0
+    freedom = float((present.sum(axis=0) - present.any(axis=0)).sum())
+    if freedom < 1:
+        return None
+    safe = np.where(present, parts, 0.0)
+    total = weights.sum(axis=0)
+    means = (weights * safe).sum(axis=0) / np.where(total > 0, total, 1)
+    excess = (weights * (safe - means) ** 2).sum()
+    return float(excess) / freedom, freedom
+
+
+def _share_of(counts: CutCounts) -> Floats:
+    told = counts.above / np.where(counts.reports > 0, counts.reports, 1)
+    shares: Floats = (told - counts.offset) / counts.spread
+    return shares
+
+
+def _information(counts: CutCounts, told: Floats) -> Floats:
+    """One over the variance that one report leaves of a share, at what all reports tell."""
+    rho = np.clip(told, 1e-9, 1 - 1e-9)
+    information: Floats = counts.spread**2 / (rho * (1 - rho))
+    return information
+
+
+def _covariance(counts: CutCounts, told: Floats, reports: Floats) -> Floats:
+    """Of independent reports: multinomial within a set of cuts, none between sets. (K, K)."""
+    size, stride = len(told), counts.stride
+    questions = np.arange(size)
+    same = questions[:, None] % stride == questions[None, :] % stride
+    later = np.maximum(questions[:, None], questions[None, :])  # "above both" is above the later
+    covariance = (told[later] - told[:, None] * told[None, :]) / reports[:, None]
+    covariance[~same] = 0.0
+    return covariance / counts.spread**2

@@ -1,0 +1,64 @@
+"""`report.html` of a metric of numbers: one page, self-contained."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from decoder.numbers.changes import NumberSeries
+from decoder.numbers.tables import NumberDecoding
+from decoder.reports.decoding_html import factor, p_text
+from decoder.reports.jinja import page_template
+from decoder.reports.numbers_svg import bin_text, bins_plot, curve_plot, edge_text
+from decoder.results.warnings import percent
+
+OF_PERIOD = {
+    "sum": "sum", "count": "number of records", "mean": "mean", "median": "median",
+    "max": "largest number", "last": "last number",
+}  # fmt: skip
+
+
+def render_numbers(decoding: NumberDecoding, series: NumberSeries | None = None) -> str:
+    """The page as text."""
+    page = page_template("numbers.html.j2", percent=percent, p_text=p_text, edge=edge_text,
+                         bin_text=bin_text, count="{:,}".format)  # fmt: skip
+    return page.render(_context(decoding, series))
+
+
+def _context(decoding: NumberDecoding, series: NumberSeries | None) -> dict[str, Any]:
+    of_edges = bool(decoding.curve)
+    window = decoding.first_day and (
+        f"{decoding.first_day}"
+        if decoding.first_day == decoding.last_day
+        else f"{decoding.first_day} to {decoding.last_day}"
+    )
+    return {
+        "decoding": decoding,
+        "number": decoding.number,
+        "level": f"{100 * decoding.level:g} %",
+        "window": window,
+        "description": decoding.definition.get("description"),
+        "of_period": OF_PERIOD[decoding.number.of_period],
+        "period": decoding.definition.get("period", "day"),
+        "curve": curve_plot(decoding) if of_edges else None,
+        "bins": bins_plot(decoding) if of_edges else None,
+        "guarantee": _guarantee(decoding),
+        "series": series,
+    }
+
+
+def _guarantee(decoding: NumberDecoding) -> str:
+    """What each device was promised, in words."""
+    one = decoding.params.epsilon_one
+    said = (
+        f"Each device says on which side of a public cut its number lies, through a coin of its "
+        f"own: one report changes the odds of any guess at most {factor(one)} times "
+        f"(epsilon = {one:.2f})"
+    )
+    if decoding.number.mode == "once":
+        return f"{said}, and a device reports once in its life."
+    life = decoding.params.epsilon_infinity
+    return (
+        f"{said}. It has two answers for life, each bounded by epsilon = {life:.2f}, so both "
+        f"together by {2 * life:.2f}, however long it reports and whatever its numbers are; when "
+        "its number crosses the cut is not hidden."
+    )

@@ -1,0 +1,136 @@
+"""Geometry of the pictures of numbers: a curve with its intervals, and bars. Coordinates only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from decoder.numbers.tables import Bin, CurvePoint, NumberDecoding
+from decoder.reports.svg import Tick, axis_step, tick_text
+
+WIDTH, HEIGHT = 860, 320
+LEFT, RIGHT, TOP, BOTTOM = 64, 16, 12, 46
+MOST_LABELS = 12
+
+
+@dataclass(frozen=True)
+class Whisker:
+    """One estimate with its interval; pixels."""
+
+    x: float
+    y: float
+    low_y: float
+    high_y: float
+    title: str
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One bar of the picture, with the interval of its unbiased share."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    whisker: Whisker
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A drawing: points or bars, a band and a line as lists of coordinates, ticks of both axes."""
+
+    whiskers: tuple[Whisker, ...]
+    bars: tuple[Bar, ...]
+    band: str
+    line: str
+    ticks_x: tuple[Tick, ...]
+    ticks_y: tuple[Tick, ...]
+    width: int = WIDTH
+    height: int = HEIGHT
+    left: int = LEFT
+    right: int = WIDTH - RIGHT
+    bottom: int = HEIGHT - BOTTOM
+
+
+def curve_plot(decoding: NumberDecoding) -> Plot:
+    """Share at or above each edge: points with intervals, the joint band, the fitted line."""
+    points = decoding.curve
+    columns = _columns(len(points))
+    upper = [(x, _y(p.band_high, 1.0)) for x, p in zip(columns, points, strict=True)]
+    lower = [(x, _y(p.band_low, 1.0)) for x, p in zip(columns, points, strict=True)]
+    line = [(x, _y(p.fitted, 1.0)) for x, p in zip(columns, points, strict=True)]
+    return Plot(
+        tuple(_whisker(x, p, 1.0) for x, p in zip(columns, points, strict=True)),
+        (),
+        _pairs(upper + lower[::-1]),
+        _pairs(line),
+        _labels(columns, [_tick(point.edge) for point in points]),
+        _shares(1.0, 0.2),
+    )
+
+
+def bins_plot(decoding: NumberDecoding) -> Plot:
+    """Shares of the bins: bars of the fit, with the intervals of the unbiased shares."""
+    bins = decoding.bins
+    columns = _columns(len(bins))
+    width = columns[1] - columns[0] if len(columns) > 1 else 40.0
+    step, top = axis_step(max([one.fitted for one in bins] + [one.high for one in bins] + [0.01]))
+    bars = []
+    for x, one in zip(columns, bins, strict=True):
+        y = _y(one.fitted, top)
+        height = round(HEIGHT - BOTTOM - y, 2)
+        bars.append(Bar(round(x - width * 0.45, 2), y, round(width * 0.9, 2), height,
+                        _whisker(x, one, top)))  # fmt: skip
+    names = ["" if one.lower is None else _tick(one.lower) for one in bins]
+    return Plot((), tuple(bars), "", "", _labels(columns, names), _shares(top, step))
+
+
+def bin_text(one: Bin) -> str:
+    """A bin as people write it."""
+    if one.lower is None:
+        return f"below {edge_text(one.upper or 0.0)}"
+    if one.upper is None:
+        return f"{edge_text(one.lower)} or more"
+    return f"{edge_text(one.lower)} to {edge_text(one.upper)}"
+
+
+def edge_text(edge: float) -> str:
+    """An edge as people write it."""
+    return f"{edge:,.6g}"
+
+
+def _tick(edge: float) -> str:
+    """An edge on an axis, to three digits."""
+    return f"{float(f'{edge:.3g}'):,.10g}"
+
+
+def _whisker(x: float, one: CurvePoint | Bin, top: float) -> Whisker:
+    where = edge_text(one.edge) if isinstance(one, CurvePoint) else bin_text(one)
+    title = f"{where}: {100 * one.low:.1f} to {100 * one.high:.1f} %"
+    y = _y(min(max(one.estimate, 0.0), 1.0), top)
+    return Whisker(x, y, _y(one.low, top), _y(one.high, top), title)
+
+
+def _columns(size: int) -> list[float]:
+    span = WIDTH - LEFT - RIGHT
+    return [round(LEFT + (i + 0.5) * span / max(size, 1), 2) for i in range(size)]
+
+
+def _y(share: float, top: float) -> float:
+    return round(HEIGHT - BOTTOM - min(max(share, 0.0), top) / top * (HEIGHT - TOP - BOTTOM), 2)
+
+
+def _labels(columns: Sequence[float], names: Sequence[str]) -> tuple[Tick, ...]:
+    every = -(-len(names) // MOST_LABELS)
+    pairs = list(zip(columns, names, strict=True))[::every]
+    return tuple(Tick(x, name) for x, name in pairs)
+
+
+def _shares(top: float, step: float) -> tuple[Tick, ...]:
+    return tuple(
+        Tick(_y(i * step, top), tick_text(i * step, step)) for i in range(round(top / step) + 1)
+    )
+
+
+def _pairs(points: Sequence[tuple[float, float]]) -> str:
+    return " ".join(f"{x},{y}" for x, y in points)

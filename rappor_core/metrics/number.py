@@ -1,0 +1,218 @@
+"""`Number`: what a metric of kind `number` asks for. Public, frozen.
+
+A cohort is a public cut of the number line: its devices say on which side of the cut, or between
+which of a few cuts, the number of their period lies.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any, Literal, get_args
+
+from rappor_core.errors import ParameterError, shown
+from rappor_core.frozen import Frozen
+
+OfPeriod = Literal["sum", "count", "mean", "median", "max", "last"]
+Scale = Literal["linear", "log", "list"]
+Ask = Literal["edges", "mean"]
+NoData = Literal["apart", "zero"]
+NumberMode = Literal["memo", "once"]
+
+MAX_EDGES = 1_000
+LARGEST = float(1 << 53)  # of an edge
+MAX_SPREAD = 1_000
+NO_CUT = -math.inf  # the question "is there any data?", below every number
+
+
+class Number(Frozen):
+    """How numbers become symbols.
+
+    unit: for people.  of_period: the one number that a device makes of what it recorded in it.
+    edges: rising, whole where numbers are; of `ask = "mean"` the ends of the strata.
+    scale: how they were declared; of `log` a mean is that of logarithms.  whole: numbers are whole.
+    ask: `edges` (each cohort compares with one of them) or `mean` (each device with a constant of
+        its own within a stratum, which makes means exact).
+    none: a period without data is an answer `apart`, or the number `zero`.
+    mode: `memo` (two answers for life, a report each period) or `once` (one fresh answer for life).
+    spread: of mode `once`: over so many periods devices spread their one report; 1 for `memo`.
+
+    Raises ParameterError that repeats the bad value.
+    """
+
+    unit: str
+    of_period: OfPeriod
+    edges: tuple[float, ...]
+    scale: Scale
+    whole: bool
+    ask: Ask
+    none: NoData
+    mode: NumberMode
+    spread: int = 1
+
+    def __post_init__(self) -> None:
+        """Check each field alone, then together."""
+        for name, choices in _CHOICES.items():
+            if getattr(self, name) not in choices:
+                raise ParameterError(
+                    f"{name} = {shown(getattr(self, name))} is not one of {', '.join(choices)}"
+                )
+        if type(self.unit) is not str or not self.unit.strip() or len(self.unit) > 40:
+            raise ParameterError(f"unit = {shown(self.unit)} is not a text of 1 to 40 characters")
+        if type(self.whole) is not bool:
+            raise ParameterError(f"whole = {shown(self.whole)} is not true or false")
+        self._check_edges()
+        self._check_together()
+
+    def _check_edges(self) -> None:
+        edges = self.edges
+        if not 1 <= len(edges) <= MAX_EDGES or any(type(edge) is not float for edge in edges):
+            raise ParameterError(f"edges = {shown(edges)} are not 1 to {MAX_EDGES:,} numbers")
+        check_rising(edges)
+        for edge in edges:
+            if self.whole and self.ask == "edges" and not edge.is_integer():
+                raise ParameterError(f"edge {edge!r} is not whole, and whole = true")
+
+    def _check_together(self) -> None:
+        longest = MAX_SPREAD if self.mode == "once" else 1
+        if type(self.spread) is not int or not 1 <= self.spread <= longest:
+            raise ParameterError(
+                f"spread = {self.spread!r}: mode 'once' takes 1 to {MAX_SPREAD:,} periods, mode "
+                "'memo' has none"
+            )
+        if not self.asked:
+            raise ParameterError(
+                f"edges = {list(self.edges)} ask nothing: all numbers are 0 or more"
+            )
+        if self.of_period == "mean" and self.whole:
+            raise ParameterError("whole = true does not go with of_period = 'mean'")
+        if self.of_period == "count" and not self.whole:
+            raise ParameterError("of_period = 'count' needs whole = true: counts are whole")
+        if self.ask == "mean" and (self.scale == "list" or len(self.edges) < 2):
+            raise ParameterError("ask = 'mean' needs strata of one width: scale linear or log")
+        if self.scale == "log" and self.edges[0] <= 0:
+            raise ParameterError(f"edge {self.edges[0]!r}: a scale of logarithms begins above 0")
+
+    @property
+    def negative(self) -> bool:
+        """Whether numbers below 0 are declared: where an edge is."""
+        return self.edges[0] < 0
+
+    @property
+    def questions(self) -> tuple[float, ...]:
+        """The cuts, rising: NO_CUT for "any data?", then the edges; of strata their lower ends.
+
+        Of `ask = "mean"` the last edge is a cut of its own, without jitter.
+        """
+        return (NO_CUT, *self.edges) if self.none == "apart" else self.edges
+
+    @property
+    def asked(self) -> tuple[float, ...]:
+        """`questions` without a lowest one that every device would answer alike.
+
+        Whoever has data answers yes to the lowest edge of a scale from 0 without negatives.
+        """
+        questions = self.questions
+        certain = 1 if self.none == "apart" else 0
+        if self.ask == "edges" and questions[certain] == 0:
+            return questions[:certain] + questions[certain + 1 :]
+        return questions
+
+    def stride(self, num_symbols: int) -> int:
+        """How many different sets of cuts cohorts have: cohort c has set c modulo this."""
+        return -(-len(self.asked) // (num_symbols - 1))
+
+    def cuts(self, cohort: int, num_symbols: int) -> range:
+        """Which of `asked` a cohort compares with, rising; g - 1 of them, or one less.
+
+        Every question is asked of as many cohorts as any other.
+        """
+        stride = self.stride(num_symbols)
+        return range(cohort % stride, len(self.asked), stride)
+
+    def thresholds(self, cohort: int, num_symbols: int, jitter: float = 0.0) -> list[float]:
+        """What a device of a cohort compares its number with, rising. Private where jittered."""
+        asked = self.asked
+        cuts = [asked[question] for question in self.cuts(cohort, num_symbols)]
+        return cuts if self.ask == "edges" else [self._jittered(cut, jitter) for cut in cuts]
+
+    def _jittered(self, cut: float, jitter: float) -> float:
+        """Move a stratum's lower end by a part of its width; logarithms on their own scale."""
+        if cut in (NO_CUT, self.edges[-1]):
+            return cut
+        upper = self.edges[self.edges.index(cut) + 1]
+        if self.scale == "log":
+            low, high = math.log(cut), math.log(upper)
+            return math.exp(low + jitter * (high - low))
+        return cut + jitter * (upper - cut)
+
+    def symbol(
+        self, number: float | None, cohort: int, num_symbols: int, jitter: float = 0.0
+    ) -> int:
+        """How many of a device's cuts are at or below its number; None: no data."""
+        if number is None:
+            if self.none == "apart":
+                return 0
+            number = 0.0
+        return bisect_right(self.thresholds(cohort, num_symbols, jitter), number)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values; `from_dict` is the inverse."""
+        return {**self.to_fields(), "edges": list(self.edges)}
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> Number:
+        """Read `to_dict`'s form. Raises ParameterError."""
+        if fields.keys() != set(cls.field_names):
+            raise ParameterError(f"a number has unknown or missing keys: {sorted(fields)}")
+        return cls(**{**fields, "edges": as_edges(fields["edges"])})
+
+
+_CHOICES = {
+    "of_period": get_args(OfPeriod),
+    "scale": get_args(Scale),
+    "ask": get_args(Ask),
+    "none": get_args(NoData),
+    "mode": get_args(NumberMode),
+}
+
+
+def as_edges(numbers: object) -> tuple[float, ...]:
+    """A list of numbers as doubles. Raises ParameterError for anything else."""
+    if not isinstance(numbers, list) or not all(type(n) in (int, float) for n in numbers):
+        raise ParameterError(f"edges = {shown(numbers)} is not a list of numbers")
+    try:
+        return tuple(float(number) + 0.0 for number in numbers)  # -0.0 is 0.0
+    except OverflowError:
+        raise ParameterError(f"edges = {shown(numbers)} is not a list of doubles") from None
+
+
+def check_rising(edges: Sequence[float]) -> None:
+    """Check that edges are finite, not immense, and rise. Raises ParameterError."""
+    for edge in edges:
+        if not abs(edge) <= LARGEST:
+            raise ParameterError(f"edge {edge!r} is not a number of at most 2^53")
+    for low, high in pairwise(edges):
+        if low >= high:
+            raise ParameterError(f"edges must rise: {low!r} stands before {high!r}")
+
+
+def made_edges(scale: str, first: float, last: float, bins: int) -> tuple[float, ...]:
+    """The `bins` + 1 edges of a linear or logarithmic scale, from `first` to `last`.
+
+    Those of logarithms are rounded to six significant digits, so that every computer has the same.
+    """
+    steps: Sequence[float]
+    if scale == "log":
+        ratio = last / first
+        steps = [float(f"{first * ratio ** (i / bins):.6g}") for i in range(bins + 1)]
+    else:
+        steps = [first + i * (last - first) / bins for i in range(bins + 1)]
+    return (first, *steps[1:-1], last)
+
+
+def whole_edges(edges: Sequence[float]) -> tuple[float, ...]:
+    """Edges for whole numbers: rounded up, which asks the same, each once."""
+    return tuple(dict.fromkeys(float(math.ceil(edge)) for edge in edges))

@@ -1,0 +1,116 @@
+"""The kind `number`: one number a period, compared with public cuts of the line."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rappor_core.errors import ValueRefusedError
+from rappor_core.metrics.kinds import Kind, refuse_field, wrong_type
+from rappor_core.metrics.number import Number
+
+if TYPE_CHECKING:
+    from rappor_core.frozen import Frozen
+    from rappor_core.metrics.metric import Metric
+
+WHAT = "a finite number"
+LOWEST = -1e300  # below every edge
+
+
+class NumberKind(Kind):
+    """Durations, counters, sizes: any finite number, or no data."""
+
+    name = "number"
+    encodings = ("ordered",)
+    has_details = True
+    collected = True
+    review = "review_number"
+
+    def metrics(self, name: str, table: Mapping[str, Any]) -> Iterable[Metric] | None:
+        """Read the whole table: the edges decide on the shape."""
+        from rappor_core.metrics.file_number import number_metric  # only for a file
+
+        return (number_metric(name, table),)
+
+    def details_from_dict(self, fields: Mapping[str, Any]) -> Frozen:
+        """Read `Number`."""
+        return Number.from_dict(fields)
+
+    def check(self, metric: Metric) -> None:
+        """One report a period, cohorts that share the cuts evenly, noise that fits the mode."""
+        number = metric.details
+        if not isinstance(number, Number):
+            refuse_field(metric, "details", "are not those of a number")
+        if metric.max_reports_per_period != 1:
+            refuse_field(metric, "max_reports_per_period", "is not 1: one number a period")
+        if metric.fallback is not None:
+            refuse_field(metric, "fallback", "has no use: the cap is never reached")
+        self._check_noise(metric, number)
+        stride, cohorts = number.stride(metric.params.num_bits), metric.params.num_cohorts
+        if cohorts % stride:
+            why = (
+                f"have num_cohorts = {cohorts}, which is no multiple of {stride}: as many for each "
+                f"of {len(number.asked)} questions; use {stride * max(2, round(cohorts / stride))}"
+            )
+            refuse_field(metric, "params", why)
+
+    def _check_noise(self, metric: Metric, number: Number) -> None:
+        memo = number.mode == "memo"
+        if memo != metric.params.mechanism.has_permanent_round:
+            why = "do not go with the mode: only 'memo' has a permanent response"
+            refuse_field(metric, "params", why)
+        if memo and metric.params.num_bits != 2:
+            refuse_field(metric, "params", "need two symbols in mode 'memo'")
+        if not memo and metric.max_reports != 1:
+            refuse_field(metric, "max_reports", "is not 1, as mode 'once' asks")
+        if metric.params.num_bits - 1 > len(number.asked):
+            why = f"have more symbols than the {len(number.asked)} questions have answers"
+            refuse_field(metric, "params", why)
+
+    def check_cap(self, metric: Metric) -> None:
+        """All answers are memoised."""
+        if metric.max_memoized_values != metric.params.num_bits:
+            refuse_field(metric, "max_memoized_values", "is not the number of symbols")
+
+    def jittered(self, metric: Metric) -> bool:
+        """Where a mean is asked."""
+        return bool(metric.details.ask == "mean")
+
+    def num_values(self, metric: Metric) -> int | None:
+        """As many as symbols: what a device can come to say."""
+        return metric.params.num_bits
+
+    def all_values(self, metric: Metric) -> Sequence[object]:
+        """Numbers that between them have every answer of any cohort; None is no data.
+
+        None of mode `once`, which memoises nothing.
+        """
+        number = metric.details
+        if number.mode == "once":
+            return ()
+        return (None, LOWEST if number.negative else 0.0, *number.edges)
+
+    def number(self, metric: Metric, value: object) -> float | None:
+        """A finite number as a double; None for no data."""
+        if value is None:
+            return None
+        if type(value) not in (int, float):
+            raise wrong_type(metric, value, WHAT)
+        try:
+            number = float(value) + 0.0  # type: ignore[arg-type]
+        except OverflowError:
+            number = math.inf
+        if not math.isfinite(number):
+            what = "NaN" if math.isnan(number) else "an infinite or immense one"
+            raise ValueRefusedError(f"metric {metric.name!r} takes {WHAT}, not {what}")
+        if number < 0 and not metric.details.negative:
+            raise ValueRefusedError(
+                f"metric {metric.name!r} takes no negative numbers: none of its edges is below 0"
+            )
+        if metric.details.whole and not number.is_integer():
+            raise ValueRefusedError(f"metric {metric.name!r} takes whole numbers alone")
+        return number
+
+
+NUMBER = NumberKind()

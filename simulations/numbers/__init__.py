@@ -1,0 +1,1 @@
+"""Metrics of numbers against a known truth: populations, draws, rivals, tables."""

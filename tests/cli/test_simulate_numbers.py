@@ -1,0 +1,35 @@
+"""`rappor simulate numbers`: one run's table, ours beside the rivals; and what the rivals are."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from rappor_cli.main import main
+from simulations.numbers.rivals import square_wave_chances
+
+
+@pytest.mark.statistical
+def test_the_table_has_every_design_and_ours_lead(capsys: pytest.CaptureFixture[str]) -> None:
+    """Seed and sizes are fixed; the order holds by several Monte-Carlo errors."""
+    command = ["simulate", "numbers", "--runs", "1", "--devices", "100000", "--life", "2"]
+    assert main([*command, "--seed", "1", "--json"]) == 0
+    rows = {row["design"]: row for row in json.loads(capsys.readouterr().out)}
+    assert len(rows) == 10
+    ours, once = rows["thresholds"], rows["once: thresholds"]
+    assert 0.9 < ours["coverage"] < 0.99
+    for name in ("LOLOHA, 2 symbols, 64 cohorts", "basic RAPPOR (L-OSUE), cap 3"):
+        assert rows[name]["w1"] > 1.2 * ours["w1"]
+    for d in (1, 4):
+        assert rows[f"dBitFlipPM, d = {d}"]["w1"] > 1.5 * ours["w1"]
+    assert once["w1"] < rows["once: OUE"]["w1"] < rows["once: square wave, EMS"]["w1"]
+    assert rows["dBitFlipPM, d = 1"]["coverage"] is None
+
+
+def test_the_square_wave_keeps_its_promise() -> None:
+    """The ratio of the densities of any two cells is e^epsilon at most; they sum to 1."""
+    for epsilon in (math.log(3), 4.0):
+        chances = square_wave_chances(epsilon, 33)
+        assert chances.sum(axis=0) == pytest.approx(np.ones(33))
+        assert (chances.max(axis=1) / chances.min(axis=1)).max() <= math.exp(epsilon) * 1.02

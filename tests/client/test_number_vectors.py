@@ -1,0 +1,186 @@
+"""The vectors of numbers: what is stored is what is written now, and what docs/porting.md says.
+
+The second implementation is in plain Python, by part 13 of the page alone.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from hashlib import shake_256
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rappor_core.errors import MetricsFileError, RapporError
+from rappor_core.metrics.compiled import read_compiled
+from rappor_core.metrics.file import parse_metrics
+from tests.vectors.make_numbers_v1 import make
+
+VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "v1" / "numbers.json").read_text())
+DEFINITIONS = {
+    row["definition"]["name"]: row["definition"]
+    for row in VECTORS["metrics"]["document"]["metrics"]
+}
+
+
+def derive(purpose: str, secret: bytes, *fields: bytes, length: int = 8) -> int:
+    parts = (b"rappor-telemetry v1", purpose.encode(), secret, *fields)
+    data = b"".join(len(part).to_bytes(4, "big") + part for part in parts)
+    return int.from_bytes(shake_256(data).digest(length), "big")
+
+
+def asked(definition: dict[str, Any]) -> list[Any]:
+    details = definition["details"]
+    edges = list(details["edges"])
+    if details["ask"] == "edges" and edges[0] == 0:
+        edges = edges[1:]
+    return ["data", *edges] if details["none"] == "apart" else edges
+
+
+def cuts(definition: dict[str, Any], cohort: int, jitter: float) -> list[float]:
+    details, questions = definition["details"], asked(definition)
+    stride = math.ceil(len(questions) / (definition["params"]["num_bits"] - 1))
+    found = []
+    for cut in questions[cohort % stride :: stride]:
+        moved = -math.inf if cut == "data" else cut
+        edges = details["edges"]
+        if details["ask"] == "mean" and cut not in ("data", edges[-1]):
+            after = edges[edges.index(cut) + 1]
+            if details["scale"] == "log":
+                low, high = math.log(cut), math.log(after)
+                moved = math.exp(low + jitter * (high - low))
+            else:
+                moved = cut + jitter * (after - cut)
+        found.append(moved)
+    return found
+
+
+def symbol(definition: dict[str, Any], cohort: int, jitter: float, value: Any) -> int:
+    if value is None:
+        if definition["details"]["none"] == "apart":
+            return 0
+        value = 0
+    return sum(cut <= float(value) for cut in cuts(definition, cohort, jitter))
+
+
+def jitter_of(secret: bytes, definition: dict[str, Any], params_id: str) -> float:
+    if definition["details"]["ask"] != "mean":
+        return 0.0
+    word = derive("jitter", secret, definition["name"].encode(), bytes.fromhex(params_id))
+    return (word >> 11) / 2**53
+
+
+def made(of_period: str, numbers: list[float]) -> float | None:
+    if not numbers:
+        return None
+    return {
+        "sum": sum(numbers),
+        "count": len(numbers),
+        "mean": sum(numbers) / len(numbers),
+        "median": sorted(numbers)[len(numbers) // 2],
+        "max": max(numbers),
+        "last": numbers[-1],
+    }[of_period]
+
+
+IDS = {
+    row["definition"]["name"]: row["params_id"] for row in VECTORS["metrics"]["document"]["metrics"]
+}
+
+
+def test_the_vectors_are_current() -> None:
+    assert json.loads(json.dumps(make())) == VECTORS
+    text = json.dumps(VECTORS["metrics"]["document"])
+    assert read_compiled(text) == parse_metrics(VECTORS["metrics"]["metrics.toml"])
+    for bad in VECTORS["bad_metrics"]:
+        with pytest.raises(MetricsFileError):
+            parse_metrics(bad["metrics.toml"])
+
+
+def test_values_that_are_refused() -> None:
+    metrics = parse_metrics(VECTORS["metrics"]["metrics.toml"]).metrics
+    special = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+    for row in VECTORS["refused"]:
+        value = row["value"]
+        value = special[value["special"]] if isinstance(value, dict) else value
+        with pytest.raises(RapporError):
+            metrics[row["metric"]].value_bits(value, 0)
+
+
+def test_questions_jitters_and_symbols_by_the_text() -> None:
+    assert {name: asked(one) for name, one in DEFINITIONS.items()} == VECTORS["asked"]
+    for row in VECTORS["jitters"]:
+        definition, secret = DEFINITIONS[row["metric"]], bytes.fromhex(row["secret"])
+        assert jitter_of(secret, definition, row["params_id"]) == row["jitter"]
+    assert len(VECTORS["symbols"]) > 300
+    for row in VECTORS["symbols"]:
+        definition = DEFINITIONS[row["metric"]]
+        assert symbol(definition, row["cohort"], row["jitter"], row["value"]) == row["symbol"], row
+
+
+def test_what_is_made_of_a_period_by_the_text() -> None:
+    for row in VECTORS["collected"]:
+        definition, secret = DEFINITIONS[row["metric"]], bytes.fromhex(row["secret"])
+        number = made(definition["details"]["of_period"], row["numbers"])
+        jitter = jitter_of(secret, definition, IDS[row["metric"]])
+        assert symbol(definition, row["cohort"], jitter, number) == row["symbol"], row
+
+
+class Device:
+    """A device by the text: what it reports, before any coin."""
+
+    def __init__(self, name: str, secret: bytes) -> None:
+        self.definition = DEFINITIONS[name]
+        self.details = self.definition["details"]
+        self.jitter = jitter_of(secret, self.definition, IDS[name])
+        cohorts = self.definition["params"]["num_cohorts"]
+        self.cohort = derive("cohort", secret, name.encode()) * cohorts >> 64
+        self.phase = derive("phase", secret, name.encode()) * self.details["spread"] >> 64
+        self.period: int | None = None
+        self.numbers: list[float] = []
+        self.reports: list[list[Any]] = []
+
+    def period_of(self, day: int) -> int:
+        return (day + 719_163 - 1) // 7 if self.definition["period"] == "week" else day
+
+    def last_day(self, period: int) -> int:
+        return period * 7 + 7 - 719_163 if self.definition["period"] == "week" else period
+
+    def look(self, day: int) -> None:
+        present = self.period_of(day)
+        if self.period is not None and self.period < present:
+            oldest = self.period_of(day - self.definition["accept_days"])
+            for period in range(max(self.period, oldest), present):
+                self.close(period, self.numbers if period == self.period else [])
+        if self.period != present:
+            self.period, self.numbers = present, []
+
+    def record(self, day: int, number: float) -> None:
+        self.look(day)
+        if self.period is not None and self.period % self.details["spread"] == self.phase:
+            self.numbers.append(number)
+
+    def close(self, period: int, numbers: list[float]) -> None:
+        day = self.last_day(period)
+        done = [report for report in self.reports if report[1] == day]
+        once = self.details["mode"] == "once" and self.reports
+        if done or once or period % self.details["spread"] != self.phase:
+            return
+        number = made(self.details["of_period"], numbers)
+        told = symbol(self.definition, self.cohort, self.jitter, number)
+        self.reports.append([self.definition["name"], day, told])
+
+
+@pytest.mark.parametrize("life", VECTORS["lives"])
+def test_lives_by_the_text(life: dict[str, Any]) -> None:
+    devices = {name: Device(name, bytes.fromhex(life["secret"])) for name in DEFINITIONS}
+    for what, day, *numbers in life["steps"]:
+        if numbers:
+            devices[what].record(day, numbers[0])
+        else:
+            for device in devices.values():
+                device.look(day)
+    told = sorted(report for device in devices.values() for report in device.reports)
+    assert told == life["reports"]

@@ -1,0 +1,388 @@
+"""Metrics of numbers on the device: periods, counters, refusals, kills, clocks, withdrawal."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import random
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from client_sdk import Client, Delivery, MemoryState, Recorder
+from client_sdk.numbers.recorder import NumberRecorder
+from client_sdk.randomisation.key_derivation import derive, jitter_of
+from client_sdk.storage.directory import STATE_FILE
+from client_sdk.storage.interface import NUMBERS
+from client_sdk.testing import MemoryCollector
+from rappor_core.calendar import day_of
+from rappor_core.errors import ValueRefusedError
+from rappor_core.metrics.file import parse_metrics
+from rappor_core.metrics.metric import Metric
+
+DAY = 86_400.0
+START = 20_500 * DAY + 3_600  # a Sunday
+TEMPLATE = """
+[metrics.{name}]
+kind = "number"
+description = "a test"
+owner = "test@example.org"
+expires = 2099-06-30
+unit = "things"
+of_period = "{of}"
+edges = {edges}
+none = "{none}"
+{noise}
+"""
+MEMO = 'mode = "memo"\nepsilon_infinity = 15.0\nepsilon_one = 8.0'  # answers are seldom lies
+
+
+def table(name: str, of: str, edges: str = "[1, 2, 4]", none: str = "zero", more: str = "") -> str:
+    return TEMPLATE.format(name=name, of=of, edges=edges, none=none, noise=more or MEMO)
+
+
+TEXT = table("crashes", "sum") + table("startup", "median", "[100, 400]", "apart")
+
+
+class Device:
+    """Over a state in memory; answers are read off the encoder, before any noise."""
+
+    def __init__(self, text: str, secret: bytes = bytes(32)) -> None:
+        self.metrics = parse_metrics(text).metrics
+        self.state = MemoryState(secret)
+        self.recorder = Recorder(self.metrics, self.state)
+        self.numbers = NumberRecorder(self.metrics, self.state, self.recorder)
+        self.sent: list[tuple[str, int, int]] = []
+        inner = self.recorder.record_bits
+
+        def noted(name: str, bits: int, day: int) -> Any:
+            outcome = inner(name, bits, day)
+            if outcome == "queued":
+                self.sent.append((name, bits.bit_length() - 1, day))
+            return outcome
+
+        self.recorder.record_bits = noted  # type: ignore[method-assign]
+
+    def answer(self, name: str, number: float | None) -> int:
+        """The symbol that stands for a number on this device."""
+        return self.recorder.device(name).value_bits(number).bit_length() - 1
+
+
+def secrets(number: int) -> Iterator[bytes]:
+    rng = random.Random(3)
+    return (rng.randbytes(32) for _ in range(number))
+
+
+@pytest.mark.parametrize(
+    ("of", "numbers", "made"),
+    [
+        ("sum", (1, 1, 0.5), 2.5),
+        ("count", (7, 7, 7), 3),
+        ("mean", (1, 2, 6), 3.0),
+        ("median", (1, 9, 2), 2),
+        ("median", (1, 9, 2, 3), 3),  # the upper of the two in the middle
+        ("max", (1, 4, 2), 4),
+        ("last", (4, 1), 1),
+        ("sum", (), 0.0),
+    ],
+)
+def test_a_period_becomes_one_number(of: str, numbers: tuple[float, ...], made: float) -> None:
+    edges = "[1, 2, 3, 4, 5, 6, 8]"
+    for secret in secrets(12):  # cohorts with different cuts
+        device = Device(table("m", of, edges), secret)
+        device.numbers.roll(START)
+        for number in numbers:
+            assert device.numbers.record("m", number, START) is None
+        assert device.numbers.roll(START + DAY)
+        assert device.sent == [("m", device.answer("m", made), 20_500)]
+        assert not device.numbers.roll(START + DAY)
+
+
+def test_every_period_is_reported_once_no_data_included() -> None:
+    device = Device(TEXT)
+    device.numbers.roll(START)
+    device.numbers.record("startup", 500.0, START + DAY)
+    for day in (2, 2, 3, 5):
+        device.numbers.roll(START + day * DAY)
+    for name in ("crashes", "startup"):
+        days = [day for of, _, day in device.sent if of == name]
+        assert days == [20_500, 20_501, 20_502, 20_503, 20_504]
+    answers = [answer for of, answer, _ in device.sent if of == "startup"]
+    none, full = device.answer("startup", None), device.answer("startup", 500.0)
+    assert answers == [none, full, none, none, none]
+
+
+def test_only_periods_that_a_collector_takes_are_filled() -> None:
+    device = Device(TEXT)
+    device.numbers.roll(START)
+    device.numbers.roll(START + 400 * DAY)
+    assert {day for _, _, day in device.sent} == set(range(20_893, 20_900))  # accept_days = 7
+
+
+def test_a_clock_that_goes_back_reports_nothing_twice() -> None:
+    device = Device(TEXT)
+    device.numbers.record("crashes", 4, START)
+    device.numbers.record("crashes", 4, START + DAY)  # closes the first day
+    assert len(device.sent) == 1
+    device.numbers.record("crashes", 1, START)  # back: the second day is forgotten
+    device.numbers.roll(START + DAY)  # the first day again: full
+    device.numbers.roll(START + 2 * DAY)
+    assert [day for name, _, day in device.sent if name == "crashes"] == [20_500, 20_501]
+    assert device.sent[-1][1] == device.answer("crashes", 0.0) or device.sent[-1][0] != "crashes"
+
+
+def test_a_life_of_distinct_numbers_charges_two_answers() -> None:
+    """180 periods with a new number in each: two responses, no fallback, none left out."""
+    for secret in secrets(5):
+        device = Device(table("m", "last", "[50, 100]", "apart"), secret)
+        for day in range(180):
+            device.numbers.record("m", day + 0.5, START + day * DAY)
+        device.numbers.roll(START + 180 * DAY)
+        assert len(device.sent) == 180
+        assert len(device.state.entries("m")) == 2
+        assert not [name for name in device.state.counters() if "closed" in name]
+
+
+def test_drift_that_does_not_cross_the_cut_changes_no_answer() -> None:
+    for secret in secrets(10):
+        device = Device(table("m", "last", "[50, 100]"), secret)
+        for day in range(30):
+            device.numbers.record("m", 60 + day, START + day * DAY)  # 60 to 89
+        assert len({answer for _, answer, _ in device.sent}) == 1
+
+
+ONCE = 'mode = "once"\nepsilon = 4.0\nspread = 5'
+
+
+def test_once_reports_one_period_of_the_spread() -> None:
+    days = set()
+    for secret in secrets(40):
+        device = Device(table("m", "last", "[1, 2, 3, 4]", "apart", ONCE), secret)
+        for day in range(20):
+            device.numbers.record("m", 2.5, START + day * DAY)
+        assert len(device.sent) == 1
+        _, answer, day = device.sent[0]
+        assert answer == device.answer("m", 2.5)
+        phase = int.from_bytes(derive(secret, b"phase", b"m", length=8), "big") * 5 >> 64
+        assert day % 5 == phase
+        days.add(day)
+    assert days == set(range(20_500, 20_505))
+
+
+def test_a_period_that_is_not_due_keeps_nothing() -> None:
+    for secret in secrets(10):
+        device = Device(table("m", "last", "[1, 2]", "apart", ONCE), secret)
+        device.numbers.record("m", 2.5, START)
+        phase = int.from_bytes(derive(secret, b"phase", b"m", length=8), "big") * 5 >> 64
+        due = phase == 20_500 % 5
+        saved = json.loads(str(device.state.note(NUMBERS + "m")))
+        assert bool(saved["kept"]) == due
+
+
+def test_strict_leaves_room_for_the_one_answer() -> None:
+    metrics = parse_metrics(table("m", "last", "[1, 2, 3, 4]", "apart", ONCE)).metrics
+    state = MemoryState(bytes(32))
+    recorder = Recorder(metrics, state, level="strict")  # type: ignore[arg-type]
+    numbers = NumberRecorder(metrics, state, recorder)
+    for day in range(8):
+        numbers.record("m", 2.5, START + day * DAY)
+    assert len(state.take_reports()) == 1
+
+
+def test_a_median_keeps_counts_and_no_number() -> None:
+    device = Device(TEXT)
+    for number in (123.0, 456.0, 457.0):
+        device.numbers.record("startup", number, START)
+    saved = json.loads(str(device.state.note(NUMBERS + "startup")))
+    assert len(saved["kept"]) == 2
+    assert all(kept <= 3 for kept in saved["kept"])
+
+
+def test_what_a_changed_definition_means_is_started_anew() -> None:
+    device = Device(TEXT)
+    device.numbers.record("crashes", 4, START)
+    text = TEXT.replace("[1, 2, 4]", "[1, 2, 5]")
+    metrics = parse_metrics(text).metrics
+    later = NumberRecorder(metrics, device.state, Recorder(metrics, device.state))
+    later.record("crashes", 0, START)
+    saved = json.loads(str(device.state.note(NUMBERS + "crashes")))
+    assert saved["kept"] == [0.0]
+
+
+def test_a_damaged_note_is_counted_and_begun_anew() -> None:
+    device = Device(TEXT)
+    device.state.put_note(NUMBERS + "crashes", "[1]")
+    device.numbers.record("crashes", 2, START)
+    device.numbers.roll(START + DAY)
+    assert device.state.counters()["numbers_damaged:crashes"] > 0
+    assert device.sent[0] == ("crashes", device.answer("crashes", 2.0), 20_500)
+
+
+def test_sums_stay_finite_and_numbers_of_other_metrics_are_refused() -> None:
+    device = Device(TEXT)
+    for _ in range(3):
+        device.numbers.record("crashes", 1.7e308, START)
+    assert math.isfinite(json.loads(str(device.state.note(NUMBERS + "crashes")))["kept"][0])
+    with pytest.raises(ValueRefusedError, match="not a NoneType"):
+        device.numbers.record("crashes", None, START)
+    with pytest.raises(ValueRefusedError, match="is no counter: its of_period is 'median'"):
+        device.numbers.check_sum("startup")
+
+
+def test_the_jitter_is_uniform_constant_and_keyed() -> None:
+    drawn = [jitter_of(secret, "m", "00" * 16) for secret in secrets(2_000)]
+    assert all(0 <= u < 1 for u in drawn)
+    assert drawn == [jitter_of(secret, "m", "00" * 16) for secret in secrets(2_000)]
+    # Kolmogorov-Smirnov: 1.95 / sqrt(n) is exceeded once in 1,000
+    gaps = [abs(u - i / 2_000) for i, u in enumerate(sorted(drawn))]
+    assert max(gaps) < 1.95 / math.sqrt(2_000) + 1 / 2_000
+    assert jitter_of(bytes(32), "m", "00" * 16) != jitter_of(bytes(32), "n", "00" * 16)
+    assert jitter_of(bytes(32), "m", "00" * 16) != jitter_of(bytes(32), "m", "01" * 16)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    file = tmp_path / "numbers.toml"
+    file.write_text(TEXT)
+    return file
+
+
+def opened(path: Path, collector: str, now: list[float], **choices: Any) -> Client:
+    folder = path.parent / "state"
+    delivery = Delivery(mean_delay=0, first_pause=0.05)
+    return Client.open(path, state_dir=folder, collector=collector, consent=True,
+                       clock=lambda: now[0], delivery=delivery, **choices)  # fmt: skip
+
+
+def test_a_client_counts_delivers_and_says_why_not(path: Path) -> None:
+    metrics = parse_metrics(TEXT).metrics
+    now = [START]
+    with MemoryCollector(metrics) as collector, opened(path, collector.url, now) as client:
+        assert client.record("startup", 812.0)
+        assert client.add("crashes")
+        assert client.add("crashes", 2)
+        for value, said in (
+            ("812", "takes a finite number, not a str"),
+            (math.nan, "not NaN"),
+            (-1, "no negative numbers"),
+        ):
+            assert not client.record("startup", value)
+            assert said in client.last_refusal
+        assert not client.add("startup", 1)
+        assert "is no counter" in client.last_refusal
+        assert not client.add("nothing", 1)
+        assert client.inspect()["counters"]["mistake:ValueRefusedError"] == 4
+        now[0] += DAY
+        assert client.flush(20)
+        assert collector.counted() == {"startup": 1, "crashes": 1}
+        now[0] = 90_000 * DAY  # after `expires`
+        assert not client.add("crashes")
+        assert client.last_refusal.startswith("crashes expired on 2099-06-30")
+
+
+def test_in_development_a_mistake_raises(path: Path) -> None:
+    with opened(path, "http://127.0.0.1:9", [START], development=True) as client:
+        with pytest.raises(ValueRefusedError, match="not a str"):
+            client.record("startup", "812")
+        with pytest.raises(ValueRefusedError, match="is no counter"):
+            client.add("startup")
+
+
+def kept(path: Path) -> Any:
+    """The notes of the state file, read as another program would."""
+    with closing(sqlite3.connect(path.parent / "state" / STATE_FILE)) as database:
+        rows = database.execute("SELECT name, text FROM notes").fetchall()
+    return {name: json.loads(text) for name, text in rows}
+
+
+@pytest.mark.parametrize("after", [1, 3, 10, 25])
+def test_what_was_added_survives_a_kill(path: Path, after: int) -> None:
+    """Killed at once after so many adds were acknowledged: all of them are in the state."""
+    program = Path(__file__).with_name("number_process.py")
+    process = subprocess.Popen(
+        [sys.executable, str(program), str(path.parent / "state"), str(path), str(START)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert process.stdout is not None
+    for _ in range(after):
+        assert process.stdout.readline() == "added\n"
+    process.kill()
+    added = after + process.stdout.read().count("added\n")
+    process.wait()
+    process.stdout.close()
+    found = kept(path)[NUMBERS + "crashes"]["kept"]
+    assert added <= found[0] <= added + 1  # the last may have been written before its line
+    with opened(path, "http://127.0.0.1:9", [START]) as client:
+        assert client.add("crashes", 2)
+    assert kept(path)[NUMBERS + "crashes"]["kept"] == [found[0] + 2]
+
+
+def test_a_withdrawal_wipes_what_was_collected(path: Path) -> None:
+    with opened(path, "http://127.0.0.1:9", [START]) as client:
+        assert client.add("crashes", 77)
+        client.set_consent(False)
+        assert not client.add("crashes", 1)
+    everything = b"".join(p.read_bytes() for p in (path.parent / "state").rglob("*") if p.is_file())
+    assert b"numbers:" not in everything
+    with opened(path, "http://127.0.0.1:9", [START]) as client:
+        assert client.add("crashes", 1)
+    assert kept(path)[NUMBERS + "crashes"]["kept"] == [1.0]
+
+
+def test_two_processes_add_to_one_sum(path: Path) -> None:
+    """Each in its own connection; no add is lost."""
+    clients = [opened(path, "http://127.0.0.1:9", [START]) for _ in range(2)]
+    try:
+        for _ in range(20):
+            for client in clients:
+                while not client.add("crashes"):
+                    assert "waits in memory" in client.last_refusal
+                    break
+        while any(client.inspect()["held"] for client in clients):
+            pass
+    finally:
+        for client in clients:
+            client.close()
+    assert kept(path)[NUMBERS + "crashes"]["kept"] == [40.0]
+
+
+def test_a_metric_that_is_no_longer_declared_leaves_no_trace(path: Path) -> None:
+    with opened(path, "http://127.0.0.1:9", [START]) as client:
+        assert client.add("crashes", 5)
+    path.write_text(table("startup", "median", "[100, 400]", "apart"))
+    with opened(path, "http://127.0.0.1:9", [START]):
+        pass
+    assert kept(path).keys() <= {NUMBERS + "startup"}
+
+
+def test_expiry_is_a_day(path: Path) -> None:
+    metric: Metric = parse_metrics(TEXT).metrics["crashes"]
+    device = Device(TEXT)
+    last = day_of(metric.expires)
+    assert device.numbers.record("crashes", 1, last * DAY) is None
+    assert device.numbers.record("crashes", 1, (last + 1) * DAY) == "expired"
+
+
+def test_another_process_that_went_on_to_the_next_period_is_followed() -> None:
+    """What one recorder remembers of the period that runs is checked where it writes."""
+    device = Device(TEXT)
+    device.numbers.record("crashes", 4, START)
+    other = NumberRecorder(device.metrics, device.state, device.recorder)
+    other.record("crashes", 1, START + DAY)  # closes the first day
+    device.numbers.record("crashes", 1, START)  # its clock is behind: drops the second day's
+    other.record("crashes", 2, START + DAY)
+    other.roll(START + 2 * DAY)
+    told = [(answer, day) for name, answer, day in device.sent if name == "crashes"]
+    assert told == [
+        (device.answer("crashes", 4.0), 20_500),
+        (device.answer("crashes", 2.0), 20_501),
+    ]

@@ -1,0 +1,272 @@
+"""Metrics of numbers: what a file may declare, which cuts there are, which symbol a number has."""
+
+from __future__ import annotations
+
+import math
+import re
+from itertools import pairwise, product
+
+import pytest
+
+from rappor_core.errors import MetricsFileError, ParameterError, ValueRefusedError
+from rappor_core.metrics.compiled import compiled_text, read_compiled
+from rappor_core.metrics.file import parse_metrics
+from rappor_core.metrics.metric import Metric
+from rappor_core.metrics.number import NO_CUT
+
+BASE = {
+    "kind": '"number"',
+    "description": '"a test"',
+    "owner": '"a@example.org"',
+    "expires": "2027-06-30",
+    "unit": '"ms"',
+    "of_period": '"median"',
+    "edges": "[1, 2.5, 10]",
+    "none": '"apart"',
+    "mode": '"memo"',
+    "epsilon_infinity": "1.0",
+    "epsilon_one": "0.9",
+}
+ONCE = {"mode": '"once"', "epsilon": "2.0", "epsilon_infinity": None, "epsilon_one": None}
+
+
+def declared(**changes: str | None) -> Metric:
+    keys = {key: value for key, value in (BASE | changes).items() if value is not None}
+    text = "[metrics.m]\n" + "\n".join(f"{key} = {value}" for key, value in keys.items())
+    file = parse_metrics(text)
+    assert read_compiled(compiled_text(file)) == file
+    return file.metrics["m"]
+
+
+def symbols(metric: Metric, value: object, jitter: float = 0.0) -> list[int]:
+    """Of a value, in each cohort."""
+    bits = metric.params.scheme.jittered_bits
+    return [
+        bits(metric, value, cohort, jitter).bit_length() - 1
+        for cohort in range(metric.params.num_cohorts)
+    ]
+
+
+def test_edges_linear_logarithmic_and_listed() -> None:
+    assert declared().details.edges == (1.0, 2.5, 10.0)
+    linear = declared(edges='{ scale = "linear", from = 0, to = 1, bins = 4 }').details
+    assert linear.edges == (0.0, 0.25, 0.5, 0.75, 1.0)
+    assert linear.asked == (NO_CUT, 0.25, 0.5, 0.75, 1.0)  # who has data is at or above 0
+    log = declared(edges='{ scale = "log", from = 50, to = 60000 }').details
+    assert len(log.edges) == 33
+    assert (log.edges[0], log.edges[1], log.edges[-1]) == (50.0, 62.4014, 60000.0)
+    whole = declared(edges='{ scale = "log", from = 1, to = 8, bins = 12 }', whole="true").details
+    assert whole.edges == (1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0)
+
+
+def test_a_symbol_tells_how_many_cuts_are_at_or_below_a_number() -> None:
+    metric = declared(num_cohorts="8")
+    assert metric.lifetime_epsilon <= 2.0
+    assert [metric.details.asked[c % 4] for c in range(4)] == [NO_CUT, 1.0, 2.5, 10.0]
+    below, above = math.nextafter(2.5, 0), math.nextafter(2.5, 9)
+    for value, answers in (
+        (None, [0, 0, 0, 0]),
+        (-0.0, [1, 0, 0, 0]),
+        (5e-324, [1, 0, 0, 0]),
+        (1, [1, 1, 0, 0]),
+        (below, [1, 1, 0, 0]),
+        (2.5, [1, 1, 1, 0]),
+        (above, [1, 1, 1, 0]),
+        ((1 << 53) + 1, [1, 1, 1, 1]),
+        (1e308, [1, 1, 1, 1]),
+    ):
+        assert symbols(metric, value) == answers * 2, value
+    zero = declared(none='"zero"')
+    assert symbols(zero, None) == symbols(zero, 0.0)
+
+
+def test_once_has_more_symbols_and_each_question_as_many_cohorts() -> None:
+    edges = str([float(edge) for edge in range(1, 21)])
+    assert declared(**ONCE).params.num_bits == 5  # four questions have five answers
+    for epsilon, expected in (("1.0", 4), ("2.0", 6), ("4.0", 8)):
+        metric = declared(**(ONCE | {"epsilon": epsilon, "edges": edges}))
+        number, g = metric.details, metric.params.num_bits
+        assert (g, metric.max_reports) == (expected, 1)
+        asked = [question for c in range(number.stride(g)) for question in number.cuts(c, g)]
+        assert sorted(asked) == list(range(len(number.asked)))
+        assert metric.params.epsilon_one <= float(epsilon)
+        told = symbols(metric, 7.5)
+        for cohort, symbol in enumerate(told):
+            assert symbol == sum(cut <= 7.5 for cut in number.thresholds(cohort, g))
+
+
+def test_jitter_moves_the_cuts_of_means_within_their_strata() -> None:
+    keys = {"ask": '"mean"', "of_period": '"mean"'}
+    linear = declared(edges='{ scale = "linear", from = 0, to = 80 }', **keys).details
+    assert linear.asked == (NO_CUT, *(10.0 * i for i in range(9)))
+    assert linear.thresholds(3, 2, 0.25) == [22.5]
+    assert linear.thresholds(9, 2, 0.25) == [80.0]  # the share that is clipped, without jitter
+    assert linear.thresholds(0, 2, 0.25) == [NO_CUT]
+    log = declared(edges='{ scale = "log", from = 1, to = 256 }', **keys).details
+    assert log.thresholds(2, 2, 0.5)[0] == pytest.approx(2 * math.sqrt(2))
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ("812", "takes a finite number, not a str"),
+        (True, "takes a finite number, not a bool"),
+        ([1.0], "not a list; record its elements"),
+        (math.nan, "not NaN"),
+        (math.inf, "not an infinite or immense one"),
+        (-math.inf, "not an infinite or immense one"),
+        (10**400, "not an infinite or immense one"),
+        (-1, "takes no negative numbers"),
+    ],
+)
+def test_what_is_no_number_is_refused_in_words(value: object, said: str) -> None:
+    with pytest.raises(ValueRefusedError, match=said):
+        declared().value_bits(value, 0)
+
+
+def test_negative_and_whole_numbers_where_declared() -> None:
+    negative = declared(edges="[-5, 0, 5]")
+    assert symbols(negative, -3.0)[:4] == [1, 1, 0, 0]
+    assert symbols(negative, -9)[:4] == [1, 0, 0, 0]
+    whole = declared(whole="true", edges="[1, 2, 10]")
+    assert symbols(whole, 2.0)[:4] == [1, 1, 1, 0]
+    with pytest.raises(ValueRefusedError, match="whole numbers alone"):
+        whole.value_bits(1.5, 0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"edges": "[2, 1]"}, "edges must rise: 2.0 stands before 1.0"),
+        ({"edges": "[1, 1]"}, "edges must rise"),
+        ({"edges": "[]"}, "are not 1 to 1,000 numbers"),
+        ({"edges": "[nan]"}, "edge nan is not a number"),
+        ({"edges": '"ten"'}, "edges = 'ten' is not a list"),
+        ({"edges": "[true]"}, "is not a list of numbers"),
+        ({"edges": "{ from = 1, to = 2 }"}, "scale is missing"),
+        ({"edges": '{ scale = "log", from = 0, to = 2 }'}, "from = 0.0 is not above 0"),
+        ({"edges": '{ scale = "cubic", from = 0, to = 2 }'}, "scale = 'cubic'"),
+        ({"edges": '{ scale = "linear", from = 3, to = 2 }'}, "do not rise"),
+        ({"edges": '{ scale = "linear", from = 1, to = 2, bins = 501 }'}, "bins = 501"),
+        ({"edges": '{ scale = "linear", from = 1, to = 2, bin = 5 }'}, "unknown key bin = 5"),
+        ({"edges": "[0]", "none": '"zero"'}, "ask nothing"),
+        ({"unit": '""'}, "unit = ''"),
+        ({"of_period": '"mode"'}, "of_period = 'mode' is not one of"),
+        ({"none": '"skip"'}, "none = 'skip'"),
+        ({"ask": '"quantile"'}, "ask = 'quantile'"),
+        ({"ask": '"mean"'}, "needs strata of one width"),
+        ({"mode": '"window"'}, "mode = 'window' is not one of memo, once"),
+        ({"num_cohorts": "6"}, "no multiple of 4"),
+        ({"num_bits": "2"}, "unknown key num_bits"),
+        ({"fallback": '"x"'}, "unknown key fallback"),
+        ({"max_memoized_values": "2"}, "unknown key max_memoized_values"),
+        ({"epsilon": "1.0"}, "epsilon = 1.0 goes with mode = 'once'"),
+        ({"spread": "4"}, "spread = 4: mode 'once' takes"),
+        ({"of_period": '"count"', "whole": "false"}, "counts are whole"),
+        ({"of_period": '"mean"', "whole": "true", "edges": "[1, 2]"}, "does not go with"),
+        (ONCE | {"spread": "0"}, "spread = 0"),
+        (ONCE | {"epsilon": "11.0"}, "epsilon = 11.0"),
+        (ONCE | {"num_symbols": "9"}, "more symbols than the 4 questions"),
+        (ONCE | {"num_symbols": "1"}, "num_symbols = 1 is not a whole number"),
+    ],
+)
+def test_a_declaration_that_cannot_work_is_refused(
+    changes: dict[str, str | None], said: str
+) -> None:
+    with pytest.raises(MetricsFileError, match=said):
+        declared(**changes)
+
+
+def test_all_that_gives_a_report_its_meaning_is_in_params_id() -> None:
+    ids = {
+        declared(**changes).params_id
+        for changes in (
+            {},
+            {"unit": '"s"'},
+            {"of_period": '"mean"'},
+            {"none": '"zero"'},
+            {"edges": "[1, 2.5, 11]"},
+            {"period": '"week"'},
+            {"epsilon_one": "0.8"},
+            {"num_cohorts": "8"},
+            ONCE,
+            ONCE | {"spread": "2"},
+        )
+    }
+    assert len(ids) == 10
+    assert declared(description='"other"', min_reports="5").params_id == declared().params_id
+
+
+def test_a_compiled_definition_is_read_strictly() -> None:
+    definition = declared().to_dict()
+    for key, value in (("edges", [3, 1]), ("edges", None), ("mode", "window"), ("spread", 2)):
+        wrong = {**definition, "details": {**definition["details"], key: value}}
+        with pytest.raises((MetricsFileError, ParameterError)):
+            Metric.from_dict(wrong)
+    with pytest.raises(MetricsFileError):
+        Metric.from_dict({**definition, "details": {}})
+
+
+LIVES = [life for length in range(1, 6) for life in product((0, 1), repeat=length)]
+
+
+def outputs(metric: Metric, life: tuple[int, ...]) -> dict[tuple[int, ...], float]:
+    """The chance of every series of reports, summed over the two permanent answers."""
+    scale, mechanism = 1 << 16, metric.params.mechanism
+    p1, p2 = mechanism.p1 / scale, mechanism.p2 / scale
+    told: dict[tuple[int, ...], float] = {}
+    for answers in product((0, 1), repeat=2):
+        chance = math.prod(p1 if answers[s] == s else 1 - p1 for s in (0, 1))
+        for series in product((0, 1), repeat=len(life)):
+            each = (
+                p2 if answers[s] == out else 1 - p2 for s, out in zip(life, series, strict=True)
+            )
+            told[series] = told.get(series, 0.0) + chance * math.prod(each)
+    return told
+
+
+def loss(one: dict[tuple[int, ...], float], other: dict[tuple[int, ...], float]) -> float:
+    return max(abs(math.log(one[s] / other[s])) for s in one)
+
+
+@pytest.mark.parametrize("epsilon", ["0.5493", "1.0", "2.0"])
+def test_the_promise_by_enumeration_of_every_life_and_output(epsilon: str) -> None:
+    """E where the cut is never crossed, 2E where answers change at the same times, for life."""
+    metric = declared(epsilon_infinity=epsilon, epsilon_one=str(0.9 * float(epsilon)))
+    bound = metric.params.epsilon_infinity
+    assert metric.lifetime_epsilon == pytest.approx(2 * bound)
+    still, same, other = 0.0, 0.0, 0.0
+    for length in range(1, 6):
+        all_lives = {life: outputs(metric, life) for life in LIVES if len(life) == length}
+        for one, two in product(all_lives, repeat=2):
+            nats = loss(all_lives[one], all_lives[two])
+            changes = [[a != b for a, b in pairwise(x)] for x in (one, two)]
+            if not any(changes[0] + changes[1]):
+                still = max(still, nats)
+            elif changes[0] == changes[1]:
+                same = max(same, nats)
+            else:
+                other = max(other, nats)
+    assert 0.8 * bound < still <= bound * (1 + 1e-9)
+    assert bound < same <= 2 * bound * (1 + 1e-9)
+    assert other > 2 * bound  # when the answer changes is not hidden, as privacy.md says
+
+
+def test_the_review_says_what_will_be_known() -> None:
+    from datetime import date
+
+    from rappor_core.metrics.review import check_metrics
+
+    def said(population: int, **changes: str | None) -> str:
+        keys = {k: v for k, v in (BASE | changes).items() if v is not None}
+        text = "[metrics.m]\n" + "\n".join(f"{k} = {v}" for k, v in keys.items())
+        found = check_metrics(parse_metrics(text), today=date(2026, 1, 1), population=population)
+        return " ".join(f"{one.level}: {one.message}" for one in found)
+
+    assert re.search(
+        r"note: 100,000 reports a period over 4 questions: .* 1\.5 points", said(100_000)
+    )
+    assert "intervals by a bound" in said(100_000, num_cohorts="4")
+    assert "warning: 100 reports a period over 4 questions" in said(100)
+    mean = said(1_000, ask='"mean"', edges='{ scale = "linear", from = 0, to = 500 }')
+    assert "the mean is known to about 36" in mean
