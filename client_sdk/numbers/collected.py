@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from client_sdk.randomisation.metric_encoder import MetricDevice
+from client_sdk.randomisation.metric_encoder import MetricEncoder
 
 MOST = 1e300  # of a sum; far above every edge, and no infinity follows from it
 
@@ -22,7 +22,7 @@ class Collected:
 
     __slots__ = ("_device", "_number", "kept", "period")
 
-    def __init__(self, device: MetricDevice, saved: str | None) -> None:
+    def __init__(self, device: MetricEncoder, saved: str | None) -> None:
         """saved: `to_json`'s text, or None. Raises ValueError and TypeError for a damaged one."""
         self._device = device
         self._number = device.metric.details
@@ -65,31 +65,31 @@ class Collected:
         return self._device.value_bits(self.kept[0])
 
 
-def _sum(kept: Kept, number: float, device: MetricDevice) -> Kept:  # noqa: ARG001
+def _sum(kept: Kept, number: float, device: MetricEncoder) -> Kept:  # noqa: ARG001
     return [_bounded(sum(kept) + number)]
 
 
-def _count(kept: Kept, number: float, device: MetricDevice) -> Kept:  # noqa: ARG001
+def _count(kept: Kept, number: float, device: MetricEncoder) -> Kept:  # noqa: ARG001
     return [sum(kept) + 1]
 
 
-def _mean(kept: Kept, number: float, device: MetricDevice) -> Kept:  # noqa: ARG001
+def _mean(kept: Kept, number: float, device: MetricEncoder) -> Kept:  # noqa: ARG001
     many, total = kept or (0.0, 0.0)
     return [many + 1, _bounded(total + number)]
 
 
-def _median(kept: Kept, number: float, device: MetricDevice) -> Kept:
+def _median(kept: Kept, number: float, device: MetricEncoder) -> Kept:
     """The upper of two middle numbers is at a cut or above where half of all numbers are."""
     cuts = device.cuts()
     many, *above = kept or [0.0] * (len(cuts) + 1)
     return [many + 1, *(a + (number >= cut) for a, cut in zip(above, cuts, strict=True))]
 
 
-def _max(kept: Kept, number: float, device: MetricDevice) -> Kept:  # noqa: ARG001
+def _max(kept: Kept, number: float, device: MetricEncoder) -> Kept:  # noqa: ARG001
     return [max([*kept, number])]
 
 
-def _last(kept: Kept, number: float, device: MetricDevice) -> Kept:  # noqa: ARG001
+def _last(kept: Kept, number: float, device: MetricEncoder) -> Kept:  # noqa: ARG001
     return [number]
 
 

@@ -16,7 +16,7 @@ from client_sdk import MemoryState, Recorder
 from client_sdk.numbers.collected import Collected
 from client_sdk.numbers.recorder import NumberRecorder
 from client_sdk.randomisation.key_derivation import jitter_of
-from client_sdk.randomisation.metric_encoder import MetricDevice
+from client_sdk.randomisation.metric_encoder import MetricEncoder
 from client_sdk.testing import FixedRandomness
 from rappor_core.errors import RapporError
 from rappor_core.metrics.compiled import compiled
@@ -126,7 +126,7 @@ def _symbols(metric: Any, name: str) -> list[dict[str, Any]]:
 
 
 def _collected(file: Any, secret: bytes, name: str) -> list[dict[str, Any]]:
-    device = MetricDevice(file.metrics[name], secret, FixedRandomness())
+    device = MetricEncoder(file.metrics[name], secret, FixedRandomness())
     rows = []
     for numbers in RECORDED[name]:
         collected = Collected(device, None)
