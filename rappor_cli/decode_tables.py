@@ -12,7 +12,8 @@ from rich.text import Text
 
 from decoder import Decoding
 from decoder.reports.decoding_files import results
-from decoder.reports.decoding_html import fraction, p_heading, p_text
+from decoder.reports.decoding_html import p_heading
+from decoder.reports.number_text import fraction, p_text
 from decoder.reports.series_files import series_rows
 from decoder.results.tables import short
 from decoder.results.warnings import percent

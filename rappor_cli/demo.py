@@ -20,7 +20,7 @@ from collector.server import running_collector
 from collector.settings import load_settings
 from decoder import Candidates, DecodeOptions, Decoding, decode, write_outputs
 from decoder.candidates.lists import metric_candidates
-from decoder.reports.decoding_html import p_text
+from decoder.reports.number_text import p_text
 from decoder.results.warnings import percent
 from decoder.sources.collector_client import ask, fetch_aggregate
 from rappor_cli.progress import progress_bar

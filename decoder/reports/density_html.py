@@ -23,7 +23,6 @@ from decoder.reports.density_text import (
 )
 from decoder.reports.jinja import page_template
 from decoder.reports.palette import (
-    THEMES,
     TOLD_FROM,
     UNTOLD_STEPS,
     UNTOLD_TO,
@@ -50,22 +49,52 @@ def render_page(
 
     notes: further sentences for the reader.  base: streets, districts or stations of the user's.
     """
+    context = page_context(maps, points, notes, base)
+    return page_template("density.html.j2").render(**context, data_url=None)
+
+
+def page_context(
+    maps: Sequence[Density],
+    points: Sequence[Point] = (),
+    notes: Sequence[str] = (),
+    base: BaseLayer | None = None,
+) -> dict[str, Any]:
+    """What `map_view.html.j2` and its page are filled with, but for `data_url`.
+
+    `data` is the JSON that map.js draws, safe within a page. Arguments as in `render_page`.
+    """
     one = maps[0]
-    text = json.dumps(_data(maps, points, base or BaseLayer()), separators=(",", ":"),
-                      allow_nan=False, ensure_ascii=False)  # fmt: skip
-    return page_template("density.html.j2").render(
-        metric=one.metric,
-        data=text.replace("<", "\\u003c"),
-        themes=THEMES,
-        told_from=TOLD_FROM,
-        untold_to=UNTOLD_TO,
-        untold_steps=UNTOLD_STEPS,
-        promise=promise_text(one),
-        grid=grid_text(one),
-        level=f"{100 * one.options.level:g} %",
-        notes=[*notes, *grouped_warnings(maps), visible_text(maps[first_view(maps)])],
-        source=bundled_source(),
-    )
+    data = _data(maps, points, base or BaseLayer())
+    text = json.dumps(data, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
+    return {
+        "metric": one.metric,
+        "data": text.replace("<", "\\u003c"),
+        "shown": _shown(maps[first_view(maps)], data["called"]),
+        "promise": promise_text(one),
+        "grid": grid_text(one),
+        "level": f"{100 * one.options.level:g} %",
+        "notes": [*notes, *grouped_warnings(maps), visible_text(maps[first_view(maps)])],
+        "source": bundled_source(),
+    }
+
+
+def _shown(one: Density, called: dict[int, str]) -> dict[str, Any]:
+    """The busiest cells of a map, those that are told apart from zero first."""
+    shares, visible = one.shares[:-1], one.visible[:-1]
+    inside = max(1 - float(one.shares[-1]), 1e-9)
+    rows = [
+        {
+            "name": one.cells[i],
+            "called": called.get(i, ""),
+            "visible": bool(visible[i]),
+            "share": float(shares[i]),
+            "in_box": float(shares[i]) / inside,
+            "low": float(one.low[i]),
+            "high": float(one.high[i]),
+        }
+        for i in np.lexsort((-shares, ~visible))[:BUSIEST].tolist()
+    ]
+    return {"slot": one.slot_text, "window": window_text(one), "rows": rows}
 
 
 def first_view(maps: Sequence[Density]) -> int:
@@ -99,6 +128,7 @@ def _data(maps: Sequence[Density], points: Sequence[Point], base: BaseLayer) -> 
         "level": one.options.level,
         "unit": _UNIT,
         "top": top,
+        "scale": {"told_from": TOLD_FROM, "untold_to": UNTOLD_TO, "untold_steps": UNTOLD_STEPS},
         "around": surroundings(View(west, south, east, north).wider(_AROUND)),
         "base": {"lines": own.lines, "areas": own.areas, "points": own.points},
     }
