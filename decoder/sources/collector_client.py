@@ -20,13 +20,19 @@ from rappor_core.errors import RapporError
 
 KEY_VARIABLE = "RAPPOR_KEY"
 _SECONDS = 60.0
+_MOST_BYTES = 1 << 28  # of an answer that is read whole
 
 
 def ask(collector: str, path: str, **options: Any) -> bytes:
-    """Send a request and return the body of the answer. Options and errors: see `answer_of`."""
+    """Send a request and return the body of the answer. Options and errors: see `answer_of`.
+
+    Raises RemoteError for an answer of more than 256 MiB, too.
+    """
     with answer_of(collector, path, **options) as answer:
-        content: bytes = answer.read()
-        return content
+        content: bytes = answer.read(_MOST_BYTES + 1)
+    if len(content) > _MOST_BYTES:
+        raise RemoteError(f"what answers at {collector} sends more than {_MOST_BYTES:,} bytes")
+    return content
 
 
 @contextmanager
@@ -38,9 +44,11 @@ def answer_of(
     query: dict[str, str | None] | None = None,
     body: bytes | None = None,
     content_type: str = "application/json",
+    key: str | None = None,
 ) -> Iterator[HTTPResponse]:
-    """Send a request with the key of RAPPOR_KEY; yield the answer, to be read while it comes.
+    """Send a request; yield the answer, to be read while it comes.
 
+    key: of the collector, that of RAPPOR_KEY if None.
     Raises RemoteError, with what the collector said.
     """
     url = collector.rstrip("/") + quote(path)
@@ -52,7 +60,7 @@ def answer_of(
     request = urllib.request.Request(url, body, method=method)  # noqa: S310 (checked above)
     if body is not None:
         request.add_header("Content-Type", content_type)
-    _add_key(request)
+    _add_key(request, os.environ.get(KEY_VARIABLE, "") if key is None else key)
     try:
         with urllib.request.urlopen(request, timeout=_SECONDS) as answer:  # noqa: S310
             yield answer
@@ -63,8 +71,8 @@ def answer_of(
         raise RemoteError(f"no collector answers at {collector}: {reason}") from error
 
 
-def _add_key(request: urllib.request.Request) -> None:
-    key = os.environ.get(KEY_VARIABLE, "").strip()
+def _add_key(request: urllib.request.Request, key: str) -> None:
+    key = key.strip()
     if not key.isascii() or not key.isprintable():
         raise RemoteError(f"{KEY_VARIABLE} holds characters that no key has")
     if key:

@@ -1,0 +1,139 @@
+"""`create_app`: the service as an ASGI application. All is made here, nothing at import."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import cast
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from pydantic import ValidationError
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from decoder.service.body_limit import BodyBounds, BodyLimit
+from decoder.service.clock import Clock, utc_now
+from decoder.service.errors import RequestError, StorageError
+from decoder.service.logs import Log, make_log, redirect_libraries
+from decoder.service.operations.service import Service, make_service
+from decoder.service.problems import answer, problem
+from decoder.service.routes import add_routes
+from decoder.service.settings import Settings
+from decoder.service.store.schema import prepare
+from decoder.service.validation import first_problem
+from rappor_core.errors import RapporError
+
+API_VERSION = "1"
+_HOUSE_SECONDS = 1.0
+HEADERS = {  # of every answer that does not set its own
+    b"content-security-policy": b"default-src 'none'; frame-ancestors 'none'",
+    b"x-content-type-options": b"nosniff",
+    b"referrer-policy": b"no-referrer",
+    b"cache-control": b"no-store",
+}
+
+
+def create_app(settings: Settings, *, clock: Clock = utc_now) -> FastAPI:
+    """The service for these settings. The database is opened when the app starts.
+
+    clock: the current time, UTC.
+    """
+    log = make_log(settings.log_level)
+    redirect_libraries(log)
+    service = make_service(settings, clock=clock)
+    app = FastAPI(
+        title="rappor-telemetry decoder service",
+        version=API_VERSION,
+        lifespan=_lifespan(service, log),
+        docs_url=None,
+        redoc_url=None,
+        openapi_url="/openapi.json",
+        redirect_slashes=False,  # to an address made of the Host that the client sent
+    )
+    app.state.service = service
+    add_routes(app)
+    _add_error_handlers(app, log)
+    bounds = BodyBounds(settings.max_body_bytes, settings.max_upload_bytes, settings.body_seconds)
+    app.add_middleware(BodyLimit, bounds=bounds, log=log)
+    app.add_middleware(SafeHeaders)
+    return app
+
+
+def _lifespan(service: Service, log: Log) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
+    @asynccontextmanager
+    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        await run_in_threadpool(prepare, service.database)
+        chores = asyncio.create_task(_keep_house(service, log))
+        log.info("started", database=service.database.engine.dialect.name)
+        try:
+            yield
+        finally:
+            chores.cancel()
+            await run_in_threadpool(service.close)
+            log.info("stopped")
+
+    return lifespan
+
+
+async def _keep_house(service: Service, log: Log) -> None:
+    """Settle jobs of dead workers, so that no state is untrue where no worker lives."""
+    while True:
+        await asyncio.sleep(_HOUSE_SECONDS)
+        try:
+            await run_in_threadpool(service.keep_house)
+        except StorageError as error:
+            log.warning("housekeeping_failed", reason=str(error))
+
+
+def _add_error_handlers(app: FastAPI, log: Log) -> None:
+    async def ours(_request: Request, error: Exception) -> Response:
+        return answer(error, log)
+
+    async def http(_request: Request, error: Exception) -> Response:
+        known = cast(HTTPException, error)
+        return problem(known.status_code, "http", str(known.detail), headers=known.headers)
+
+    async def invalid(_request: Request, error: Exception) -> Response:
+        known = cast(RequestValidationError, error)
+        name, message = first_problem(cast(ValidationError, _Found(known)), {})
+        text = f"{name}: {message}" if name else message
+        return answer(RequestError(text.encode("ascii", "backslashreplace").decode()), log)
+
+    app.add_exception_handler(HTTPException, http)
+    app.add_exception_handler(RequestValidationError, invalid)
+    app.add_exception_handler(RapporError, ours)
+    app.add_exception_handler(Exception, ours)
+
+
+class _Found:
+    """The errors of a request in the form of pydantic's own."""
+
+    def __init__(self, error: RequestValidationError) -> None:
+        self._error = error
+
+    def errors(self, **_options: object) -> list[dict[str, object]]:
+        return [dict(one) for one in self._error.errors()]
+
+
+class SafeHeaders:
+    """Adds HEADERS to every answer that has not set them itself."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on."""
+
+        async def sending(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                given = list(message.get("headers", []))
+                names = {name.lower() for name, _ in given}
+                given += [(name, value) for name, value in HEADERS.items() if name not in names]
+                message = {**message, "headers": given}
+            await send(message)
+
+        await self._app(scope, receive, sending)

@@ -1,0 +1,92 @@
+"""Structured logs, one JSON object a line, to stderr. No address, header, body or key is logged."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import traceback
+from collections import Counter
+from collections.abc import Callable
+from time import monotonic
+from typing import Any, TextIO
+
+import structlog
+
+LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
+
+
+class Log:
+    """What the service says about itself."""
+
+    def __init__(self, logger: Any, seconds: Callable[[], float] = monotonic) -> None:
+        self._logger = logger
+        self._seconds = seconds
+        self._last: dict[str, float] = {}
+        self._left_out: Counter[str] = Counter()
+
+    def info(self, event: str, **fields: str | int | float) -> None:
+        """Something that happened as it should."""
+        self._logger.info(event, **fields)
+
+    def warning(self, event: str, **fields: str | int | float) -> None:
+        """Something that an operator may have to look at; of a flood, one line a second."""
+        now = self._seconds()
+        if now - self._last.get(event, float("-inf")) < 1.0:
+            self._left_out[event] += 1
+            return
+        self._last[event] = now
+        self._logger.warning(event, **fields, more_before=self._left_out.pop(event, 0))
+
+    def notice(self, event: str, **fields: str | int | float) -> None:
+        """A warning that comes seldom: each one is a line."""
+        self._logger.warning(event, **fields)
+
+    def crash(self, error: BaseException) -> None:
+        """A defect: its kind and where it was raised; its message could hold a request's data."""
+        frames = traceback.extract_tb(error.__traceback__)
+        where = [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames[-8:]]
+        self._logger.error("defect", kind=type(error).__name__, where=where)
+
+
+_LIBRARIES = ("uvicorn", "uvicorn.error", "asyncio", "psycopg", "sqlalchemy", "alembic")
+
+
+class _Redirect(logging.Handler):
+    """What a library logs, without messages of exceptions, which may hold a request."""
+
+    def __init__(self, log: Log) -> None:
+        super().__init__(logging.WARNING)
+        self._log = log
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """One line of ours for one of theirs. Their text is told, not what was filled into it."""
+        if record.exc_info and record.exc_info[1] is not None:
+            self._log.crash(record.exc_info[1])
+        else:
+            self._log.warning("library", name=record.name, message=str(record.msg)[:200])
+
+
+def redirect_libraries(log: Log) -> None:
+    """Send what the libraries log to `log`, and nowhere else: no plain lines on stderr."""
+    for name in _LIBRARIES:
+        logger = logging.getLogger(name)
+        logger.handlers[:] = [_Redirect(log)]
+        logger.propagate = False
+
+
+def make_log(level: str, stream: TextIO | None = None) -> Log:
+    """A log of one app; nothing global is configured. stream: stderr if None."""
+    return Log(make_logger(level, stream or sys.stderr))
+
+
+def make_logger(level: str, stream: TextIO) -> Any:
+    """structlog's logger, one JSON object a line."""
+    return structlog.wrap_logger(
+        structlog.WriteLogger(stream),
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="%Y-%m-%dT%H:%M:%SZ", utc=True),
+            structlog.processors.JSONRenderer(sort_keys=True),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
+    )

@@ -1,0 +1,9 @@
+"""What Alembic runs for each command: it works on the connection that `store.schema` hands in."""
+
+from __future__ import annotations
+
+from alembic import context
+
+connection = context.config.attributes["connection"]
+context.configure(connection=connection, render_as_batch=True)
+context.run_migrations()

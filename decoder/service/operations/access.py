@@ -1,0 +1,178 @@
+"""Keys, sessions of browsers, and the audit log.
+
+A key is `rd_` + role + `_` + 16 hexadecimal digits (its id) + `_` + 43 characters of secret. The
+secret has 256 random bits, so a plain SHA-256 of it cannot be searched. So has the token of a
+session.
+"""
+
+from __future__ import annotations
+
+import base64
+import hmac
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+from sqlalchemy import Connection
+
+from decoder.service.clock import Clock, text_of
+from decoder.service.errors import AuthenticationError, NotFoundError, RequestError
+from decoder.service.operations.permissions import Act, Person, Role, require
+from decoder.service.store import people as rows
+from decoder.service.store.engine import Database
+from decoder.service.store.people import AuditRow, KeyRow, SessionRow
+
+COMMAND_LINE = Person("", "command-line", Role.ADMIN)
+MAX_NAME = 200
+MAX_AUDIT = 1000
+_KEY = re.compile(r"rd_(viewer|analyst|admin)_([0-9a-f]{16})_([A-Za-z0-9_-]{43})", re.ASCII)
+_TOKEN = re.compile(r"[A-Za-z0-9_-]{43}", re.ASCII)
+_UNKNOWN = "the key is unknown or revoked"
+
+
+@dataclass(frozen=True, slots=True)
+class NewKey:
+    """A key as it is shown, once. `text` is secret; everything else is not."""
+
+    key_id: str
+    name: str
+    role: Role
+    label: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Who is asking, and what was done."""
+
+    database: Database
+    clock: Clock
+    random_bytes: Callable[[int], bytes]
+    session_seconds: float
+
+    def person_of_key(self, text: str) -> Person:
+        """Raises AuthenticationError without a key that holds. The key is in no message."""
+        match = _KEY.fullmatch(text.strip())
+        with self.database.read() as connection:
+            row = rows.load_key(connection, match[2]) if match else None
+        if match is None or row is None or not _same(match[3], row.secret_hash):
+            raise AuthenticationError(_UNKNOWN)
+        if row.revoked is not None or row.role != match[1]:
+            raise AuthenticationError(_UNKNOWN)
+        return Person(row.person_id, row.name, Role(row.role), row.key_id)
+
+    def person_of_session(self, token: str) -> Person:
+        """Raises AuthenticationError for a session that is unknown or over."""
+        found = None
+        if _TOKEN.fullmatch(token):
+            with self.database.read() as connection:
+                found = rows.load_session(connection, _hash(token), self._now())
+        if found is None:
+            raise AuthenticationError("the session is over; sign in again")
+        return Person(found.person_id, found.name, Role(found.role), found.key_id or "", True)
+
+    def sign_in(self, key: str) -> tuple[Person, str]:
+        """A session for the person of a key: the person, and the token for the browser's cookie.
+
+        Raises AuthenticationError.
+        """
+        person = self.person_of_key(key)
+        token, at = self._secret(), self._now()
+        row = SessionRow(
+            token_hash=_hash(token),
+            person_id=person.id,
+            name=person.name,
+            role=person.role,
+            key_id=person.key_id,
+            created=at,
+            expires=at + self.session_seconds,
+        )
+        with self.database.change() as connection:
+            rows.end_old_sessions(connection, at)
+            rows.save_session(connection, row)
+            self.note(connection, person, "sign-in")
+        return person, token
+
+    def sign_out(self, person: Person, token: str) -> None:
+        """End a session."""
+        with self.database.change() as connection:
+            rows.end_session(connection, _hash(token))
+            self.note(connection, person, "sign-out")
+
+    def create_key(self, person: Person, name: str, role: Role, label: str = "") -> NewKey:
+        """Make a key of a person, who is made with the first one; only here is it seen whole.
+
+        Raises RoleError, RequestError.
+        """
+        require(person, Act.ADMINISTER)
+        for what, text in (("name", name), ("label", label)):
+            if len(text) > MAX_NAME or not text.isprintable() or text != text.strip():
+                raise RequestError(f"{what} {text[:60]!a}: up to {MAX_NAME} printable characters")
+        if not name or name == COMMAND_LINE.name:
+            raise RequestError(f"name {name!a}: give the name of a person")
+        at, key_id, secret = self._now(), self.random_bytes(8).hex(), self._secret()
+        with self.database.change() as connection:
+            owner = rows.person_named(connection, name)
+            if owner is None:
+                owner = self.random_bytes(8).hex()
+                rows.save_person(connection, owner, name, at)
+            row = KeyRow(key_id, owner, name, role.value, label, _hash(secret), at)
+            rows.save_key(connection, row)
+            self.note(connection, person, "create-key", key=key_id, name=name, role=role.value)
+        return NewKey(key_id, name, role, label, f"rd_{role.value}_{key_id}_{secret}")
+
+    def list_keys(self, person: Person) -> list[KeyRow]:
+        """All keys, without their secrets. Raises RoleError."""
+        require(person, Act.ADMINISTER)
+        with self.database.read() as connection:
+            return rows.load_keys(connection)
+
+    def revoke_key(self, person: Person, key_id: str) -> None:
+        """Make a key worthless, and end its sessions. Raises RoleError, NotFoundError."""
+        require(person, Act.ADMINISTER)
+        with self.database.change() as connection:
+            if not rows.revoke_key(connection, key_id, self._now()):
+                raise NotFoundError(f"there is no key {key_id[:40]!a} that is not revoked already")
+            self.note(connection, person, "revoke-key", key=key_id)
+
+    def read_audit(self, person: Person, limit: int = 100) -> list[AuditRow]:
+        """The latest acts, newest first. Raises RoleError, RequestError."""
+        require(person, Act.ADMINISTER)
+        if not 1 <= limit <= MAX_AUDIT:
+            raise RequestError(f"limit = {limit} is not from 1 to {MAX_AUDIT}")
+        with self.database.read() as connection:
+            return rows.read_audit(connection, limit)
+
+    def note(self, connection: Connection, person: Person, act: str, **detail: Any) -> None:
+        """Append to the audit log, in the transaction of the act."""
+        text = json.dumps(detail, sort_keys=True)
+        rows.write_audit(connection, AuditRow(self._now(), person.name, person.key_id, act, text))
+
+    def _now(self) -> float:
+        return self.clock().timestamp()
+
+    def _secret(self) -> str:
+        return base64.urlsafe_b64encode(self.random_bytes(32)).decode("ascii").rstrip("=")
+
+
+def shown_key(row: KeyRow) -> dict[str, Any]:
+    """A key as it may be listed."""
+    return {
+        "key_id": row.key_id,
+        "name": row.name,
+        "role": row.role,
+        "label": row.label,
+        "created": text_of(row.created),
+        "revoked": None if row.revoked is None else text_of(row.revoked),
+    }
+
+
+def _hash(secret: str) -> bytes:
+    return sha256(secret.encode("ascii")).digest()
+
+
+def _same(secret: str, stored: bytes) -> bool:
+    return hmac.compare_digest(_hash(secret), bytes(stored))

@@ -1,0 +1,75 @@
+"""Aggregates that people upload."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from hashlib import sha256
+
+from decoder.service.clock import Clock
+from decoder.service.errors import NotFoundError, QuotaError
+from decoder.service.operations.access import Access
+from decoder.service.operations.permissions import Act, Person, require, visible_aggregates
+from decoder.service.store import aggregates as rows
+from decoder.service.store.aggregates import AggregateRow
+from decoder.service.store.engine import Database
+from decoder.service.store.models import aggregates as table
+from rappor_core.aggregate import Aggregate
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregates:
+    """Aggregates by the digest of their bytes. Each call asks for the role."""
+
+    database: Database
+    clock: Clock
+    access: Access
+    max_bytes_of_person: int
+
+    def upload(self, person: Person, content: bytes) -> AggregateRow:
+        """Store an aggregate file. Raises RoleError, QuotaError, RapporError for no such file."""
+        require(person, Act.ANALYSE)
+        row, text = described(content, self.clock().timestamp())
+        with self.database.change() as connection:
+            held = rows.aggregate_bytes_of(connection, person.id) + len(text)
+            if held > self.max_bytes_of_person:
+                raise QuotaError(
+                    f"your aggregates would hold {held:,} bytes, above {self.max_bytes_of_person:,}"
+                )
+            rows.save_aggregate(connection, row, text, person.id)
+            self.access.note(connection, person, "upload-aggregate", sha256=row.sha256)
+        return row
+
+    def all(self, person: Person, limit: int = 1000) -> list[AggregateRow]:
+        """What one may decode, newest first, without the counts. Raises RoleError."""
+        require(person, Act.ANALYSE)
+        with self.database.read() as connection:
+            return rows.load_aggregates(connection, visible_aggregates(person), limit)
+
+    def get(self, person: Person, sha: str) -> AggregateRow:
+        """One of them. Raises RoleError, NotFoundError."""
+        require(person, Act.ANALYSE)
+        with self.database.read() as connection:
+            which = visible_aggregates(person) & (table.c.sha256 == sha)
+            found = rows.load_aggregates(connection, which, 1)
+        if not found:
+            raise NotFoundError(f"there is no aggregate {sha[:70]!a} that you may see")
+        return found[0]
+
+
+def described(content: bytes | str, at: float) -> tuple[AggregateRow, bytes]:
+    """The row of an aggregate file, and its bytes in the one form that digests are made of.
+
+    Raises AggregateError, WireFormatError.
+    """
+    one = Aggregate.from_json(content)
+    text = one.to_json().encode()
+    row = AggregateRow(
+        sha256=sha256(text).hexdigest(),
+        metric=one.metric,
+        params_id=one.params_id,
+        first_day=one.first_day.isoformat() if one.first_day else None,
+        last_day=one.last_day.isoformat() if one.last_day else None,
+        num_reports=one.num_reports,
+        created=at,
+    )
+    return row, text

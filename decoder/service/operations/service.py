@@ -1,0 +1,122 @@
+"""`Service`: all that the API, the pages and the command line work with, made once."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sqlalchemy import text
+
+from decoder.service.clock import Clock, utc_now
+from decoder.service.errors import UnavailableError
+from decoder.service.operations.access import Access
+from decoder.service.operations.aggregates import Aggregates
+from decoder.service.operations.jobs import JobLimits, Jobs
+from decoder.service.operations.lists import Lists
+from decoder.service.operations.metrics import Ask, Metrics
+from decoder.service.operations.results import Results
+from decoder.service.settings import Settings
+from decoder.service.store.claims import WorkerRow, live_workers, take_over
+from decoder.service.store.engine import Database, make_engine
+from decoder.service.store.jobs import count_states, delete_old_jobs
+from decoder.service.store.people import end_old_sessions
+from decoder.service.versions import decoder_version
+from decoder.sources.collector_client import ask_json
+
+_DAY = 86_400.0
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """The operations on one database."""
+
+    settings: Settings
+    database: Database
+    clock: Clock
+    access: Access
+    jobs: Jobs
+    results: Results
+    lists: Lists
+    aggregates: Aggregates
+    metrics: Metrics
+
+    def check_ready(self) -> list[WorkerRow]:
+        """The workers that live. Raises StorageError, and UnavailableError where there is none."""
+        with self.database.change() as connection:
+            connection.execute(text("SELECT 1"))
+            found = live_workers(connection, 2 * self.settings.lease_seconds)
+        if not found:
+            raise UnavailableError("no worker lives: jobs wait; start rappor decoder worker")
+        return found
+
+    def job_states(self) -> dict[str, int]:
+        """How many jobs there are in each state."""
+        with self.database.read() as connection:
+            return count_states(connection)
+
+    def keep_house(self) -> None:
+        """Settle jobs of dead workers, and delete what is out of time. Raises StorageError."""
+        at = self.clock().timestamp()
+        with self.database.change() as connection:
+            take_over(connection)
+            end_old_sessions(connection, at)
+            delete_old_jobs(connection, at - self.settings.keep_jobs_days * _DAY)
+
+    def close(self) -> None:
+        """Give back every connection."""
+        self.database.close()
+
+
+def make_service(
+    settings: Settings,
+    *,
+    clock: Clock = utc_now,
+    random_bytes: Callable[[int], bytes] = os.urandom,
+) -> Service:
+    """The operations on the database of the settings; no connection is made yet.
+
+    Raises SettingsError for a database that is none.
+    """
+    engine = make_engine(
+        settings.database,
+        pool_size=settings.database_connections,
+        timeout=settings.database_seconds,
+    )
+    database = Database(engine)
+    access = Access(database, clock, random_bytes, settings.session_seconds)
+    limits = JobLimits(
+        attempts=settings.job_attempts,
+        of_analyst=settings.max_jobs_of_analyst,
+        of_admin=settings.max_jobs_of_admin,
+        has_collector=settings.collector is not None,
+        folder=settings.aggregate_folder,
+        version=decoder_version(),
+    )
+    most = settings.max_stored_bytes_of_person
+    return Service(
+        settings=settings,
+        database=database,
+        clock=clock,
+        access=access,
+        jobs=Jobs(database, clock, random_bytes, access, limits),
+        results=Results(database, access),
+        lists=Lists(database, clock, random_bytes, access, settings.max_list_entries, most),
+        aggregates=Aggregates(database, clock, access, most),
+        metrics=Metrics(database, _asking(settings)),
+    )
+
+
+def _asking(settings: Settings) -> Ask | None:
+    """How to ask the collector of the settings for its metrics."""
+    collector, key = settings.collector, settings.collector_key
+    if collector is None:
+        return None
+
+    def ask() -> list[dict[str, object]]:
+        secret = key.get_secret_value() if key else None
+        answer = ask_json(collector, "/v1/metrics", key=secret)
+        found: list[dict[str, object]] = answer["metrics"] if isinstance(answer, dict) else []
+        return found
+
+    return ask

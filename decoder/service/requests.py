@@ -1,0 +1,123 @@
+"""What every route and page needs: the service, who is asking, and sessions of browsers.
+
+A session lives in a cookie that scripts cannot read (HttpOnly), that other sites do not send
+(SameSite=Strict), and that goes over https alone where the service is on https. A write with a
+session must come from the service's own pages: its `Origin` is compared.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+from urllib.parse import urlsplit
+
+from fastapi import Request
+from starlette.responses import Response
+
+from decoder.service.errors import AuthenticationError, OriginError
+from decoder.service.operations.permissions import Person
+from decoder.service.operations.service import Service
+
+COOKIE = "rappor_decoder_session"
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+
+
+def service_of(request: Request) -> Service:
+    """The operations of the app that this request came to."""
+    return cast(Service, request.app.state.service)
+
+
+def current_person(request: Request) -> Person:
+    """Who is asking: by `Authorization: Bearer KEY`, or by the session of a browser.
+
+    Works as a FastAPI dependency, for routes and pages alike; a page that wants to show the
+    form to sign in catches AuthenticationError.
+
+    Raises AuthenticationError without a key or session that holds, OriginError for a write with a
+    session from elsewhere.
+    """
+    service = service_of(request)
+    authorization = request.headers.get("authorization")
+    if authorization is not None:
+        scheme, _, text = authorization.partition(" ")
+        if scheme.lower() != "bearer":
+            raise AuthenticationError("send a key as Authorization: Bearer KEY")
+        return service.access.person_of_key(text)
+    token = request.cookies.get(cookie_name(request))
+    if token is None:
+        raise AuthenticationError("send a key as Authorization: Bearer KEY, or sign in")
+    if request.method not in SAFE_METHODS:
+        check_origin(request)
+    return service.access.person_of_session(token)
+
+
+def check_origin(request: Request, *, may_be_missing: bool = False) -> None:
+    """Raises OriginError unless a request comes from a page of this service.
+
+    may_be_missing: programs that are no browsers send no `Origin`; of a request without a session,
+    that is allowed.
+    """
+    origin = request.headers.get("origin")
+    if origin is None and may_be_missing:
+        return
+    if origin != own_origin(request):
+        raise OriginError("this write does not come from a page of this service")
+
+
+def own_origin(request: Request) -> str:
+    """Scheme, host and port of the service, as browsers see it."""
+    public = service_of(request).settings.public_url
+    if public is not None:
+        parts = urlsplit(public)
+        return f"{parts.scheme}://{parts.netloc}"
+    return f"{request.url.scheme}://{request.headers.get('host', '')}"
+
+
+def is_https(request: Request) -> bool:
+    """Whether browsers see the service over https."""
+    return own_origin(request).startswith("https://")
+
+
+def cookie_name(request: Request) -> str:
+    """Over https bound to this host and path by its name."""
+    return f"__Host-{COOKIE}" if is_https(request) else COOKIE
+
+
+def sign_in(request: Request, response: Response, key: str) -> Person:
+    """Make a session from a key and put it into the browser's cookie.
+
+    Args:
+        request: a POST from the service's own page, or from a program.
+        response: gets the cookie.
+        key: what the person gave.
+
+    Returns:
+        Who it is.
+
+    Raises:
+        OriginError, AuthenticationError.
+    """
+    check_origin(request, may_be_missing=True)
+    service = service_of(request)
+    person, token = service.access.sign_in(key)
+    response.set_cookie(
+        cookie_name(request),
+        token,
+        max_age=int(service.settings.session_seconds),
+        path="/",
+        secure=is_https(request),
+        httponly=True,
+        samesite="strict",
+    )
+    return person
+
+
+def sign_out(request: Request, response: Response) -> None:
+    """End the session of a browser, and take its cookie. Raises as `current_person`."""
+    person = current_person(request)
+    name = cookie_name(request)
+    token = request.cookies.get(name)
+    if person.session and token is not None:
+        service_of(request).access.sign_out(person, token)
+    response.delete_cookie(
+        name, path="/", secure=is_https(request), httponly=True, samesite="strict"
+    )

@@ -1,0 +1,70 @@
+"""Metrics for everyone; keys and the audit log for admins."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request
+from pydantic import StringConstraints
+
+from decoder.service.clock import text_of
+from decoder.service.operations.access import shown_key
+from decoder.service.operations.permissions import Role
+from decoder.service.requests import service_of
+from decoder.service.routes.jobs import Limit, Me
+from decoder.service.specs import Model
+from decoder.service.store.people import AuditRow
+
+router = APIRouter(prefix="/v1", tags=["admin"])
+Name = Annotated[str, StringConstraints(max_length=200)]
+
+
+class NewKeySpec(Model):
+    """A key of a person, who is made with the first one."""
+
+    name: Name
+    role: Role
+    label: Name = ""
+
+
+@router.get("/metrics", operation_id="listMetrics", tags=["metrics"])
+def list_metrics(request: Request, person: Me) -> dict[str, Any]:
+    """Every version of every metric: what the collector declares, and how many results."""
+    views = service_of(request).metrics.all(person)
+    return {"metrics": [asdict(view) for view in views.metrics], "problem": views.problem}
+
+
+@router.get("/keys", operation_id="listKeys")
+def list_keys(request: Request, person: Me) -> dict[str, Any]:
+    """All keys, without their secrets."""
+    return {"keys": [shown_key(row) for row in service_of(request).access.list_keys(person)]}
+
+
+@router.post("/keys", operation_id="createKey", status_code=201)
+def create_key(request: Request, person: Me, body: NewKeySpec) -> dict[str, Any]:
+    """Make a key; only this answer shows it whole."""
+    made = service_of(request).access.create_key(person, body.name, body.role, body.label)
+    return {"key_id": made.key_id, "name": made.name, "role": made.role, "key": made.text}
+
+
+@router.post("/keys/{key_id}/revoke", operation_id="revokeKey")
+def revoke_key(request: Request, person: Me, key_id: str) -> dict[str, Any]:
+    """Make a key worthless, and end its sessions."""
+    service_of(request).access.revoke_key(person, key_id)
+    return {"revoked": key_id}
+
+
+@router.get("/audit", operation_id="readAudit")
+def read_audit(
+    request: Request, person: Me, limit: Annotated[Limit, Query()] = 100
+) -> dict[str, Any]:
+    """The latest acts of people, newest first."""
+    rows = service_of(request).access.read_audit(person, limit)
+    return {"entries": [shown_entry(row) for row in rows]}
+
+
+def shown_entry(row: AuditRow) -> dict[str, Any]:
+    """An entry of the audit log."""
+    return asdict(row) | {"at": text_of(row.at), "detail": json.loads(row.detail)}

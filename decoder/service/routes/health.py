@@ -1,0 +1,24 @@
+"""Whether the process lives, and whether jobs can be taken and done."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Request
+
+from decoder.service.requests import service_of
+
+router = APIRouter(tags=["health"])
+
+
+@router.get("/healthz", operation_id="getHealth")
+async def get_health() -> dict[str, Any]:
+    """The process answers. Nothing else is looked at."""
+    return {"status": "ok"}
+
+
+@router.get("/readyz", operation_id="getReady")
+def get_ready(request: Request) -> dict[str, Any]:
+    """The database can be written and a worker lives; else 503, which says what is missing."""
+    workers = service_of(request).check_ready()
+    return {"status": "ready", "workers": len(workers)}

@@ -1,0 +1,44 @@
+"""Sessions of browsers, made from keys."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Request, Response
+from pydantic import StringConstraints
+
+from decoder.service.operations.permissions import Person
+from decoder.service.requests import current_person, sign_in, sign_out
+from decoder.service.specs import Model
+
+router = APIRouter(tags=["sessions"])
+
+
+class SignIn(Model):
+    """A key, to be exchanged for a session."""
+
+    key: Annotated[str, StringConstraints(max_length=200)]
+
+
+@router.post("/v1/session", operation_id="signIn")
+def post_session(request: Request, response: Response, body: SignIn) -> dict[str, Any]:
+    """Make a session from a key; the browser gets it as a cookie."""
+    return shown_person(sign_in(request, response, body.key))
+
+
+@router.get("/v1/session", operation_id="getSession")
+def get_session(person: Annotated[Person, Depends(current_person)]) -> dict[str, Any]:
+    """Who is asking."""
+    return shown_person(person)
+
+
+@router.delete("/v1/session", operation_id="signOut")
+def delete_session(request: Request, response: Response) -> dict[str, Any]:
+    """End the session."""
+    sign_out(request, response)
+    return {"signed_out": True}
+
+
+def shown_person(person: Person) -> dict[str, Any]:
+    """A person as shown to themselves."""
+    return {"name": person.name, "role": person.role.value, "key_id": person.key_id}

@@ -1,0 +1,140 @@
+"""Settings: arguments, then environment (`RAPPOR_DECODER_...`), then a TOML file."""
+
+from __future__ import annotations
+
+import difflib
+import ipaddress
+import os
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, SecretStr, ValidationError, model_validator
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
+
+from decoder.service.errors import SettingsError
+from decoder.service.logs import LEVELS
+from decoder.service.store.engine import parse_url
+from decoder.service.validation import first_problem
+from rappor_core.errors import toml_problem
+
+PREFIX = "RAPPOR_DECODER_"
+FILE_VARIABLE = f"{PREFIX}SETTINGS"
+PARENT_VARIABLE = f"{PREFIX}PARENT"  # between a worker and the process that forks its jobs
+KEY_VARIABLE = f"{PREFIX}KEY"  # of the command line
+_OTHER_VARIABLES = {FILE_VARIABLE, PARENT_VARIABLE, KEY_VARIABLE}
+_PLACEHOLDERS = {"changeme", "change-me", "password", "secret", "postgres", "rappor", "example"}
+
+
+class Settings(BaseSettings):
+    """Everything that an operator can choose. `load_settings` turns what is wrong into one line."""
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, extra="forbid", frozen=True)
+
+    database: str = "sqlite:///rappor-decoder.sqlite"
+    host: str = "127.0.0.1"
+    port: int = Field(default=8100, ge=0, le=65535)
+    public_url: str | None = None  # as browsers see it, where a proxy is in front: https://...
+    allow_placeholder_password: bool = False
+
+    collector: str | None = None  # its URL
+    collector_key: SecretStr | None = None  # of scope aggregate
+    aggregate_folder: Path | None = None  # aggregate files that jobs may name
+    work_folder: Path | None = None  # of jobs that run; the system's folder for such by default
+
+    job_slots: int = Field(default=2, ge=0, le=64)  # jobs at once of a worker; 0 with serve: none
+    job_seconds: float = Field(default=3600.0, gt=0)
+    job_memory_bytes: int = Field(default=2 << 30, ge=64 << 20)  # beyond what the decoder needs
+    job_attempts: int = Field(default=3, ge=1, le=20)
+    lease_seconds: float = Field(default=15.0, gt=0)
+    poll_seconds: float = Field(default=0.25, gt=0, le=1)
+    max_jobs_of_analyst: int = Field(default=100, ge=1)  # queued or running
+    max_jobs_of_admin: int = Field(default=1000, ge=1)
+    max_running_of_person: int = Field(default=64, ge=1)
+
+    max_body_bytes: int = Field(default=1 << 20, ge=1024)
+    max_upload_bytes: int = Field(default=64 << 20, ge=1024)  # of a list or an aggregate
+    max_list_entries: int = Field(default=2_000_000, ge=1)
+    max_stored_bytes_of_person: int = Field(default=1 << 30, ge=1 << 20)
+    max_result_bytes: int = Field(default=512 << 20, ge=1 << 20)  # all files of a result
+    body_seconds: float = Field(default=30.0, gt=0)
+    session_seconds: int = Field(default=12 * 3600, ge=60)
+    keep_jobs_days: int = Field(default=90, ge=1)  # that are over; results are kept apart
+    keep_results_days: int | None = Field(default=None, ge=1)  # not released; None: for ever
+
+    database_connections: int = Field(default=5, ge=2)
+    database_seconds: float = Field(default=5.0, gt=0)
+    log_level: str = Field(default="info", pattern="^(debug|info|warning|error)$")
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 (pydantic passes it by name)
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Arguments over environment over the file that RAPPOR_DECODER_SETTINGS names."""
+        file = os.environ.get(FILE_VARIABLE)
+        sources: tuple[PydanticBaseSettingsSource, ...] = (init_settings, env_settings)
+        if file:
+            sources += (TomlConfigSettingsSource(settings_cls, Path(file)),)
+        return sources
+
+    @model_validator(mode="after")
+    def _safe_together(self) -> Settings:
+        """Refuse what is dangerous unless it is asked for by name."""
+        url = parse_url(self.database)
+        if (
+            url.password
+            and str(url.password).lower() in _PLACEHOLDERS
+            and not is_loopback(url.host or "localhost")
+            and not self.allow_placeholder_password
+        ):
+            raise ValueError("the database password is a placeholder; set a real one")
+        for name in ("collector", "public_url"):
+            value = getattr(self, name)
+            if value is not None and not value.startswith(("http://", "https://")):
+                raise ValueError(f"{name} = {value!r} is not an http:// or https:// URL")
+        return self
+
+
+def load_settings(**chosen: Any) -> Settings:
+    """Read the settings. Raises SettingsError with one line that names what is wrong."""
+    file = os.environ.get(FILE_VARIABLE)
+    if file and not Path(file).is_file():
+        raise SettingsError(f"{FILE_VARIABLE} = {file!r}: there is no such file")
+    _refuse_unknown_variables()
+    try:
+        return Settings(**chosen)
+    except tomllib.TOMLDecodeError as error:
+        raise SettingsError(f"{file}: {toml_problem(error)}") from None
+    except ValidationError as error:
+        name, message = first_problem(error, {"log_level": ", ".join(LEVELS)})
+        raise SettingsError(f"setting {name}: {message}" if name else message) from None
+
+
+def _refuse_unknown_variables() -> None:
+    """A variable that starts as ours and is no setting is a mistake. Raises SettingsError."""
+    known = {PREFIX + name.upper() for name in Settings.model_fields} | _OTHER_VARIABLES
+    for name in sorted(os.environ):
+        if name.upper().startswith(PREFIX) and name.upper() not in known:
+            near = difflib.get_close_matches(name.upper(), known, 1)
+            hint = f"; did you mean {near[0]}?" if near else "; docs/service.md names them"
+            raise SettingsError(f"environment variable {name}: there is no such setting{hint}")
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address is of this machine only."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False

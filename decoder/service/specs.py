@@ -1,0 +1,175 @@
+"""What a job is to do, as it comes in, is stored, and reaches the process that does it."""
+
+from __future__ import annotations
+
+import json
+from datetime import date
+from enum import StrEnum
+from hashlib import sha256
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+
+from decoder.density.maps import DensityOptions, MapMethod
+from decoder.inference.multiple_testing import Correction
+from decoder.options import DecodeOptions, Method
+from decoder.sources.density_windows import SplitName
+from decoder.sources.windows import Each
+from rappor_core.wire.report import MAX_METRIC_BYTES
+
+MAX_AGGREGATES = 1000
+MAX_ENTRIES = 10_000
+LARGEST = 10**15
+
+Id = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{16}$")]
+Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+MetricName = Annotated[
+    str,
+    StringConstraints(min_length=1, max_length=MAX_METRIC_BYTES, pattern=r"^[^\x00-\x1f\x7f]+$"),
+]
+FileName = Annotated[
+    str, StringConstraints(min_length=1, max_length=200, pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")
+]
+WholeNumber = Annotated[int, Field(ge=-LARGEST, le=LARGEST)]
+Level = Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)]
+Repeats = Annotated[float, Field(ge=1, le=LARGEST, allow_inf_nan=False)]
+
+
+class Model(BaseModel):
+    """Strict: an unknown key is an error."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Kind(StrEnum):
+    """Of a job."""
+
+    DECODE = "decode"
+    SERIES = "series"
+    DENSITY = "density"
+    COMPARE = "compare"
+
+
+class Window(Model):
+    """Closed days of a metric, asked of the collector; without days all that it serves."""
+
+    metric: MetricName
+    first: date | None = None
+    last: date | None = None
+
+
+class Source(Model):
+    """Where the counts come from: one of a collector, uploads by digest, files of the folder."""
+
+    collector: Window | None = None
+    aggregates: Annotated[list[Digest], Field(max_length=MAX_AGGREGATES)] = []
+    files: Annotated[list[FileName], Field(max_length=MAX_AGGREGATES)] = []
+
+    @model_validator(mode="after")
+    def _one(self) -> Source:
+        if (self.collector is not None) + bool(self.aggregates) + bool(self.files) != 1:
+            raise ValueError("give one of collector, aggregates and files")
+        return self
+
+
+class CandidateSpec(Model):
+    """Which values to look for: one of a list, numbers and dates, or else the metric's own.
+
+    list: id of a list, with the number of a version, the latest by default.  numbers: first, last
+    and perhaps a step.  dates: first and last.
+    """
+
+    list: Id | None = None
+    version: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
+    numbers: Annotated[tuple[WholeNumber, ...], Field(min_length=2, max_length=3)] | None = None
+    dates: tuple[date, date] | None = None
+
+    @model_validator(mode="after")
+    def _one(self) -> CandidateSpec:
+        if sum(one is not None for one in (self.list, self.numbers, self.dates)) > 1:
+            raise ValueError("give one of list, numbers and dates")
+        if self.version is not None and self.list is None:
+            raise ValueError("a version is of a list; name the list")
+        return self
+
+
+class Choices(Model):
+    """Options of a decoding; see `decoder.options.DecodeOptions`."""
+
+    method: Method = "cavity"
+    correction: Correction = "fdr"
+    alpha: Level = 0.05
+    level: Level = 0.95
+    repeats: Repeats | None = None
+    largest_p: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] = 1.0
+    full_fit: bool = True
+    without_cohorts: Annotated[
+        tuple[Annotated[int, Field(ge=0, le=1 << 20)], ...], Field(max_length=MAX_ENTRIES)
+    ] = ()
+
+    def options(self) -> DecodeOptions:
+        """As the decoder takes them."""
+        return DecodeOptions(**self.model_dump())
+
+
+class MapChoices(Model):
+    """Options of a map; see `decoder.density.maps.DensityOptions`."""
+
+    method: MapMethod = "field"
+    level: Level = 0.95
+    alpha: Level = 0.05
+    repeats: Repeats | None = None
+    slots: Annotated[tuple[MetricName, ...], Field(max_length=1000)] = ()
+    split: SplitName = SplitName.WHOLE
+
+    def options(self) -> DensityOptions:
+        """As the decoder takes them."""
+        return DensityOptions(
+            method=self.method, level=self.level, alpha=self.alpha, repeats=self.repeats
+        )
+
+
+class JobSpec(Model):
+    """A job. `before`: of a comparison, the window that `source` is compared with.
+
+    candidates, options, each: not of a density.  map: of a density only.  each: of a series.
+    """
+
+    kind: Kind
+    source: Source
+    before: Source | None = None
+    candidates: CandidateSpec = CandidateSpec()
+    options: Choices = Choices()
+    map: MapChoices = MapChoices()
+    each: Each = Each.DAY
+
+    @model_validator(mode="after")
+    def _fits(self) -> JobSpec:
+        """Refuse what would be ignored."""
+        if (self.before is not None) != (self.kind == Kind.COMPARE):
+            raise ValueError("before: of a comparison, and of no other kind")
+        foreign = {"map"} if self.kind != Kind.DENSITY else {"candidates", "options"}
+        foreign |= {"each"} if self.kind != Kind.SERIES else set()
+        for name in sorted(foreign & self.model_fields_set):
+            if getattr(self, name) != type(self).model_fields[name].default:
+                raise ValueError(f"{name}: not of a {self.kind}")
+        return self
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """Where its counts come from, the earlier window of a comparison first."""
+        return (self.source,) if self.before is None else (self.before, self.source)
+
+    def to_json(self) -> str:
+        """One text for one specification."""
+        return canonical(self.model_dump(mode="json"))
+
+
+def canonical(value: object) -> str:
+    """JSON with sorted keys and without spaces."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def digest(*values: object) -> str:
+    """SHA-256 of the canonical JSON of values, 64 hexadecimal digits."""
+    return sha256(canonical(values).encode()).hexdigest()

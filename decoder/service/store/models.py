@@ -1,0 +1,222 @@
+"""The tables. Times are seconds since 1970 (UTC); days are text, YYYY-MM-DD.
+
+Ids of rows are 16 random hexadecimal digits. Contents are stored by the SHA-256 of their bytes.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Double,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+    text,
+)
+
+metadata = MetaData()
+
+people = Table(
+    "people",
+    metadata,
+    Column("id", String(16), primary_key=True),
+    Column("name", String(200), nullable=False, unique=True),
+    Column("created", Double, nullable=False),
+)
+
+keys = Table(
+    "keys",
+    metadata,
+    Column("key_id", String(16), primary_key=True),
+    Column("person_id", String(16), ForeignKey("people.id"), nullable=False),
+    Column("role", String(16), nullable=False),
+    Column("label", String(200), nullable=False),
+    Column("secret_hash", LargeBinary(32), nullable=False),
+    Column("created", Double, nullable=False),
+    Column("revoked", Double),
+)
+
+# Of browsers. A session that was made from a key ends with it.
+sessions = Table(
+    "sessions",
+    metadata,
+    Column("token_hash", LargeBinary(32), primary_key=True),
+    Column("person_id", String(16), ForeignKey("people.id"), nullable=False),
+    Column("role", String(16), nullable=False),
+    Column("key_id", String(16), ForeignKey("keys.key_id")),
+    Column("created", Double, nullable=False),
+    Column("expires", Double, nullable=False),
+)
+
+audit = Table(
+    "audit",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("at", Double, nullable=False),
+    Column("actor", String(200), nullable=False),  # the name of a person, or command-line
+    Column("key_id", String(16), nullable=False),  # "" where there was none
+    Column("act", String(64), nullable=False),
+    Column("detail", Text, nullable=False),
+)
+
+lists = Table(
+    "lists",
+    metadata,
+    Column("id", String(16), primary_key=True),
+    Column("name", String(200), nullable=False),
+    Column("owner", String(16), ForeignKey("people.id"), nullable=False),
+    Column("visibility", String(16), nullable=False),  # private, shared
+    Column("source", String(1000), nullable=False),  # where it comes from, in words
+    Column("created", Double, nullable=False),
+    UniqueConstraint("owner", "name"),
+)
+
+list_contents = Table(
+    "list_contents",
+    metadata,
+    Column("sha256", String(64), primary_key=True),
+    Column("content", LargeBinary, nullable=False),
+)
+
+list_versions = Table(
+    "list_versions",
+    metadata,
+    Column("list_id", String(16), ForeignKey("lists.id"), primary_key=True),
+    Column("number", Integer, primary_key=True),  # from 1
+    Column("sha256", String(64), ForeignKey("list_contents.sha256"), nullable=False),
+    Column("entries", Integer, nullable=False),
+    Column("size", Integer, nullable=False),  # bytes
+    Column("created", Double, nullable=False),
+)
+
+aggregates = Table(
+    "aggregates",
+    metadata,
+    Column("sha256", String(64), primary_key=True),
+    Column("metric", String(256), nullable=False),
+    Column("params_id", String(64), nullable=False),
+    Column("first_day", String(10)),
+    Column("last_day", String(10)),
+    Column("num_reports", BigInteger, nullable=False),
+    Column("content", LargeBinary, nullable=False),
+    Column("created", Double, nullable=False),
+)
+
+aggregate_readers = Table(
+    "aggregate_readers",
+    metadata,
+    Column("sha256", String(64), ForeignKey("aggregates.sha256"), primary_key=True),
+    Column("person_id", String(16), ForeignKey("people.id"), primary_key=True),
+)
+
+# One result a `key`, for good: digests of aggregates, candidates, options and version.
+results = Table(
+    "results",
+    metadata,
+    Column("id", String(16), primary_key=True),
+    Column("key", String(64), nullable=False, unique=True),
+    Column("question", String(64), nullable=False, index=True),  # the key without the version
+    Column("supersedes", String(16)),
+    Column("kind", String(16), nullable=False),
+    Column("metric", String(256), nullable=False),
+    Column("params_id", String(64), nullable=False),
+    Column("first_day", String(10)),
+    Column("last_day", String(10)),
+    Column("version", String(200), nullable=False),
+    Column("manifest", Text, nullable=False),
+    Column("summary", Text, nullable=False),
+    Column("released", Boolean, nullable=False),
+    Column("created", Double, nullable=False),
+)
+
+result_files = Table(
+    "result_files",
+    metadata,
+    Column("result_id", String(16), ForeignKey("results.id"), primary_key=True),
+    Column("name", String(64), primary_key=True),
+    Column("sha256", String(64), nullable=False),
+    Column("size", Integer, nullable=False),  # bytes, before compression
+    Column("content", LargeBinary, nullable=False),  # zlib
+)
+
+result_readers = Table(
+    "result_readers",
+    metadata,
+    Column("result_id", String(16), ForeignKey("results.id"), primary_key=True),
+    Column("person_id", String(16), ForeignKey("people.id"), primary_key=True),
+)
+
+# Each change of state is one UPDATE that names the token and the attempt of who held the job.
+jobs = Table(
+    "jobs",
+    metadata,
+    Column("id", String(16), primary_key=True),
+    Column("kind", String(16), nullable=False),
+    Column("metric", String(256), nullable=False),
+    Column("spec", Text, nullable=False),
+    Column("spec_digest", String(64), nullable=False),
+    Column("state", String(16), nullable=False),
+    Column("stage", String(100), nullable=False),
+    Column("done", Integer, nullable=False),
+    Column("total", Integer, nullable=False),
+    Column("attempt", Integer, nullable=False),
+    Column("max_attempts", Integer, nullable=False),
+    Column("owner", String(16), ForeignKey("people.id"), nullable=False),
+    Column("worker", String(32)),
+    Column("token", String(32)),
+    Column("lease", Double),
+    Column("priority", Integer, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("created", Double, nullable=False),
+    Column("started", Double),
+    Column("ended", Double),
+    Column("result_id", String(16), ForeignKey("results.id")),
+    Column("checks", String(16), ForeignKey("results.id")),  # decode again, compare the bytes
+    Column("check_key", String(16), nullable=False),  # `checks`, or "": NULLs are never equal
+)
+_LIVE = text("state IN ('queued', 'running', 'cancelling')")
+Index(
+    "jobs_live",
+    jobs.c.owner,
+    jobs.c.spec_digest,
+    jobs.c.check_key,
+    unique=True,
+    sqlite_where=_LIVE,
+    postgresql_where=_LIVE,
+)
+Index("jobs_state", jobs.c.state, jobs.c.owner, jobs.c.created)
+Index("jobs_owner", jobs.c.owner, jobs.c.started)
+
+workers = Table(
+    "workers",
+    metadata,
+    Column("id", String(32), primary_key=True),
+    Column("host", String(200), nullable=False),
+    Column("pid", Integer, nullable=False),
+    Column("slots", Integer, nullable=False),
+    Column("started", Double, nullable=False),
+    Column("seen", Double, nullable=False),
+)
+
+# A window is decoded once: its job's specification has one result.
+schedules = Table(
+    "schedules",
+    metadata,
+    Column("id", String(16), primary_key=True),
+    Column("name", String(200), nullable=False),
+    Column("owner", String(16), ForeignKey("people.id"), nullable=False),
+    Column("metric", String(256), nullable=False),
+    Column("every", String(16), nullable=False),  # day, week, month
+    Column("spec", Text, nullable=False),  # of the job, without its window
+    Column("enabled", Boolean, nullable=False),
+    Column("created", Double, nullable=False),
+    UniqueConstraint("owner", "name"),
+)

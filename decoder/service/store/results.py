@@ -1,0 +1,117 @@
+"""Rows of results. A result is inserted once and never changed, but for who may see it."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+
+from sqlalchemy import ColumnElement, Connection, insert, select, update
+
+from decoder.service.store.models import result_files, result_readers, results
+
+_LEVEL = 6  # of zlib; the same input gives the same bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ResultRow:
+    """A result without its files.
+
+    key: digest of aggregates, candidates, options and version.  question: the same without the
+    version.  supersedes: id of the result of an earlier version to the same question.
+    manifest, summary: JSON.
+    """
+
+    id: str
+    key: str
+    question: str
+    supersedes: str | None
+    kind: str
+    metric: str
+    params_id: str
+    first_day: str | None
+    last_day: str | None
+    version: str
+    manifest: str
+    summary: str
+    released: bool
+    created: float
+
+
+@dataclass(frozen=True, slots=True)
+class FileRow:
+    """A file of a result. `size`: bytes; `sha256`: of them."""
+
+    name: str
+    sha256: str
+    size: int
+
+
+_COLUMNS = [results.c[name] for name in ResultRow.__slots__]
+_FILE = [result_files.c[name] for name in FileRow.__slots__]
+
+
+def result_of_key(connection: Connection, key: str) -> ResultRow | None:
+    """The one result of a key."""
+    row = connection.execute(select(*_COLUMNS).where(results.c.key == key)).first()
+    return None if row is None else ResultRow(*row)
+
+
+def latest_of_question(connection: Connection, question: str) -> str | None:
+    """The newest result to a question, whatever its version."""
+    statement = select(results.c.id).where(results.c.question == question)
+    ordered = statement.order_by(results.c.created.desc(), results.c.id)
+    return connection.execute(ordered.limit(1)).scalar()
+
+
+def save_result(connection: Connection, row: ResultRow, files: Mapping[str, bytes]) -> None:
+    """Insert a result and its files."""
+    connection.execute(insert(results).values({n: getattr(row, n) for n in row.__slots__}))
+    for name, content in files.items():
+        connection.execute(
+            insert(result_files).values(
+                result_id=row.id,
+                name=name,
+                sha256=sha256(content).hexdigest(),
+                size=len(content),
+                content=zlib.compress(content, _LEVEL),
+            )
+        )
+
+
+def let_read(connection: Connection, result_id: str, person: str) -> None:
+    """Let a person read a result."""
+    columns = result_readers.c
+    known = select(1).where(columns.result_id == result_id, columns.person_id == person)
+    if connection.execute(known).first() is None:
+        values = {"result_id": result_id, "person_id": person}
+        connection.execute(insert(result_readers).values(values))
+
+
+def set_released(connection: Connection, result_id: str, released: bool) -> None:
+    """Show a result to every viewer, or take it back."""
+    connection.execute(update(results).where(results.c.id == result_id).values(released=released))
+
+
+def load_results(
+    connection: Connection, which: ColumnElement[bool], limit: int, offset: int = 0
+) -> list[ResultRow]:
+    """Results, newest first."""
+    statement = select(*_COLUMNS).where(which).order_by(results.c.created.desc(), results.c.id)
+    return [ResultRow(*row) for row in connection.execute(statement.limit(limit).offset(offset))]
+
+
+def load_result_files(connection: Connection, result_id: str) -> list[FileRow]:
+    """The files of a result, by name."""
+    statement = select(*_FILE).where(result_files.c.result_id == result_id)
+    return [FileRow(*row) for row in connection.execute(statement.order_by(result_files.c.name))]
+
+
+def load_file(connection: Connection, result_id: str, name: str) -> bytes | None:
+    """The bytes of a file."""
+    statement = select(result_files.c.content).where(
+        result_files.c.result_id == result_id, result_files.c.name == name
+    )
+    found = connection.execute(statement).scalar()
+    return None if found is None else zlib.decompress(bytes(found))

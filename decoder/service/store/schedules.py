@@ -1,0 +1,49 @@
+"""Rows of schedules."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlalchemy import ColumnElement, Connection, delete, insert, select, update
+
+from decoder.service.store.models import schedules
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleRow:
+    """What is to be decoded again and again. `every`: day, week or month.  `spec`: JSON."""
+
+    id: str
+    name: str
+    owner: str
+    metric: str
+    every: str
+    spec: str
+    enabled: bool
+    created: float
+
+
+_COLUMNS = [schedules.c[name] for name in ScheduleRow.__slots__]
+
+
+def save_schedule(connection: Connection, row: ScheduleRow) -> None:
+    """Insert a schedule."""
+    connection.execute(insert(schedules).values({n: getattr(row, n) for n in row.__slots__}))
+
+
+def load_schedules(connection: Connection, which: ColumnElement[bool]) -> list[ScheduleRow]:
+    """Schedules, by name."""
+    statement = select(*_COLUMNS).where(which).order_by(schedules.c.name, schedules.c.id)
+    return [ScheduleRow(*row) for row in connection.execute(statement)]
+
+
+def enable_schedule(connection: Connection, schedule_id: str, enabled: bool) -> bool:
+    """Switch a schedule on or off; False where there is none."""
+    statement = update(schedules).where(schedules.c.id == schedule_id).values(enabled=enabled)
+    return connection.execute(statement).rowcount == 1
+
+
+def delete_schedule(connection: Connection, schedule_id: str) -> bool:
+    """Delete a schedule; False where there is none."""
+    statement = delete(schedules).where(schedules.c.id == schedule_id)
+    return connection.execute(statement).rowcount == 1

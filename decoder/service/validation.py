@@ -1,0 +1,58 @@
+"""What pydantic finds wrong with settings and requests, in our words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from rappor_core.errors import shown
+
+# By pydantic's name of the error: what is expected. {...} are members of its context.
+_EXPECTED = {
+    "int_parsing": "a whole number",
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "int_parsing_size": "a whole number of fewer digits",
+    "float_parsing": "a number",
+    "float_type": "a number",
+    "finite_number": "a finite number",
+    "bool_parsing": "true or false",
+    "bool_type": "true or false",
+    "string_type": "text",
+    "string_unicode": "text",
+    "path_type": "the path of a file",
+    "greater_than": "greater than {gt}",
+    "greater_than_equal": "{ge} or more",
+    "less_than": "less than {lt}",
+    "less_than_equal": "{le} or less",
+}
+
+
+def first_problem(error: ValidationError, choices: Mapping[str, str]) -> tuple[str, str]:
+    """The name of the first field that is wrong, and what is wrong with it, as a sentence.
+
+    Args:
+        error: what pydantic raised.
+        choices: of fields that are bound by a pattern, what may be given.
+
+    Returns:
+        (name, message); the name is "" where several fields do not go together.
+    """
+    first = error.errors(include_url=False)[0]
+    name = ".".join(map(str, first["loc"]))
+    kind, context = first["type"], first.get("ctx", {})
+    if kind == "value_error":  # raised by a check of ours, in our words
+        return name, str(context["error"])
+    if kind == "extra_forbidden":
+        return name, "there is no such setting or field"
+    if kind in ("json_invalid", "model_attributes_type"):
+        return name, "send a JSON object as Content-Type: application/json"
+    return name, f"{shown(first['input'])} is not {_expected(kind, name, context, choices)}"
+
+
+def _expected(kind: str, name: str, context: Mapping[str, Any], choices: Mapping[str, str]) -> str:
+    if kind == "string_pattern_mismatch" and name in choices:
+        return f"one of {choices[name]}"
+    return _EXPECTED.get(kind, "a value that this setting takes").format_map(context)
