@@ -69,7 +69,7 @@ def _table(decoding: Decoding) -> Table:
     known, rows = decoding.options.true_shares is not None, decoding.detected
     table = Table(title=plain(f"{decoding.metric}: {decoding.summary.num_detected:,} values found"))
     table.add_column("value")
-    heading = p_heading(decoding).lower()
+    heading = p_heading(decoding.options.correction).lower()
     for name in (*(["true"] if known else []), "share", "interval", heading, "forgers"):
         table.add_column(name, justify="right")
     for row in rows[:_SHOWN]:

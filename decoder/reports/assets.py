@@ -35,6 +35,7 @@ def _variables(theme: str) -> str:
 
 
 def _text(name: str) -> str:
-    """A file without its indentation: it is part of every page that is a file."""
+    """A file without indentation and lines of comment: it is part of every page that is a file."""
     text = files("decoder.reports").joinpath("static", name).read_text(encoding="utf-8")
-    return "".join(f"{line.lstrip()}\n" for line in text.splitlines())
+    lines = (line.lstrip() for line in text.splitlines())
+    return "".join(f"{line}\n" for line in lines if line and not line.startswith(("//", "/*")))

@@ -37,9 +37,13 @@ def _context(decoding: Decoding) -> dict[str, Any]:
         "covered": _covered(decoding),
         "false_found": sum(1 for row in detected if row.true_share == 0.0),
         "window": _window(decoding),
-        "guarantee": guarantee(decoding),
-        "promise": promise(decoding),
-        "p_heading": p_heading(decoding),
+        "guarantee": guarantee(decoding.summary.epsilon_one, decoding.summary.epsilon_infinity),
+        "promise": promise(decoding.options.correction, decoding.options.alpha),
+        "p_heading": p_heading(decoding.options.correction),
+        "method_text": method_text(
+            decoding.diagnostics.method, decoding.options.correction, decoding.options.alpha
+        ),
+        "notes_text": decoding.notes,
         "cost": cost(decoding),
         "description": decoding.definition.get("description"),
         "level": f"{100 * decoding.options.level:g} %",
@@ -68,9 +72,11 @@ def _window(decoding: Decoding) -> str | None:
     return days(decoding.first_day, decoding.last_day) if known else None
 
 
-def guarantee(decoding: Decoding) -> str:
-    """What each device was promised, in words and in numbers."""
-    one, life = decoding.summary.epsilon_one, decoding.summary.epsilon_infinity
+def guarantee(one: float, life: float) -> str:
+    """What each device was promised, in words and in numbers.
+
+    one, life: epsilon of a report, and of all that is ever sent of a value, in nats.
+    """
     by_report = (
         f"one report changes the odds of any guess about a device's value at most "
         f"{factor(one)} times (epsilon = {one:.2f})"
@@ -98,9 +104,9 @@ def cost(decoding: Decoding) -> str | None:
     )
 
 
-def promise(decoding: Decoding) -> str:
+def promise(correction: str, alpha: float) -> str:
     """What the correction promises about the list of values found."""
-    level = f"{100 * decoding.options.alpha:g} %"
+    level = f"{100 * alpha:g} %"
     return {
         "bonferroni": f"the chance that any of them is wrong is at most {level} (Bonferroni)",
         "holm": f"the chance that any of them is wrong is at most {level} (Holm)",
@@ -109,10 +115,16 @@ def promise(decoding: Decoding) -> str:
         "fdr-eb": f"on average at most {level} of them are wrong, by the fitted prior (local fdr)",
         "none": f"each of them had a chance of {level} to be listed by mistake: nothing corrects "
         "for the number of candidates",
-    }[decoding.options.correction]
+    }[correction]
 
 
-def p_heading(decoding: Decoding) -> str:
+def method_text(method: str, correction: str, alpha: float) -> str:
+    """Estimator and rule."""
+    name = "one bit a value" if method == "direct" else method
+    return f"{name}, {correction} at {100 * alpha:g} %"
+
+
+def p_heading(correction: str) -> str:
     """What the column of corrected p-values holds."""
     headings = {"fdr-eb": "Mean local fdr", "none": "p-value"}
-    return headings.get(decoding.options.correction, "Corrected p")
+    return headings.get(correction, "Corrected p")

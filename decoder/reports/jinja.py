@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from jinja2 import Environment, PackageLoader, StrictUndefined, Template
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined, Template
 
 from decoder.reports.assets import script, stylesheet
 from decoder.reports.number_text import count, days, fraction, interval, p_text
@@ -15,14 +15,15 @@ _FILTERS = (count, fraction, p_text, percent, short)
 
 
 @cache
-def page_environment(assets: str | None = None) -> Environment:
+def page_environment(assets: str | None = None, *packages: str) -> Environment:
     """The templates of `decoder/reports/templates` with the filters and functions they use.
 
     Args:
         assets: URL of the folder where style and scripts are served; None puts them into the page.
+        packages: others with a folder `templates`.
     """
     environment = Environment(
-        loader=PackageLoader("decoder.reports"),
+        loader=ChoiceLoader([PackageLoader(name) for name in (*packages, "decoder.reports")]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -67,7 +67,7 @@ def _panel(series: Series, value: int) -> Panel:
     )
     return Panel(
         value=short(series.values[value], LONGEST),
-        plot=share_plot(shares, low, high),
+        plot=share_plot(list(zip(shares, low, high, strict=True))),
         shares=shares,
         low=low,
         high=high,

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 from decoder.results.tables import Detected, short
 
+Corners = tuple[tuple[float, float], ...]
+
 WIDTH, HEIGHT = 420, 170  # of a plot over time
 LEFT, RIGHT, TOP, BOTTOM = 56, 10, 12, 26
 _LONGEST_LABEL = 300  # letters; the page cuts at the width
@@ -52,11 +54,13 @@ class Forest:
 class TimePlot:
     """Numbers over windows, in units of a view box of `WIDTH` by `HEIGHT`.
 
-    points: (x, y) of each window.  band: corners of the interval's area.  step: between windows.
+    points: (number of the window, x, y).  lines: corners of each run of windows with a number.
+    bands: corners of the area of each run's intervals.  step: between windows.
     """
 
-    points: tuple[tuple[float, float], ...]
-    band: tuple[tuple[float, float], ...]
+    points: tuple[tuple[int, float, float], ...]
+    lines: tuple[Corners, ...]
+    bands: tuple[Corners, ...]
     ticks: tuple[Tick, ...]
     step: float
     width: int = WIDTH
@@ -95,24 +99,52 @@ def _part(share: float, top: float) -> float:
     return round(100 * min(max(share / top, 0.0), 1.0), 2)
 
 
-def share_plot(shares: Sequence[float], low: Sequence[float], high: Sequence[float]) -> TimePlot:
-    """A line of shares within the band of their intervals, one of each a window."""
-    step, top = axis_step(max(*high, *shares, 1e-6), most=4)
-    xs = [_column(number, len(shares)) for number in range(len(shares))]
-    upper = [(x, _height(end, top)) for x, end in zip(xs, high, strict=True)]
-    lower = [(x, _height(end, top)) for x, end in zip(xs, low, strict=True)]
-    points = tuple((x, _height(share, top)) for x, share in zip(xs, shares, strict=True))
-    ticks = (Tick(_height(i * step, top), tick_text(i * step, step)) for i in _steps(top, step))
-    return TimePlot(points, (*upper, *lower[::-1]), tuple(ticks), _column(1, len(shares)) - xs[0])
+def share_plot(windows: Sequence[tuple[float, float, float] | None]) -> TimePlot:
+    """A line of shares within the band of their intervals.
+
+    windows: share, low and high of each; None leaves a gap: what is not found is not 0.
+    """
+    numbers = [end for one in windows if one for end in one]
+    step, top = axis_step(max([*numbers, 1e-6]), most=4)
+    runs = _runs(windows)
+    xs = [_column(number, len(windows)) for number in range(len(windows))]
+    lines = [tuple((xs[i], _height(one[0], top)) for i, one in run) for run in runs]
+    bands = [
+        (*((xs[i], _height(one[2], top)) for i, one in run),
+         *((xs[i], _height(one[1], top)) for i, one in reversed(run)))
+        for run in runs
+    ]  # fmt: skip
+    return TimePlot(
+        points=tuple((i, xs[i], _height(one[0], top)) for run in runs for i, one in run),
+        lines=tuple(lines),
+        bands=tuple(bands),
+        ticks=tuple(
+            Tick(_height(i * step, top), tick_text(i * step, step)) for i in _steps(top, step)
+        ),
+        step=_column(1, len(windows)) - xs[0],
+    )
+
+
+def _runs(
+    windows: Sequence[tuple[float, float, float] | None],
+) -> list[list[tuple[int, tuple[float, float, float]]]]:
+    """Neighbouring windows that have a number, with theirs."""
+    runs: list[list[tuple[int, tuple[float, float, float]]]] = [[]]
+    for number, one in enumerate(windows):
+        if one is not None:
+            runs[-1].append((number, one))
+        elif runs[-1]:
+            runs.append([])
+    return [run for run in runs if run]
 
 
 def count_plot(counts: Sequence[float]) -> TimePlot:
     """Columns of counts, one a window."""
     step, top = axis_step(max(*counts, 4), most=4)
     xs = [_column(number, len(counts)) for number in range(len(counts))]
-    points = tuple((x, _height(one, top)) for x, one in zip(xs, counts, strict=True))
+    points = tuple((i, xs[i], _height(one, top)) for i, one in enumerate(counts))
     ticks = (Tick(_height(i * step, top), _count_text(i * step)) for i in _steps(top, step))
-    return TimePlot(points, (), tuple(ticks), _column(1, len(counts)) - xs[0])
+    return TimePlot(points, (), (), tuple(ticks), _column(1, len(counts)) - xs[0])
 
 
 def _steps(top: float, step: float) -> range:

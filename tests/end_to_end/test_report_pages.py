@@ -15,7 +15,7 @@ from decoder.density.cells import places_of
 from decoder.density.maps import Density, DensityOptions, estimate_density
 from decoder.reports.assets import SCRIPTS, script, stylesheet
 from decoder.reports.decoding_html import render_report
-from decoder.reports.density_html import page_context, render_page
+from decoder.reports.density_html import map_data, render_page, view_of
 from decoder.reports.jinja import page_template
 from decoder.reports.series_files import render_series
 from decoder.series.series import decode_over_time
@@ -208,11 +208,11 @@ def test_components_work_under_a_strict_policy(tmp_path: Path, browser: Any) -> 
     (assets / "page.css").write_text(stylesheet(), encoding="utf-8")
     for name in SCRIPTS:
         (assets / name).write_text(script(name), encoding="utf-8")
-    context = page_context(maps(2))
-    (tmp_path / "data.json").write_text(context["data"], encoding="utf-8")
-    json.loads(context["data"])
+    drawn = maps(2)
+    data = map_data(drawn)
+    (tmp_path / "data.json").write_text(json.dumps(data), encoding="utf-8")
     page_text = page_template("density.html.j2", "/static/").render(
-        **context, data_url="/data.json"
+        metric=drawn[0].metric, data_url="/data.json", **view_of(data)
     )
     assert "<style" not in page_text
     assert " style=" not in page_text
