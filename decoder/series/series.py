@@ -43,6 +43,7 @@ class ShareChange:
 
     first, second: numbers of the windows, from 0.  difference: of the shares.  std_error: of it.
     p_value: two-sided, of no change.  p_adjusted: Benjamini-Hochberg over all values and pairs.
+    freedom: of the t distribution of the differences.
     """
 
     first: int
@@ -51,6 +52,12 @@ class ShareChange:
     std_error: Floats
     p_value: Floats
     p_adjusted: Floats
+    freedom: float = np.inf
+
+    def interval(self, level: float) -> tuple[Floats, Floats]:
+        """Low and high ends (D,) of the intervals of the differences at a level in (0, 1)."""
+        margin = -float(stdtrit(self.freedom, (1 - level) / 2)) * self.std_error
+        return self.difference - margin, self.difference + margin
 
 
 @dataclass(frozen=True)
@@ -180,7 +187,7 @@ def _pairs(total: int) -> list[tuple[int, int]]:
 def _between(windows: Sequence[Window], first: int, second: int) -> ShareChange:
     difference, errors, freedom = change(windows[first], windows[second])
     p = np.asarray(2 * stdtr(freedom, -np.abs(difference / errors)), dtype=np.float64)
-    return ShareChange(first, second, difference, errors, p, p)
+    return ShareChange(first, second, difference, errors, p, p, freedom)
 
 
 def change(before: Window, after: Window) -> tuple[Floats, Floats, float]:

@@ -35,7 +35,7 @@ MEDIA_TYPES = {
 # The table that stands for a result, by kind and format.
 MAIN_FILES: dict[str, dict[str, str]] = {
     "decode": {"json": "results.json", "csv": "results.csv", "parquet": "candidates.parquet"},
-    "series": {"json": "results.json", "csv": "series.csv", "parquet": "series.parquet"},
+    "series": {"json": "series.json", "csv": "series.csv", "parquet": "series.parquet"},
     "compare": {"json": "compare.json", "csv": "compare.csv", "parquet": "compare.parquet"},
     "density": {
         "json": "density.json",

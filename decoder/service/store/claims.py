@@ -130,6 +130,12 @@ def renew(connection: Connection, hold: Hold, lease: float) -> bool:
     return connection.execute(update(jobs).where(held).values(values)).rowcount == 1
 
 
+def name_metric(connection: Connection, hold: Hold, metric: str) -> None:
+    """Store which metric a job is of: of files and uploads that is known when they are read."""
+    values = {"metric": metric}
+    connection.execute(update(jobs).where(hold.where()).values(values))
+
+
 def tell(connection: Connection, hold: Hold, stage: str, done: int, total: int) -> bool:
     """Store progress."""
     values = {"stage": stage[:100], "done": done, "total": total}

@@ -58,6 +58,12 @@ def result_of_key(connection: Connection, key: str) -> ResultRow | None:
     return None if row is None else ResultRow(*row)
 
 
+def result_of_id(connection: Connection, result_id: str) -> ResultRow | None:
+    """A result, whoever asks."""
+    row = connection.execute(select(*_COLUMNS).where(results.c.id == result_id)).first()
+    return None if row is None else ResultRow(*row)
+
+
 def latest_of_question(connection: Connection, question: str) -> str | None:
     """The newest result to a question, whatever its version."""
     statement = select(results.c.id).where(results.c.question == question)

@@ -1,0 +1,68 @@
+"""The process of one job: limits, progress through a pipe, an end in words."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from multiprocessing.connection import Connection
+
+from decoder.service.jobs.execution import execute
+from decoder.service.jobs.process_limits import die_with_parent, end_with_pipe, limit_resources
+from decoder.service.jobs.task import Failed, Finished, Keyed, Task, Told
+from decoder.sources.collector_client import KEY_VARIABLE
+from rappor_core.errors import RapporError
+
+_TELL_SECONDS = 0.2  # between two messages of one stage
+
+
+def run(task: Task, pipe: Connection, life: Connection) -> None:
+    """Do a job and send what became of it.
+
+    pipe: messages of `decoder.service.jobs.task`, and the answer to Keyed.
+    life: its other end is held by the worker; this process ends with it.
+    """
+    die_with_parent()
+    end_with_pipe(life)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal: the worker decides
+    os.environ.pop(KEY_VARIABLE, None)
+    if task.collector_key:
+        os.environ[KEY_VARIABLE] = task.collector_key
+    limit_resources(task.memory, task.file_size)
+    pipe.send(_outcome(task, pipe))
+
+
+def _outcome(task: Task, pipe: Connection) -> Finished | Failed | None:
+    def proceed(keyed: Keyed) -> bool:
+        pipe.send(keyed)
+        return bool(pipe.recv())
+
+    try:
+        return execute(task, _Telling(pipe), proceed)
+    except MemoryError:
+        return Failed(
+            f"it needed more memory than the {task.memory / (1 << 30):.2g} GiB that a job may "
+            "take; use a shorter list, coarser cells or full_fit = false"
+        )
+    except RapporError as error:
+        return Failed(str(error).replace(f"{task.folder}{os.sep}", ""))
+    except OSError as error:
+        return Failed(f"a file could not be read or written: {error.strerror or error}")
+    except Exception as error:
+        return Failed(f"the decoder failed ({type(error).__name__}); this is a defect")
+
+
+class _Telling:
+    """Sends progress, not more often than can be read."""
+
+    def __init__(self, pipe: Connection) -> None:
+        self._pipe = pipe
+        self._stage = ""
+        self._told = 0.0
+
+    def __call__(self, stage: str, done: int, total: int) -> None:
+        now = time.monotonic()
+        if stage == self._stage and done < total and now - self._told < _TELL_SECONDS:
+            return
+        self._stage, self._told = stage, now
+        self._pipe.send(Told(stage, done, total))

@@ -1,0 +1,167 @@
+"""Doing a job: counts, then a workflow of the decoder, then files and what is said of them.
+
+Nothing in the files depends on the clock, the machine or the folder: decoded again by the same
+version they have the same bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import reduce
+from hashlib import sha256
+from typing import Any
+
+from decoder.errors import DecodeError
+from decoder.progress import Progress
+from decoder.service.jobs.counts import Counts, PlaceCounts, read_counts
+from decoder.service.jobs.outputs import (
+    write_comparison,
+    write_decoding,
+    write_maps_json,
+    write_series_json,
+)
+from decoder.service.jobs.task import Finished, Keyed, Task
+from decoder.service.specs import CandidateSpec, JobSpec, Kind, digest
+from decoder.workflows.decoding import CandidateChoice, DecodeJob, run_decode, run_series
+from decoder.workflows.maps import MapJob, run_maps, write_maps
+from rappor_core.aggregate import Aggregate
+
+Groups = tuple[tuple[Aggregate, ...], ...]
+Proceed = Callable[[Keyed], bool]  # whether there is no such result yet
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What a job computes from: the counts of each source, and notes about them."""
+
+    spec: JobSpec
+    groups: Groups
+    notes: tuple[str, ...]
+
+    @property
+    def all(self) -> tuple[Aggregate, ...]:
+        """The aggregates of all sources."""
+        return tuple(one for group in self.groups for one in group)
+
+    @property
+    def metric(self) -> str:
+        """Its declared name: of a location without slot and level."""
+        name = self.all[0].metric
+        return name.partition("/")[0] if self.spec.kind == Kind.DENSITY else name
+
+
+def execute(task: Task, progress: Progress, proceed: Proceed) -> Finished | None:
+    """Do a job.
+
+    Args:
+        task: what is wanted, and the files it reads.
+        progress: told of each stage as it moves.
+        proceed: asked, once the counts are there, whether the result is still to be computed.
+
+    Returns:
+        What was found, its files in `task.folder / "out"`, the aggregates in "aggregates"; None
+        where `proceed` said no.
+
+    Raises:
+        RapporError: the counts, the candidates or the decoder refuse.
+    """
+    spec = JobSpec.model_validate_json(task.spec)
+    progress("reading counts", 0, 1)
+    notes: list[str] = []
+    groups = read_counts(spec, task.counts, task.collector, notes.append)
+    inputs = Inputs(spec, groups, tuple(notes))
+    if not all(groups):
+        raise DecodeError("the source holds no counts")
+    shas = _keep_aggregates(task, groups)
+    question = digest(meaning(spec), shas, task.candidates_sha256)
+    key = digest(question, task.version)
+    if not proceed(Keyed(key, question, inputs.metric)):
+        return None
+    summary = _RUN[spec.kind](task, inputs, progress)
+    manifest = {
+        "spec": spec.model_dump(mode="json"),
+        "inputs": {"aggregates": shas, "candidates": task.candidates_sha256},
+        "notes": list(inputs.notes),
+    }
+    days = [(one.first_day, one.last_day) for one in inputs.all]
+    return Finished(
+        params_id=inputs.all[0].params_id,
+        first_day=min((str(first) for first, _ in days if first), default=None),
+        last_day=max((str(last) for _, last in days if last), default=None),
+        manifest=manifest,
+        summary=summary,
+    )
+
+
+def meaning(spec: JobSpec) -> dict[str, Any]:
+    """What of a specification changes a result, beside the bytes of counts and list."""
+    names = {"kind", "options", "map", "each"}
+    shown: dict[str, Any] = spec.model_dump(mode="json", include=names)
+    given = spec.candidates.model_dump(mode="json", include={"numbers", "dates"})
+    return shown | {"candidates": given}
+
+
+def _keep_aggregates(task: Task, groups: Groups) -> list[list[str]]:
+    """Write the aggregates by their digests, to be stored with the result; the digests."""
+    folder = task.folder / "aggregates"
+    folder.mkdir()
+    shas = []
+    for group in groups:
+        texts = [one.to_json().encode() for one in group]
+        shas.append([sha256(text).hexdigest() for text in texts])
+        for sha, text in zip(shas[-1], texts, strict=True):
+            (folder / sha).write_bytes(text)
+    return shas
+
+
+def _decode(task: Task, inputs: Inputs, progress: Progress) -> dict[str, Any]:
+    decoding = run_decode(_job(task, inputs, Counts(inputs.groups[0])), progress)
+    return write_decoding(decoding, task.folder / "out")
+
+
+def _series(task: Task, inputs: Inputs, progress: Progress) -> dict[str, Any]:
+    source = Counts(inputs.groups[0], inputs.spec.each)
+    series = run_series(_job(task, inputs, source), inputs.spec.each, progress)
+    return write_series_json(series, task.folder / "out")
+
+
+def _compare(task: Task, inputs: Inputs, progress: Progress) -> dict[str, Any]:
+    before, after = (reduce(Aggregate.merge, group) for group in inputs.groups)
+    if (before.params_id, before.params) != (after.params_id, after.params):
+        raise DecodeError(
+            f"the windows have params_id {before.params_id!a} and {after.params_id!a}: their "
+            "reports mean different things; decode each by itself"
+        )
+    job = _job(task, inputs, Counts((before, after)))
+    series = run_series(job, inputs.spec.each, progress)
+    return write_comparison(series, task.folder / "out")
+
+
+def _density(task: Task, inputs: Inputs, progress: Progress) -> dict[str, Any]:
+    choices = inputs.spec.map
+    source = PlaceCounts(inputs.groups[0])
+    job = MapJob(inputs.metric, source, choices.slots, choices.options())
+    maps = run_maps(job, progress)
+    progress("writing files", 0, 1)
+    write_maps(maps, task.folder / "out", inputs.notes, every_window=True)
+    return write_maps_json(maps, task.folder / "out")
+
+
+def _job(task: Task, inputs: Inputs, source: Counts) -> DecodeJob:
+    choice = _choice(task, inputs.spec.candidates)
+    return DecodeJob(source, choice, inputs.spec.options.options(), task.folder / "out")
+
+
+def _choice(task: Task, given: CandidateSpec) -> CandidateChoice:
+    if task.candidates is not None:
+        return CandidateChoice(file=task.candidates)
+    return CandidateChoice(numbers=given.numbers, dates=given.dates)
+
+
+_RUN: dict[Kind, Callable[[Task, Inputs, Progress], dict[str, Any]]] = {
+    Kind.DECODE: _decode,
+    Kind.SERIES: _series,
+    Kind.COMPARE: _compare,
+    Kind.DENSITY: _density,
+}

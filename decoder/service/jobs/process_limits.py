@@ -1,0 +1,59 @@
+"""What a job's process may take, and that it ends with the process that started it."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import resource
+import signal
+import sys
+import threading
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+_PR_SET_PDEATHSIG = 1
+_ORPHANED = 3  # exit code
+
+
+def die_with_parent() -> None:
+    """On Linux, let the kernel kill this process when its parent dies."""
+    if sys.platform != "linux":
+        return
+    parent = os.getppid()
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it died before
+        os._exit(_ORPHANED)
+
+
+def end_with_pipe(life: Connection) -> None:
+    """End this process when the other end of a pipe is closed, as a dead worker's is."""
+
+    def wait() -> None:
+        with suppress(EOFError, OSError):
+            life.recv_bytes()
+        os._exit(_ORPHANED)
+
+    threading.Thread(target=wait, name="worker-watch", daemon=True).start()
+
+
+def limit_resources(memory: int, file_size: int) -> None:
+    """Bound the memory that is taken from now on, and the size of a file, in bytes."""
+    _limit(resource.RLIMIT_AS, _address_space() + memory)
+    _limit(resource.RLIMIT_FSIZE, file_size)
+    _limit(resource.RLIMIT_CORE, 0)
+
+
+def _limit(which: int, value: int) -> None:
+    _, hard = resource.getrlimit(which)
+    most = value if hard == resource.RLIM_INFINITY else min(value, hard)
+    resource.setrlimit(which, (most, most))
+
+
+def _address_space() -> int:
+    """Bytes that the process has mapped already; 0 where the system does not say."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+    except (OSError, ValueError):
+        return 0
+    return pages * resource.getpagesize()

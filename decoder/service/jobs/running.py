@@ -1,0 +1,127 @@
+"""One job that runs: its process, its pipes and its folder."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
+from multiprocessing.context import ForkServerContext
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any
+
+from decoder.service.jobs.child import run
+from decoder.service.jobs.task import Failed, Finished, Keyed, Task, Told
+from decoder.service.store.claims import Hold
+from decoder.service.store.jobs import JobRow
+
+FOLDER = "rappor-job-"
+_KILLED_BY_SYSTEM = -9
+End = Finished | Failed | None
+
+
+@dataclass(slots=True)
+class Running:
+    """What a worker keeps of a job. `renewed`, `started`: by the worker's own clock."""
+
+    job: JobRow
+    hold: Hold
+    folder: Path
+    process: BaseProcess
+    pipe: Connection
+    life: Connection
+    started: float
+    renewed: float
+    told: Told | None = None  # to be stored
+    keyed: Keyed | None = None
+    answered: bool = False  # to `keyed`
+    end: list[End] = field(default_factory=list)  # one, when it has ended by itself
+
+    def listen(self) -> None:
+        """Take the messages that have come."""
+        with suppress(EOFError, OSError):
+            while self.pipe.poll():
+                message: Any = self.pipe.recv()
+                if isinstance(message, Told):
+                    self.told = message
+                elif isinstance(message, Keyed):
+                    self.keyed = message
+                else:
+                    self.end = [message]
+
+    def proceed(self, wanted: bool) -> None:
+        """Answer that the result is to be computed, or is there already."""
+        self.answered = True
+        with suppress(OSError):
+            self.pipe.send(wanted)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the process sent its end, or is gone."""
+        return bool(self.end) or not self.process.is_alive()
+
+    @property
+    def outcome(self) -> End:
+        """What became of a job that is over."""
+        if self.end:
+            return self.end[0]
+        code = self.process.exitcode
+        if code == _KILLED_BY_SYSTEM:
+            return Failed(
+                "its process was killed by the system, most likely as memory ran out; use a "
+                "shorter list, coarser cells or full_fit = false"
+            )
+        return Failed(
+            f"its process ended without a result (exit code {code}), most likely as it could not "
+            "get more memory; use a shorter list, coarser cells or full_fit = false"
+        )
+
+    def close(self) -> None:
+        """End the process if it still runs, and delete the folder."""
+        with suppress(ProcessLookupError):
+            self.process.kill()
+        self.process.join()
+        self.process.close()
+        self.pipe.close()
+        self.life.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def start(context: ForkServerContext, job: JobRow, hold: Hold, task: Task) -> Running:
+    """Start the process of a job."""
+    pipe, its_pipe = context.Pipe()
+    its_life, life = context.Pipe(duplex=False)
+    process = context.Process(target=run, args=(task, its_pipe, its_life), name=f"job-{job.id}")
+    process.start()
+    its_pipe.close()
+    its_life.close()
+    now = time.monotonic()
+    return Running(job, hold, task.folder, process, pipe, life, now, now)
+
+
+def make_folder(work: Path, job: JobRow) -> Path:
+    """A folder of a job, for its owner alone; the name tells whose process made it."""
+    folder = work / f"{FOLDER}{os.getpid()}-{job.id}-{job.attempt}"
+    folder.mkdir(mode=0o700)
+    return folder
+
+
+def delete_left_folders(work: Path) -> None:
+    """Delete folders of workers of this machine that are dead: they hold counts and lists."""
+    for folder in work.glob(f"{FOLDER}*-*"):
+        pid = folder.name.removeprefix(FOLDER).partition("-")[0]
+        if pid.isdecimal() and not _lives(int(pid)):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True

@@ -1,0 +1,65 @@
+"""What goes to the process of a job, and what comes back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Task:
+    """A job, with the files that it reads.
+
+    spec: JSON.  counts: of each source of the specification the aggregate files, None where the
+    collector is to be asked.  candidates: file of the values, one a line, if a list was named.
+    candidates_sha256: of that list.  folder: for what is written; `out` in it for the result.
+    collector, collector_key: where to ask.  memory, file_size: bounds in bytes.
+    """
+
+    spec: str
+    counts: tuple[tuple[Path, ...] | None, ...]
+    candidates: Path | None
+    candidates_sha256: str | None
+    folder: Path
+    version: str
+    collector: str | None = None
+    collector_key: str | None = None
+    memory: int = 2 << 30
+    file_size: int = 512 << 20
+
+
+@dataclass(frozen=True)
+class Told:
+    """Progress."""
+
+    stage: str
+    done: int
+    total: int
+
+
+@dataclass(frozen=True)
+class Keyed:
+    """The counts are there: the key of the result. The process waits for `True` to go on."""
+
+    key: str
+    question: str
+    metric: str
+
+
+@dataclass(frozen=True)
+class Finished:
+    """The result is in the folder."""
+
+    params_id: str
+    first_day: str | None
+    last_day: str | None
+    manifest: dict[str, Any]
+    summary: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Failed:
+    """It cannot be done, for a reason in words."""
+
+    reason: str

@@ -1,0 +1,132 @@
+"""`rappor decoder`: the service with jobs, stored results and people."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from decoder.service.errors import SettingsError
+from decoder.service.operations.access import COMMAND_LINE, shown_key
+from decoder.service.operations.permissions import Role
+from decoder.service.operations.service import Service, make_service
+from decoder.service.server import serve as run_service
+from decoder.service.server import work
+from decoder.service.settings import Settings, load_settings
+from decoder.service.store.engine import Database, make_engine, parse_url
+from decoder.service.store.schema import migrate as run_migrations
+from decoder.service.store.schema import prepare
+from rappor_cli.store import JsonOption
+from rappor_cli.text_columns import print_columns
+
+app = typer.Typer(help="The decoder service: jobs, results, lists, people.", no_args_is_help=True)
+keys = typer.Typer(help="Create, list and revoke keys of the service.", no_args_is_help=True)
+app.add_typer(keys, name="keys")
+
+Where = Annotated[
+    str | None,
+    typer.Option("--database", help="sqlite:///FILE or postgresql+psycopg://USER@HOST/NAME."),
+]
+CollectorUrl = Annotated[
+    str | None,
+    typer.Option(help="URL of a collector; its key comes from RAPPOR_DECODER_COLLECTOR_KEY."),
+]
+Slots = Annotated[int | None, typer.Option("--slots", help="Jobs at once.")]
+
+
+@app.command()
+def serve(
+    database: Where = None,
+    host: Annotated[str | None, typer.Option(help="Address to listen on.")] = None,
+    port: Annotated[int | None, typer.Option(help="Port; 0 takes a free one.")] = None,
+    collector: CollectorUrl = None,
+    slots: Annotated[
+        int | None, typer.Option("--slots", help="Jobs at once; 0: workers run elsewhere.")
+    ] = None,
+) -> None:
+    """Run the web and a worker. Every setting can come as RAPPOR_DECODER_<NAME>."""
+    run_service(
+        _settings(database=database, host=host, port=port, collector=collector, job_slots=slots)
+    )
+
+
+@app.command()
+def worker(database: Where = None, collector: CollectorUrl = None, slots: Slots = None) -> None:
+    """Run a worker alone, on any machine that reaches the database."""
+    work(_settings(database=database, collector=collector, job_slots=slots))
+
+
+@app.command()
+def migrate(database: Where = None) -> None:
+    """Bring the service's database to this version."""
+    settings = _settings(database=database)
+    store = Database(make_engine(settings.database))
+    try:
+        before, after = run_migrations(store)
+    finally:
+        store.close()
+    print(f"schema {after}" + (" already" if before == after else f", was {before or 'empty'}"))
+
+
+@keys.command()
+def create(
+    role: Annotated[Role, typer.Option(help="What it is good for.")],
+    name: Annotated[str, typer.Option(help="Whose it is: the name of a person.")],
+    label: Annotated[str, typer.Option(help="For which of their programs.")] = "",
+    database: Where = None,
+) -> None:
+    """Make a key and print it. It is stored as a hash and cannot be shown again."""
+    with _opened(_settings(database=database), may_be_new=True) as service:
+        print(service.access.create_key(COMMAND_LINE, name, role, label).text)
+
+
+@keys.command("list")
+def list_(database: Where = None, as_json: JsonOption = False) -> None:
+    """List keys: id, role, person, label, when made, when revoked."""
+    with _opened(_settings(database=database)) as service:
+        rows = [shown_key(row) for row in service.access.list_keys(COMMAND_LINE)]
+    if as_json:
+        print(json.dumps(rows))
+        return
+    shown = [
+        [row[name] or "no" for name in ("key_id", "role", "created", "revoked")]
+        + [row["name"], row["label"]]
+        for row in rows
+    ]
+    print_columns(["key id", "role", "created", "revoked", "person", "label"], shown)
+
+
+@keys.command()
+def revoke(
+    key_id: Annotated[str, typer.Argument(help="The 16 digits in the middle of the key.")],
+    database: Where = None,
+) -> None:
+    """Make a key worthless, for good, and end the sessions that were made from it."""
+    with _opened(_settings(database=database)) as service:
+        service.access.revoke_key(COMMAND_LINE, key_id)
+    print(f"revoked {key_id}")
+
+
+def _settings(**chosen: Any) -> Settings:
+    return load_settings(**{name: value for name, value in chosen.items() if value is not None})
+
+
+@contextmanager
+def _opened(settings: Settings, *, may_be_new: bool = False) -> Iterator[Service]:
+    """The operations on a database, for one command; only one that may be new is made."""
+    url = parse_url(settings.database)
+    if url.get_backend_name() == "sqlite" and not (may_be_new or Path(str(url.database)).exists()):
+        raise SettingsError(
+            f"database {url.database!r}: there is no such file; check the path, or make it with "
+            "rappor decoder migrate"
+        )
+    service = make_service(settings)
+    try:
+        prepare(service.database)
+        yield service
+    finally:
+        service.close()
