@@ -21,7 +21,9 @@ from rappor_core.metrics.file import MetricsFile, load_metrics
 from rappor_core.metrics.loading import COMPILED_ENDING
 from rappor_core.metrics.review import Finding, check_metrics
 
-app = typer.Typer(help="Check, compile, publish, list, push and retire metrics.", no_args_is_help=True)
+app = typer.Typer(
+    help="Check, compile, publish, list, push and retire metrics.", no_args_is_help=True
+)
 
 FileArgument = Annotated[Path, typer.Argument(help="A metrics.toml.")]
 

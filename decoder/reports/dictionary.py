@@ -12,8 +12,8 @@ from datetime import date
 from pathlib import Path
 
 from decoder.files import make_folder, replacing
-from decoder.reports.decoding_html import factor
 from decoder.reports.jinja import page_template
+from decoder.reports.number_text import factor
 from rappor_core.metrics.metric import Metric
 
 PRIOR = 0.01  # of the example: how likely somebody thought a value before

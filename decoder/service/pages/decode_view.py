@@ -78,10 +78,11 @@ def picture(rows: Sequence[dict[str, Any]]) -> Forest | None:
 
 def _detected(row: dict[str, Any]) -> Detected:
     """A row of results.json, whose unknown numbers are null."""
-    return Detected(
-        **{name: math.nan if value is None and name != "true_share" else value
-           for name, value in row.items()}
-    )  # fmt: skip
+    known: dict[str, Any] = {
+        name: math.nan if value is None else value for name, value in row.items()
+    }
+    known["true_share"] = row["true_share"]
+    return Detected(**known)
 
 
 def _life(manifest: dict[str, Any]) -> float:

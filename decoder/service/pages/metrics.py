@@ -15,7 +15,7 @@ from decoder.reports.svg import TimePlot, count_plot, share_plot
 from decoder.results.tables import short
 from decoder.service.errors import NotFoundError
 from decoder.service.operations.metrics import MetricView
-from decoder.service.operations.permissions import Act, Person
+from decoder.service.operations.permissions import Person
 from decoder.service.pages.series_view import Panel, panels_of, parsed_series
 from decoder.service.pages.web import Reader, render
 from decoder.service.pages.web import router as new_router
@@ -133,8 +133,7 @@ def _version(
 ) -> Version:
     own = tuple(row for row in results if row.params_id == params_id)
     windows = windows_of(own)
-    panels, names, source = _panels(request, person, own, windows)
-    reports = tuple(int(summary["num_reports"]) for _, summary in windows)
+    panels, names, reports, source = _panels(request, person, own, windows)
     return Version(
         params_id=params_id,
         listed=tuple(view.listed for view in views if view.params_id == params_id and view.listed),
@@ -167,15 +166,20 @@ def _panels(
     person: Person,
     results: Sequence[ResultRow],
     windows: Sequence[tuple[ResultRow, dict[str, Any]]],
-) -> tuple[tuple[Panel, ...], tuple[str, ...], str]:
-    """Of the newest series; where there is none, of the decodings of single windows."""
+) -> tuple[tuple[Panel, ...], tuple[str, ...], tuple[int, ...], str]:
+    """Of the newest series; where there is none, of the decodings of single windows.
+
+    Returns the panels, names and reports of the windows, and the id of the series or "".
+    """
     series = next((row for row in results if row.kind == "series"), None)
-    if series is not None and person.may(Act.READ):
+    if series is not None:
         content = service_of(request).results.file(person, series.id, "series.json")
-        names, panels = panels_of(parsed_series(content), MOST_VALUES)
-        return panels, names, series.id
+        found = parsed_series(content)
+        names, panels = panels_of(found, MOST_VALUES)
+        return panels, names, found.reports, series.id
     names = tuple(name_of(row.first_day, row.last_day) for row, _ in windows)
-    return tuple(_panels_of_windows(windows)), names, ""
+    reports = tuple(int(summary["num_reports"]) for _, summary in windows)
+    return tuple(_panels_of_windows(windows)), names, reports, ""
 
 
 def _panels_of_windows(windows: Sequence[tuple[ResultRow, dict[str, Any]]]) -> Iterable[Panel]:
