@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 from typing import cast
 
 from fastapi import FastAPI, Request
@@ -19,6 +21,7 @@ from decoder.service.body_limit import BodyBounds, BodyLimit
 from decoder.service.clock import Clock, utc_now
 from decoder.service.errors import RequestError, StorageError
 from decoder.service.logs import Log, make_log, redirect_libraries
+from decoder.service.openapi import document
 from decoder.service.operations.service import Service, make_service
 from decoder.service.pages import add_pages
 from decoder.service.problems import answer, problem
@@ -56,6 +59,7 @@ def create_app(settings: Settings, *, clock: Clock = utc_now) -> FastAPI:
         redirect_slashes=False,  # to an address made of the Host that the client sent
     )
     app.state.service = service
+    app.openapi = partial(document, app)  # type: ignore[method-assign]
     add_routes(app)
     add_pages(app)
     _add_error_handlers(app, log)
@@ -139,3 +143,7 @@ class SafeHeaders:
             await send(message)
 
         await self._app(scope, receive, sending)
+
+
+if __name__ == "__main__":
+    print(json.dumps(create_app(Settings()).openapi(), indent=1, sort_keys=True))

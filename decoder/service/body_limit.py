@@ -43,10 +43,11 @@ class BodyLimit:
         try:
             bounded.check_length(dict(scope["headers"]).get(b"content-length"))
             await self._app(scope, bounded, _Sending(send, bounded))
-        except ServiceError as error:
+        except ServiceError:
             if bounded.refused is None or bounded.answered:
                 raise
-            await answer(error, self._log)(scope, receive, send)
+        if bounded.refused is not None and not bounded.answered:
+            await answer(bounded.refused, self._log)(scope, receive, send)
 
 
 class _Bounded:
@@ -91,12 +92,14 @@ class _Bounded:
 
 
 class _Sending:
-    """Notes that an answer has begun."""
+    """Notes that an answer has begun; of a refused body, the app's own answer is left out."""
 
     def __init__(self, send: Send, bounded: _Bounded) -> None:
         self._send = send
         self._bounded = bounded
 
     async def __call__(self, message: Message) -> None:
+        if self._bounded.refused is not None and not self._bounded.answered:
+            return
         self._bounded.answered = True
         await self._send(message)

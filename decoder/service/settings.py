@@ -17,16 +17,15 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
+from decoder.service.environment import PARENT_VARIABLE, PREFIX
 from decoder.service.errors import SettingsError
 from decoder.service.logs import LEVELS
 from decoder.service.store.engine import parse_url
 from decoder.service.validation import first_problem
 from rappor_core.errors import toml_problem
 
-PREFIX = "RAPPOR_DECODER_"
 FILE_VARIABLE = f"{PREFIX}SETTINGS"
-PARENT_VARIABLE = f"{PREFIX}PARENT"  # between a worker and the process that forks its jobs
-KEY_VARIABLE = f"{PREFIX}KEY"  # of the command line
+KEY_VARIABLE = f"{PREFIX}KEY"  # of programs that call the service
 _OTHER_VARIABLES = {FILE_VARIABLE, PARENT_VARIABLE, KEY_VARIABLE}
 _PLACEHOLDERS = {"changeme", "change-me", "password", "secret", "postgres", "rappor", "example"}
 

@@ -18,13 +18,14 @@ from pathlib import Path
 from sqlalchemy import Connection
 
 from decoder.service.clock import utc_now
+from decoder.service.environment import PARENT_VARIABLE
 from decoder.service.errors import ConflictError, StorageError
 from decoder.service.jobs import running
 from decoder.service.jobs.running import Running
 from decoder.service.jobs.storing import differences, make_task, store_result
 from decoder.service.jobs.task import Failed, Finished
 from decoder.service.logs import Log
-from decoder.service.settings import PARENT_VARIABLE, Settings
+from decoder.service.settings import Settings
 from decoder.service.store import claims
 from decoder.service.store.claims import Hold, WorkerRow
 from decoder.service.store.engine import Database

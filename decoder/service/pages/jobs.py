@@ -97,7 +97,7 @@ def one(request: Request, person: Reader, job_id: str) -> Response:
         row=row,
         done=percent_done(row),
         live=row.state in LIVE,
-        spec=json.dumps(json.loads(row.spec), indent=2, ensure_ascii=True),
+        spec=json.dumps(said(json.loads(row.spec)), indent=2, ensure_ascii=True),
         workers=_workers(request) if row.state == State.QUEUED else None,
     )
 
@@ -108,6 +108,22 @@ def cancel(request: Request, person: Reader, job_id: str, form: Form) -> Respons
     del form
     service_of(request).jobs.cancel(person, job_id)
     return redirect(f"/jobs/{job_id}")
+
+
+def said(spec: dict[str, Any]) -> dict[str, Any]:
+    """What a specification says, without what it leaves open."""
+    known = {name: said(value) if isinstance(value, dict) else value
+             for name, value in spec.items()}  # fmt: skip
+    foreign = {"map"} if spec.get("kind") != Kind.DENSITY else {"options", "candidates"}
+    if "kind" in spec and spec["kind"] != Kind.SERIES:
+        foreign.add("each")
+    elif "kind" not in spec:
+        foreign = set()
+    return {
+        name: value
+        for name, value in known.items()
+        if name not in foreign and value not in (None, [], {})
+    }
 
 
 def percent_done(row: JobRow) -> int | None:
@@ -124,7 +140,7 @@ def _kind(text: str) -> Kind:
 def _form(
     request: Request, person: Person, kind: Kind, given: Posted, problem: str, status: int = 200
 ) -> Response:
-    service = service_of(request)
+    service, metric = service_of(request), given.text("metric")
     names = {view.name for view in service.metrics.all(person).metrics if view.listed}
     context: dict[str, Any] = {
         "kind": kind,
@@ -132,7 +148,11 @@ def _form(
         "given": given,
         "problem": problem,
         "lists": service.lists.all(person),
-        "aggregates": service.aggregates.all(person, 200),
+        "aggregates": [
+            one
+            for one in service.aggregates.all(person)
+            if not metric or one.metric.partition("/")[0] == metric.partition("/")[0]
+        ],
         "metrics": sorted({name.partition("/")[0] if kind == Kind.DENSITY else name
                            for name in names if (kind == Kind.DENSITY) == ("/" in name)}),
         "has_collector": service.settings.collector is not None,

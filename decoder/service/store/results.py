@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 
-from sqlalchemy import ColumnElement, Connection, insert, select, update
+from sqlalchemy import ColumnElement, Connection, delete, insert, select, update
 
-from decoder.service.store.models import result_files, result_readers, results
+from decoder.service.store.models import jobs, result_files, result_readers, results
 
+_AT_ONCE = 500  # ids in one statement
 _LEVEL = 6  # of zlib; the same input gives the same bytes
 
 
@@ -93,6 +94,26 @@ def let_read(connection: Connection, result_id: str, person: str) -> None:
     if connection.execute(known).first() is None:
         values = {"result_id": result_id, "person_id": person}
         connection.execute(insert(result_readers).values(values))
+
+
+def delete_old_results(connection: Connection, before: float) -> int:
+    """Delete results that were made before a time and are not released; how many.
+
+    Those that a live job decodes again stay; jobs that are over keep their rows.
+    """
+    checked = select(jobs.c.checks).where(jobs.c.checks.is_not(None), jobs.c.ended.is_(None))
+    old = select(results.c.id).where(
+        results.c.created < before, results.c.released.is_(False), results.c.id.not_in(checked)
+    )
+    ids = [str(row[0]) for row in connection.execute(old)]
+    for start in range(0, len(ids), _AT_ONCE):
+        part = ids[start : start + _AT_ONCE]
+        for column in (jobs.c.result_id, jobs.c.checks):
+            connection.execute(update(jobs).where(column.in_(part)).values({column: None}))
+        for table in (result_readers, result_files):
+            connection.execute(delete(table).where(table.c.result_id.in_(part)))
+        connection.execute(delete(results).where(results.c.id.in_(part)))
+    return len(ids)
 
 
 def set_released(connection: Connection, result_id: str, released: bool) -> None:

@@ -1,0 +1,48 @@
+"""Databases of both kinds, for the tests of this folder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from decoder.service.settings import Settings
+from decoder.service.store.engine import Database, make_engine
+from decoder.service.store.schema import prepare
+from tests.collector.conftest import new_postgresql, postgresql, postgresql_server
+from tests.service.support import Running, running
+
+__all__ = ["new_postgresql", "postgresql", "postgresql_server"]
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """An empty database, of either kind."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/decoder.sqlite"
+    make: Callable[[], str] = request.getfixturevalue("new_postgresql")
+    return make()
+
+
+@pytest.fixture
+def database(database_url: str) -> Iterator[Database]:
+    """One with the tables."""
+    made = Database(make_engine(database_url, pool_size=8))
+    prepare(made)
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """A service on SQLite without a worker, for all tests of a module."""
+    folder = tmp_path_factory.mktemp("service")
+    with running(f"sqlite:///{folder}/decoder.sqlite") as one:
+        yield one
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    """Settings on an empty SQLite database."""
+    return Settings(database=f"sqlite:///{tmp_path}/decoder.sqlite")

@@ -1,0 +1,190 @@
+"""Workers as processes: results, cancelling, limits, deaths, on real databases."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from sqlalchemy import func, select
+
+from decoder.service.store.models import jobs, results
+from tests.service.support import (
+    PLACES,
+    SLOW,
+    WORDS,
+    Running,
+    await_state,
+    decode_spec,
+    running,
+    start_worker,
+    submit,
+    upload,
+    workers,
+)
+
+KILLS = int(os.environ.get("RAPPOR_TEST_KILLS", "100"))
+
+
+def processes_of(worker: Any) -> list[psutil.Process]:
+    """Everything that a worker started."""
+    return psutil.Process(worker.pid).children(recursive=True)
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path}/decoder.sqlite"
+
+
+@pytest.mark.slow
+def test_a_job_of_each_kind_leaves_a_result_once(url: str, tmp_path: Path) -> None:
+    with running(url) as served, workers(url, tmp_path), served.client("ana") as ana:
+        listed = ana.post("/v1/lists?name=words", content=WORDS).json()["id"]
+        decode = decode_spec(ana, candidates={"list": listed})
+        places = {"kind": "density", "source": {"aggregates": [upload(ana, p) for p in PLACES]}}
+        first, density = submit(ana, decode), submit(ana, places)
+        done, mapped = await_state(ana, first), await_state(ana, density)
+        assert (done["state"], mapped["state"]) == ("done", "done"), (done, mapped)
+        result = done["result_id"]
+        assert done["metric"] == "strings"
+        table = ana.get(f"/v1/results/{result}/data?format=csv")
+        assert table.text.startswith("string,estimate")
+        assert ana.get(f"/v1/results/{result}/data?format=parquet").content[:4] == b"PAR1"
+        shown = ana.get(f"/v1/results/{mapped['result_id']}/data?format=geojson")
+        assert shown.json()["type"] == "FeatureCollection"
+        assert ana.get(f"/v1/results/{result}/data?format=geojson").status_code == 404
+        _same_again(served, decode, WORDS, result)
+        check = await_state(ana, ana.post(f"/v1/results/{result}/check").json()["id"])
+        assert check["state"] == "done"
+        assert check["reason"] == "decoded again: all 6 files have the same bytes"
+        undated = {"kind": "series", "source": decode["source"]}
+        failed = await_state(ana, submit(ana, undated))
+        assert failed["state"] == "failed"
+        assert "no first_day and last_day" in failed["reason"]
+    assert list(tmp_path.glob("rappor-job-*")) == []
+
+
+def _same_again(served: Running, decode: dict[str, Any], words: bytes, result: str) -> None:
+    """The same by another person, with a list of the same content: the stored result."""
+    with served.client("ben") as ben:
+        assert ben.get(f"/v1/results/{result}").status_code == 404
+        listed = ben.post("/v1/lists?name=other", content=words).json()["id"]
+        spec = decode_spec(ben, candidates={"list": listed})
+        again = await_state(ben, submit(ben, spec))
+        assert (again["result_id"], again["state"]) == (result, "done")
+        assert again["reason"] == "computed before: this is the stored result"
+        assert ben.get(f"/v1/results/{result}").status_code == 200
+
+
+@pytest.mark.slow
+def test_cancel_frees_the_processor_within_a_second(url: str, tmp_path: Path) -> None:
+    with (
+        running(url) as served,
+        workers(url, tmp_path) as started,
+        served.client("ana") as ana,
+    ):
+        job = submit(ana, decode_spec(ana, candidates=SLOW))
+        deadline = time.monotonic() + 60
+        while ana.get(f"/v1/jobs/{job}").json()["stage"] in ("", "starting", "reading counts"):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        busy = [one for one in processes_of(started[0]) if one.memory_info().rss > 50 << 20]
+        before = time.monotonic()
+        assert ana.post(f"/v1/jobs/{job}/cancel").json()["state"] == "cancelling"
+        found = await_state(ana, job, "cancelled", seconds=10)
+        taken = time.monotonic() - before
+        assert taken < 1.0
+        assert found["reason"] == "cancelled while it ran"
+        left = [one.pid for one in processes_of(started[0])]
+        assert len([one for one in busy if one.pid in left]) < len(busy)
+
+
+@pytest.mark.slow
+def test_limits_end_jobs_with_a_reason_in_words(url: str, tmp_path: Path) -> None:
+    memory = {"JOB_MEMORY_BYTES": 100 << 20}
+    with running(url) as served, served.client("ana") as ana:
+        with workers(url, tmp_path, **memory):
+            failed = await_state(ana, submit(ana, decode_spec(ana, candidates=SLOW)))
+        assert failed["state"] == "failed"
+        assert "memory" in failed["reason"]
+        with workers(url, tmp_path, JOB_SECONDS=2):
+            late = await_state(ana, submit(ana, decode_spec(ana, candidates=SLOW)))
+        assert late["state"] == "failed"
+        assert late["reason"] == "it took longer than 2 seconds, as jobs may take"
+
+
+@pytest.mark.slow
+def test_a_stopped_worker_gives_its_jobs_back(url: str, tmp_path: Path) -> None:
+    with running(url) as served, served.client("ana") as ana:
+        with workers(url, tmp_path):
+            job = submit(ana, decode_spec(ana, candidates=SLOW))
+            await_state(ana, job, "running")
+        found = ana.get(f"/v1/jobs/{job}").json()
+        assert (found["state"], found["attempt"]) == ("queued", 0)
+        assert ana.get("/readyz").status_code == 503
+        assert ana.post(f"/v1/jobs/{job}/cancel").json()["state"] == "cancelled"
+
+
+def kill_workers(url: str, folder: Path, kills: int, count: int) -> None:
+    """Kill workers with jobs running, again and again: each job is done, each result once."""
+    rng = random.Random(9)
+    lease = {"LEASE_SECONDS": 2, "JOB_SLOTS": 4}
+    with running(url, job_attempts=20, lease_seconds=2.0) as served, served.client("ana") as ana:
+        alphas = [round(0.01 + 0.001 * number, 4) for number in range(count)]
+        spec = decode_spec(ana, candidates={"numbers": [0, 3000]})
+        ids = [submit(ana, spec | {"options": {"alpha": alpha}}) for alpha in alphas]
+        alive = [start_worker(url, folder, **lease) for _ in range(2)]
+        for _ in range(kills):
+            await_one(ana, "running")
+            time.sleep(rng.uniform(0, 1))
+            victim = alive.pop(0)
+            orphans = processes_of(victim)
+            victim.kill()
+            victim.wait()
+            _, left = psutil.wait_procs(orphans, timeout=10)
+            assert not left, "a job outlived its worker"
+            alive.append(start_worker(url, folder, **lease))
+            if not await_one(ana, "queued", "running", fail=False):
+                break
+        try:
+            ended = [await_state(ana, job, seconds=300) for job in ids]
+        finally:
+            for one in alive:
+                one.send_signal(signal.SIGTERM)
+            for one in alive:
+                one.wait(30)
+        assert {one["state"] for one in ended} == {"done"}, ended
+        assert len({one["result_id"] for one in ended}) == count
+        with served.service.database.read() as connection:
+            stored = connection.execute(select(func.count()).select_from(results)).scalar_one()
+            held = select(func.count()).where(jobs.c.token.is_not(None))
+            assert (stored, connection.execute(held).scalar_one()) == (count, 0)
+
+
+def await_one(client: Any, *states: str, fail: bool = True) -> bool:
+    """Wait until a job is in one of the states, or all are over."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        found = [row["state"] for row in client.get("/v1/jobs?limit=1000").json()["jobs"]]
+        if any(state in states for state in found):
+            return True
+        if not any(state in ("queued", "running", "cancelling") for state in found):
+            return False
+        time.sleep(0.05)
+    assert not fail, "no job runs"
+    return False
+
+
+@pytest.mark.slow
+def test_killed_workers_lose_and_repeat_nothing(database_url: str, tmp_path: Path) -> None:
+    kill_workers(database_url, tmp_path, kills=1, count=4)
+
+
+@pytest.mark.long
+def test_workers_killed_at_many_points(database_url: str, tmp_path: Path) -> None:
+    kill_workers(database_url, tmp_path, kills=KILLS, count=8 * max(1, KILLS // 5))
