@@ -48,8 +48,15 @@ def prepare_service(
     """
     for leftover in output.glob(f"{FILE}*"):
         leftover.unlink()
-    settings = load_settings(
-        database=f"sqlite:///{output / FILE}", host="127.0.0.1", port=port, log_level="error"
+    settings = load_settings(  # named, so that a shell set up for an operator changes nothing
+        database=f"sqlite:///{output / FILE}",
+        host="127.0.0.1",
+        port=port,
+        public_url=None,
+        collector=None,
+        aggregate_folder=None,
+        job_slots=2,
+        log_level="error",
     )
     with running_service(settings) as (_, app):
         service: Service = app.state.service

@@ -1,4 +1,4 @@
-"""What the demo's service decodes: two weeks of a start page by day, and of usual places by week."""
+"""What the demo's service decodes: a start page by day, and usual places by week."""
 
 from __future__ import annotations
 
