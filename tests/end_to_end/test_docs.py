@@ -45,9 +45,10 @@ def test_commands_of_a_page_exist_with_their_options(page: Path) -> None:
         if name.startswith("-"):
             continue
         command = load(name)
-        if hasattr(command, "commands"):
-            assert words[0] in command.commands, f"rappor {name} {words[0]}"
-            command = command.commands[words[0]]
+        while hasattr(command, "commands"):
+            word, *words = words
+            assert word in command.commands, f"rappor {name} {word}"
+            command = command.commands[word]
         known = {option for param in command.params for option in param.opts}
         known |= {option for param in command.params for option in param.secondary_opts}
         for word in words:
