@@ -1,5 +1,6 @@
 """The service in a real browser: what an analyst does in a week, from the key to signing out."""
 
+import os
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import date, timedelta
@@ -150,7 +151,7 @@ def test_a_week_of_an_analyst(service: Running, page: Any, tmp_path: Path) -> No
     density = open_result(page)
     page.wait_for_selector("#maps canvas")
     assert page.said == []
-    every_page_fits(page, url, [first, compared, series, density], tmp_path)
+    every_page_fits(page, url, [first, compared, series, density])
     page.goto(url + "/results")
     page.click("text=Sign out")
     page.wait_for_url("**/sign-in")
@@ -158,8 +159,13 @@ def test_a_week_of_an_analyst(service: Running, page: Any, tmp_path: Path) -> No
     assert "/sign-in?next=" in page.url
 
 
-def every_page_fits(page: Any, url: str, results: list[str], folder: Path) -> None:
-    """No page scrolls sideways, and axe has nothing to say, in three widths and both themes."""
+def every_page_fits(page: Any, url: str, results: list[str]) -> None:
+    """No page scrolls sideways, and axe has nothing to say, in three widths and both themes.
+
+    Pictures of all go to the folder that RAPPOR_SCREENSHOTS names, to be looked at.
+    """
+    named = os.environ.get("RAPPOR_SCREENSHOTS")
+    folder = Path(named) if named else None
     paths = [
         "/metrics",
         "/metrics/word",
@@ -179,5 +185,6 @@ def every_page_fits(page: Any, url: str, results: list[str], folder: Path) -> No
             for width in WIDTHS:
                 page.set_viewport_size({"width": width, "height": 800})
                 assert sideways(page) <= 0, (path, width)
-                page.screenshot(path=folder / f"{number}-{width}-{theme}.png", full_page=True)
+                if folder is not None:
+                    page.screenshot(path=folder / f"{number}-{width}-{theme}.png", full_page=True)
             assert violations(page) == [], (path, theme)

@@ -41,9 +41,12 @@ for (const ring of rings) for (const [x, y] of ring) {
 }
 const centres = rings.map(ring => [0, 1].map(axis => ring.reduce((sum, corner) => sum + corner[axis], 0) / ring.length));
 const key = ([x, y]) => Math.round(x * 1e4) + "," + Math.round(y * 1e4);
+// Edges of cells by number: neighbours share one, which is then no border.
+const edgeNumbers = new Map(), edgeEnds = [];
 const edges = rings.map(ring => ring.map((a, i) => {
-  const b = ring[(i + 1) % ring.length], ka = key(a), kb = key(b);
-  return [ka < kb ? ka + " " + kb : kb + " " + ka, a, b];
+  const b = ring[(i + 1) % ring.length], ka = key(a), kb = key(b), name = ka < kb ? ka + " " + kb : kb + " " + ka;
+  if (!edgeNumbers.has(name)) { edgeNumbers.set(name, edgeEnds.length); edgeEnds.push([a, b]); }
+  return edgeNumbers.get(name);
 }));
 
 let theme, shades;
@@ -179,9 +182,14 @@ function drawCells(panel, map, pen) {
   for (const [shade, path] of shaded) { pen.fillStyle = pen.strokeStyle = shades[shade]; pen.fill(path); pen.stroke(path); }
 }
 function drawTold(panel, map, pen) {
-  const border = new Map();
-  for (const i of map.visible) for (const [name, a, b] of edges[i]) border.delete(name) || border.set(name, [a, b]);
-  pen.strokeStyle = theme.ink; pen.lineWidth = 1.4; pen.stroke(joined(panel, [...border.values()]));
+  const border = new Uint8Array(edgeEnds.length), path = new Path2D();
+  for (const i of map.visible) for (const number of edges[i]) border[number] ^= 1;
+  border.forEach((drawn, number) => {
+    if (!drawn) return;
+    const [[ax, ay], [bx, by]] = edgeEnds[number].map(panel.project);
+    path.moveTo(ax, ay); path.lineTo(bx, by);
+  });
+  pen.strokeStyle = theme.ink; pen.lineWidth = 1.4; pen.stroke(path);
   pen.font = "bold 12px " + FONT; pen.textAlign = "center"; pen.textBaseline = "middle";
   for (const [i, [change]] of Object.entries(map.changed)) {
     const [x, y] = panel.project(centres[i]), mark = change > 0 ? "▲" : "▼";
@@ -253,7 +261,7 @@ function table() {
   const map = focused.map, body = $("busiest");
   $("which").textContent = "Busiest cells" + (slots.length > 1 ? ": " + focused.slot : "");
   $("floor").textContent = map ? "The smallest share found 8 times in 10 is " + percent(map.floor) + "." : "";
-  const order = map ? map.share.map((_, i) => i).sort((a, b) => map.visible.has(b) - map.visible.has(a) || map.share[b] - map.share[a]).slice(0, 10) : [];
+  const order = map ? map.order ??= map.share.map((_, i) => i).sort((a, b) => map.visible.has(b) - map.visible.has(a) || map.share[b] - map.share[a]).slice(0, 10) : [];
   body.replaceChildren(...order.map(i => tableRow(map, i)));
 }
 function tableRow(map, i) {
@@ -271,6 +279,14 @@ function draw() {
   $("window").textContent = windows[slider.value];
   slider.setAttribute("aria-valuetext", windows[slider.value]);
   panels.forEach(drawPanel); table(); scale();
+}
+
+// A slider that is dragged sends more events than there are frames: each frame is drawn once.
+let waiting = false;
+function drawSoon() {
+  if (waiting) return;
+  waiting = true;
+  requestAnimationFrame(() => { waiting = false; draw(); });
 }
 
 // Pointing at a cell, by pointer, keys or the table.
@@ -338,8 +354,8 @@ function recolour() {
   draw();
 }
 $("play").addEventListener("click", play);
-for (const one of [slider, sure, of]) { one.addEventListener("input", draw); one.addEventListener("change", remember); }
-addEventListener("resize", draw);
+for (const one of [slider, sure, of]) { one.addEventListener("input", drawSoon); one.addEventListener("change", remember); }
+addEventListener("resize", drawSoon);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", recolour);
 addEventListener("beforeprint", () => { document.documentElement.dataset.theme = "light"; recolour(); });
 addEventListener("afterprint", () => { delete document.documentElement.dataset.theme; recolour(); });

@@ -42,10 +42,10 @@ def comparison(rows: Sequence[Mapping[str, Any]], query: TableQuery) -> dict[str
         return round(50 + 50 * max(-1.0, min(1.0, share / end)), 2)
 
     marks = tuple((at(row["low"]), at(row["difference"]), at(row["high"])) for row in shown)
-    count = round(end / step)
-    ticks = tuple(
-        Tick(at(i * step), f"{'+' if i > 0 else ''}{tick_text(i * step, step)}", bool(i % 2))
-        for i in range(-count, count + 1)
+    ticks = (
+        Tick(0, tick_text(-end, step)),
+        Tick(50, tick_text(0, step)),
+        Tick(100, f"+{tick_text(end, step)}"),
     )
     changed = sum(1 for row in rows if row["p_adjusted"] <= 0.05)
     return {"differences": Differences(table, ticks, marks), "changed": changed}
