@@ -9,7 +9,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check $(if
 
 .PHONY: help demo test test-long test-js lint bench docs client-wheel release versions constraints clean
 help:
-	@echo "make demo   the whole life of a report on this machine, ending with a table and an HTML report"
+	@echo "make demo   the whole life of a report on this machine, ending with a table, an HTML report and a service to look at"
 	@echo "make test   lint, types, import rules, unit, statistical and end-to-end tests"
 	@echo "make test-js  the TypeScript client's tests, where Node is (make test runs them, too)"
 	@echo "make lint   lint, types and import rules only"

@@ -12,7 +12,8 @@ from rich.text import Text
 
 from decoder import Decoding
 from decoder.reports.decoding_files import results
-from decoder.reports.decoding_html import fraction, p_heading, p_text
+from decoder.reports.decoding_html import p_heading
+from decoder.reports.number_text import fraction, p_text
 from decoder.reports.series_files import series_rows
 from decoder.results.tables import short
 from decoder.results.warnings import percent
@@ -89,7 +90,7 @@ def _table(decoding: Decoding) -> Table:
     known, rows = decoding.options.true_shares is not None, decoding.detected
     table = Table(title=plain(f"{decoding.metric}: {decoding.summary.num_detected:,} values found"))
     table.add_column("value")
-    heading = p_heading(decoding).lower()
+    heading = p_heading(decoding.options.correction).lower()
     for name in (*(["true"] if known else []), "share", "interval", heading, "forgers"):
         table.add_column(name, justify="right")
     for row in rows[:_SHOWN]:

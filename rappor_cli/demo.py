@@ -20,9 +20,10 @@ from collector.server import running_collector
 from collector.settings import load_settings
 from decoder import Candidates, DecodeOptions, Decoding, decode, write_outputs
 from decoder.candidates.lists import metric_candidates
-from decoder.reports.decoding_html import p_text
+from decoder.reports.number_text import p_text
 from decoder.results.warnings import percent
 from decoder.sources.collector_client import ask, fetch_aggregate
+from rappor_cli.demo_service import command_text, prepare_service, serve_until_interrupted
 from rappor_cli.progress import progress_bar
 from rappor_cli.text import plain
 from rappor_core.errors import RapporError
@@ -31,6 +32,7 @@ from simulations.populations.fleet import Delivery, deliver, encode_fleet
 
 DEFAULT_CLIENTS = 200_000
 DEFAULT_OUTPUT = Path("demo-output")
+DEFAULT_PORT = 8100  # of the decoder service
 ROWS_SHOWN = 24
 
 
@@ -69,12 +71,20 @@ def demo(
         float, typer.Option(help="Nats for a memoised value, for life.")
     ] = 4.0,
     epsilon_one: Annotated[float, typer.Option(help="Nats for one report.")] = 2.0,
+    service: Annotated[
+        bool, typer.Option(help="Let the decoder service decode two weeks of drawn counts, too.")
+    ] = True,
+    serve: Annotated[
+        bool, typer.Option("--serve", help="End in the decoder service, until Ctrl-C.")
+    ] = False,
 ) -> None:
     """Run a fleet of devices, a collector and the decoder on this machine, and show the result."""
     if (input_ is None) != (column is None):
         raise typer.BadParameter("--input and --column go together", param_hint="--input")
     if input_ is None and client_column is not None:
         raise typer.BadParameter("it goes with --input", param_hint="--client-column")
+    if input_ is not None and serve:
+        raise typer.BadParameter("the service shows the words, not --input", param_hint="--serve")
     if input_ is not None and clients is not None:
         raise typer.BadParameter("with --input the file says how many", param_hint="--clients")
     console = Console(markup=False)
@@ -93,6 +103,25 @@ def demo(
     console.print(f"\nWhat a device spends (nats): {plan.cost}", soft_wrap=True)
     for item in shown:
         console.print(f"report: {item.report}", soft_wrap=True)
+    if input_ is None and (service or serve):
+        _end_in_service(output, today, rng, console, serve=serve)
+
+
+def _end_in_service(
+    output: Path, today: date, rng: np.random.Generator, console: Console, *, serve: bool
+) -> None:
+    """Two weeks of counts, two results, a comparison, a series and a map in the service."""
+
+    def say(text: str) -> None:
+        console.print(text, soft_wrap=True)
+
+    console.print("\nThe decoder service, on two weeks of drawn counts:")
+    prepared = prepare_service(output, today, rng, say, port=DEFAULT_PORT if serve else 0)
+    if serve:
+        serve_until_interrupted(prepared, say)
+        return
+    say(f"look at them: {command_text(output)}")
+    say(f"and sign in at http://127.0.0.1:{DEFAULT_PORT} with the key {prepared.key}")
 
 
 def run_demo(

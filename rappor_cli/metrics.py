@@ -1,4 +1,4 @@
-"""`rappor metrics`: check, compile, list, push and retire what devices report."""
+"""`rappor metrics`: check, compile, publish, list, push and retire what devices report."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ from rappor_core.metrics.loading import COMPILED_ENDING
 from rappor_core.metrics.review import Finding, check_metrics
 from rappor_core.metrics.typescript import typescript_text
 
-app = typer.Typer(help="Check, compile, list, push and retire metrics.", no_args_is_help=True)
+app = typer.Typer(
+    help="Check, compile, publish, list, push and retire metrics.", no_args_is_help=True
+)
 
 TYPESCRIPT_ENDING = ".ts"
 FileArgument = Annotated[Path, typer.Argument(help="A metrics.toml.")]
@@ -91,6 +93,19 @@ def compile_(
     text = typescript_text(metrics) if typescript else compiled_text(metrics)
     output.write_text(text, encoding="utf-8")
     print(f"{output}: {len(metrics.declared)} metrics")
+
+
+@app.command()
+def publish(
+    file: FileArgument,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the site.")],
+    contact: Annotated[str, typer.Option(help="Whom people can ask; shown as it is.")] = "",
+) -> None:
+    """Write a public page of FILE: what is collected, by whom, until when, with which epsilon."""
+    metrics = load_metrics(file)
+    dictionary = import_module("decoder.reports.dictionary")
+    entries = dictionary.entries_of(metrics.declared, datetime.now(UTC).date())
+    print(f"{dictionary.write_site(entries, output, contact)}: {len(entries)} metrics")
 
 
 @app.command("list")

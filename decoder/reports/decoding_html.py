@@ -6,9 +6,10 @@ import math
 from typing import Any
 
 from decoder.reports.jinja import page_template
+from decoder.reports.number_text import days, factor
 from decoder.reports.svg import forest
-from decoder.results.tables import Decoding, Detected, short
-from decoder.results.warnings import odd_cohorts, percent
+from decoder.results.tables import Decoding, Detected
+from decoder.results.warnings import odd_cohorts
 from rappor_core.metrics.metric import Metric
 
 SHOWN = 60  # rows of the picture and of the table; the files have all
@@ -16,15 +17,7 @@ SHOWN = 60  # rows of the picture and of the table; the files have all
 
 def render_report(decoding: Decoding) -> str:
     """The page as text."""
-    page = page_template(
-        "report.html.j2",
-        percent=percent,
-        fraction=fraction,
-        p_text=p_text,
-        count="{:,}".format,
-        short=short,
-    )
-    return page.render(_context(decoding))
+    return page_template("report.html.j2").render(_context(decoding))
 
 
 def _context(decoding: Decoding) -> dict[str, Any]:
@@ -44,9 +37,13 @@ def _context(decoding: Decoding) -> dict[str, Any]:
         "covered": _covered(decoding),
         "false_found": sum(1 for row in detected if row.true_share == 0.0),
         "window": _window(decoding),
-        "guarantee": guarantee(decoding),
-        "promise": promise(decoding),
-        "p_heading": p_heading(decoding),
+        "guarantee": guarantee(decoding.summary.epsilon_one, decoding.summary.epsilon_infinity),
+        "promise": promise(decoding.options.correction, decoding.options.alpha),
+        "p_heading": p_heading(decoding.options.correction),
+        "method_text": method_text(
+            decoding.diagnostics.method, decoding.options.correction, decoding.options.alpha
+        ),
+        "notes_text": decoding.notes,
         "cost": cost(decoding),
         "description": decoding.definition.get("description"),
         "level": f"{100 * decoding.options.level:g} %",
@@ -62,11 +59,6 @@ def _forged(row: Detected) -> float:
     return row.forged
 
 
-def fraction(part: float) -> str:
-    """A part of the reports as people write it; NaN: not known."""
-    return "not known" if math.isnan(part) else "all" if part >= 1 else percent(part)
-
-
 def _covered(decoding: Decoding) -> int:
     return sum(
         1
@@ -76,15 +68,15 @@ def _covered(decoding: Decoding) -> int:
 
 
 def _window(decoding: Decoding) -> str | None:
-    first, last = decoding.first_day, decoding.last_day
-    if first is None or last is None:
-        return None
-    return f"{first}" if first == last else f"{first} to {last}"
+    known = decoding.first_day is not None and decoding.last_day is not None
+    return days(decoding.first_day, decoding.last_day) if known else None
 
 
-def guarantee(decoding: Decoding) -> str:
-    """What each device was promised, in words and in numbers."""
-    one, life = decoding.summary.epsilon_one, decoding.summary.epsilon_infinity
+def guarantee(one: float, life: float) -> str:
+    """What each device was promised, in words and in numbers.
+
+    one, life: epsilon of a report, and of all that is ever sent of a value, in nats.
+    """
     by_report = (
         f"one report changes the odds of any guess about a device's value at most "
         f"{factor(one)} times (epsilon = {one:.2f})"
@@ -112,17 +104,9 @@ def cost(decoding: Decoding) -> str | None:
     )
 
 
-def factor(epsilon: float) -> str:
-    """e^epsilon as people write it."""
-    if epsilon > 13.8:
-        return "over a million"
-    value = math.exp(epsilon)
-    return f"{value:,.0f}" if value >= 10 else f"{value:.1f}"
-
-
-def promise(decoding: Decoding) -> str:
+def promise(correction: str, alpha: float) -> str:
     """What the correction promises about the list of values found."""
-    level = f"{100 * decoding.options.alpha:g} %"
+    level = f"{100 * alpha:g} %"
     return {
         "bonferroni": f"the chance that any of them is wrong is at most {level} (Bonferroni)",
         "holm": f"the chance that any of them is wrong is at most {level} (Holm)",
@@ -131,15 +115,16 @@ def promise(decoding: Decoding) -> str:
         "fdr-eb": f"on average at most {level} of them are wrong, by the fitted prior (local fdr)",
         "none": f"each of them had a chance of {level} to be listed by mistake: nothing corrects "
         "for the number of candidates",
-    }[decoding.options.correction]
+    }[correction]
 
 
-def p_heading(decoding: Decoding) -> str:
+def method_text(method: str, correction: str, alpha: float) -> str:
+    """Estimator and rule."""
+    name = "one bit a value" if method == "direct" else method
+    return f"{name}, {correction} at {100 * alpha:g} %"
+
+
+def p_heading(correction: str) -> str:
     """What the column of corrected p-values holds."""
     headings = {"fdr-eb": "Mean local fdr", "none": "p-value"}
-    return headings.get(decoding.options.correction, "Corrected p")
-
-
-def p_text(p: float) -> str:
-    """A p-value as people write it."""
-    return f"{p:.3f}" if p >= 0.001 else "< 1e-300" if p < 1e-300 else f"{p:.0e}"
+    return headings.get(correction, "Corrected p")

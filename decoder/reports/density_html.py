@@ -23,7 +23,6 @@ from decoder.reports.density_text import (
 )
 from decoder.reports.jinja import page_template
 from decoder.reports.palette import (
-    THEMES,
     TOLD_FROM,
     UNTOLD_STEPS,
     UNTOLD_TO,
@@ -34,6 +33,7 @@ from decoder.reports.palette import (
 from decoder.typing import Floats
 from rappor_core.grid.box import Point
 
+_DATA = '<script type="application/json" id="data">'
 BUSIEST = 10  # cells of the page's table
 _PLACES = 5  # decimals of a degree: a metre
 _UNIT = 1e-7  # shares are whole numbers of it: a third of the text, written and read in a tenth
@@ -50,22 +50,44 @@ def render_page(
 
     notes: further sentences for the reader.  base: streets, districts or stations of the user's.
     """
-    one = maps[0]
-    text = json.dumps(_data(maps, points, base or BaseLayer()), separators=(",", ":"),
-                      allow_nan=False, ensure_ascii=False)  # fmt: skip
+    data = map_data(maps, points, notes, base)
     return page_template("density.html.j2").render(
-        metric=one.metric,
-        data=text.replace("<", "\\u003c"),
-        themes=THEMES,
-        told_from=TOLD_FROM,
-        untold_to=UNTOLD_TO,
-        untold_steps=UNTOLD_STEPS,
-        promise=promise_text(one),
-        grid=grid_text(one),
-        level=f"{100 * one.options.level:g} %",
-        notes=[*notes, *grouped_warnings(maps), visible_text(maps[first_view(maps)])],
-        source=bundled_source(),
+        metric=maps[0].metric, data=map_json(data), data_url=None, **view_of(data)
     )
+
+
+def map_json(data: dict[str, Any]) -> str:
+    """The data as JSON that is safe within a page."""
+    text = json.dumps(data, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
+    return text.replace("<", "\\u003c")
+
+
+def data_of_page(page: str) -> str:
+    """The JSON of a page that `render_page` made. Raises ValueError where there is none."""
+    start = page.index(_DATA) + len(_DATA)
+    return page[start : page.index("</script>", start)]
+
+
+def view_of(data: dict[str, Any]) -> dict[str, Any]:
+    """What `map_view.html.j2` shows before its script runs: texts, and the first map's table."""
+    one = next(each for each in data["maps"][::-1] if each["window"] == data["first"])
+    told, shares = set(one["visible"]), one["share"]
+    inside = max(1 - one["other"], 1e-9)
+    order = sorted(range(len(shares)), key=lambda i: (i not in told, -shares[i]))[:BUSIEST]
+    rows = [
+        {
+            "name": data["names"][i],
+            "called": data["called"].get(i, data["called"].get(str(i), "")),
+            "visible": i in told,
+            "share": shares[i] * data["unit"],
+            "in_box": shares[i] * data["unit"] / inside,
+            "low": one["low"][i] * data["unit"],
+            "high": one["high"][i] * data["unit"],
+        }
+        for i in order
+    ]
+    shown = {"slot": one["slot"], "window": one["window"], "rows": rows}
+    return {"shown": shown, "texts": data["texts"]}
 
 
 def first_view(maps: Sequence[Density]) -> int:
@@ -77,8 +99,14 @@ def first_view(maps: Sequence[Density]) -> int:
     return max(i for i, number in enumerate(inside) if 2 * number >= max(inside))
 
 
-def _data(maps: Sequence[Density], points: Sequence[Point], base: BaseLayer) -> dict[str, Any]:
-    one = maps[0]
+def map_data(
+    maps: Sequence[Density],
+    points: Sequence[Point] = (),
+    notes: Sequence[str] = (),
+    base: BaseLayer | None = None,
+) -> dict[str, Any]:
+    """All that map.js draws, in plain values. Arguments as in `render_page`."""
+    one, base = maps[0], base or BaseLayer()
     grid, outlines = one.places.grid, one.places.outlines()
     cells = [
         [[round(lon, _PLACES), round(lat, _PLACES)] for lat, lon in outline] for outline in outlines
@@ -99,8 +127,16 @@ def _data(maps: Sequence[Density], points: Sequence[Point], base: BaseLayer) -> 
         "level": one.options.level,
         "unit": _UNIT,
         "top": top,
+        "scale": {"told_from": TOLD_FROM, "untold_to": UNTOLD_TO, "untold_steps": UNTOLD_STEPS},
         "around": surroundings(View(west, south, east, north).wider(_AROUND)),
         "base": {"lines": own.lines, "areas": own.areas, "points": own.points},
+        "texts": {
+            "promise": promise_text(one),
+            "grid": grid_text(one),
+            "level": f"{100 * one.options.level:g} %",
+            "notes": [*notes, *grouped_warnings(maps), visible_text(maps[first_view(maps)])],
+            "source": bundled_source(),
+        },
     }
 
 

@@ -1,26 +1,45 @@
-"""The templates of the pages: values are escaped, and a name that is not given is an error."""
+"""The environment of all pages: values are escaped, and a name that is not given is an error."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import cache
 
-from jinja2 import Environment, PackageLoader, StrictUndefined, Template
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined, Template
+
+from decoder.reports.assets import script, stylesheet
+from decoder.reports.number_text import count, days, fraction, interval, p_text
+from decoder.results.tables import short
+from decoder.results.warnings import percent
+
+_FILTERS = (count, fraction, p_text, percent, short)
 
 
-def page_template(name: str, *, trim: bool = True, **filters: Callable[..., str]) -> Template:
-    """A template of `decoder/reports/templates`.
+@cache
+def page_environment(assets: str | None = None, *packages: str) -> Environment:
+    """The templates of `decoder/reports/templates` with the filters and functions they use.
 
     Args:
-        name: of the file.
-        trim: whether a block tag takes its line's blanks and end with it.
-        filters: functions that the template may apply, by name.
+        assets: URL of the folder where style and scripts are served; None puts them into the page.
+        packages: others with a folder `templates`.
     """
     environment = Environment(
-        loader=PackageLoader("decoder.reports"),
+        loader=ChoiceLoader([PackageLoader(name) for name in (*packages, "decoder.reports")]),
         autoescape=True,
         undefined=StrictUndefined,
-        trim_blocks=trim,
-        lstrip_blocks=trim,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
-    environment.filters |= filters
-    return environment.get_template(name)
+    environment.filters |= {one.__name__: one for one in _FILTERS}
+    environment.globals |= {
+        "assets": assets,
+        "days": days,
+        "interval": interval,
+        "script": script,
+        "stylesheet": stylesheet,
+    }
+    return environment
+
+
+def page_template(name: str, assets: str | None = None) -> Template:
+    """A template by the name of its file; `assets` as in `page_environment`."""
+    return page_environment(assets).get_template(name)

@@ -1,6 +1,7 @@
-"""Colours of maps: from paper (nothing) to dark (much), and pale where nothing is told from zero.
+"""Colours of the pages and of maps, light and dark.
 
-A value-suppressing palette (Correll, Moritz and Heer 2018): a cell that is told apart from zero
+Maps go from paper (nothing) to dark (much), and are pale where nothing is told from zero: a
+value-suppressing palette (Correll, Moritz and Heer 2018). A cell that is told apart from zero
 takes the scale above `TOLD_FROM`; any other takes one of a few pale steps up to `UNTOLD_TO`, so
 that no cell without evidence is darker than one with it.
 """
@@ -20,15 +21,21 @@ UNTOLD_STEPS = 3
 THEMES: dict[str, dict[str, Any]] = {
     "light": {
         "stops": ["#fffefb", "#fde3cd", "#f6b48f", "#e0776a", "#b03a63", "#6d1a5c", "#2a0a3d"],
-        "ink": "#1c2430", "faint": "#566172", "paper": "#ffffff", "line": "#d7dde5",
+        "ink": "#1c2430", "faint": "#566172", "paper": "#ffffff", "ground": "#f4f6f9",
+        "line": "#d7dde5", "edge": "#808b9a",
         "land": "#fffefb", "water": "#dfeaf2", "coast": "#8aa0b2", "base": "#7b8794",
-        "mark": "#0a63c9",
+        "mark": "#0a63c9", "brand": "#1f5fbf", "band": "#638fd4", "truth": "#b4540a",
+        "warn": "#7d5200", "warn-ground": "#fff6e0", "warn-line": "#e8d39a",
+        "good": "#1a6b3c", "bad": "#b3261e",
     },
     "dark": {
         "stops": ["#171b21", "#3f2b3a", "#6b3052", "#9b3a5c", "#d8625c", "#f5a470", "#fdecc4"],
-        "ink": "#e7ebf0", "faint": "#a3aebc", "paper": "#14181e", "line": "#323a45",
+        "ink": "#e7ebf0", "faint": "#a3aebc", "paper": "#171b21", "ground": "#0e1216",
+        "line": "#323a45", "edge": "#75818f",
         "land": "#171b21", "water": "#0c1722", "coast": "#4d6274", "base": "#75818f",
-        "mark": "#6db3ff",
+        "mark": "#6db3ff", "brand": "#82b8ff", "band": "#4b7fc0", "truth": "#f0a35e",
+        "warn": "#f3c969", "warn-ground": "#292414", "warn-line": "#5a4d22",
+        "good": "#74d19b", "bad": "#ff9a92",
     },
 }  # fmt: skip
 

@@ -1,4 +1,8 @@
-"""Geometry of the report's pictures. Numbers in, coordinates out; the template draws them."""
+"""Geometry of the pages' pictures. Numbers in, places out; templates/pictures.html.j2 draws them.
+
+Interval plots are placed in per cent of the width, so that they fit any window; plots over time
+have a view box.
+"""
 
 from __future__ import annotations
 
@@ -8,74 +12,157 @@ from dataclasses import dataclass
 
 from decoder.results.tables import Detected, short
 
-ROW_HEIGHT = 26
-LABEL_WIDTH = 250
-PLOT_WIDTH = 560
-MARGIN_RIGHT = 30
-TOP = 14
-BOTTOM = 40
+Corners = tuple[tuple[float, float], ...]
+
+WIDTH, HEIGHT = 420, 170  # of a plot over time
+LEFT, RIGHT, TOP, BOTTOM = 56, 10, 12, 26
 _LONGEST_LABEL = 300  # letters; the page cuts at the width
 
 
 @dataclass(frozen=True)
 class Tick:
-    """A mark on the axis: horizontal position in pixels and its text."""
+    """A mark on an axis: its place, its text, and whether a narrow page leaves it out."""
 
-    x: float
+    at: float
     text: str
+    minor: bool = False
 
 
 @dataclass(frozen=True)
 class ForestRow:
-    """One value: positions in pixels; `true_x` None where the truth is not known."""
+    """One value, in per cent of the plot's width; `true_at` None where the truth is not known."""
 
     label: str
-    y: float
-    low_x: float
-    high_x: float
-    x: float
-    true_x: float | None
-    covered: bool
+    at: float
+    low_at: float
+    high_at: float
+    true_at: float | None
+    share: float
+    low: float
+    high: float
 
 
 @dataclass(frozen=True)
 class Forest:
-    """Estimates with intervals, one row a value; sizes in pixels."""
+    """Estimates with intervals, one row a value."""
 
     rows: tuple[ForestRow, ...]
     ticks: tuple[Tick, ...]
-    width: int
-    height: int
-    left: int
-    bottom: int
+
+
+@dataclass(frozen=True)
+class TimePlot:
+    """Numbers over windows, in units of a view box of `WIDTH` by `HEIGHT`.
+
+    points: (number of the window, x, y).  lines: corners of each run of windows with a number.
+    bands: corners of the area of each run's intervals.  step: between windows.
+    """
+
+    points: tuple[tuple[int, float, float], ...]
+    lines: tuple[Corners, ...]
+    bands: tuple[Corners, ...]
+    ticks: tuple[Tick, ...]
+    step: float
+    width: int = WIDTH
+    height: int = HEIGHT
+    left: int = LEFT
+    right: int = WIDTH - RIGHT
+    bottom: int = HEIGHT - BOTTOM
 
 
 def forest(detected: Sequence[Detected]) -> Forest:
-    """Lay out a forest plot of what was found, on a linear axis that starts at 0."""
+    """Lay out what was found, on a linear axis that starts at 0."""
     ends = [row.high for row in detected] + [row.true_share or 0.0 for row in detected]
     step, top = axis_step(max(ends, default=1.0) or 1.0)
-    scale = PLOT_WIDTH / top
-    rows = tuple(_row(row, number, scale) for number, row in enumerate(detected))
+    rows = tuple(_row(row, top) for row in detected)
     ticks = tuple(
-        Tick(LABEL_WIDTH + i * step * scale, tick_text(i * step, step))
+        Tick(_part(i * step, top), tick_text(i * step, step), bool(i % 2))
         for i in range(round(top / step) + 1)
     )
-    bottom = TOP + ROW_HEIGHT * len(rows)
-    width = LABEL_WIDTH + PLOT_WIDTH + MARGIN_RIGHT
-    return Forest(rows, ticks, width, bottom + BOTTOM, LABEL_WIDTH, bottom)
+    return Forest(rows, ticks)
 
 
-def _row(row: Detected, number: int, scale: float) -> ForestRow:
-    true_x = None if row.true_share is None else LABEL_WIDTH + row.true_share * scale
+def _row(row: Detected, top: float) -> ForestRow:
     return ForestRow(
         label=short(row.value, _LONGEST_LABEL),
-        y=TOP + ROW_HEIGHT * (number + 0.5),
-        low_x=LABEL_WIDTH + row.low * scale,
-        high_x=LABEL_WIDTH + row.high * scale,
-        x=LABEL_WIDTH + row.share * scale,
-        true_x=true_x,
-        covered=row.true_share is None or row.low <= row.true_share <= row.high,
+        at=_part(row.share, top),
+        low_at=_part(row.low, top),
+        high_at=_part(row.high, top),
+        true_at=None if row.true_share is None else _part(row.true_share, top),
+        share=row.share,
+        low=row.low,
+        high=row.high,
     )
+
+
+def _part(share: float, top: float) -> float:
+    return round(100 * min(max(share / top, 0.0), 1.0), 2)
+
+
+def share_plot(windows: Sequence[tuple[float, float, float] | None]) -> TimePlot:
+    """A line of shares within the band of their intervals.
+
+    windows: share, low and high of each; None leaves a gap: what is not found is not 0.
+    """
+    numbers = [end for one in windows if one for end in one]
+    step, top = axis_step(max([*numbers, 1e-6]), most=4)
+    runs = _runs(windows)
+    xs = [_column(number, len(windows)) for number in range(len(windows))]
+    lines = [tuple((xs[i], _height(one[0], top)) for i, one in run) for run in runs]
+    bands = [
+        (*((xs[i], _height(one[2], top)) for i, one in run),
+         *((xs[i], _height(one[1], top)) for i, one in reversed(run)))
+        for run in runs
+    ]  # fmt: skip
+    return TimePlot(
+        points=tuple((i, xs[i], _height(one[0], top)) for run in runs for i, one in run),
+        lines=tuple(lines),
+        bands=tuple(bands),
+        ticks=tuple(
+            Tick(_height(i * step, top), tick_text(i * step, step)) for i in _steps(top, step)
+        ),
+        step=_column(1, len(windows)) - xs[0],
+    )
+
+
+def _runs(
+    windows: Sequence[tuple[float, float, float] | None],
+) -> list[list[tuple[int, tuple[float, float, float]]]]:
+    """Neighbouring windows that have a number, with theirs."""
+    runs: list[list[tuple[int, tuple[float, float, float]]]] = [[]]
+    for number, one in enumerate(windows):
+        if one is not None:
+            runs[-1].append((number, one))
+        elif runs[-1]:
+            runs.append([])
+    return [run for run in runs if run]
+
+
+def count_plot(counts: Sequence[float]) -> TimePlot:
+    """Columns of counts, one a window."""
+    step, top = axis_step(max(*counts, 4), most=4)
+    xs = [_column(number, len(counts)) for number in range(len(counts))]
+    points = tuple((i, xs[i], _height(one, top)) for i, one in enumerate(counts))
+    ticks = (Tick(_height(i * step, top), _count_text(i * step)) for i in _steps(top, step))
+    return TimePlot(points, (), (), tuple(ticks), _column(1, len(counts)) - xs[0])
+
+
+def _steps(top: float, step: float) -> range:
+    return range(round(top / step) + 1)
+
+
+def _column(number: int, total: int) -> float:
+    return round(LEFT + (number + 0.5) * (WIDTH - LEFT - RIGHT) / total, 2)
+
+
+def _height(value: float, top: float) -> float:
+    scale = (HEIGHT - TOP - BOTTOM) / top
+    return round(HEIGHT - BOTTOM - min(max(value, 0.0), top) * scale, 2)
+
+
+def _count_text(number: float) -> str:
+    """At most seven letters: 250, 12,500, 1.5 M."""
+    return f"{number:,.0f}" if number < 1e6 else f"{number / 1e6:,g} M"
 
 
 def axis_step(largest: float, most: int = 8) -> tuple[float, float]:

@@ -23,6 +23,7 @@ from decoder.service.errors import RequestError, StorageError
 from decoder.service.logs import Log, make_log, redirect_libraries
 from decoder.service.openapi import document
 from decoder.service.operations.service import Service, make_service
+from decoder.service.pages import add_pages
 from decoder.service.problems import answer, problem
 from decoder.service.routes import add_routes
 from decoder.service.settings import Settings
@@ -60,6 +61,7 @@ def create_app(settings: Settings, *, clock: Clock = utc_now) -> FastAPI:
     app.state.service = service
     app.openapi = partial(document, app)  # type: ignore[method-assign]
     add_routes(app)
+    add_pages(app)
     _add_error_handlers(app, log)
     bounds = BodyBounds(settings.max_body_bytes, settings.max_upload_bytes, settings.body_seconds)
     app.add_middleware(BodyLimit, bounds=bounds, log=log)

@@ -75,7 +75,12 @@ def test_text_and_outlines_can_be_read(theme: str) -> None:
     for ground in ("paper", "land", "water"):
         assert contrast(rgb(known["ink"]), rgb(known[ground])) > 7
         assert contrast(rgb(known["mark"]), rgb(known[ground])) > 3
-    assert contrast(rgb(known["faint"]), rgb(known["paper"])) > 4.5
+    for ground in ("paper", "ground"):
+        for name in ("faint", "brand", "mark", "good", "bad"):
+            assert contrast(rgb(known[name]), rgb(known[ground])) > 4.5, (name, ground)
+    assert contrast(rgb(known["warn"]), rgb(known["warn-ground"])) > 4.5
+    assert contrast(rgb(known["edge"]), rgb(known["paper"])) > 3
+    assert contrast(rgb(known["truth"]), rgb(known["paper"])) > 3
 
 
 def test_no_cell_without_evidence_is_darker_than_one_with_it(night: Density) -> None:

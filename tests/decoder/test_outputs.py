@@ -12,7 +12,8 @@ import pytest
 from decoder import Candidates, DecodeOptions, decode, metric_candidates, write_outputs
 from decoder.errors import OutputError
 from decoder.reports.decoding_files import manifest, results
-from decoder.reports.decoding_html import factor, p_text, render_report
+from decoder.reports.decoding_html import render_report
+from decoder.reports.number_text import factor, p_text
 from decoder.reports.svg import axis_step, forest, tick_text
 from decoder.results.warnings import percent
 from rappor_core.aggregate import Aggregate
@@ -135,9 +136,7 @@ def test_axes_have_round_steps(decoding):
     assert tick_text(0.05, 0.05) == "5 %"
     assert tick_text(0.0005, 0.0005) == "0.05 %"
     layout = forest(decoding.detected)
-    assert all(
-        layout.left <= row.low_x <= row.x <= row.high_x <= layout.width for row in layout.rows
-    )
+    assert all(0 <= row.low_at <= row.at <= row.high_at <= 100 for row in layout.rows)
 
 
 def test_results_for_machines_hold_no_nan(make_aggregate, values):
@@ -175,7 +174,7 @@ def test_lines_end_alike_in_every_table(decoding, tmp_path):
 def test_a_column_is_called_what_it_holds(make_aggregate, values, correction, heading):
     options = DecodeOptions(correction=correction)
     decoding = decode(make_aggregate(), Candidates.from_strings(values), options)
-    assert f"<th>{heading}</th>" in render_report(decoding)
+    assert f">{heading}</th>" in render_report(decoding)
 
 
 def test_the_page_of_a_boolean_claims_no_fit():
@@ -228,5 +227,5 @@ def test_what_would_hide_or_turn_writing_is_escaped_on_the_page(make_aggregate, 
     decoding = decode(make_aggregate(values=odd), Candidates.from_strings(odd))
     page = render_report(decoding)
     for shown in ("\\u202eabc", "zero\\u200bwidth", "two\\nlines", odd[3]):
-        assert f'<td dir="auto">{shown}</td>' in page
+        assert f'<th scope="row" dir="auto">{shown}</th>' in page
     assert "\u202e" not in page

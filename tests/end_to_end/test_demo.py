@@ -34,10 +34,17 @@ def test_words_go_in_and_estimates_come_out(
     assert "https://" not in page
     manifest = json.loads((out / "word" / "manifest.json").read_text())
     assert manifest["num_reports"] == 30_000
+    with closing(sqlite3.connect(out / "decoder.sqlite")) as database:
+        kinds = database.execute("SELECT kind FROM results ORDER BY kind").fetchall()
+    assert [kind for (kind,) in kinds] == ["compare", "decode", "decode", "density", "series"]
+    assert f"rappor decoder serve --database sqlite:///{out}/decoder.sqlite" in shown
+    assert "with the key rd_admin_" in shown
     with closing(sqlite3.connect(out / "collector.sqlite")) as database:
         assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     again = tmp_path / "again"
-    assert main(["demo", "--clients", "30000", "--seed", "7", "-o", str(again)]) == 0
+    options = ["--clients", "30000", "--seed", "7", "--no-service"]
+    assert main(["demo", *options, "-o", str(again)]) == 0
+    assert not (again / "decoder.sqlite").exists()
     assert found(again / "word") == found(out / "word")
 
 

@@ -35,7 +35,7 @@ QUIET = [
 ]
 PROBE = """
 <script>addEventListener("load", () => {
-  const chart = document.querySelector("svg, img").getBoundingClientRect();
+  const chart = document.querySelector(".forest").getBoundingClientRect();
   document.title = "wide=" + document.documentElement.scrollWidth +
     " chart=" + Math.round(chart.width) + "x" + Math.round(chart.height) +
     " loaded=" + performance.getEntriesByType("resource").length;
@@ -114,7 +114,7 @@ def test_a_map_of_one_window_says_which(tmp_path: Path) -> None:
         page = tmp_path / f"{number}.html"
         page.write_text(render_page(maps[:number], [], []), encoding="utf-8")
         shown = browse(tmp_path / f"profile{number}", "--dump-dom", f"file://{page}")
-        assert f'<output id="window">week to {days[number - 1]}</output>' in shown
+        assert f'<output id="window" for="time">week to {days[number - 1]}</output>' in shown
         slider = re.search(r'<input id="time"[^>]*>', shown)
         assert slider
         assert ("hidden" in slider[0]) is hidden

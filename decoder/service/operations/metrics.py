@@ -73,6 +73,12 @@ class Metrics:
         ]
         return MetricViews(sorted(views, key=lambda view: view.name), problem)
 
+    def public(self) -> tuple[list[dict[str, Any]], str]:
+        """The definitions that reports are taken of now, for everyone; why there may be fewer."""
+        listed, problem = self._listed()
+        current = [row["definition"] for row in listed if row.get("state") == "current"]
+        return [one for one in current if isinstance(one, dict)], problem
+
     def _counted(self, person: Person) -> dict[tuple[str, str], tuple[int, str | None]]:
         """By name and params_id: how many results one may see, and the last day of them."""
         columns = (results.c.metric, results.c.params_id)

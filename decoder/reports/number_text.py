@@ -1,0 +1,43 @@
+"""Numbers as people write them, for pages, terminals and pictures."""
+
+from __future__ import annotations
+
+import math
+from datetime import date
+
+from decoder.results.warnings import percent
+
+
+def fraction(part: float) -> str:
+    """A part of the reports; NaN: not known."""
+    return "not known" if math.isnan(part) else "all" if part >= 1 else percent(part)
+
+
+def factor(epsilon: float) -> str:
+    """e^epsilon."""
+    if epsilon > 13.8:
+        return "over a million"
+    value = math.exp(epsilon)
+    return f"{value:,.0f}" if value >= 10 else f"{value:.1f}"
+
+
+def p_text(p: float) -> str:
+    """A p-value."""
+    return f"{p:.3f}" if p >= 0.001 else "< 1e-300" if p < 1e-300 else f"{p:.0e}"
+
+
+def count(number: float) -> str:
+    """A whole number, with separators."""
+    return f"{round(number):,}"
+
+
+def interval(low: float, high: float) -> str:
+    """Two shares as one interval, the unit said once."""
+    return f"{percent(low).removesuffix(' %')} to {percent(high)}"
+
+
+def days(first: date | None, last: date | None) -> str:
+    """A window of days; ? where it is not known."""
+    if first is None or last is None:
+        return "?"
+    return f"{first}" if first == last else f"{first} to {last}"

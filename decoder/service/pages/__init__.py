@@ -1,0 +1,31 @@
+"""The pages of the service: HTML that works without a script, under a strict policy."""
+
+from fastapi import FastAPI
+
+from decoder.service.pages import (
+    admin,
+    compare,
+    dictionary,
+    jobs,
+    lists,
+    metrics,
+    results,
+    sessions,
+    static,
+)
+
+
+def add_pages(app: FastAPI) -> None:
+    """Put every page on an app."""
+    for module in (
+        static,
+        sessions,
+        dictionary,
+        metrics,
+        lists,
+        jobs,
+        results,
+        compare,
+        admin,
+    ):
+        app.include_router(module.router)

@@ -1,0 +1,147 @@
+"""Stored results: the list, and a result with its pictures, tables and provenance."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from fastapi import Request
+from starlette.responses import Response
+
+from decoder.reports.density_html import data_of_page, view_of
+from decoder.service.errors import NotFoundError, RequestError
+from decoder.service.operations.permissions import Person
+from decoder.service.pages.commands import command_of
+from decoder.service.pages.compare_view import comparison
+from decoder.service.pages.decode_view import decoding
+from decoder.service.pages.series_view import panels_of, parsed_series
+from decoder.service.pages.tables import TableQuery, query_of
+from decoder.service.pages.web import Form, Reader, redirect, render
+from decoder.service.pages.web import router as new_router
+from decoder.service.requests import service_of
+from decoder.service.specs import Kind
+from decoder.service.store.results import ResultRow
+
+PAGE = 50
+MOST_PANELS = 24
+router = new_router()
+
+
+@router.get("/results")
+def index(
+    request: Request, person: Reader, metric: str = "", kind: str = "", page: int = 1
+) -> Response:
+    """Results that one may see, newest first."""
+    if kind and kind not in set(Kind):
+        raise RequestError(f"kind {kind[:20]!a} is not one of {', '.join(Kind)}")
+    page = max(page, 1)
+    rows = service_of(request).results.all(
+        person, metric=metric or None, kind=kind or None, limit=PAGE + 1, offset=(page - 1) * PAGE
+    )
+    return render(
+        request,
+        "results.html.j2",
+        person,
+        rows=[(row, json.loads(row.summary)) for row in rows[:PAGE]],
+        more=len(rows) > PAGE,
+        page=page,
+        metric=metric,
+        kind=kind,
+        kinds=list(Kind),
+    )
+
+
+@router.get("/results/{result_id}")
+def one(request: Request, person: Reader, result_id: str) -> Response:
+    """A result."""
+    results = service_of(request).results
+    row = results.get(person, result_id)
+    query = query_of(request.query_params)
+    shown = _VIEWS[row.kind](request, person, row, query)
+    later = results.superseded_by(person, result_id)
+    manifest = json.loads(row.manifest)
+    own = results.is_own(person, result_id)
+    return render(
+        request,
+        f"result_{row.kind}.html.j2",
+        person,
+        row=row,
+        summary=json.loads(row.summary),
+        manifest=manifest,
+        files=results.files(person, result_id),
+        later=later,
+        own=own,
+        command=command_of(manifest, row) if own else "",
+        query=query,
+        **shown,
+    )
+
+
+@router.get("/results/{result_id}/map.json")
+def map_data(request: Request, person: Reader, result_id: str) -> Response:
+    """What the script of a map draws."""
+    text = _map_json(request, person, result_id)
+    return Response(text, media_type="application/json")
+
+
+@router.post("/results/{result_id}/check")
+def check(request: Request, person: Reader, result_id: str, form: Form) -> Response:
+    """Decode again and compare bytes."""
+    del form
+    return redirect(f"/jobs/{service_of(request).jobs.check_again(person, result_id).id}")
+
+
+@router.post("/results/{result_id}/release")
+def release(request: Request, person: Reader, result_id: str, form: Form) -> Response:
+    """Show a result to every viewer, or take it back."""
+    service_of(request).results.release(person, result_id, bool(form.text("released")))
+    return redirect(f"/results/{result_id}")
+
+
+def _decode(request: Request, person: Person, row: ResultRow, query: TableQuery) -> dict[str, Any]:
+    results = service_of(request).results
+    whole = query.all and results.is_own(person, row.id)
+    return decoding(
+        found=json.loads(results.file(person, row.id, "results.json")),
+        manifest=json.loads(results.file(person, row.id, "manifest.json")),
+        candidates=results.file(person, row.id, "candidates.parquet") if whole else None,
+        query=query,
+    )
+
+
+def _series(request: Request, person: Person, row: ResultRow, query: TableQuery) -> dict[str, Any]:
+    series = parsed_series(service_of(request).results.file(person, row.id, "series.json"))
+    names, panels = panels_of(series, MOST_PANELS)
+    wanted = [one for one in panels if query.q.casefold() in one.value.casefold()]
+    return {"names": names, "panels": wanted, "reports": series.reports}
+
+
+def _compare(request: Request, person: Person, row: ResultRow, query: TableQuery) -> dict[str, Any]:
+    content = json.loads(service_of(request).results.file(person, row.id, "compare.json"))
+    return comparison(content["rows"], query) | {"windows": content["windows"]}
+
+
+def _density(request: Request, person: Person, row: ResultRow, query: TableQuery) -> dict[str, Any]:
+    del query
+    files = {file.name for file in service_of(request).results.files(person, row.id)}
+    if "density.html" not in files:  # of pairs of places there are tables alone
+        return {"has_map": False}
+    data = json.loads(_map_json(request, person, row.id))
+    return {"has_map": True, "data_url": f"/results/{row.id}/map.json", **view_of(data)}
+
+
+def _map_json(request: Request, person: Person, result_id: str) -> str:
+    page = service_of(request).results.file(person, result_id, "density.html").decode()
+    try:
+        return data_of_page(page)
+    except ValueError:
+        raise NotFoundError(f"result {result_id[:40]!a} has no map") from None
+
+
+_VIEWS: dict[str, Callable[[Request, Person, ResultRow, TableQuery], dict[str, Any]]] = {
+    Kind.DECODE: _decode,
+    Kind.SERIES: _series,
+    Kind.COMPARE: _compare,
+    Kind.DENSITY: _density,
+}

@@ -1,0 +1,131 @@
+"""The end of `rappor demo`: the decoder service, with results to click through."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+
+import numpy as np
+
+from decoder.service.operations.access import COMMAND_LINE
+from decoder.service.operations.permissions import Person, Role
+from decoder.service.operations.service import Service
+from decoder.service.server import running_service
+from decoder.service.settings import Settings, load_settings
+from decoder.service.specs import CandidateSpec, JobSpec, Kind, MapChoices, Source
+from decoder.service.store.jobs import LIVE, State
+from decoder.sources.density_windows import SplitName
+from rappor_core.aggregate import Aggregate
+from rappor_core.errors import RapporError
+from simulations.experiments.demo_weeks import candidates, page_days, place_weeks
+
+JOB_SECONDS = 300.0
+FILE = "decoder.sqlite"
+Say = Callable[[str], None]
+
+
+class DemoServiceError(RapporError):
+    """The service of the demo could not do what it shows."""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """The service's settings, with a database that holds the results, and the key to sign in."""
+
+    settings: Settings
+    key: str
+
+
+def prepare_service(
+    output: Path, today: date, rng: np.random.Generator, say: Say, port: int = 0
+) -> Prepared:
+    """Make the service's database anew: counts, a list, and jobs that a worker has done.
+
+    Raises DemoServiceError where a job did not end as it should.
+    """
+    for leftover in output.glob(f"{FILE}*"):
+        leftover.unlink()
+    settings = load_settings(  # named, so that a shell set up for an operator changes nothing
+        database=f"sqlite:///{output / FILE}",
+        host="127.0.0.1",
+        port=port,
+        public_url=None,
+        collector=None,
+        aggregate_folder=None,
+        job_slots=2,
+        log_level="error",
+    )
+    with running_service(settings) as (_, app):
+        service: Service = app.state.service
+        key = service.access.create_key(COMMAND_LINE, "demo", Role.ADMIN, "made by rappor demo")
+        person = service.access.person_of_key(key.text)
+        for spec in _specs(service, person, today, rng):
+            service.jobs.submit(person, spec)
+        _await_jobs(service, person, say)
+    return Prepared(settings, key.text)
+
+
+def serve_until_interrupted(prepared: Prepared, say: Say) -> None:
+    """Serve what was prepared, until Ctrl-C."""
+    with running_service(prepared.settings) as (url, _):
+        say(f"decoder service: {url}/sign-in")
+        say(f"key: {prepared.key}")
+        say("Ctrl-C ends it.")
+        try:
+            while True:
+                time.sleep(1)
+        except KeyboardInterrupt:
+            say("stopped")
+
+
+def command_text(output: Path) -> str:
+    """What serves the prepared database."""
+    return f"rappor decoder serve --database sqlite:///{output / FILE}"
+
+
+def _specs(
+    service: Service, person: Person, today: date, rng: np.random.Generator
+) -> list[JobSpec]:
+    """Two decodings, their comparison, a series and a map."""
+
+    def upload(one: Aggregate) -> str:
+        return service.aggregates.upload(person, one.to_json().encode()).sha256
+
+    days = [upload(one) for one in page_days(today, rng)]
+    places = [upload(one) for one in place_weeks(today, rng)]
+    text = "".join(f"{value}\n" for value in candidates())
+    pages = service.lists.create(
+        person, "start pages", text.encode(), source="made by rappor demo", shared=True
+    )
+    listed = CandidateSpec(list=pages.id)
+    first, second = (Source(aggregates=days[:7]), Source(aggregates=days[7:]))
+    return [
+        JobSpec(kind=Kind.DECODE, source=first, candidates=listed),
+        JobSpec(kind=Kind.DECODE, source=second, candidates=listed),
+        JobSpec(kind=Kind.COMPARE, before=first, source=second, candidates=listed),
+        JobSpec(kind=Kind.SERIES, source=Source(aggregates=days), candidates=listed),
+        JobSpec(
+            kind=Kind.DENSITY,
+            source=Source(aggregates=places),
+            map=MapChoices(split=SplitName.WEEK),
+        ),
+    ]
+
+
+def _await_jobs(service: Service, person: Person, say: Say) -> None:
+    deadline, told = time.monotonic() + JOB_SECONDS, set[str]()
+    while time.monotonic() < deadline:
+        rows = service.jobs.all(person)
+        for row in rows:
+            if row.state not in LIVE and row.id not in told:
+                told.add(row.id)
+                say(f"job: {row.kind} of {row.metric}: {row.state}")
+            if row.state not in (*LIVE, State.DONE):
+                raise DemoServiceError(f"the {row.kind} ended as {row.state}: {row.reason}")
+        if len(told) == len(rows):
+            return
+        time.sleep(0.2)
+    raise DemoServiceError(f"the jobs took more than {JOB_SECONDS:.0f} seconds")

@@ -1,0 +1,120 @@
+"""What the demo's service decodes: a start page by day, and usual places by week."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import date, timedelta
+
+import numpy as np
+
+from rappor_core.aggregate import Aggregate
+from rappor_core.metrics.file import parse_metrics
+from rappor_core.metrics.metric import Metric
+from simulations.populations.draws import draw_aggregate
+
+METRICS = """\
+# Made by `rappor demo`.
+[metrics.start_page]
+kind = "string"
+description = "The page that a browser opens with"
+owner = "demo@example.org"
+expires = {expires}
+num_bits = 64
+num_hashes = 2
+num_cohorts = 32
+epsilon_infinity = 4.0
+epsilon_one = 3.0
+max_memoized_values = 3
+fallback = "other"
+
+[metrics.usual_place]
+kind = "location"
+description = "Where a device usually is, at night and by day"
+owner = "demo@example.org"
+expires = {expires}
+grid = "square"
+box = [40.55, -74.15, 40.95, -73.70]
+rows = 20
+columns = 20
+levels = [0]
+slots = ["night 22-6", "day 6-22"]
+period = "week"
+mode = "memo"
+encoding = "symbol"
+num_symbols = 8
+num_cohorts = 64
+epsilon_infinity = 4.0
+epsilon_one = 3.0
+"""
+PAGES = ("news", "mail", "search", "video", "school", "bank", "maps", "chat", "shop", "weather")
+DAYS = 14
+WEEKS = 4
+DAILY = 12_000  # devices
+WEEKLY = 60_000
+
+
+def metrics_text(today: date) -> str:
+    """The declarations, as a metrics.toml."""
+    return METRICS.format(expires=today + timedelta(days=365))
+
+
+def candidates() -> list[str]:
+    """The pages that are looked for; some that nobody opens are among them."""
+    return [f"https://{page}{number}.example/" for page in PAGES for number in ("", *range(1, 40))]
+
+
+def page_days(today: date, rng: np.random.Generator) -> Iterator[Aggregate]:
+    """The counts of the start page, a day each, oldest first; "video" rises in the second week."""
+    metric = parse_metrics(metrics_text(today)).metrics["start_page"]
+    values = candidates()[::40]
+    for number in range(DAYS):
+        weights = 1 / np.arange(1, len(values) + 1)
+        weights[values.index("https://video.example/")] *= 1 + 0.9 * (number >= DAYS // 2)
+        day = today - timedelta(days=DAYS - number)
+        yield _drawn(metric, values, weights, DAILY, day, day, rng)
+
+
+def place_weeks(today: date, rng: np.random.Generator) -> Iterator[Aggregate]:
+    """The counts of the usual place, a week and slot each."""
+    for metric in parse_metrics(metrics_text(today)).parts("usual_place"):
+        location = metric.location
+        if location is None:
+            continue
+        values = list(location.domain)
+        centre = (8, 9) if location.slot == "night" else (11, 7)
+        for number in range(WEEKS):
+            last = today - timedelta(days=7 * (WEEKS - number))
+            weights = np.array([_busy(value, centre, number) for value in values])
+            yield _drawn(metric, values, weights, WEEKLY, last, last, rng)
+
+
+def _busy(value: str, centre: tuple[int, int], week: int) -> float:
+    """How many are in a cell: a town that moves east, a suburb, and a few everywhere."""
+    parts = value.split("-")
+    if len(parts) != 3 or not all(part.isdigit() for part in parts):
+        return 3.0
+    row, column = int(parts[1]), int(parts[2])
+    town = np.exp(-((row - centre[0]) ** 2 + (column - centre[1] - week) ** 2) / 12)
+    suburb = 0.4 * np.exp(-((row - 15) ** 2 + (column - 14) ** 2) / 6)
+    return float(town + suburb + 0.01)
+
+
+def _drawn(
+    metric: Metric,
+    values: list[str],
+    weights: np.ndarray[tuple[int], np.dtype[np.float64]],
+    number: int,
+    first: date,
+    last: date,
+    rng: np.random.Generator,
+) -> Aggregate:
+    shares = weights / weights.sum()
+    one, _ = draw_aggregate(values, shares, number, metric.params, rng, metric.name)
+    return replace(
+        one,
+        definition=metric.to_dict(),
+        params_id=metric.params_id,
+        first_day=first,
+        last_day=last,
+    )

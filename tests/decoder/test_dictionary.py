@@ -1,0 +1,88 @@
+"""The public dictionary: what it says of each metric, and that what it says is true."""
+
+import math
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from decoder.reports.dictionary import entries_of, risk_text
+from rappor_cli.main import main
+from rappor_core.metrics.file import parse_metrics
+
+DECLARED = """
+[metrics.seen]
+kind = "boolean"
+description = "Whether <i>help</i> was opened"
+owner = "help@example.org"
+expires = 2099-12-31
+epsilon_infinity = 2.0
+epsilon_one = 1.0
+max_memoized_values = 2
+
+[metrics.old]
+kind = "category"
+description = "The theme"
+owner = "themes@example.org"
+expires = 2020-01-31
+categories = ["light", "dark"]
+epsilon_infinity = 3.0
+epsilon_one = 1.0
+max_memoized_values = 2
+fallback = "light"
+
+[metrics.home]
+kind = "location"
+description = "Usual place"
+owner = "maps@example.org"
+expires = 2099-12-31
+grid = "square"
+box = [40.6, -74.1, 40.9, -73.8]
+rows = 4
+columns = 4
+levels = [0]
+slots = ["night 22-6", "day 6-22"]
+mode = "memo"
+encoding = "symbol"
+num_symbols = 4
+num_cohorts = 8
+epsilon_infinity = 3.0
+epsilon_one = 2.0
+"""
+
+
+def test_an_entry_says_what_is_declared() -> None:
+    entries = entries_of(parse_metrics(DECLARED).metrics.values(), date(2026, 11, 22))
+    assert [entry.name for entry in entries] == ["home", "old", "seen"]
+    home, old, seen = entries
+    assert (old.over, seen.over) == (True, False)
+    assert old.answers == ("light", "dark")
+    assert seen.once == pytest.approx(1.0, abs=0.01)
+    assert home.what == "the area where the device usually is"
+
+
+@pytest.mark.parametrize(("once", "life"), [(1.0, 2.0), (0.5, 4.0), (3.0, 8.0), (1.0, math.inf)])
+def test_the_sentence_is_bayes_rule(once: float, life: float) -> None:
+    """At odds of 1 to 99 and likelihoods e^epsilon apart."""
+    odds = math.exp(once) / 99
+    shown = 100 * odds / (1 + odds)
+    text = risk_text(once, life)
+    assert f"at most {shown:.0f} %" in text or f"at most {shown:.1f} %" in text
+    assert ("ever" in text) == math.isfinite(life)
+
+
+def test_the_site_is_one_page_that_loads_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "metrics.toml"
+    file.write_text(DECLARED)
+    site = tmp_path / "site"
+    command = ["metrics", "publish", str(file), "-o", str(site), "--contact", "<b>us</b>"]
+    assert main(command) == 0
+    assert "3 metrics" in capsys.readouterr().out
+    page = (site / "index.html").read_text(encoding="utf-8")
+    for words in ("&lt;i&gt;help", "themes@example.org", "over: nothing is collected any more",
+                  "&lt;b&gt;us", "2099-12-31", "light, dark", "are deleted, and nothing more is sent"):  # fmt: skip
+        assert words in page, words
+    assert "://" not in page
+    assert "<script" not in page

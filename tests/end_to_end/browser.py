@@ -1,0 +1,82 @@
+"""A real browser for tests: Debian's Chromium, driven by playwright, and axe."""
+
+import functools
+import http.server
+import shutil
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+CHROMIUM = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), ""
+)
+WIDTHS = (390, 768, 1280, 1920)
+THEMES = ("light", "dark")
+POLICY = "default-src 'self'"  # the strictest that a page can be served under
+
+
+def need_browser() -> None:
+    """Skip the test, saying what is missing."""
+    missing = [] if CHROMIUM else ["Chromium (apt-get install chromium)"]
+    missing += [] if find_spec("playwright") else ["playwright (pip install playwright)"]
+    if missing:
+        pytest.skip("no " + " and no ".join(missing) + " on this machine")
+
+
+@contextmanager
+def open_browser() -> Iterator[Any]:
+    need_browser()
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as play:
+        browser = play.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"]
+        )
+        yield browser
+        browser.close()
+
+
+def violations(page: Any) -> list[str]:
+    """What axe finds wrong with a page: the rule and the first place."""
+    if not find_spec("axe_playwright_python"):
+        pytest.skip("no axe on this machine (pip install axe-playwright-python)")
+    from axe_playwright_python.sync_playwright import Axe
+
+    found = Axe().run(page).response["violations"]
+    return [f"{one['id']}: {one['nodes'][0]['html'][:200]}" for one in found]
+
+
+def sideways(page: Any) -> int:
+    """How many pixels a page is wider than its window."""
+    width: int = page.evaluate("document.documentElement.scrollWidth - innerWidth")
+    return width
+
+
+@contextmanager
+def serving(folder: Path) -> Iterator[str]:
+    """The files of a folder over HTTP, under the strict policy; gives the URL."""
+
+    class Handler(http.server.SimpleHTTPRequestHandler):
+        def end_headers(self) -> None:
+            self.send_header("Content-Security-Policy", POLICY)
+            super().end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = http.server.ThreadingHTTPServer(
+        ("127.0.0.1", 0), functools.partial(Handler, directory=str(folder))
+    )
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()

@@ -1,0 +1,229 @@
+"""The static pages in a real browser: every width, both themes, print, keyboard, strict policy."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from decoder import Candidates, DecodeOptions, decode
+from decoder.density.cells import places_of
+from decoder.density.maps import Density, DensityOptions, estimate_density
+from decoder.reports.assets import SCRIPTS, script, stylesheet
+from decoder.reports.decoding_html import render_report
+from decoder.reports.density_html import map_data, render_page, view_of
+from decoder.reports.jinja import page_template
+from decoder.reports.series_files import render_series
+from decoder.series.series import decode_over_time
+from rappor_core.aggregate import Aggregate
+from rappor_core.metrics.file import parse_metrics
+from simulations.populations.draws import draw_aggregate
+from tests.end_to_end.browser import (
+    THEMES,
+    WIDTHS,
+    need_browser,
+    open_browser,
+    serving,
+    sideways,
+    violations,
+)
+
+pytestmark = pytest.mark.slow
+
+WORD = """
+[metrics.word]
+kind = "string"
+description = "The start page of a browser"
+owner = "web@example.org"
+expires = 2099-12-31
+num_bits = 64
+num_hashes = 2
+num_cohorts = 16
+epsilon_infinity = 4.0
+epsilon_one = 3.0
+max_memoized_values = 3
+fallback = "other"
+"""
+PLACES = """
+[metrics.places]
+kind = "location"
+description = "The usual place of a week"
+owner = "maps@example.org"
+expires = 2099-12-31
+grid = "square"
+box = [40.6, -74.1, 40.9, -73.8]
+rows = 4
+columns = 4
+levels = [0]
+slots = ["night 22-6", "day 6-22"]
+period = "week"
+mode = "memo"
+encoding = "symbol"
+num_symbols = 2
+num_cohorts = 8
+epsilon_infinity = 3.0
+epsilon_one = 2.0
+"""
+LONG = "https://www.example.org/a/very/long/address/that/does/not/end/soon?with=parameters&more"
+VALUES = [LONG, "half of it", "<script>alert(1)</script>", "\u202egnp.exe", *map(str, range(20))]
+SHARES = np.array([0.3, 0.5, 0.1, 0.05] + [0.05 / 20] * 20)
+
+
+def weeks(number: int) -> list[Aggregate]:
+    metric, rng = parse_metrics(WORD).metrics["word"], np.random.default_rng(1)
+    drawn = []
+    for week in range(number):
+        one, _ = draw_aggregate(VALUES, SHARES, 40_000, metric.params, rng, "word")
+        first = date(2026, 9, 7) + timedelta(days=7 * week)
+        drawn.append(
+            replace(one, definition=metric.to_dict(), params_id=metric.params_id,
+                    first_day=first, last_day=first + timedelta(days=6))
+        )  # fmt: skip
+    return drawn
+
+
+def maps(number: int) -> list[Density]:
+    rng, made = np.random.default_rng(2), []
+    for part in parse_metrics(PLACES).parts("places"):
+        assert part.location is not None
+        values = places_of([part.location]).finest
+        shares = np.arange(len(values), 0.0, -1) ** 2
+        for week in range(number):
+            one, _ = draw_aggregate(
+                list(values), shares / shares.sum(), 20_000, part.params, rng, part.name
+            )
+            day = date(2026, 9, 13) + timedelta(days=7 * week)
+            one = replace(one, definition=part.to_dict(), params_id=part.params_id,
+                          first_day=day, last_day=day)  # fmt: skip
+            made.append(estimate_density([one], DensityOptions("simplex")))
+    return made
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    need_browser()
+    folder, counts = tmp_path_factory.mktemp("pages"), weeks(3)
+    candidates = Candidates.from_strings(VALUES)
+    known = dict(zip(VALUES, SHARES.tolist(), strict=True))
+    decoding = decode(counts[0], candidates, DecodeOptions(true_shares=known))
+    (folder / "report.html").write_text(render_report(decoding), encoding="utf-8")
+    series = decode_over_time(counts, candidates)
+    (folder / "series.html").write_text(render_series(series), encoding="utf-8")
+    (folder / "density.html").write_text(render_page(maps(3)), encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with open_browser() as found:
+        yield found
+
+
+@pytest.mark.parametrize("name", ["report", "series", "density"])
+def test_a_page_fits_every_window_in_both_themes(name: str, pages: Path, browser: Any) -> None:
+    """Nothing is cut, nothing scrolls sideways, and axe has nothing to say."""
+    for theme in THEMES:
+        page = browser.new_page(color_scheme=theme)
+        said: list[str] = []
+        page.on("pageerror", lambda error, said=said: said.append(str(error)))
+        page.goto((pages / f"{name}.html").as_uri())
+        for width in WIDTHS:
+            page.set_viewport_size({"width": width, "height": 800})
+            assert sideways(page) <= 0, (width, theme)
+            if width in (390, 1280):
+                assert violations(page) == [], (width, theme)
+        ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
+        assert (sum(map(int, ground[4:-1].split(","))) < 128) == (theme == "dark")
+        assert said == []
+        page.close()
+
+
+def test_every_mark_of_an_interval_plot_is_in_sight_on_a_phone(pages: Path, browser: Any) -> None:
+    """Half of the scale was off the edge once."""
+    page = browser.new_page(viewport={"width": 390, "height": 800})
+    page.goto((pages / "report.html").as_uri())
+    marks = page.evaluate(
+        "[...document.querySelectorAll('.forest li :is(.estimate, .interval, .truth)')]"
+        ".map(one => one.getBoundingClientRect()).map(box => [box.left, box.right])"
+    )
+    assert len(marks) >= 12
+    assert min(left for left, _ in marks) > 0
+    assert max(right for _, right in marks) < 390
+    dots = [right for left, right in marks if 8 < right - left < 11]
+    assert max(dots) - min(dots) > 200  # 50 % and 5 % are apart
+    page.close()
+
+
+def test_a_map_is_worked_by_keys_and_its_view_is_in_the_address(pages: Path, browser: Any) -> None:
+    page = browser.new_page(viewport={"width": 390, "height": 800})
+    page.goto((pages / "density.html").as_uri())
+    page.focus("#time")
+    page.keyboard.press("Home")
+    assert page.inner_text("#window") == "week to 2026-09-13"
+    page.check("#sure")
+    address = page.url
+    page.focus("canvas[role=img]")
+    page.keyboard.press("ArrowRight")
+    assert "interval of the cell alone" in page.inner_text("#tip")
+    page.focus("#busiest button")
+    page.keyboard.press("Enter")
+    assert page.is_visible("#tip")
+    page.goto("about:blank")
+    page.goto(address)
+    assert page.inner_text("#window") == "week to 2026-09-13"
+    assert page.is_checked("#sure")
+    page.close()
+
+
+@pytest.mark.parametrize("name", ["report", "series", "density"])
+def test_a_page_is_printed_light_and_whole(name: str, pages: Path, browser: Any) -> None:
+    page = browser.new_page(viewport={"width": 1280, "height": 800}, color_scheme="dark")
+    page.goto((pages / f"{name}.html").as_uri())
+    assert page.pdf(format="A4").startswith(b"%PDF")
+    page.emulate_media(media="print", color_scheme="dark")
+    page.set_viewport_size({"width": 700, "height": 1000})
+    assert sideways(page) <= 0
+    ink = page.evaluate("getComputedStyle(document.body).color")
+    assert sum(map(int, ink[4:-1].split(","))) < 128
+    page.close()
+
+
+def test_the_table_is_there_without_a_script(pages: Path, browser: Any) -> None:
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto((pages / "density.html").as_uri())
+    assert page.locator("#busiest tr").count() == 10
+    assert "drawn by a script" in page.inner_text("noscript")
+    context.close()
+
+
+def test_components_work_under_a_strict_policy(tmp_path: Path, browser: Any) -> None:
+    """As a service sends them: style and scripts as files, data by URL."""
+    assets = tmp_path / "static"
+    assets.mkdir()
+    (assets / "page.css").write_text(stylesheet(), encoding="utf-8")
+    for name in SCRIPTS:
+        (assets / name).write_text(script(name), encoding="utf-8")
+    drawn = maps(2)
+    data = map_data(drawn)
+    (tmp_path / "data.json").write_text(json.dumps(data), encoding="utf-8")
+    page_text = page_template("density.html.j2", "/static/").render(
+        metric=drawn[0].metric, data_url="/data.json", **view_of(data)
+    )
+    assert "<style" not in page_text
+    assert " style=" not in page_text
+    (tmp_path / "index.html").write_text(page_text, encoding="utf-8")
+    with serving(tmp_path) as url:
+        page = browser.new_page()
+        said: list[str] = []
+        page.on("console", lambda message: said.append(message.text))
+        page.on("pageerror", lambda error: said.append(str(error)))
+        page.goto(url + "/index.html")
+        page.wait_for_selector("#maps canvas")
+        assert page.locator("#busiest button").count() == 10
+        assert [one for one in said if "favicon" not in one and "404" not in one] == []
+        page.close()

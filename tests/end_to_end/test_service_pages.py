@@ -1,0 +1,190 @@
+"""The service in a real browser: what an analyst does in a week, from the key to signing out."""
+
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rappor_core.aggregate import Aggregate
+from rappor_core.metrics.file import parse_metrics
+from simulations.populations.draws import draw_aggregate
+from tests.end_to_end.browser import (
+    THEMES,
+    need_browser,
+    open_browser,
+    sideways,
+    violations,
+)
+from tests.end_to_end.test_report_pages import LONG, PLACES, WORD
+from tests.service.support import SLOW, Running, running, upload, workers
+
+pytestmark = pytest.mark.slow
+WIDTHS = (390, 768, 1280)
+HOSTILE = '<img src=x onerror="document.title=1">'
+VALUES = ["steady", "rising", HOSTILE, "\u202egnp.exe", LONG, *map(str, range(10))]
+
+
+def week(number: int) -> Aggregate:
+    metric, rng = parse_metrics(WORD).metrics["word"], np.random.default_rng(number)
+    weights = np.array([6.0, 2.0 + 3 * number, 1.0, 0.8, 0.8] + [0.05] * 10)
+    one, _ = draw_aggregate(VALUES, weights / weights.sum(), 60_000, metric.params, rng, "word")
+    first = date(2026, 11, 2) + timedelta(days=7 * number)
+    return replace(one, definition=metric.to_dict(), params_id=metric.params_id,
+                   first_day=first, last_day=first + timedelta(days=6))  # fmt: skip
+
+
+def places() -> Iterator[Aggregate]:
+    rng = np.random.default_rng(3)
+    for metric in parse_metrics(PLACES).parts("places"):
+        assert metric.location is not None
+        values = list(metric.location.domain)
+        shares = np.arange(len(values), 0.0, -1) ** 2
+        for number in range(2):
+            one, _ = draw_aggregate(
+                values, shares / shares.sum(), 20_000, metric.params, rng, metric.name
+            )
+            day = date(2026, 11, 8) + timedelta(days=7 * number)
+            yield replace(one, definition=metric.to_dict(), params_id=metric.params_id,
+                          first_day=day, last_day=day)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    need_browser()
+    folder = tmp_path_factory.mktemp("service")
+    database = f"sqlite:///{folder}/decoder.sqlite"
+    with running(database) as one, workers(database, folder):
+        yield one
+
+
+@pytest.fixture(scope="module")
+def page(service: Running) -> Iterator[Any]:
+    """A page that is signed in as ana; what the console says is an error."""
+    with open_browser() as browser:
+        page = browser.new_context(accept_downloads=True).new_page()
+        page.set_default_timeout(120_000)
+        page.said = []
+        page.on("console", lambda message: page.said.append(message.text))
+        page.on("pageerror", lambda error: page.said.append(str(error)))
+        page.goto(service.url + "/metrics")
+        page.fill("#key", service.keys["ana"])
+        page.click("main button")
+        page.wait_for_url("**/metrics")
+        yield page
+
+
+def start(page: Any, url: str, kind: str, wanted: list[str], **more: str) -> None:
+    """Fill the form of a job and send it."""
+    page.goto(f"{url}/jobs/new?kind={kind}")
+    page.select_option("select[name=aggregates]", wanted)
+    if "before" in more:
+        page.select_option("select[name=before_aggregates]", more.pop("before"))
+    for name, value in more.items():
+        page.fill(f"input[name={name}]", value)
+    if page.locator("select[name=list] option").count() > 1 and "numbers" not in more:
+        page.select_option("select[name=list]", index=1)
+    page.click("main button.primary")
+    page.wait_for_url("**/jobs/*")
+
+
+def open_result(page: Any) -> str:
+    """Wait for the job of the page; its result's id."""
+    page.click("text=Open the result")
+    page.wait_for_url("**/results/*")
+    return str(page.url).rpartition("/")[2]
+
+
+def test_a_week_of_an_analyst(service: Running, page: Any, tmp_path: Path) -> None:
+    """Upload, start, watch, cancel, open, compare, download, sign out, by pages alone."""
+    url = service.url
+    with service.client("ana") as client:
+        old, new = (upload(client, week(n).to_json().encode()) for n in (0, 1))
+        spots = [upload(client, one.to_json().encode()) for one in places()]
+    page.goto(url + "/lists")
+    path = tmp_path / "words.txt"
+    path.write_text("\n".join([*VALUES, *(f"none{i}" for i in range(300))]), encoding="utf-8")
+    page.fill("form[action='/lists'] input[name=name]", f"words {HOSTILE}")
+    page.set_input_files("form[action='/lists'] input[type=file]", str(path))
+    page.click("text=Store the list")
+    page.wait_for_url("**/lists/*")
+    assert "315 values" in page.inner_text("main")
+
+    start(page, url, "decode", [old], numbers=":".join(map(str, SLOW["numbers"])))
+    page.wait_for_selector("#state.running")  # the script of the page asks each second
+    page.locator("#stage", has_not_text="waiting").wait_for()
+    page.click("text=Cancel")
+    page.wait_for_selector("#state.cancelled")
+    assert "cancelled" in page.inner_text("main")
+
+    start(page, url, "decode", [old])
+    first = open_result(page)
+    shown = page.inner_text("main")
+    assert HOSTILE in shown
+    assert "\u202e" not in page.content()
+    assert page.title() != "1"
+    start(page, url, "decode", [new])
+    second = open_result(page)
+    with page.expect_download() as download:
+        page.click("text=results.csv")
+    assert Path(download.value.path()).read_text(encoding="utf-8").startswith("string,")
+    page.fill("main input[name=q]", "RISING")
+    page.click("main form[role=search] button")
+    assert page.locator("#table tbody tr").count() == 1
+    page.click("text=Every candidate of the list")
+    assert "sort=" in page.url
+
+    page.goto(f"{url}/compare?before={first}&after={second}")
+    assert page.inner_text("#table tbody tr:first-child th") == "rising"
+    start(page, url, "compare", [new], before=old)
+    compared = open_result(page)
+    assert page.inner_text("#table tbody tr:first-child th") == "rising"
+    page.click("text=Decode again and compare bytes")
+    page.wait_for_selector("#state.done")
+    start(page, url, "series", [old, new])
+    series = open_result(page)
+    start(page, url, "density", spots)
+    density = open_result(page)
+    page.wait_for_selector("#maps canvas")
+    assert page.said == []
+    every_page_fits(page, url, [first, compared, series, density])
+    page.goto(url + "/results")
+    page.click("text=Sign out")
+    page.wait_for_url("**/sign-in")
+    page.goto(url + f"/results/{first}")
+    assert "/sign-in?next=" in page.url
+
+
+def every_page_fits(page: Any, url: str, results: list[str]) -> None:
+    """No page scrolls sideways, and axe has nothing to say, in three widths and both themes.
+
+    Pictures of all go to the folder that RAPPOR_SCREENSHOTS names, to be looked at.
+    """
+    named = os.environ.get("RAPPOR_SCREENSHOTS")
+    folder = Path(named) if named else None
+    paths = [
+        "/metrics",
+        "/metrics/word",
+        "/lists",
+        "/jobs",
+        "/jobs/new",
+        "/results",
+        "/compare",
+        "/dictionary",
+        "/jobs/new?kind=density",
+        *(f"/results/{one}" for one in results),
+    ]
+    for number, path in enumerate(paths):
+        page.goto(url + path)
+        for theme in THEMES:
+            page.emulate_media(color_scheme=theme)
+            for width in WIDTHS:
+                page.set_viewport_size({"width": width, "height": 800})
+                assert sideways(page) <= 0, (path, width)
+                if folder is not None:
+                    page.screenshot(path=folder / f"{number}-{width}-{theme}.png", full_page=True)
+            assert violations(page) == [], (path, theme)
