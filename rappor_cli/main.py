@@ -26,6 +26,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "reports": ("rappor_cli.reports", "app", "Get raw reports out, where a metric keeps them."),
     "aggregate": ("rappor_cli.aggregate", "aggregate", "Fetch the counts of closed days."),
     "decode": ("rappor_cli.decode", "decode", "Recover frequencies from an aggregate."),
+    "discover": ("rappor_cli.discover", "discover", "Find frequent strings without a list."),
     "release": ("rappor_cli.release", "app", "Judge what is to be published."),
     "simulate": ("rappor_cli.simulate", "app", "Run a published or calibration experiment."),
     "bench": ("rappor_cli.bench", "bench", "Measure speed and memory as ratios."),

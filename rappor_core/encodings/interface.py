@@ -22,6 +22,7 @@ _HOMES = {
     "one_hot": "rappor_core.encodings.one_hot",
     "boolean": "rappor_core.encodings.boolean",
     "symbol": "rappor_core.encodings.symbol",
+    "coded_prefix": "rappor_core.encodings.coded_prefix",
 }
 _LOADED: dict[str, Encoding] = {}
 

@@ -16,6 +16,7 @@ import mmh3
 import pytest
 
 from client_sdk.testing import MemoryCollector
+from rappor_core.codes.prefix_code import PACKAGED
 from rappor_core.metrics.compiled import compiled_text
 from rappor_core.metrics.file import parse_metrics
 
@@ -37,6 +38,17 @@ epsilon_infinity = 4.0
 epsilon_one = 1.0
 max_memoized_values = 5
 """
+SITE = """
+[metrics.site]
+kind = "discover"
+description = "Site that a device visits most"
+owner = "web@example.org"
+expires = 2099-06-30
+epsilon_infinity = 4.0
+max_reports = 1
+max_memoized_values = 2
+fallback = "other"
+"""
 USE = """
 import datetime, sys, tempfile, time
 from client_sdk import Client, Delivery, load_metrics
@@ -50,6 +62,7 @@ with tempfile.TemporaryDirectory() as folder:
         assert client.record("homepage", "a")
         assert client.record("theme", "dark")
         assert client.record("crashed", False)
+        assert "site" not in metrics.metrics or client.record("site", "example.org")
         for days in (0, 1):
             now[0] += 86_400 * days
             at = datetime.datetime.fromtimestamp(now[0]).astimezone()
@@ -112,7 +125,11 @@ def use(path: list[str], folder: Path, text: str, form: str) -> list[str]:
     (folder / "metrics.json").write_text(compiled_text(metrics))
     with MemoryCollector(metrics.metrics) as collector:
         said = run(USE, path, str(folder / f"metrics.{form}"), collector.url)
-        assert collector.counted() == COUNTED | (PLACES if "[metrics.home]" in text else {})
+        assert collector.counted() == (
+            COUNTED
+            | (PLACES if "[metrics.home]" in text else {})
+            | ({"site": 1} if "[metrics.site]" in text else {})
+        )
     return said.splitlines()
 
 
@@ -155,15 +172,17 @@ def with_packages(files: set[str]) -> set[str]:
 
 
 def test_the_wheels_list_of_the_core_what_a_device_imports_and_no_more() -> None:
-    listed = {file for file in base_files() | location_files() if file.startswith("rappor_core/")}
+    every = base_files() | location_files() | discover_files()
+    listed = {file for file in every if file.startswith("rappor_core/") and file.endswith(".py")}
     needed: set[str] = set()
     sources = list((ROOT / "client_sdk").rglob("*.py"))
     while sources:
         new = core_modules(sources.pop()) - needed
         needed |= new
         sources += [ROOT / file for file in new]
-    assert listed - {"rappor_core/py.typed"} == with_packages(needed)
-    assert not base_files() & location_files()
+    assert listed == with_packages(needed)
+    assert len(every) == len(base_files()) + len(location_files()) + len(discover_files())
+    assert {f"rappor_core/codes/tables/{name}.json" for name in PACKAGED} <= discover_files()
 
 
 def wheel_files(project: str) -> set[str]:
@@ -179,6 +198,10 @@ def base_files() -> set[str]:
 
 def location_files() -> set[str]:
     return wheel_files("client_location")
+
+
+def discover_files() -> set[str]:
+    return wheel_files("client_discover")
 
 
 def script(name: str) -> ModuleType:
@@ -262,7 +285,20 @@ def test_both_parts_serve_a_device_with_places(tmp_path: Path, metrics_text: str
     assert use(path, tmp_path, metrics_text + HOME, "json") == ["[]", "[]"]
 
 
-MOST_KB = {"client": 102, "client_location": 28}  # the aim for the first is 60: docs/client.md
+def test_a_metric_that_finds_strings_needs_its_wheel(tmp_path: Path, metrics_text: str) -> None:
+    text = metrics_text + SITE
+    path = installed_in(tmp_path / "site", base_files())
+    for form in ("toml", "json"):
+        with pytest.raises(subprocess.CalledProcessError) as raised:
+            use(path, tmp_path, text, form)
+        last = raised.value.stderr.splitlines()[-1]
+        assert last.endswith("install rappor-telemetry-client-discover")
+    path = installed_in(tmp_path / "both", base_files() | discover_files())
+    assert use(path, tmp_path, text, "json") == ["[]", "[]"]
+
+
+# the aim for the first is 60: docs/client.md
+MOST_KB = {"client": 102, "client_location": 28, "client_discover": 20}
 
 
 @pytest.mark.slow
