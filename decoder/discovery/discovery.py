@@ -240,6 +240,6 @@ def _role(metric: Metric, string: Finished) -> str:
     for key in ("fallback", "no_data"):
         value = getattr(metric, key)
         groups = metric.details
-        if value is not None and groups.prefix(normalise(value), groups.levels) == string.bits:
+        if value is not None and groups.prefix(normalise(value), groups.num_levels) == string.bits:
             return key
     return ""

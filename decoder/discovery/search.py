@@ -61,7 +61,7 @@ def search(
         going = []
         for place, prefix in enumerate(bits.tolist()):
             decoded = groups.code.decode(prefix, group.num_bits)
-            if decoded.ended or level + 1 == groups.levels:
+            if decoded.ended or level + 1 == groups.num_levels:
                 left = groups.code_bits - group.num_bits
                 finished.append(Finished(prefix << left, decoded.data, decoded.ended, level))
             else:

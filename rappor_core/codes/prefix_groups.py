@@ -11,29 +11,29 @@ from rappor_core.frozen import Frozen
 
 MAX_CODE_BITS = 64
 MAX_BITS_PER_LEVEL = 16
-_FIELDS = {"code", "code_sha256", "code_table", "levels", "bits_per_level"}
+_FIELDS = {"code", "code_sha256", "code_table", "num_levels", "bits_per_level"}
 
 
 class PrefixGroups(Frozen):
     """The public tables of a metric that finds strings.
 
     code: how a string becomes bits.
-    levels: groups of cohorts that hash the first 1, 2, ... `levels` parts of the code; one more
+    num_levels: groups of cohorts that hash the first 1, 2, ... `num_levels` parts of the code; one more
         group hashes all of it again, and is only counted.
-    bits_per_level: bits of a part; levels * bits_per_level is 64 at most.
+    bits_per_level: bits of a part; num_levels * bits_per_level is 64 at most.
     packaged: whether the table comes with the package, or stands in the definition itself.
 
     Raises ParameterError.
     """
 
     code: PrefixCode
-    levels: int = 4
+    num_levels: int = 4
     bits_per_level: int = 16
     packaged: bool = True
 
     def __post_init__(self) -> None:
         """Check the ranges."""
-        for name, lowest, most in (("levels", 2, 8), ("bits_per_level", 4, MAX_BITS_PER_LEVEL)):
+        for name, lowest, most in (("num_levels", 2, 8), ("bits_per_level", 4, MAX_BITS_PER_LEVEL)):
             value = getattr(self, name)
             if type(value) is not int or not lowest <= value <= most:
                 raise ParameterError(
@@ -41,19 +41,19 @@ class PrefixGroups(Frozen):
                 )
         if self.code_bits > MAX_CODE_BITS:
             raise ParameterError(
-                f"levels = {self.levels} of bits_per_level = {self.bits_per_level} are "
+                f"num_levels = {self.num_levels} of bits_per_level = {self.bits_per_level} are "
                 f"{self.code_bits} bits; {MAX_CODE_BITS} at most"
             )
 
     @property
     def num_groups(self) -> int:
         """One for each level, and one that counts."""
-        return self.levels + 1
+        return self.num_levels + 1
 
     @property
     def code_bits(self) -> int:
         """Bits of a whole code."""
-        return self.levels * self.bits_per_level
+        return self.num_levels * self.bits_per_level
 
     def group_of(self, cohort: int, num_cohorts: int) -> int:
         """The group of a cohort: equal runs of cohorts, in order; the last one counts."""
@@ -61,7 +61,7 @@ class PrefixGroups(Frozen):
 
     def prefix_bits(self, group: int) -> int:
         """How many bits of the code a group hashes."""
-        return self.bits_per_level * min(group + 1, self.levels)
+        return self.bits_per_level * min(group + 1, self.num_levels)
 
     def prefix(self, data: bytes, group: int) -> int:
         """The bits of a string's code that a group hashes. Private on a device."""
@@ -79,7 +79,7 @@ class PrefixGroups(Frozen):
             "code": self.code.name,
             "code_sha256": self.code.digest,
             "code_table": None if self.packaged else self.code.text,
-            "levels": self.levels,
+            "num_levels": self.num_levels,
             "bits_per_level": self.bits_per_level,
         }
 
@@ -100,4 +100,4 @@ class PrefixGroups(Frozen):
                 f"{shown(fields['code_sha256'])}: use the version of the package that it was "
                 "declared with"
             )
-        return cls(code, fields["levels"], fields["bits_per_level"], packaged=table is None)
+        return cls(code, fields["num_levels"], fields["bits_per_level"], packaged=table is None)

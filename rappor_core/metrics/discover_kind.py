@@ -25,7 +25,7 @@ class Discover(Kind):
 
     name = "discover"
     encodings = ("coded_prefix",)
-    keys = frozenset({"code", "code_table", "levels", "bits_per_level"})
+    keys = frozenset({"code", "code_table", "num_levels", "bits_per_level"})
     has_details = True
     takes_no_data = True
 
@@ -65,7 +65,7 @@ class Discover(Kind):
         table_code = packaged_code(code) if text is None else read_code(text)
         if text is not None and table.get("code", table_code.name) != table_code.name:
             raise ParameterError(f"code = {shown(code)}, but code_table is {table_code.name!r}")
-        parts = {key: table[key] for key in ("levels", "bits_per_level") if key in table}
+        parts = {key: table[key] for key in ("num_levels", "bits_per_level") if key in table}
         return PrefixGroups(table_code, packaged=text is None, **parts)
 
     def details_from_dict(self, fields: Mapping[str, Any]) -> PrefixGroups:
@@ -80,7 +80,7 @@ class Discover(Kind):
         if cohorts % groups:
             raise MetricsFileError(
                 f"metric {metric.name!r}: num_cohorts = {cohorts} is not a multiple of "
-                f"levels + 1 = {groups}"
+                f"num_levels + 1 = {groups}"
             )
         mechanism = metric.params.mechanism
         if (mechanism.p2, mechanism.q2) == (PROBABILITY_SCALE, 0) and metric.max_reports != 1:

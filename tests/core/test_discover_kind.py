@@ -33,12 +33,12 @@ def test_both_epsilons_allow_several_reports() -> None:
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        ("num_cohorts = 161", "num_cohorts = 161 is not a multiple of levels \\+ 1 = 5"),
+        ("num_cohorts = 161", "num_cohorts = 161 is not a multiple of num_levels \\+ 1 = 5"),
         ("num_hashes = 1", "num_hashes = 1 is fixed"),
         ("hash = 'md5'", "hash = 'md5' is fixed"),
         ("num_bits = 8", "needs 16 bits or more"),
-        ("levels = 5", "80 bits; 64 at most"),
-        ("levels = 1", "levels = 1 is not a whole number from 2 to 8"),
+        ("num_levels = 5", "80 bits; 64 at most"),
+        ("num_levels = 1", "num_levels = 1 is not a whole number from 2 to 8"),
         ("bits_per_level = 17", "bits_per_level = 17"),
         ("bits_per_level = true", "bits_per_level = True"),
         ("code = 'names'", "code = 'names' is not one of domains"),
@@ -71,7 +71,7 @@ def test_the_id_covers_the_table_and_how_the_code_is_cut() -> None:
         site_metric(4.0),
         own,
         site_metric(4.0, f"code_table = '''{other.text}'''"),
-        site_metric(4.0, "levels = 3"),
+        site_metric(4.0, "num_levels = 3"),
         site_metric(4.0, "bits_per_level = 12"),
         site_metric(4.0, "num_bits = 512"),
         site_metric(4.0, "num_cohorts = 320"),
@@ -86,8 +86,8 @@ def test_a_device_with_another_table_refuses_the_definition() -> None:
     definition["details"]["code_sha256"] = "0" * 64
     with pytest.raises(MetricsFileError, match="code table 'domains' here has SHA-256"):
         Metric.from_dict(definition)
-    definition["details"].pop("levels")
-    with pytest.raises(MetricsFileError, match="details lack or have unknown keys: 'levels'"):
+    definition["details"].pop("num_levels")
+    with pytest.raises(MetricsFileError, match="details lack or have unknown keys: 'num_levels'"):
         Metric.from_dict(definition)
 
 

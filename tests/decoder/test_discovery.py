@@ -112,7 +112,7 @@ def test_a_group_that_chose_a_string_does_not_count_it(aggregate: Aggregate) -> 
     groups, noise = METRIC.details, BitNoise.of(METRIC.params.mechanism)
     shares = group_shares(aggregate, groups, noise)
     found = search(groups, shares[:-1])
-    last = [string for string in found if string.level == groups.levels - 1]
+    last = [string for string in found if string.level == groups.num_levels - 1]
     before = count(groups, shares, last, noise, 1.0)
     rng = np.random.default_rng(2)
     changed = [replace(group, shares=rng.permuted(group.shares, axis=1)) for group in shares[:-1]]

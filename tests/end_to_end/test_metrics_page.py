@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from rappor_core.errors import MetricsFileError
+from rappor_core.metrics.discover_kind import DISCOVER
 from rappor_core.metrics.file import _METRIC_KEYS, _TOP_KEYS, parse_metrics
 from rappor_core.metrics.file_location import _KEYS
 from rappor_core.metrics.kinds import kind_names
@@ -30,7 +31,7 @@ def rows() -> list[tuple[str, str, str]]:
 def test_every_key_stands_in_one_table() -> None:
     keys = [key for key, _, _ in rows()]
     assert len(keys) == len(set(keys))
-    assert set(keys) == _TOP_KEYS | _METRIC_KEYS | SHAPE_KEYS | NOISE_KEYS | _KEYS
+    assert set(keys) == _TOP_KEYS | _METRIC_KEYS | SHAPE_KEYS | NOISE_KEYS | _KEYS | DISCOVER.keys
 
 
 def test_every_kind_has_a_complete_example_that_passes_the_check() -> None:
@@ -58,6 +59,8 @@ def test_a_default_is_what_the_page_says(key: str, default: str) -> None:
     name, text = "homepage", first
     if key in ("slots", "encoding", "pairs", "max_gap_minutes"):
         name, text = "window_cell", second
+    if key in DISCOVER.keys:
+        name = "new_site"
     if key == "mechanism":
         name = "theme"  # which gives epsilons
     plain = re.sub(rf"^{key} = .*\n", "", table(text, name), flags=re.M)
