@@ -95,6 +95,15 @@ class PrefixCode(Frozen):
         bits, length = bits << size | value, length + size
         return bits >> (length - num_bits) if length > num_bits else bits << (num_bits - length)
 
+    def size(self, data: bytes) -> int:
+        """How many bits the whole code of a string has."""
+        size, history = 0, bytes(self.order)
+        for byte in self.folded(data):
+            words, place = self._words(history), self._places.get(byte)
+            size += words[-1][1] + 8 if place is None else words[place][1]
+            history = (history + bytes([byte]))[1:] if self.order else b""
+        return size + self._words(history)[-2][1]
+
     def decode(self, bits: int, num_bits: int) -> Decoded:
         """The bytes that the first `num_bits` bits of a code stand for, and whether it ends there.
 

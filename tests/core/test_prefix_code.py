@@ -56,6 +56,7 @@ def plain_code(document: dict, data: bytes) -> str:
 def test_any_string_comes_back(text: str) -> None:
     data = normalise(text)
     bits = plain_code(json.loads(CODE.text), data)
+    assert CODE.size(data) == len(bits)
     for size in (len(bits), len(bits) + 9):
         code = CODE.encode(data, size)
         assert format(code, f"0{size}b") == bits.ljust(size, "0")
