@@ -17,6 +17,7 @@ from rappor_cli.calibration import decoder_calibration
 from rappor_cli.decode import CorrectionName, MethodName
 from rappor_cli.linkage import batch_linkage
 from rappor_cli.location import location, location_attacks, location_coverage
+from rappor_cli.simulate_discovery import discovery
 from simulations.experiments import paper
 from simulations.experiments.figures import draw_experiments
 from simulations.experiments.paper import Experiment
@@ -33,6 +34,7 @@ app.command("location")(location)
 app.command("location-attacks")(location_attacks)
 app.command("batch-linkage")(batch_linkage)
 app.command("location-coverage")(location_coverage)
+app.command("discovery")(discovery)
 
 Seed = Annotated[
     int | None, typer.Option(min=0, help="Repeat a run exactly; otherwise the draws are fresh.")
