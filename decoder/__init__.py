@@ -20,9 +20,11 @@ if TYPE_CHECKING:
         estimate_density,
         estimate_density_series,
     )
+    from decoder.discovery.discovery import DiscoverOptions, Discovery, discover
     from decoder.options import DecodeOptions
     from decoder.pipeline import decode
     from decoder.reports.decoding_files import write_outputs
+    from decoder.reports.discovery_files import write_discovery
     from decoder.reports.series_files import write_series
     from decoder.results.tables import Decoding, Detected
     from decoder.series.series import Series, compare_windows, decode_over_time
@@ -35,13 +37,17 @@ _HOMES = {
     "DensityOptions": "decoder.density.maps",
     "Detected": "decoder.results.tables",
     "Series": "decoder.series.series",
+    "DiscoverOptions": "decoder.discovery.discovery",
+    "Discovery": "decoder.discovery.discovery",
     "compare_maps": "decoder.density.map_change",
     "compare_windows": "decoder.series.series",
     "decode": "decoder.pipeline",
     "decode_over_time": "decoder.series.series",
+    "discover": "decoder.discovery.discovery",
     "estimate_density": "decoder.density.maps",
     "estimate_density_series": "decoder.density.maps",
     "metric_candidates": "decoder.candidates.lists",
+    "write_discovery": "decoder.reports.discovery_files",
     "write_outputs": "decoder.reports.decoding_files",
     "write_series": "decoder.reports.series_files",
 }
@@ -53,14 +59,18 @@ __all__ = [
     "Density",
     "DensityOptions",
     "Detected",
+    "DiscoverOptions",
+    "Discovery",
     "Series",
     "compare_maps",
     "compare_windows",
     "decode",
     "decode_over_time",
+    "discover",
     "estimate_density",
     "estimate_density_series",
     "metric_candidates",
+    "write_discovery",
     "write_outputs",
     "write_series",
 ]

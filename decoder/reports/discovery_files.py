@@ -134,24 +134,36 @@ def approved_strings(directory: str | Path) -> list[str]:
     """
     folder = Path(directory)
     with naming(folder, CandidatesError, "write it again with rappor discover -o DIR"):
-        document = json.loads((folder / JSON_NAME).read_text(encoding="ascii"))
-        strings = {row["id"]: (row["string"], row["whole"]) for row in document["found"]}
-        with (folder / CSV_NAME).open(encoding="utf-8", newline="") as file:
-            rows = list(csv.DictReader(file))
-        approved = []
-        for row in rows:
-            decision = row["publish"].strip().casefold()
-            if decision not in ("yes", "no", ""):
-                raise DecodeError(f"publish = {decision!a} is neither yes nor no")
-            if row["id"] not in strings:
-                raise DecodeError(f"id {row['id']!a} is not one of {JSON_NAME}")
-            string, whole = strings[row["id"]]
-            if decision == "yes" and not whole:
-                raise DecodeError(f"id {row['id']} is only the beginning of a string")
-            if decision == "yes" and string.splitlines() != [string]:
-                raise DecodeError(f"id {row['id']} is no single line, and fits no candidate file")
-            if decision == "yes":
-                approved.append(string)
+        strings, rows = _reviewed(folder)
+        approved = [strings[row["id"]] for row in rows if _publish(row, strings)]
         if not approved:
             raise DecodeError(f"no row of {CSV_NAME} says yes in its column publish; read them")
-    return approved
+        for string, whole in approved:
+            if not whole or string.splitlines() != [string]:
+                why = "no single line" if whole else "only the beginning of a string"
+                raise DecodeError(f"{ascii(string)[:60]} is {why}, and fits no candidate file")
+    return [string for string, _ in approved]
+
+
+def _reviewed(folder: Path) -> tuple[dict[str, tuple[str, bool]], list[dict[str, str]]]:
+    """The strings by id as they are, and the rows that a person has read."""
+    document = json.loads((folder / JSON_NAME).read_text(encoding="ascii"))
+    with (folder / CSV_NAME).open(encoding="utf-8-sig", newline="") as file:
+        rows = list(csv.DictReader(file))
+    try:
+        strings = {row["id"]: (str(row["string"]), bool(row["whole"])) for row in document["found"]}
+    except (KeyError, TypeError):
+        raise DecodeError(f"{JSON_NAME} lacks what was found") from None
+    if any(not isinstance(row.get(name), str) for row in rows for name in ("id", "publish")):
+        raise DecodeError(f"{CSV_NAME} has a row without id or publish")
+    return strings, rows
+
+
+def _publish(row: dict[str, str], strings: dict[str, tuple[str, bool]]) -> bool:
+    """Whether a person approved a row. Raises DecodeError for another word or an unknown id."""
+    decision = row["publish"].strip().casefold()
+    if decision not in ("yes", "no", ""):
+        raise DecodeError(f"publish = {ascii(decision)[:40]} is neither yes nor no")
+    if row["id"] not in strings:
+        raise DecodeError(f"id {ascii(row['id'])[:40]} is not one of {JSON_NAME}")
+    return decision == "yes"

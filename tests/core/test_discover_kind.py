@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import date
+
 import pytest
 
 from rappor_core.codes.prefix_groups import PrefixGroups
@@ -10,6 +12,7 @@ from rappor_core.errors import MetricsFileError
 from rappor_core.metrics.compiled import compiled_text, read_compiled
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metric import Metric
+from rappor_core.metrics.review import check_metrics
 from tests.discovery_support import SITE, site_metric
 
 
@@ -21,6 +24,17 @@ def test_the_usual_metric_is_one_report_of_128_bytes() -> None:
     assert metric.lifetime_epsilon == metric.params.epsilon_infinity == metric.epsilon_one
     assert Metric.from_dict(metric.to_dict()) == metric
     assert hash(metric)
+
+
+def test_a_single_report_is_linked_to_no_other() -> None:
+    """`metrics check` warns of a long permanent response only where it is sent again."""
+    today, text = date(2026, 11, 22), "budget = 40.0\n" + SITE
+    once = parse_metrics(text + "epsilon_infinity = 4.0")
+    assert list(check_metrics(once, today=today, population=1_000_000)) == []
+    several = text.replace("max_reports = 1\n", "mechanism = 'l-osue'\nepsilon_one = 1.0\n")
+    file = parse_metrics(several + "epsilon_infinity = 4.0")
+    (finding,) = check_metrics(file, today=today, population=1_000_000)
+    assert "long series of reports could be linked" in finding.message
 
 
 def test_both_epsilons_allow_several_reports() -> None:

@@ -255,6 +255,14 @@ def test_a_person_approves_before_a_string_is_a_candidate(
         review(tmp_path, {text: "yes"})
         with pytest.raises(CandidatesError, match=message):
             approved_strings(tmp_path)
+    review(tmp_path, {"fine.example": "yes"})
+    (tmp_path / "discovered.json").write_text('{"found": [{}]}')
+    with pytest.raises(CandidatesError, match="lacks what was found"):
+        approved_strings(tmp_path)
+    (tmp_path / "discovered.json").write_text('{"found": []}')
+    with pytest.raises(CandidatesError, match=r"id '\w+' is not one of discovered\.json"):
+        approved_strings(tmp_path)
+    write_discovery(hostile(discovery), tmp_path)
     review(tmp_path, {"fine.example": "perhaps"})
     with pytest.raises(CandidatesError, match="neither yes nor no"):
         approved_strings(tmp_path)

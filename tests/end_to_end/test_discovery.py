@@ -62,5 +62,5 @@ def test_strings_of_devices_are_found_from_what_the_collector_serves(tmp_path: P
     assert set(found) == {"home.example", "shop.example"}
     for string, share in SHARES.items():
         assert abs(found[string.lower()].estimate - share) < 5 * found[string.lower()].std_error
-    with pytest.raises(CandidatesError, match="must be guessed"):
+    with pytest.raises(CandidatesError, match="find strings with rappor discover"):
         decode(aggregate, metric_candidates(aggregate))
