@@ -78,7 +78,7 @@ def report_size() -> None:
     packaging = ROOT / "packaging"
     with tempfile.TemporaryDirectory() as folder:
         build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", folder]
-        projects = [packaging / "client", packaging / "client_location"]
+        projects = [packaging / f"client{part}" for part in ("", "_location", "_discover")]
         subprocess.run([*build, *projects], check=True)
         for wheel in sorted(Path(folder).glob("*.whl")):
             with zipfile.ZipFile(wheel) as archive:

@@ -20,12 +20,14 @@ if TYPE_CHECKING:
         estimate_density,
         estimate_density_series,
     )
+    from decoder.discovery.discovery import DiscoverOptions, Discovery, discover
     from decoder.numbers.changes import NumberSeries, compare_numbers, decode_numbers_over_time
     from decoder.numbers.decoding import decode_numbers
     from decoder.numbers.tables import NumberDecoding
     from decoder.options import DecodeOptions
     from decoder.pipeline import decode
     from decoder.reports.decoding_files import write_outputs
+    from decoder.reports.discovery_files import write_discovery
     from decoder.reports.numbers_files import write_numbers
     from decoder.reports.series_files import write_series
     from decoder.results.tables import Decoding, Detected
@@ -41,6 +43,8 @@ _HOMES = {
     "NumberDecoding": "decoder.numbers.tables",
     "NumberSeries": "decoder.numbers.changes",
     "Series": "decoder.series.series",
+    "DiscoverOptions": "decoder.discovery.discovery",
+    "Discovery": "decoder.discovery.discovery",
     "compare_maps": "decoder.density.map_change",
     "compare_numbers": "decoder.numbers.changes",
     "compare_windows": "decoder.series.series",
@@ -48,9 +52,11 @@ _HOMES = {
     "decode_numbers": "decoder.numbers.decoding",
     "decode_numbers_over_time": "decoder.numbers.changes",
     "decode_over_time": "decoder.series.series",
+    "discover": "decoder.discovery.discovery",
     "estimate_density": "decoder.density.maps",
     "estimate_density_series": "decoder.density.maps",
     "metric_candidates": "decoder.candidates.lists",
+    "write_discovery": "decoder.reports.discovery_files",
     "write_numbers": "decoder.reports.numbers_files",
     "write_outputs": "decoder.reports.decoding_files",
     "write_series": "decoder.reports.series_files",
@@ -63,6 +69,8 @@ __all__ = [
     "Density",
     "DensityOptions",
     "Detected",
+    "DiscoverOptions",
+    "Discovery",
     "NumberDecoding",
     "NumberSeries",
     "Series",
@@ -73,9 +81,11 @@ __all__ = [
     "decode_numbers",
     "decode_numbers_over_time",
     "decode_over_time",
+    "discover",
     "estimate_density",
     "estimate_density_series",
     "metric_candidates",
+    "write_discovery",
     "write_numbers",
     "write_outputs",
     "write_series",

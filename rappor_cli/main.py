@@ -28,6 +28,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "reports": ("rappor_cli.reports", "app", "Get raw reports out, where a metric keeps them."),
     "aggregate": ("rappor_cli.aggregate", "aggregate", "Fetch the counts of closed days."),
     "decode": ("rappor_cli.decode", "decode", "Recover frequencies from an aggregate."),
+    "discover": ("rappor_cli.discover", "discover", "Find frequent strings without a list."),
     "decoder": ("rappor_cli.decoder_service", "app", "Run the decoder service; its keys."),
     "release": ("rappor_cli.release", "app", "Judge, make and verify what is published."),
     "simulate": ("rappor_cli.simulate", "app", "Run a published or calibration experiment."),

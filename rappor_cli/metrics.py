@@ -16,6 +16,7 @@ from collector.service.operations import COMMAND_LINE
 from decoder.sources.collector_client import ask_json
 from rappor_cli.store import CollectorOption, DatabaseOption, JsonOption, need_one, opened
 from rappor_cli.text_columns import print_columns
+from rappor_cli.train_code import train
 from rappor_core.metrics.compiled import compiled_text
 from rappor_core.metrics.file import MetricsFile, load_metrics
 from rappor_core.metrics.loading import COMPILED_ENDING
@@ -25,6 +26,8 @@ from rappor_core.metrics.typescript import typescript_text
 app = typer.Typer(
     help="Check, compile, publish, list, push and retire metrics.", no_args_is_help=True
 )
+
+app.command("train-code")(train)
 
 TYPESCRIPT_ENDING = ".ts"
 FileArgument = Annotated[Path, typer.Argument(help="A metrics.toml.")]

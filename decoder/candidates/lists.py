@@ -160,10 +160,7 @@ def listed_positions(num_values: int, params: RapporParams) -> Positions:
     Raises CandidatesError when the values do not fit the bits.
     """
     scheme, k = params.scheme, params.num_bits
-    try:
-        scheme.check_num_values(params, num_values)
-    except ParameterError as error:
-        raise CandidatesError(str(error)) from error
+    _check_fit(num_values, params)
     shape = (num_values, params.num_cohorts, params.num_hashes)
     positions = np.full(shape, k, dtype=position_type(k))
     for cohort in range(1 if scheme.own_bits else params.num_cohorts):
@@ -173,6 +170,14 @@ def listed_positions(num_values: int, params: RapporParams) -> Positions:
     if scheme.own_bits:
         positions[:] = positions[:, :1]
     return positions
+
+
+def _check_fit(num_values: int, params: RapporParams) -> None:
+    """Whether so many listed values fit the encoding. Raises CandidatesError."""
+    try:
+        params.scheme.check_num_values(params, num_values)
+    except ParameterError as error:
+        raise CandidatesError(str(error)) from error
 
 
 def metric_candidates(aggregate: Aggregate) -> Candidates:
@@ -190,6 +195,7 @@ def metric_candidates(aggregate: Aggregate) -> Candidates:
     if names:
         return _listed(names)
     if not params.scheme.hashed:
+        _check_fit(0, params)
         raise CandidatesError(
             f"metric {aggregate.metric!r} has no list of values: use rappor decode without "
             "candidates, or the decoder of its kind"

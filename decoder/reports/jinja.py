@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined, Template
@@ -40,6 +41,11 @@ def page_environment(assets: str | None = None, *packages: str) -> Environment:
     return environment
 
 
-def page_template(name: str, assets: str | None = None) -> Template:
-    """A template by the name of its file; `assets` as in `page_environment`."""
-    return page_environment(assets).get_template(name)
+def page_template(name: str, assets: str | None = None, **filters: Callable[..., str]) -> Template:
+    """A template by the name of its file; `assets` as in `page_environment`.
+
+    filters: more functions that it may apply, by names that no other page gives another meaning.
+    """
+    environment = page_environment(assets)
+    environment.filters |= filters
+    return environment.get_template(name)

@@ -6,10 +6,9 @@ from typing import Any
 
 from decoder.numbers.changes import NumberSeries
 from decoder.numbers.tables import NumberDecoding
-from decoder.reports.decoding_html import factor, p_text
 from decoder.reports.jinja import page_template
+from decoder.reports.number_text import factor
 from decoder.reports.numbers_svg import bin_text, bins_plot, curve_plot, edge_text
-from decoder.results.warnings import percent
 
 OF_PERIOD = {
     "sum": "sum", "count": "number of records", "mean": "mean", "median": "median",
@@ -19,8 +18,7 @@ OF_PERIOD = {
 
 def render_numbers(decoding: NumberDecoding, series: NumberSeries | None = None) -> str:
     """The page as text."""
-    page = page_template("numbers.html.j2", percent=percent, p_text=p_text, edge=edge_text,
-                         bin_text=bin_text, count="{:,}".format)  # fmt: skip
+    page = page_template("numbers.html.j2", edge=edge_text, bin_text=bin_text)
     return page.render(_context(decoding, series))
 
 

@@ -33,7 +33,7 @@ def render_plan(plan: Plan, sampled: Sampled | None = None, findings: Sequence[s
         sampled: a fake window that was decoded, if one was.
         findings: of the whole metrics file, about trackability and cohorts.
     """
-    page = page_template("plan.html.j2", percent=percent, number=number)
+    page = page_template("plan.html.j2", number=number)
     return page.render(_context(plan) | {"sampled": sampled, "findings": findings})
 
 

@@ -9,7 +9,7 @@ from decoder.numbers.changes import NumberSeries, decode_numbers_over_time
 from decoder.numbers.decoding import decode_numbers
 from decoder.numbers.tables import NumberDecoding
 from decoder.progress import Progress
-from decoder.reports.decoding_html import p_text
+from decoder.reports.number_text import p_text
 from decoder.reports.numbers_files import numbers_content, write_numbers
 from decoder.reports.numbers_svg import edge_text
 from decoder.results.warnings import percent

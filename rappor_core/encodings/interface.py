@@ -24,6 +24,7 @@ _HOMES = {
     "boolean": "rappor_core.encodings.boolean",
     "symbol": "rappor_core.encodings.symbol",
     "ordered": "rappor_core.encodings.ordered",
+    "coded_prefix": "rappor_core.encodings.coded_prefix",
 }
 _LOADED: dict[str, Encoding] = {}
 

@@ -10,7 +10,7 @@ from rappor_core.errors import MetricsFileError, ParameterError, shown, toml_pro
 from rappor_core.metrics.kinds import kind_named, kind_names
 from rappor_core.metrics.loading import MetricsFile, check_budget, load_metrics, read_budget
 from rappor_core.metrics.metric import Metric
-from rappor_core.metrics.tables import NOISE_KEYS, SHAPE_KEYS, read_mechanism, refuse_unknown
+from rappor_core.metrics.tables import NOISE_KEYS, SHAPE_KEYS, refuse_unknown
 from rappor_core.params import RapporParams
 
 __all__ = ["MetricsFile", "load_metrics", "parse_metrics"]
@@ -110,5 +110,5 @@ def _params(name: str, table: Mapping[str, Any]) -> RapporParams:
     shape = rules.shape(name, table)
     encoding = rules.encodings[0]
     single_bit = encoding_named(encoding).single_bit
-    mechanism = read_mechanism(name, table, shape["num_hashes"], single_bit=single_bit)
+    mechanism = rules.mechanism(name, table, shape["num_hashes"], single_bit=single_bit)
     return RapporParams(mechanism=mechanism, encoding=encoding, **shape)

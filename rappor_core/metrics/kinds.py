@@ -16,6 +16,7 @@ from rappor_core.hashing import canonical
 
 if TYPE_CHECKING:
     from rappor_core.frozen import Frozen
+    from rappor_core.mechanism import TwoRoundMechanism
     from rappor_core.metrics.metric import Metric
 
 _HOMES = {
@@ -24,6 +25,7 @@ _HOMES = {
     "boolean": ("rappor_core.metrics.kinds", "BOOLEAN"),
     "location": ("rappor_core.metrics.location_kind", "LOCATION"),
     "number": ("rappor_core.metrics.number_kind", "NUMBER"),
+    "discover": ("rappor_core.metrics.discover_kind", "DISCOVER"),
 }
 _LOADED: dict[str, Kind] = {}
 
@@ -63,6 +65,14 @@ class Kind:
     def shape(self, name: str, table: Mapping[str, Any]) -> dict[str, Any]:
         """Read num_bits, num_hashes, num_cohorts (and hash) of a table. Raises MetricsFileError."""
         raise NotImplementedError(f"kind {self.name!r} does not read the shape of its reports")
+
+    def mechanism(
+        self, name: str, table: Mapping[str, Any], num_hashes: Any, *, single_bit: bool
+    ) -> TwoRoundMechanism:
+        """Read both rounds of a table: from probabilities or epsilons. Raises MetricsFileError."""
+        from rappor_core.metrics.tables import read_mechanism  # only where a file is read
+
+        return read_mechanism(name, table, num_hashes, single_bit=single_bit)
 
     def read_details(self, name: str, table: Mapping[str, Any]) -> Frozen | None:  # noqa: ARG002
         """Read `Metric.details`, the public tables of a kind, from its own keys.

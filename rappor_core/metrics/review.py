@@ -230,6 +230,8 @@ def _tracking(metric: Metric, population: int) -> Iterator[Finding]:
         yield Finding("warning", metric.base_name, _small_crowd(metric, levels, population))
     if metric.location is not None:
         return  # `rappor metrics check` runs the attack itself
+    if metric.max_reports == 1:
+        return  # one report in a life: there is no second one to link it to
     lie = metric.params.mechanism.q1 / (1 << 16)
     entropy = -lie * math.log2(lie) - (1 - lie) * math.log2(1 - lie) if 0 < lie < 1 else 0.0
     pattern = metric.params.num_bits * entropy

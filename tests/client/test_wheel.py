@@ -16,6 +16,7 @@ import mmh3
 import pytest
 
 from client_sdk.testing import MemoryCollector
+from rappor_core.codes.prefix_code import PACKAGED
 from rappor_core.metrics.compiled import compiled_text
 from rappor_core.metrics.file import parse_metrics
 
@@ -51,6 +52,17 @@ mode = "memo"
 epsilon_infinity = 2.0
 epsilon_one = 1.0
 """
+SITE = """
+[metrics.site]
+kind = "discover"
+description = "Site that a device visits most"
+owner = "web@example.org"
+expires = 2099-06-30
+epsilon_infinity = 4.0
+max_reports = 1
+max_memoized_values = 2
+fallback = "other"
+"""
 USE = """
 import datetime, sys, tempfile, time
 from client_sdk import Client, Delivery, load_metrics
@@ -64,6 +76,7 @@ with tempfile.TemporaryDirectory() as folder:
         assert client.record("homepage", "a")
         assert client.record("theme", "dark")
         assert client.record("crashed", False)
+        assert "site" not in metrics.metrics or client.record("site", "example.org")
         for days in (0, 1):
             now[0] += 86_400 * days
             at = datetime.datetime.fromtimestamp(now[0]).astimezone()
@@ -131,7 +144,8 @@ def use(path: list[str], folder: Path, text: str, form: str) -> list[str]:
         said = run(USE, path, str(folder / f"metrics.{form}"), collector.url)
         places = PLACES if "[metrics.home]" in text else {}
         sums = SUMS if "[metrics.crashes]" in text else {}
-        assert collector.counted() == COUNTED | places | sums
+        sites = {"site": 1} if "[metrics.site]" in text else {}
+        assert collector.counted() == COUNTED | places | sums | sites
     return said.splitlines()
 
 
@@ -174,16 +188,18 @@ def with_packages(files: set[str]) -> set[str]:
 
 
 def test_the_wheels_list_of_the_core_what_a_device_imports_and_no_more() -> None:
-    parts = [base_files(), location_files(), number_files()]
-    listed = {file for file in set.union(*parts) if file.startswith("rappor_core/")}
+    parts = [base_files(), location_files(), number_files(), discover_files()]
+    every = set.union(*parts)
+    listed = {file for file in every if file.startswith("rappor_core/") and file.endswith(".py")}
     needed: set[str] = set()
     sources = list((ROOT / "client_sdk").rglob("*.py"))
     while sources:
         new = core_modules(sources.pop()) - needed
         needed |= new
         sources += [ROOT / file for file in new]
-    assert listed - {"rappor_core/py.typed"} == with_packages(needed)
-    assert len(set.union(*parts)) == sum(map(len, parts))
+    assert listed == with_packages(needed)
+    assert len(every) == sum(map(len, parts))
+    assert {f"rappor_core/codes/tables/{name}.json" for name in PACKAGED} <= discover_files()
 
 
 def wheel_files(project: str) -> set[str]:
@@ -203,6 +219,10 @@ def location_files() -> set[str]:
 
 def number_files() -> set[str]:
     return wheel_files("client_number")
+
+
+def discover_files() -> set[str]:
+    return wheel_files("client_discover")
 
 
 def script(name: str) -> ModuleType:
@@ -303,11 +323,20 @@ def test_both_parts_serve_a_device_with_places(tmp_path: Path, metrics_text: str
     assert use(path, tmp_path, metrics_text + HOME, "json") == ["[]", "[]"]
 
 
-MOST_KB = {
-    "client": 102,
-    "client_location": 28,
-    "client_number": 16,
-}  # the aim for the first is 60: docs/client.md
+def test_a_metric_that_finds_strings_needs_its_wheel(tmp_path: Path, metrics_text: str) -> None:
+    text = metrics_text + SITE
+    path = installed_in(tmp_path / "site", base_files())
+    for form in ("toml", "json"):
+        with pytest.raises(subprocess.CalledProcessError) as raised:
+            use(path, tmp_path, text, form)
+        last = raised.value.stderr.splitlines()[-1]
+        assert last.endswith("install rappor-telemetry-client-discover")
+    path = installed_in(tmp_path / "both", base_files() | discover_files())
+    assert use(path, tmp_path, text, "json") == ["[]", "[]"]
+
+
+# the aim for the first is 60: docs/client.md
+MOST_KB = {"client": 102, "client_location": 28, "client_number": 16, "client_discover": 25}
 
 
 @pytest.mark.slow

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from rappor_core.errors import MetricsFileError
+from rappor_core.metrics.discover_kind import DISCOVER
 from rappor_core.metrics.file import _METRIC_KEYS, _TOP_KEYS, parse_metrics
 from rappor_core.metrics.file_location import _KEYS
 from rappor_core.metrics.file_number import _KEYS as _NUMBER_KEYS
@@ -31,7 +32,8 @@ def rows() -> list[tuple[str, str, str]]:
 def test_every_key_stands_in_one_table() -> None:
     keys = [key for key, _, _ in rows()]
     assert len(keys) == len(set(keys))
-    assert set(keys) == _TOP_KEYS | _METRIC_KEYS | SHAPE_KEYS | NOISE_KEYS | _KEYS | _NUMBER_KEYS
+    own = _KEYS | _NUMBER_KEYS | DISCOVER.keys
+    assert set(keys) == _TOP_KEYS | _METRIC_KEYS | SHAPE_KEYS | NOISE_KEYS | own
 
 
 def test_every_kind_has_a_complete_example_that_passes_the_check() -> None:
@@ -63,6 +65,8 @@ def test_a_default_is_what_the_page_says(key: str, default: str) -> None:
         name, text = "session_minutes", numbers
     if key in ("slots", "encoding", "pairs", "max_gap_minutes"):
         name, text = "window_cell", second
+    if key in DISCOVER.keys:
+        name = "new_site"
     if key == "mechanism":
         name = "theme"  # which gives epsilons
     plain = re.sub(rf"^{key} = .*\n", "", table(text, name), flags=re.M)

@@ -1,0 +1,245 @@
+"""`discover`: from an aggregate of coded prefixes to the frequent strings, without a list."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtri
+
+from decoder.discovery.bucket_shares import GroupShares
+from decoder.discovery.counting import Counted, count
+from decoder.discovery.search import Finished, search
+from decoder.discovery.text import text_of
+from decoder.errors import DecodeError
+from decoder.inference.intervals import selected_interval
+from decoder.inference.multiple_testing import decide
+from decoder.model.counts import debias
+from decoder.model.noise import BitNoise
+from decoder.model.repetition import repetition
+from decoder.numerics.threads import one_thread
+from decoder.progress import Progress, silent
+from decoder.typing import Floats, Indices
+from rappor_core.aggregate import Aggregate
+from rappor_core.codes.prefix_groups import PrefixGroups
+from rappor_core.hashing import normalise
+from rappor_core.metrics.metric import Metric
+from rappor_core.params import RapporParams
+
+CROWD = 1_000  # reports behind a string that is named
+HALF_FOUND, MOST_FOUND = 12.0, 14.0  # standard errors of all reports together: found so often
+
+
+@dataclass(frozen=True)
+class DiscoverOptions:
+    """Choices of a discovery.
+
+    alpha: the chance that any string of the list is wrong, in (0, 1).  level: of the intervals.
+    crowd: no string with fewer estimated reports is named, 1 or more.
+    repeats: reports of a device, sum r^2 / sum r; None: the most that the definition allows.
+
+    Raises DecodeError with the bad value.
+    """
+
+    alpha: float = 0.05
+    level: float = 0.95
+    crowd: int = CROWD
+    repeats: float | None = None
+
+    def __post_init__(self) -> None:
+        """Check each choice alone."""
+        for name in ("alpha", "level"):
+            if not 0 < getattr(self, name) < 1:
+                raise DecodeError(f"{name} = {getattr(self, name)!r} is not between 0 and 1")
+        if type(self.crowd) is not int or self.crowd < 1:
+            raise DecodeError(f"crowd = {self.crowd!r} is not a whole number of 1 or more")
+        if self.repeats is not None and not (math.isfinite(self.repeats) and self.repeats >= 1):
+            raise DecodeError(f"repeats = {self.repeats!r} is not a number of 1 or more")
+
+
+@dataclass(frozen=True)
+class FoundString:
+    """One string found. Shares are fractions of the reports.
+
+    string: text that devices chose: not to be trusted, nor published before a person has read it.
+    whole: False where its code is longer than what is hashed: any string that begins so.
+    estimate, std_error: unbiased share.  low, high: interval that allows for the choice.
+    p_value, p_adjusted: of the test that nobody holds it, and allowing for all that were tested.
+    declared: `fallback` or `no_data` where the metric itself sends it, else "".
+    """
+
+    string: str
+    whole: bool
+    estimate: float
+    std_error: float
+    low: float
+    high: float
+    p_value: float
+    p_adjusted: float
+    declared: str = ""
+
+
+@dataclass(frozen=True)
+class Discovery:
+    """What was found, largest first, and how far to trust it.
+
+    num_tested: strings at which the search ended, which the p-values allow for.
+    num_below_crowd: strings that were told from chance but are held by too few to be named.
+    half_found, most_found: shares of which half and nearly all are found.
+    """
+
+    metric: str
+    params_id: str
+    params: RapporParams
+    definition: Mapping[str, Any]
+    options: DiscoverOptions
+    first_day: date | None
+    last_day: date | None
+    num_reports: int
+    num_tested: int
+    num_below_crowd: int
+    half_found: float
+    most_found: float
+    found: tuple[FoundString, ...] = field(default=())
+
+
+def discover(
+    aggregate: Aggregate, options: DiscoverOptions | None = None, progress: Progress = silent
+) -> Discovery:
+    """Find frequent strings in the reports of a metric of kind `discover`.
+
+    Deterministic: the same aggregate and options give the same result.
+
+    Args:
+        aggregate: with its definition, which holds the code.
+        options: alpha, level, crowd.
+        progress: told of each level of the search.
+
+    Raises:
+        DecodeError: no metric of this kind, or a group of cohorts without reports.
+    """
+    options = options or DiscoverOptions()
+    if not aggregate.definition:
+        raise DecodeError(f"metric {aggregate.metric!r}: the aggregate lacks its definition")
+    metric = Metric.from_dict(aggregate.definition)
+    groups = declared_groups(metric)
+    noise = BitNoise.of(aggregate.params.mechanism)
+    shares = group_shares(aggregate, groups, noise)
+    repeats = repetition(aggregate, options.repeats)
+    with one_thread():
+        finished = search(groups, shares[:-1], progress)
+        counted = count(groups, shares, finished, noise, repeats) if finished else None
+    found, below = _named(metric, finished, counted, options, aggregate.num_reports)
+    unit = math.sqrt(repeats * noise.p_star * (1 - noise.p_star) / aggregate.num_reports)
+    return Discovery(
+        metric=aggregate.metric,
+        params_id=aggregate.params_id,
+        params=aggregate.params,
+        definition=aggregate.definition,
+        options=options,
+        first_day=aggregate.first_day,
+        last_day=aggregate.last_day,
+        num_reports=aggregate.num_reports,
+        num_tested=len(finished),
+        num_below_crowd=below,
+        half_found=min(1.0, HALF_FOUND * unit / noise.gap),
+        most_found=min(1.0, MOST_FOUND * unit / noise.gap),
+        found=found,
+    )
+
+
+def declared_groups(metric: Metric) -> PrefixGroups:
+    """The code of a metric, and its groups. Raises DecodeError where it is of another kind."""
+    if not isinstance(metric.details, PrefixGroups):
+        raise DecodeError(
+            f"metric {metric.name!r} is not declared to find strings; use rappor decode with a "
+            "list of candidates, or collect a metric of kind 'discover'"
+        )
+    return metric.details
+
+
+def group_shares(
+    aggregate: Aggregate, groups: PrefixGroups, noise: BitNoise
+) -> tuple[GroupShares, ...]:
+    """Unbiased bucket shares of each group, of its cohorts with reports.
+
+    Raises DecodeError for a group that has none.
+    """
+    reports = np.array(aggregate.reports_per_cohort, dtype=np.float64)
+    counts = np.array(aggregate.bit_counts, dtype=np.float64)
+    cohorts = np.arange(len(reports))
+    numbers = cohorts * groups.num_groups // len(reports)
+    found = []
+    for group in range(groups.num_groups):
+        own = cohorts[(numbers == group) & (reports > 0)]
+        if not len(own):
+            raise DecodeError(
+                f"metric {aggregate.metric!r}: none of the cohorts of group {group + 1} of "
+                f"{groups.num_groups} has reports; choose a longer window"
+            )
+        shares = debias(counts[own], reports[own], noise)
+        found.append(GroupShares(own, reports[own], shares, groups.prefix_bits(group)))
+    return tuple(found)
+
+
+def _named(
+    metric: Metric,
+    finished: list[Finished],
+    counted: Counted | None,
+    options: DiscoverOptions,
+    num_reports: int,
+) -> tuple[tuple[FoundString, ...], int]:
+    """The strings that are told from chance and held by a crowd; and how many only the first."""
+    if counted is None:
+        return (), 0
+    p_values = counted.p_values
+    decision = decide(p_values, p_values, "holm", options.alpha)
+    accepted, adjusted = np.flatnonzero(decision.detected), decision.adjusted
+    crowd = counted.shares * num_reports >= options.crowd
+    shown = accepted[crowd[accepted]]
+    lows, highs = _intervals(counted, shown, len(finished), options, num_reports)
+    rows = [
+        FoundString(
+            string=text_of(finished[i].data, whole=finished[i].whole) or "",
+            whole=finished[i].whole,
+            estimate=float(counted.shares[i]),
+            std_error=float(counted.std_errors[i]),
+            low=float(low),
+            high=float(high),
+            p_value=float(p_values[i]),
+            p_adjusted=float(adjusted[i]),
+            declared=_role(metric, finished[i]),
+        )
+        for i, low, high in zip(shown.tolist(), lows, highs, strict=True)
+    ]
+    return tuple(sorted(rows, key=lambda row: -row.estimate)), len(accepted) - len(shown)
+
+
+def _intervals(
+    counted: Counted, shown: Indices, tested: int, options: DiscoverOptions, num_reports: int
+) -> tuple[Floats, Floats]:
+    """Given that each estimate passed what it had to pass: the test, and the crowd.
+
+    The test tells each from 0, and so does its interval: the lower end is no further below the
+    estimate than the test reaches, or a plain interval does.
+    """
+    shares, errors = counted.shares[shown], counted.std_errors[shown]
+    by_test = -ndtri(options.alpha / tested) * counted.null_errors[shown]
+    cutoffs = np.maximum(by_test, options.crowd / num_reports)
+    lows, highs = selected_interval(shares, errors, cutoffs, options.level)
+    margins = np.maximum(by_test, -ndtri((1 - options.level) / 2) * errors)
+    return np.maximum(lows, np.clip(shares - margins, 0, 1)), np.maximum(highs, shares)
+
+
+def _role(metric: Metric, string: Finished) -> str:
+    """Which key of the metric declares this string, if one does."""
+    for key in ("fallback", "no_data"):
+        value = getattr(metric, key)
+        groups = metric.details
+        if value is not None and groups.prefix(normalise(value), groups.num_levels) == string.bits:
+            return key
+    return ""

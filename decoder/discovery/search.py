@@ -1,0 +1,118 @@
+"""The search for strings: prefixes are extended level by level, and the most probable are kept.
+
+A prefix whose code has ended is a string: it leaves the search, and no later group has chosen it.
+(PEM, Wang, Li, Jha 2017, arXiv:1708.06674, over a compressed code.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from decoder.discovery.bucket_shares import GroupShares
+from decoder.discovery.prefix_hash import Prefixes, best_extensions
+from decoder.discovery.text import text_of
+from decoder.progress import Progress, silent
+from decoder.typing import Floats, Indices
+from rappor_core.codes.prefix_groups import PrefixGroups
+
+STAGE = "extending prefixes"
+BEAM = 96  # prefixes that are extended at each level
+FITTED = 3 * BEAM  # of which the best are chosen, each given the others
+LEAST_SCORE = 2.8
+SCORE_STEP = 0.4
+MOST_SCORED = 100_000
+HALF_SCORE = 0.35
+LEAST_Z = 2.0
+PARENT_WEIGHT = 0.5
+PARENT_LEAD = 1.5  # how far the mean of the parents' scores counts beyond a prefix's own
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A string that the search came to, before it is counted.
+
+    bits: its whole code, zeros after END.  data: its bytes, as far as the bits go.
+    whole: END was read.  level: the last group that had a part in choosing it.
+    """
+
+    bits: int
+    data: bytes
+    whole: bool
+    level: int
+
+
+def search(
+    groups: PrefixGroups, levels: Sequence[GroupShares], progress: Progress = silent
+) -> list[Finished]:
+    """The strings at which the search ends: those whose code ended, and what is left at last.
+
+    levels: bucket shares of each group but the one that only counts.
+    """
+    prefixes, parents = np.zeros(1, dtype=np.uint64), np.zeros(1)
+    finished: list[Finished] = []
+    for level, group in enumerate(levels):
+        progress(STAGE, level, len(levels))
+        if not len(prefixes):
+            break
+        bits, ancestry = _extended(groups, level, group, prefixes, parents)
+        going = []
+        for place, prefix in enumerate(bits.tolist()):
+            decoded = groups.code.decode(prefix, group.num_bits)
+            if decoded.ended or level + 1 == groups.num_levels:
+                left = groups.code_bits - group.num_bits
+                finished.append(Finished(prefix << left, decoded.data, decoded.ended, level))
+            else:
+                going.append(place)
+        prefixes, parents = bits[going], ancestry[going]
+    progress(STAGE, len(levels), len(levels))
+    return finished
+
+
+def _extended(
+    groups: PrefixGroups, level: int, group: GroupShares, prefixes: Prefixes, parents: Floats
+) -> tuple[Prefixes, Floats]:
+    """The prefixes of the next level that are kept, and the mean of their scores so far."""
+    origins, bits, values = _scored(groups, group, prefixes)
+    best = np.argsort(-(values + PARENT_WEIGHT * _capped(parents[origins], values, level)))
+    chosen = _valid(groups, group, bits, best)
+    bits, origins = bits[chosen], origins[chosen]
+    if not len(bits):
+        return bits, np.zeros(0)
+    z = group.pursue(bits, BEAM)
+    rank = z + PARENT_WEIGHT * _capped(parents[origins], z, level)
+    kept = [place for place in np.argsort(-rank)[:BEAM] if z[place] > LEAST_Z]
+    mean = (parents[origins] * level + z) / (level + 1)
+    return bits[kept], mean[kept]
+
+
+def _scored(
+    groups: PrefixGroups, group: GroupShares, prefixes: Prefixes
+) -> tuple[Indices, Prefixes, Floats]:
+    """Extensions with a high score, fewer than `MOST_SCORED`."""
+    scores, least = group.scores(), LEAST_SCORE
+    origins, bits, values = best_extensions(
+        prefixes, group.num_bits, groups.bits_per_level, group.cohorts, scores, least, HALF_SCORE
+    )
+    while (values >= least).sum() > MOST_SCORED:
+        least += SCORE_STEP
+    high = values >= least
+    return origins[high], bits[high], values[high]
+
+
+def _capped(parents: Floats, own: Floats, level: int) -> Floats:
+    return np.minimum(parents, own + PARENT_LEAD) if level else np.zeros(len(own))
+
+
+def _valid(groups: PrefixGroups, group: GroupShares, bits: Prefixes, order: Indices) -> list[int]:
+    """The first `FITTED` places in an order whose bits some string has."""
+    chosen: list[int] = []
+    for place in order.tolist():
+        if len(chosen) == FITTED:
+            break
+        decoded = groups.code.decode(int(bits[place]), group.num_bits)
+        if decoded.valid and text_of(decoded.data, whole=decoded.ended) is not None:
+            chosen.append(place)
+    return chosen

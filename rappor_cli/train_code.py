@@ -1,0 +1,86 @@
+"""`rappor metrics train-code`: a code in which the strings of a public list are short."""
+
+from __future__ import annotations
+
+import gzip
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from decoder.files import replacing
+from rappor_core.codes.prefix_code import MAX_ORDER, PrefixCode
+from rappor_core.codes.prefix_groups import MAX_CODE_BITS
+from rappor_core.codes.training import MIN_OCCURRENCES, train_code
+from rappor_core.errors import ParameterError
+from rappor_core.hashing import normalise
+
+_HELD_OUT = 10  # every tenth string is left out of a first training, which it then judges
+_LONGEST = 1_024  # bits
+
+
+def train(
+    listed: Annotated[
+        Path, typer.Argument(metavar="LIST", help="Public list, a string a line; gz or not.")
+    ],
+    name: Annotated[str, typer.Option(help="Of the table: letters, digits and _.")] = "own",
+    order: Annotated[
+        int, typer.Option(min=0, max=MAX_ORDER, help="Bytes before it that choose a byte's code.")
+    ] = 2,
+    min_occurrences: Annotated[
+        int, typer.Option(min=1, help="Rarer contexts take the code of a shorter one.")
+    ] = MIN_OCCURRENCES,
+    keep_case: Annotated[bool, typer.Option(help="Code A to Z as they are.")] = False,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="File of the table alone, as JSON.")
+    ] = None,
+) -> None:
+    """Train a code on a public LIST; print `code_table` for a metric of kind 'discover'.
+
+    The table tells of the list: never train it on what devices or customers hold.
+    """
+    values = _read(listed)
+
+    def trained(some: Sequence[bytes]) -> PrefixCode:
+        return train_code(
+            some, name, order=order, lower_case=not keep_case, min_occurrences=min_occurrences
+        )
+
+    code = trained(values)
+    _tell(
+        trained([v for i, v in enumerate(values) if i % _HELD_OUT] or values), values[::_HELD_OUT]
+    )
+    if output is None:
+        print(f"code_table = '{code.text}'")
+        return
+    with replacing(output) as part:
+        part.write_text(code.text + "\n", encoding="ascii")
+    print(f"{len(code.text):,} characters in {output}; SHA-256 {code.digest}")
+
+
+def _read(path: Path) -> list[bytes]:
+    """The distinct strings of a file, normalised. Raises ParameterError with its name."""
+    try:
+        with (
+            gzip.open(path, "rt", encoding="utf-8")
+            if path.suffix == ".gz"
+            else path.open(encoding="utf-8") as file
+        ):
+            return list(dict.fromkeys(normalise(line.strip()) for line in file if line.strip()))
+    except (OSError, EOFError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "it is no UTF-8 text, or damaged"
+        raise ParameterError(f"{path}: cannot be read: {reason}") from error
+
+
+def _tell(code: PrefixCode, values: Sequence[bytes]) -> None:
+    """How long the codes of strings are that had no part in the training."""
+    sizes = sorted(min(code.size(value), _LONGEST) for value in values)
+    whole = sum(size <= MAX_CODE_BITS for size in sizes) / len(sizes)
+    Console(stderr=True).print(
+        f"of {len(sizes):,} strings left out of a training: median {statistics.median(sizes):.0f} "
+        f"bits, {whole:.0%} within {MAX_CODE_BITS}",
+        soft_wrap=True,
+    )

@@ -1,0 +1,103 @@
+"""Which bits of a code each cohort hashes: groups of cohorts, one for each length of prefix."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rappor_core.codes.prefix_code import PrefixCode, packaged_code, read_code
+from rappor_core.errors import ParameterError, shown
+from rappor_core.frozen import Frozen
+
+MAX_CODE_BITS = 64
+MAX_BITS_PER_LEVEL = 16
+_FIELDS = {"code", "code_sha256", "code_table", "num_levels", "bits_per_level"}
+
+
+class PrefixGroups(Frozen):
+    """The public tables of a metric that finds strings.
+
+    code: how a string becomes bits.
+    num_levels: groups of cohorts that hash the first 1, 2, ... `num_levels` parts of the code; one
+        group more hashes all of it again, and is only counted.
+    bits_per_level: bits of a part; num_levels * bits_per_level is 64 at most.
+    packaged: whether the table comes with the package, or stands in the definition itself.
+
+    Raises ParameterError.
+    """
+
+    code: PrefixCode
+    num_levels: int = 4
+    bits_per_level: int = 16
+    packaged: bool = True
+
+    def __post_init__(self) -> None:
+        """Check the ranges."""
+        for name, lowest, most in (("num_levels", 2, 8), ("bits_per_level", 4, MAX_BITS_PER_LEVEL)):
+            value = getattr(self, name)
+            if type(value) is not int or not lowest <= value <= most:
+                raise ParameterError(
+                    f"{name} = {shown(value)} is not a whole number from {lowest} to {most}"
+                )
+        if self.code_bits > MAX_CODE_BITS:
+            raise ParameterError(
+                f"num_levels = {self.num_levels} of bits_per_level = {self.bits_per_level} are "
+                f"{self.code_bits} bits; {MAX_CODE_BITS} at most"
+            )
+
+    @property
+    def num_groups(self) -> int:
+        """One for each level, and one that counts."""
+        return self.num_levels + 1
+
+    @property
+    def code_bits(self) -> int:
+        """Bits of a whole code."""
+        return self.num_levels * self.bits_per_level
+
+    def group_of(self, cohort: int, num_cohorts: int) -> int:
+        """The group of a cohort: equal runs of cohorts, in order; the last one counts."""
+        return cohort * self.num_groups // num_cohorts
+
+    def prefix_bits(self, group: int) -> int:
+        """How many bits of the code a group hashes."""
+        return self.bits_per_level * min(group + 1, self.num_levels)
+
+    def prefix(self, data: bytes, group: int) -> int:
+        """The bits of a string's code that a group hashes. Private on a device."""
+        return self.code.encode(data, self.prefix_bits(group))
+
+    def key(self, prefix: int, group: int) -> bytes:
+        """The bytes that are hashed: the bits from the left, zeros to the end of the last byte."""
+        num_bits = self.prefix_bits(group)
+        num_bytes = (num_bits + 7) // 8
+        return (prefix << (8 * num_bytes - num_bits)).to_bytes(num_bytes, "big")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values; the table itself only where it does not come with the package."""
+        return {
+            "code": self.code.name,
+            "code_sha256": self.code.digest,
+            "code_table": None if self.packaged else self.code.text,
+            "num_levels": self.num_levels,
+            "bits_per_level": self.bits_per_level,
+        }
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> PrefixGroups:
+        """Read `to_dict`'s form.
+
+        Raises ParameterError, also for a table that is not the one of the definition.
+        """
+        if fields.keys() != _FIELDS:
+            wrong = sorted(map(ascii, fields.keys() ^ _FIELDS))
+            raise ParameterError(f"details lack or have unknown keys: {', '.join(wrong)}")
+        name, table = fields["code"], fields["code_table"]
+        code = packaged_code(name) if table is None else read_code(table)
+        if (code.name, code.digest) != (name, fields["code_sha256"]):
+            raise ParameterError(
+                f"the code table {shown(name)} here has SHA-256 {code.digest}, the definition says "
+                f"{shown(fields['code_sha256'])}: use the version of the package that it was "
+                "declared with"
+            )
+        return cls(code, fields["num_levels"], fields["bits_per_level"], packaged=table is None)

@@ -1,0 +1,56 @@
+"""`rappor metrics train-code` prints a table that a metric file takes."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from rappor_cli.main import main
+from rappor_core.codes.prefix_code import packaged_code, read_code
+from tests.discovery_support import site_metric, site_names
+
+DOMAINS = Path(__file__).parents[2] / ".." / "shared" / "data" / "domains_random10k.txt.gz"
+
+
+def test_a_trained_table_stands_in_a_metric_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    listed = tmp_path / "names.txt.gz"
+    listed.write_bytes(gzip.compress("\n".join(site_names(400)).encode()))
+    assert main(["metrics", "train-code", str(listed), "--name", "places", "--order", "1"]) == 0
+    shown = capsys.readouterr()
+    assert "of 40 strings left out of a training: median" in shown.err
+    assert site_metric(4.0, shown.out).details.code.name == "places"
+    table = tmp_path / "places.json"
+    assert main(["metrics", "train-code", str(listed), "--keep-case", "-o", str(table)]) == 0
+    code = read_code(table.read_text().strip())
+    assert (code.order, code.lower_case) == (2, False)
+    assert code.digest in capsys.readouterr().out
+
+
+def test_what_is_no_list_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "empty.txt").write_text("\n\n")
+    (tmp_path / "latin.txt").write_bytes(b"caf\xe9\n")
+    (tmp_path / "names.gz").write_bytes(b"no gzip")
+    for name, message in (
+        ("empty.txt", "the list has none"),
+        ("latin.txt", "no UTF-8 text"),
+        ("names.gz", "no UTF-8 text, or damaged"),
+        ("none.txt", "No such file"),
+    ):
+        assert main(["metrics", "train-code", str(tmp_path / name)]) == 1
+        assert message in capsys.readouterr().err
+
+
+def test_the_packaged_table_is_the_one_of_its_list(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The command that made it, run again."""
+    if not DOMAINS.exists():
+        pytest.skip("needs ../shared/data/domains_random10k.txt.gz")
+    table = tmp_path / "domains.json"
+    arguments = ["--name", "domains", "--min-occurrences", "50", "-o", str(table)]
+    assert main(["metrics", "train-code", str(DOMAINS), *arguments]) == 0
+    assert packaged_code("domains").digest in capsys.readouterr().out

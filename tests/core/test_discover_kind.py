@@ -1,0 +1,111 @@
+"""The kind `discover` in `metrics.toml`: what it needs, refuses, and what its id covers."""
+
+from __future__ import annotations
+
+from datetime import date
+
+import pytest
+
+from rappor_core.codes.prefix_groups import PrefixGroups
+from rappor_core.codes.training import train_code
+from rappor_core.errors import MetricsFileError
+from rappor_core.metrics.compiled import compiled_text, read_compiled
+from rappor_core.metrics.file import parse_metrics
+from rappor_core.metrics.metric import Metric
+from rappor_core.metrics.review import check_metrics
+from tests.discovery_support import SITE, site_metric
+
+
+def test_the_usual_metric_is_one_report_of_128_bytes() -> None:
+    metric = site_metric(4.0)
+    assert metric.params.report_bytes == 128
+    assert metric.params.num_cohorts == 160
+    assert 3.99 < metric.params.epsilon_infinity <= 4.0
+    assert metric.lifetime_epsilon == metric.params.epsilon_infinity == metric.epsilon_one
+    assert Metric.from_dict(metric.to_dict()) == metric
+    assert hash(metric)
+
+
+def test_a_single_report_is_linked_to_no_other() -> None:
+    """`metrics check` warns of a long permanent response only where it is sent again."""
+    today, text = date(2026, 11, 22), "budget = 40.0\n" + SITE
+    once = parse_metrics(text + "epsilon_infinity = 4.0")
+    assert list(check_metrics(once, today=today, population=1_000_000)) == []
+    several = text.replace("max_reports = 1\n", "mechanism = 'l-osue'\nepsilon_one = 1.0\n")
+    file = parse_metrics(several + "epsilon_infinity = 4.0")
+    (finding,) = check_metrics(file, today=today, population=1_000_000)
+    assert "long series of reports could be linked" in finding.message
+
+
+def test_both_epsilons_allow_several_reports() -> None:
+    text = SITE.replace("max_reports = 1\n", "mechanism = 'l-osue'\nepsilon_one = 1.0\n")
+    metric = parse_metrics(text + "epsilon_infinity = 4.0").metrics["site"]
+    assert metric.max_reports is None
+    assert metric.epsilon_one <= 1.0 < metric.params.epsilon_infinity
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ("num_cohorts = 161", "num_cohorts = 161 is not a multiple of num_levels \\+ 1 = 5"),
+        ("num_hashes = 1", "num_hashes = 1 is fixed"),
+        ("hash = 'md5'", "hash = 'md5' is fixed"),
+        ("num_bits = 8", "needs 16 bits or more"),
+        ("num_levels = 5", "80 bits; 64 at most"),
+        ("num_levels = 1", "num_levels = 1 is not a whole number from 2 to 8"),
+        ("bits_per_level = 17", "bits_per_level = 17"),
+        ("bits_per_level = true", "bits_per_level = True"),
+        ("code = 'names'", "code = 'names' is not one of domains"),
+        ("code_table = 3", "code_table = 3 is not text"),
+        ("code_table = '{}'", "has the keys"),
+        ("categories = ['a', 'b']", "goes with kind = 'category' only"),
+        ("prob_f = 0.5", "give probabilities or epsilons"),
+        ("mechanism = 'l-osue'", "epsilon_one is missing"),
+    ],
+)
+def test_what_does_not_fit_is_refused_by_name(more: str, message: str) -> None:
+    with pytest.raises(MetricsFileError, match=message):
+        site_metric(4.0, more)
+
+
+def test_a_report_that_would_repeat_itself_is_sent_once() -> None:
+    """Without a fresh round two reports of a value are the same 1,024 bits."""
+    with pytest.raises(MetricsFileError, match="max_reports = 2 is not 1"):
+        site_metric().replace(max_reports=2)
+    with pytest.raises(MetricsFileError, match="max_reports = None is not 1"):
+        site_metric().replace(max_reports=None)
+
+
+def test_the_id_covers_the_table_and_how_the_code_is_cut() -> None:
+    code = train_code([b"alpha", b"beta"], "letters", order=1)
+    own = site_metric(4.0, f"code_table = '''{code.text}'''")
+    assert own.details == PrefixGroups(code, packaged=False)
+    other = train_code([b"alpha", b"gamma"], "letters", order=1)
+    metrics = [
+        site_metric(4.0),
+        own,
+        site_metric(4.0, f"code_table = '''{other.text}'''"),
+        site_metric(4.0, "num_levels = 3"),
+        site_metric(4.0, "bits_per_level = 12"),
+        site_metric(4.0, "num_bits = 512"),
+        site_metric(4.0, "num_cohorts = 320"),
+        site_metric(3.0),
+    ]
+    assert len({metric.params_id for metric in metrics}) == len(metrics)
+    assert Metric.from_dict(own.to_dict()) == own
+
+
+def test_a_device_with_another_table_refuses_the_definition() -> None:
+    definition = site_metric().to_dict()
+    definition["details"]["code_sha256"] = "0" * 64
+    with pytest.raises(MetricsFileError, match="code table 'domains' here has SHA-256"):
+        Metric.from_dict(definition)
+    definition["details"].pop("num_levels")
+    with pytest.raises(MetricsFileError, match="details lack or have unknown keys: 'num_levels'"):
+        Metric.from_dict(definition)
+
+
+def test_a_compiled_file_holds_the_table() -> None:
+    code = train_code([b"alpha", b"beta"], "letters", order=1)
+    file = parse_metrics(f"{SITE}epsilon_infinity = 4.0\ncode_table = '''{code.text}'''")
+    assert read_compiled(compiled_text(file)) == file
