@@ -138,7 +138,7 @@ def loloha(
 def dbitflip(buckets: int) -> Design:
     """A design: dBitFlipPM, with d of the cells asked of a device; d + 1 answers are charged.
 
-    Two numbers differ in two of the bits asked, or in one where one is asked, which then has all.
+    Two numbers differ in two of the bits asked, or in one where one is asked, which has it all.
     """
 
     def design(

@@ -82,7 +82,8 @@ def test_the_site_is_one_page_that_loads_nothing(
     assert "3 metrics" in capsys.readouterr().out
     page = (site / "index.html").read_text(encoding="utf-8")
     for words in ("&lt;i&gt;help", "themes@example.org", "over: nothing is collected any more",
-                  "&lt;b&gt;us", "2099-12-31", "light, dark", "are deleted, and nothing more is sent"):  # fmt: skip
+                  "&lt;b&gt;us", "2099-12-31", "light, dark",
+                  "are deleted, and nothing more is sent"):  # fmt: skip
         assert words in page, words
     assert "://" not in page
     assert "<script" not in page
