@@ -39,8 +39,8 @@ def test_null_populations_name_a_string_in_5_percent_of_runs(population: StringP
 @pytest.mark.statistical
 @pytest.mark.long
 def test_intervals_hold_and_estimates_are_unbiased(population: StringPopulation) -> None:
-    """30 populations. Coverage of what is accepted is .92 or more, up to 3 standard errors; the
-    mean z of every true string at which the search ended, accepted or not, is within .2.
+    """30 populations. What is accepted is covered in .92 or more, up to 3 standard errors; the mean
+    z of every true string at which the search ended, accepted or not, is within .2.
     """
     rng, shares = np.random.default_rng(43), falling_shares(len(NAMES))
     truth = dict(zip(NAMES, shares.tolist(), strict=True))
