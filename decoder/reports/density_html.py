@@ -33,7 +33,6 @@ from decoder.reports.palette import (
 from decoder.typing import Floats
 from rappor_core.grid.box import Point
 
-_DATA = '<script type="application/json" id="data">'
 BUSIEST = 10  # cells of the page's table
 _PLACES = 5  # decimals of a degree: a metre
 _UNIT = 1e-7  # shares are whole numbers of it: a third of the text, written and read in a tenth
@@ -57,15 +56,10 @@ def render_page(
 
 
 def map_json(data: dict[str, Any]) -> str:
-    """The data as JSON that is safe within a page."""
-    text = json.dumps(data, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
+    """What map.js draws of the data, as JSON that is safe within a page."""
+    drawn = {name: value for name, value in data.items() if name != "texts"}
+    text = json.dumps(drawn, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
     return text.replace("<", "\\u003c")
-
-
-def data_of_page(page: str) -> str:
-    """The JSON of a page that `render_page` made. Raises ValueError where there is none."""
-    start = page.index(_DATA) + len(_DATA)
-    return page[start : page.index("</script>", start)]
 
 
 def view_of(data: dict[str, Any]) -> dict[str, Any]:

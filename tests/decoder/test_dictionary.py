@@ -81,9 +81,16 @@ def test_the_site_is_one_page_that_loads_nothing(
     assert main(command) == 0
     assert "3 metrics" in capsys.readouterr().out
     page = (site / "index.html").read_text(encoding="utf-8")
-    for words in ("&lt;i&gt;help", "themes@example.org", "over: nothing is collected any more",
-                  "&lt;b&gt;us", "2099-12-31", "light, dark",
-                  "are deleted, and nothing more is sent"):  # fmt: skip
+    said = [
+        "&lt;i&gt;help",
+        "themes@example.org",
+        "over: nothing is collected any more",
+        "&lt;b&gt;us",
+        "2099-12-31",
+        "light, dark",
+        "and nothing more is sent",
+    ]
+    for words in said:
         assert words in page, words
     assert "://" not in page
     assert "<script" not in page

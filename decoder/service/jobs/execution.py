@@ -145,7 +145,7 @@ def _density(task: Task, inputs: Inputs, progress: Progress) -> dict[str, Any]:
     maps = run_maps(job, progress)
     progress("writing files", 0, 1)
     write_maps(maps, task.folder / "out", inputs.notes, every_window=True)
-    return write_maps_json(maps, task.folder / "out")
+    return write_maps_json(maps, task.folder / "out", inputs.notes)
 
 
 def _job(task: Task, inputs: Inputs, source: Counts) -> DecodeJob:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from pyarrow import parquet
 from decoder.density.map_change import MapChange
 from decoder.density.maps import Density
 from decoder.reports.decoding_files import results
+from decoder.reports.density_html import map_data
 from decoder.reports.series_files import series_rows
 from decoder.results.tables import Decoding
 from decoder.series.series import Series, ShareChange
@@ -79,12 +81,19 @@ def write_comparison(series: Series, folder: Path) -> dict[str, Any]:
     }
 
 
-def write_maps_json(maps: Maps, folder: Path) -> dict[str, Any]:
-    """Add density.json, with what changed between windows; the summary."""
+def write_maps_json(maps: Maps, folder: Path, notes: Sequence[str] = ()) -> dict[str, Any]:
+    """Add density.json, with what changed between windows, and map.json; the summary.
+
+    map.json is what the page of the service draws; there is none of pairs of places.
+    """
     listed = [_map(one) for one in maps.densities]
     pairs = maps.densities[0].places.pairs
     changes = {} if pairs else {slot: _moved(one) for slot, one in maps.changes().items()}
     _write_json({"maps": listed, "changes": changes}, folder / "density.json")
+    if not pairs:
+        drawn = map_data(maps.densities, maps.points, notes, maps.base)
+        text = json.dumps(drawn, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+        (folder / "map.json").write_text(text, encoding="utf-8")
     slots = list(dict.fromkeys(one["slot"] for one in listed))
     reports = sum(one["num_reports"] for one in listed)
     warnings = [text for one in listed for text in one["warnings"]]

@@ -44,6 +44,7 @@ class Health:
     versions: int
     results: int
     latest_day: str
+    has_parts: bool
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ def one(request: Request, person: Reader, name: str) -> Response:
         for params_id in dict.fromkeys([*(v.params_id for v in views if v.results or v.listed),
                                         *(row.params_id for row in results)])
     ]  # fmt: skip
-    if any(view.listed.get("definition", {}).get("kind") == "location" for view in views):
+    if _has_parts(views):
         versions = _of_places(versions, results)
     return render(
         request,
@@ -116,7 +117,13 @@ def _health(name: str, views: Sequence[MetricView]) -> Health:
         versions=len({view.params_id for view in views}),
         results=sum(view.results for view in views),
         latest_day=max((view.latest_day or "" for view in views), default=""),
+        has_parts=_has_parts(views),
     )
+
+
+def _has_parts(views: Sequence[MetricView]) -> bool:
+    """Whether a metric is reported in parts, as a location is by slot and level."""
+    return any("/" in view.name for view in views)
 
 
 def _matches(row: Health, q: str) -> bool:

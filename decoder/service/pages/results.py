@@ -9,8 +9,8 @@ from typing import Any
 from fastapi import Request
 from starlette.responses import Response
 
-from decoder.reports.density_html import data_of_page, view_of
-from decoder.service.errors import NotFoundError, RequestError
+from decoder.reports.density_html import view_of
+from decoder.service.errors import RequestError
 from decoder.service.operations.permissions import Person
 from decoder.service.pages.commands import command_of
 from decoder.service.pages.compare_view import comparison
@@ -25,6 +25,7 @@ from decoder.service.store.results import ResultRow
 
 PAGE = 50
 MOST_PANELS = 24
+MAP = "map.json"
 router = new_router()
 
 
@@ -81,7 +82,7 @@ def one(request: Request, person: Reader, result_id: str) -> Response:
 @router.get("/results/{result_id}/map.json")
 def map_data(request: Request, person: Reader, result_id: str) -> Response:
     """What the script of a map draws."""
-    text = _map_json(request, person, result_id)
+    text = service_of(request).results.file(person, result_id, MAP)
     return Response(text, media_type="application/json")
 
 
@@ -125,18 +126,10 @@ def _compare(request: Request, person: Person, row: ResultRow, query: TableQuery
 def _density(request: Request, person: Person, row: ResultRow, query: TableQuery) -> dict[str, Any]:
     del query
     files = {file.name for file in service_of(request).results.files(person, row.id)}
-    if "density.html" not in files:  # of pairs of places there are tables alone
+    if MAP not in files:  # of pairs of places there are tables alone
         return {"has_map": False}
-    data = json.loads(_map_json(request, person, row.id))
+    data = json.loads(service_of(request).results.file(person, row.id, MAP))
     return {"has_map": True, "data_url": f"/results/{row.id}/map.json", **view_of(data)}
-
-
-def _map_json(request: Request, person: Person, result_id: str) -> str:
-    page = service_of(request).results.file(person, result_id, "density.html").decode()
-    try:
-        return data_of_page(page)
-    except ValueError:
-        raise NotFoundError(f"result {result_id[:40]!a} has no map") from None
 
 
 _VIEWS: dict[str, Callable[[Request, Person, ResultRow, TableQuery], dict[str, Any]]] = {
