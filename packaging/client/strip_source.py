@@ -1,4 +1,4 @@
-"""Python source without docstrings and comments, line for line: tracebacks name the same lines."""
+"""Python source without docstrings, comments and wide indents, line for line: tracebacks name the same lines."""
 
 from __future__ import annotations
 
@@ -6,6 +6,11 @@ import ast
 import io
 import tokenize
 
+_PARTS_OF_STRINGS = {
+    getattr(tokenize, name)
+    for name in ("FSTRING_START", "FSTRING_MIDDLE")
+    if hasattr(tokenize, name)
+}
 Documented = ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
@@ -19,10 +24,24 @@ def stripped(source: str) -> str:
         if token.type == tokenize.COMMENT:
             row, column = token.start
             lines[row - 1] = lines[row - 1][:column].rstrip()
-    text = "\n".join(lines).rstrip("\n") + "\n"
+    text = "\n".join(_narrow(lines)).rstrip("\n") + "\n"
     if _program(text) != _program(source):
         raise ValueError("the source without docstrings and comments is another program")
     return text
+
+
+def _narrow(lines: list[str]) -> list[str]:
+    """One blank for each four that a line begins with, but inside a string of several lines."""
+    inside: set[int] = set()
+    for token in tokenize.generate_tokens(io.StringIO("\n".join(lines) + "\n").readline):
+        if token.type == tokenize.STRING or token.type in _PARTS_OF_STRINGS:
+            inside.update(range(token.start[0], token.end[0]))
+    return [line if i in inside else _narrowed(line) for i, line in enumerate(lines)]
+
+
+def _narrowed(line: str) -> str:
+    blanks = len(line) - len(line.lstrip(" "))
+    return " " * (blanks // 4 + blanks % 4) + line.lstrip(" ")
 
 
 def _without_docstrings(source: str) -> list[str]:
