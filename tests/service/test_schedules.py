@@ -243,6 +243,10 @@ def test_deleting_a_schedule_takes_its_alarms(service: Running, tmp_path: Path) 
         assert "secret" not in json.dumps(ana.get(f"{path}/alarms").json())
         assert ben.get(f"{path}/alarms").status_code == 404
         assert ben.post(f"{path}/alarms", json=hook).status_code == 404
+        assert ben.delete(f"{path}/alarms/{made['id']}").status_code == 404
+        assert ben.delete(path).status_code == 404
+        assert ana.delete(f"{path}/alarms/{made['id']}").status_code == 200
+        assert ana.post(f"{path}/alarms", json=hook).status_code == 201
         service.service.tick()
         assert ana.delete(path).status_code == 200
         assert ana.get(path).status_code == 404

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 import numpy as np
@@ -77,10 +77,9 @@ class Causes:
 
     def settle_done(
         self, schedule: ScheduleRow, earlier: list[WindowRow], window: WindowRow, result_id: str
-    ) -> None:
+    ) -> WindowRow:
         """Settle a window whose result is there, unless another process was first."""
-        names = {name: getattr(window, name) for name in WindowRow.__slots__}
-        now = WindowRow(**(names | {"state": WindowState.DONE, "result_id": result_id}))
+        now = replace(window, state=WindowState.DONE, result_id=result_id)
         options, family = spec_of_schedule(schedule).options, Family(schedule.family)
         done = [one for one in earlier if one.state == WindowState.DONE]
         wanted = done if family is Family.SERIES else done[-1:]
@@ -92,7 +91,7 @@ class Causes:
         try:
             with self.database.change() as connection:
                 if not settle_window(connection, window, WindowState.DONE, result_id):
-                    return
+                    return now
                 found = list(_of_reports(done, now, rules))
                 if now in tests:
                     found += self._of_values(connection, schedule, now, tests[now], bool(done))
@@ -101,8 +100,9 @@ class Causes:
                     if before is not None:
                         found += _of_changes(now, before, tests[now], options.alpha, rules)
                 self._store(connection, schedule, alarms, found, now)
-        except ConflictError:
-            return
+        except ConflictError:  # it is settled by a later tick
+            return now
+        return now
 
     def tell_failed(
         self, connection: Connection, schedule: ScheduleRow, window: WindowRow, state: WindowState

@@ -80,11 +80,13 @@ class Schedules:
             first_day: nothing before it is decoded.
 
         Raises:
-            RoleError, RequestError, NotFoundError, UnavailableError, QuotaError, ConflictError.
+            RoleError, RequestError, NotFoundError, QuotaError, ConflictError.
         """
         require(person, Act.ANALYSE)
         if not name or len(name) > MAX_NAME or not name.isprintable() or name != name.strip():
             raise RequestError(f"name {name[:60]!a}: 1 to {MAX_NAME} printable characters")
+        if not self.jobs.limits.has_collector:
+            raise RequestError("no collector is set up here; an operator sets `collector`")
         spec = JobSpec(
             kind=Kind.DECODE,
             source=Source(collector=Window(metric=metric)),

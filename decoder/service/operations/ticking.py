@@ -7,7 +7,7 @@ and its key is unique; a window is settled by one guarded UPDATE, with the event
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Protocol
 
@@ -206,46 +206,49 @@ class Ticker:
         """Settle the windows whose jobs are over, the oldest first; how many."""
         with self.database.read() as connection:
             groups = groups_of(load_windows(connection, schedule.id))
-        settled = 0
-        for windows in groups:
-            for number, window in enumerate(windows):
-                if window.state != WindowState.WAITING:
-                    continue
-                if not self._settle_one(schedule, windows, number):
-                    break  # later ones are compared with it
-                settled += 1
-                with self.database.read() as connection:
-                    fresh = groups_of(load_windows(connection, schedule.id))
-                windows[:] = next(g for g in fresh if _series(g[0]) == _series(window))
+        return sum(self._settle_group(schedule, windows) for windows in groups)
+
+    def _settle_group(self, schedule: ScheduleRow, windows: list[WindowRow]) -> int:
+        """Settle the windows of one question; those after one that waits are compared later."""
+        before: list[WindowRow] = []
+        settled, waits = 0, False
+        for window in windows:
+            if window.state == WindowState.WAITING:
+                job = self._job(window)
+                if job is not None and (job.state in LIVE or self._again(schedule, window, job)):
+                    waits = True
+                elif not waits:
+                    window = self._settle_one(schedule, before, window, job)
+                    settled += 1
+            before.append(window)
         return settled
 
-    def _settle_one(self, schedule: ScheduleRow, windows: list[WindowRow], number: int) -> bool:
-        """Settle a window if its job is over; False while it is to be waited for."""
-        window = windows[number]
+    def _job(self, window: WindowRow) -> JobRow | None:
         with self.database.read() as connection:
             found = load_jobs(connection, job_table.c.id == (window.job_id or ""), 1)
-        job = found[0] if found else None
-        if job is not None and job.state in LIVE:
-            return False
+        return found[0] if found else None
+
+    def _settle_one(
+        self, schedule: ScheduleRow, before: list[WindowRow], window: WindowRow, job: JobRow | None
+    ) -> WindowRow:
+        """Settle a window whose job is over; the window as it is then."""
         if job is not None and job.state == State.DONE and job.result_id is not None:
-            self.causes.settle_done(schedule, windows[:number], window, job.result_id)
-            return True
-        if job is not None and job.state != State.CANCELLED and window.tries + 1 < TRIES:
-            self._again(schedule, window, job)
-            return False
+            return self.causes.settle_done(schedule, before, window, job.result_id)
         state = WindowState.FAILED
         if job is not None and job.state == State.CANCELLED:
             state = WindowState.CANCELLED
         with self.database.change() as connection:
             if settle_window(connection, window, state):
                 self.causes.tell_failed(connection, schedule, window, state)
-        return True
+        return replace(window, state=state)
 
-    def _again(self, schedule: ScheduleRow, window: WindowRow, job: JobRow) -> None:
-        """Queue the job of a window again, after a pause."""
+    def _again(self, schedule: ScheduleRow, window: WindowRow, job: JobRow) -> bool:
+        """Queue a job that failed again, after a pause; False for one that is over for good."""
+        if job.state in (State.DONE, State.CANCELLED) or window.tries + 1 >= TRIES:
+            return False
         due = (job.ended or 0.0) + PAUSE_SECONDS * (window.tries + 1)
         if self.clock().timestamp() < due:
-            return
+            return True
         try:
             with self.database.change() as connection:
                 person = self._owner(connection, schedule)
@@ -254,11 +257,12 @@ class Ticker:
                 if not try_again(connection, window, again.id):
                     raise ConflictError("another process was first")
         except ConflictError:
-            return
+            return True
         except StorageError:
             raise
         except ServiceError:
-            return  # a list that is gone, or a quota: it is tried again by a later tick
+            return True  # a list that is gone, or a quota: it is tried again by a later tick
+        return True
 
     def _look_at_refusals(self, ticked: Ticked) -> None:
         if self.collector is None or not self.causes.wants_refusals():
