@@ -35,10 +35,12 @@ HOSTILE = [
 @pytest.mark.parametrize("value", HOSTILE)
 def test_a_value_is_no_formula(value: str) -> None:
     made = io.StringIO(newline="")
-    csv.writer(made, lineterminator="\n").writerows(
+    csv.writer(made, lineterminator="\n", quoting=csv.QUOTE_ALL).writerows(
         [["string", "n"], ["plain", "1"], [value, "-2"]]
     )
-    rows = list(csv.reader(io.StringIO(without_formulas(made.getvalue().encode()).decode())))
+    rows = list(
+        csv.reader(io.StringIO(without_formulas(made.getvalue().encode()).decode(), newline=""))
+    )
     assert rows == [["string", "n"], ["plain", "1"], [f"'{value}", "-2"]]
 
 
