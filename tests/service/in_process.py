@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from unittest.mock import patch
 
 from decoder.errors import DecodeError
 from decoder.progress import silent
@@ -14,6 +15,7 @@ from decoder.service.operations.service import Service
 from decoder.service.store import claims
 from decoder.service.store.jobs import State
 from decoder.service.store.results import let_read, result_of_key
+from decoder.sources.collector_client import KEY_VARIABLE
 from rappor_core.errors import RapporError
 
 
@@ -43,8 +45,10 @@ def do_job(service: Service, folder: Path) -> bool:
         with database.read() as connection:
             return result_of_key(connection, one.key) is None
 
+    key = {KEY_VARIABLE: task.collector_key or ""}  # as the process of a job sets it
     try:
-        finished = execute(task, silent, proceed)
+        with patch.dict(os.environ, key):
+            finished = execute(task, silent, proceed)
     except RapporError as error:
         with database.change() as connection:
             claims.end(connection, hold, State.FAILED, str(error))
