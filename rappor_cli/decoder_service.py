@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sys
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,9 +12,12 @@ from typing import Annotated, Any
 
 import typer
 
+from decoder.service.backup import back_up
+from decoder.service.backup import restore as put_back
 from decoder.service.errors import SettingsError
 from decoder.service.operations.access import COMMAND_LINE, shown_key
 from decoder.service.operations.permissions import Role
+from decoder.service.operations.schedules import shown_schedule
 from decoder.service.operations.service import Service, make_service
 from decoder.service.server import serve as run_service
 from decoder.service.server import work
@@ -26,6 +31,8 @@ from rappor_cli.text_columns import print_columns
 app = typer.Typer(help="The decoder service: jobs, results, lists, people.", no_args_is_help=True)
 keys = typer.Typer(help="Create, list and revoke keys of the service.", no_args_is_help=True)
 app.add_typer(keys, name="keys")
+schedules = typer.Typer(help="Look after the schedules of the service.", no_args_is_help=True)
+app.add_typer(schedules, name="schedules")
 
 Where = Annotated[
     str | None,
@@ -35,6 +42,7 @@ CollectorUrl = Annotated[
     str | None,
     typer.Option(help="URL of a collector; its key comes from RAPPOR_DECODER_COLLECTOR_KEY."),
 ]
+ScheduleId = Annotated[str, typer.Argument(help="Id of a schedule, of `schedules list`.")]
 Slots = Annotated[int | None, typer.Option("--slots", help="Jobs at once.")]
 
 
@@ -109,6 +117,76 @@ def revoke(
     with _opened(_settings(database=database)) as service:
         service.access.revoke_key(COMMAND_LINE, key_id)
     print(f"revoked {key_id}")
+
+
+@schedules.command("list")
+def list_schedules(database: Where = None, as_json: JsonOption = False) -> None:
+    """List schedules, with how many windows are done, wait and failed."""
+    with _opened(_settings(database=database)) as service:
+        rows = [
+            shown_schedule(row)
+            | {"windows": Counter(w.state for w in service.schedules.windows(COMMAND_LINE, row.id))}
+            for row in service.schedules.all(COMMAND_LINE)
+        ]
+    if as_json:
+        print(json.dumps(rows))
+        return
+    states = ("done", "waiting", "failed")
+    shown = [
+        [row["id"], row["every"], "yes" if row["enabled"] else "no"]
+        + [str(row["windows"][state]) for state in states]
+        + [row["metric"], row["name"]]
+        for row in rows
+    ]
+    print_columns(["id", "every", "on", *states, "metric", "name"], shown)
+
+
+@schedules.command()
+def tick(database: Where = None, collector: CollectorUrl = None) -> None:
+    """Queue what is sealed, settle what is decoded, send alarms: once, as serve does by itself."""
+    with _opened(_settings(database=database, collector=collector)) as service:
+        ticked = service.tick()
+    print(f"{ticked.queued} windows queued, {ticked.settled} settled")
+    for schedule, problem in ticked.problems.items():
+        print(f"schedule {schedule}: {problem}", file=sys.stderr)
+    if ticked.problems:
+        raise typer.Exit(1)
+
+
+@schedules.command()
+def enable(schedule: ScheduleId, database: Where = None) -> None:
+    """Switch a schedule on."""
+    with _opened(_settings(database=database)) as service:
+        service.schedules.enable(COMMAND_LINE, schedule, True)
+    print(f"enabled {schedule}")
+
+
+@schedules.command()
+def disable(schedule: ScheduleId, database: Where = None) -> None:
+    """Switch a schedule off; what it decoded stays."""
+    with _opened(_settings(database=database)) as service:
+        service.schedules.enable(COMMAND_LINE, schedule, False)
+    print(f"disabled {schedule}")
+
+
+@app.command()
+def backup(
+    output: Annotated[Path, typer.Option("--output", "-o", help="A new file.")],
+    database: Where = None,
+) -> None:
+    """Write a consistent copy of the service's database while it is in use."""
+    size = back_up(_settings(database=database).database, output)
+    print(f"{output}: {size} bytes")
+
+
+@app.command()
+def restore(
+    file: Annotated[Path, typer.Argument(help="A file that `rappor decoder backup` wrote.")],
+    database: Where = None,
+) -> None:
+    """Make the service's database from FILE. It must not be there yet; jobs that ran go on."""
+    put_back(file, _settings(database=database).database)
+    print(f"restored from {file}")
 
 
 def _settings(**chosen: Any) -> Settings:

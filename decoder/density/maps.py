@@ -25,6 +25,7 @@ from decoder.density.slots import in_order, slot_places, slot_readings
 from decoder.errors import DecodeError
 from decoder.estimation.leave_one_out import Ends
 from decoder.model.repetition import location_repetition
+from decoder.notebook import CellTable
 from decoder.numerics.simplex import project_simplex
 from decoder.numerics.threads import one_thread
 from decoder.options import DecodeOptions
@@ -63,7 +64,7 @@ class DensityOptions:
 
 
 @dataclass(frozen=True)
-class Density:
+class Density(CellTable):
     """A map of one slot and window. Arrays are (n,), one entry a cell shown, `other` the last.
 
     shares: the map, positive; with `unlisted`, that of the cells not shown, of sum 1.

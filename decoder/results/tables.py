@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from datetime import date
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from decoder.notebook import html_table, to_frame
 from decoder.options import DecodeOptions
 from decoder.typing import Flags, Floats, Indices
 from rappor_core.params import RapporParams
@@ -171,6 +172,18 @@ class Decoding:
     def detected(self) -> tuple[Detected, ...]:
         """What was found, largest share first; candidates with the same bits are one entry."""
         return tuple(self._detected(int(i)) for i in self.candidates.found)
+
+    def to_frame(self) -> Any:
+        """`detected` as a pandas.DataFrame. Raises OutputError where pandas is not installed."""
+        names = [one.name for one in fields(Detected)]
+        return to_frame([asdict(row) for row in self.detected], names)
+
+    def _repr_html_(self) -> str:
+        """As a notebook shows it."""
+        columns = ("value", "share", "low", "high", "p_adjusted")
+        rows = [[getattr(row, name) for name in columns] for row in self.detected]
+        notes = [text for text in (self.reason, *self.warnings) if text]
+        return html_table(f"Decoding of {self.metric}", columns, rows, notes)
 
     def _detected(self, i: int) -> Detected:
         table = self.candidates

@@ -73,12 +73,15 @@ def _lifespan(service: Service, log: Log) -> Callable[[FastAPI], AbstractAsyncCo
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         await run_in_threadpool(prepare, service.database)
-        chores = asyncio.create_task(_keep_house(service, log))
+        chores = [asyncio.create_task(_keep_house(service, log))]
+        if service.settings.tick_seconds:
+            chores.append(asyncio.create_task(_keep_ticking(service, log)))
         log.info("started", database=service.database.engine.dialect.name)
         try:
             yield
         finally:
-            chores.cancel()
+            for chore in chores:
+                chore.cancel()
             await run_in_threadpool(service.close)
             log.info("stopped")
 
@@ -93,6 +96,23 @@ async def _keep_house(service: Service, log: Log) -> None:
             await run_in_threadpool(service.keep_house)
         except StorageError as error:
             log.warning("housekeeping_failed", reason=str(error))
+
+
+async def _keep_ticking(service: Service, log: Log) -> None:
+    """Look after schedules and alarms, and delete what nothing needs."""
+    while True:
+        try:
+            ticked = await run_in_threadpool(service.tick)
+            await run_in_threadpool(service.delete_unused_aggregates)
+            if ticked.queued or ticked.settled:
+                log.info("ticked", queued=ticked.queued, settled=ticked.settled)
+            for schedule in ticked.problems:
+                log.warning("schedule_stands", schedule=schedule)
+        except StorageError as error:
+            log.warning("tick_failed", reason=str(error))
+        except Exception as error:  # a defect must not end the schedules for good
+            log.crash(error)
+        await asyncio.sleep(service.settings.tick_seconds)
 
 
 def _add_error_handlers(app: FastAPI, log: Log) -> None:

@@ -12,7 +12,7 @@ from fastapi.openapi.utils import get_openapi
 
 from decoder.service.problems import PROBLEM_JSON
 
-OPEN = ("getHealth", "getReady", "signIn")  # operations without a key
+OPEN = ("getHealth", "getReady", "getPrometheus", "signIn")  # operations without a key
 _PROBLEM = {
     "type": "object",
     "required": ["type", "title", "status", "detail"],

@@ -26,6 +26,7 @@ from rappor_core.errors import toml_problem
 
 FILE_VARIABLE = f"{PREFIX}SETTINGS"
 KEY_VARIABLE = f"{PREFIX}KEY"  # of programs that call the service
+_CHOICES = {"log_level": ", ".join(LEVELS), "smtp_security": "starttls, tls, none"}
 _OTHER_VARIABLES = {FILE_VARIABLE, PARENT_VARIABLE, KEY_VARIABLE}
 _PLACEHOLDERS = {"changeme", "change-me", "password", "secret", "postgres", "rappor", "example"}
 
@@ -61,10 +62,21 @@ class Settings(BaseSettings):
     max_list_entries: int = Field(default=2_000_000, ge=1)
     max_stored_bytes_of_person: int = Field(default=1 << 30, ge=1 << 20)
     max_result_bytes: int = Field(default=512 << 20, ge=1 << 20)  # all files of a result
+    keep_aggregates_days: int = Field(default=30, ge=1)  # that no live job or result needs
     body_seconds: float = Field(default=30.0, gt=0)
     session_seconds: int = Field(default=12 * 3600, ge=60)
     keep_jobs_days: int = Field(default=90, ge=1)  # that are over; results are kept apart
     keep_results_days: int | None = Field(default=None, ge=1)  # not released; None: for ever
+
+    tick_seconds: float = Field(default=60.0, ge=0)  # between looks at schedules; 0: not here
+    webhook_loopback: bool = False  # whether alarms may go to this machine
+    smtp_host: str | None = None  # for alarms by e-mail
+    smtp_port: int = Field(default=587, ge=1, le=65535)
+    smtp_from: str = ""
+    smtp_user: str = ""
+    smtp_password: SecretStr = SecretStr("")
+    smtp_security: str = Field(default="starttls", pattern="^(starttls|tls|none)$")
+    protect_metrics: bool = False  # /metrics for admins only
 
     database_connections: int = Field(default=5, ge=2)
     database_seconds: float = Field(default=5.0, gt=0)
@@ -97,6 +109,10 @@ class Settings(BaseSettings):
             and not self.allow_placeholder_password
         ):
             raise ValueError("the database password is a placeholder; set a real one")
+        if self.smtp_host is not None and "@" not in self.smtp_from:
+            raise ValueError("smtp_host needs smtp_from, the address that alarms come from")
+        if self.smtp_security == "none" and not is_loopback(self.smtp_host or "localhost"):
+            raise ValueError("smtp_security = 'none' is for a mail server on this machine only")
         for name in ("collector", "public_url"):
             value = getattr(self, name)
             if value is not None and not value.startswith(("http://", "https://")):
@@ -115,7 +131,7 @@ def load_settings(**chosen: Any) -> Settings:
     except tomllib.TOMLDecodeError as error:
         raise SettingsError(f"{file}: {toml_problem(error)}") from None
     except ValidationError as error:
-        name, message = first_problem(error, {"log_level": ", ".join(LEVELS)})
+        name, message = first_problem(error, _CHOICES)
         raise SettingsError(f"setting {name}: {message}" if name else message) from None
 
 

@@ -109,14 +109,15 @@ def fetch_aggregate(
     params_id: str | None = None,
     first: date | None = None,
     last: date | None = None,
+    key: str | None = None,
 ) -> Aggregate:
-    """An aggregate from a collector. Raises RemoteError."""
+    """An aggregate from a collector. key: that of RAPPOR_KEY if None. Raises RemoteError."""
     query = {
         "params_id": params_id,
         "from": None if first is None else first.isoformat(),
         "to": None if last is None else last.isoformat(),
     }
-    answer = ask(collector, f"/v1/metrics/{metric}/aggregate", query=query)
+    answer = ask(collector, f"/v1/metrics/{metric}/aggregate", query=query, key=key)
     try:
         return Aggregate.from_json(answer)
     except RapporError as error:

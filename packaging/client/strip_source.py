@@ -1,4 +1,4 @@
-"""Python source without docstrings, comments and wide indents, line for line: tracebacks name the same lines."""
+"""Python source without docstrings, comments and wide indents; tracebacks name the same lines."""
 
 from __future__ import annotations
 

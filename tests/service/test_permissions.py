@@ -7,11 +7,16 @@ from typing import Any
 import httpx
 import pytest
 
+from decoder.service.specs import JobSpec, Kind, Source, Window
+from decoder.service.store.alarms import AlarmRow, save_alarm
 from decoder.service.store.models import results
 from decoder.service.store.results import ResultRow, let_read, load_results, save_result
+from decoder.service.store.schedules import ScheduleRow, save_schedule
 from tests.service.support import WORDS, Running, decode_spec, submit
 
 NOT_THERE = "0" * 16
+SPEC = JobSpec(kind=Kind.DECODE, source=Source(collector=Window(metric="homepage"))).to_json()
+HOOK = {"name": "n", "channel": "webhook", "target": "https://example.org"}
 
 
 @pytest.fixture(scope="module")
@@ -22,6 +27,12 @@ def things(served: Running) -> dict[str, str]:
         spec = decode_spec(ana, candidates={"list": listed})
         job = submit(ana, spec)
     found = {"list": listed, "job": job, "aggregate": spec["source"]["aggregates"][0]}
+    schedule = ("5" * 16, "s", served.people["ana"].id, "homepage", "day", SPEC, False, 0.0)
+    alarm = ("a" * 16, "5" * 16, "n", "webhook", "https://example.org", "x", "{}", False, 0.0)
+    with served.service.database.change() as connection:
+        save_schedule(connection, ScheduleRow(*schedule))
+        save_alarm(connection, AlarmRow(*alarm))
+    found |= {"schedule": schedule[0], "alarm": alarm[0]}
     for name, released in (("result", False), ("released", True)):
         found[name] = _store(served, name, released)
     return found
@@ -67,6 +78,11 @@ OWN: list[tuple[str, str, Any, dict[str, int]]] = [
     ("POST", "/v1/lists/{list}/versions", b"a\nb\n", {"ana": 201, "root": 201}),
     ("POST", "/v1/lists/{list}/share", {"shared": False}, {"ana": 200, "root": 200}),
     ("POST", "/v1/jobs/{job}/cancel", None, {"ana": 200, "root": 200}),
+    ("GET", "/v1/schedules/{schedule}", None, {"ana": 200, "root": 200}),
+    ("GET", "/v1/schedules/{schedule}/series", None, {"ana": 200, "root": 200}),
+    ("POST", "/v1/schedules/{schedule}/enable", {"enabled": False}, {"ana": 200, "root": 200}),
+    ("GET", "/v1/schedules/{schedule}/alarms", None, {"ana": 200, "root": 200}),
+    ("POST", "/v1/schedules/{schedule}/alarms", HOOK, {"ana": 201, "root": 201}),
 ]
 ANALYSTS = {"ana": 200, "ben": 200, "root": 200, "vic": 403}
 EVERYONE = {"ana": 200, "ben": 200, "root": 200, "vic": 200}
@@ -82,6 +98,13 @@ ROLES: list[tuple[str, str, Any, dict[str, int]]] = [
     ("GET", "/v1/jobs", None, ANALYSTS),
     ("GET", "/v1/lists", None, ANALYSTS),
     ("GET", "/v1/aggregates", None, ANALYSTS),
+    ("GET", "/v1/schedules", None, ANALYSTS),
+    (
+        "POST",
+        "/v1/schedules",
+        {"name": "n", "metric": "m", "every": "day"},
+        {"ana": 422, "ben": 422, "root": 422, "vic": 403},
+    ),
     ("GET", "/v1/keys", None, ADMINS),
     ("GET", "/v1/audit", None, ADMINS),
     ("POST", f"/v1/keys/{NOT_THERE}/revoke", None, ADMINS | {"root": 404}),
@@ -95,8 +118,12 @@ ROLES: list[tuple[str, str, Any, dict[str, int]]] = [
         {"ana": 404, "ben": 404, "root": 404, "vic": 403},
     ),
 ]
-OPEN = {("GET", "/healthz"), ("GET", "/readyz"), ("POST", "/v1/session")}
-LAST = [("DELETE", "/v1/lists/{list}", None, {"ana": 200, "root": 404})]  # gone by then
+OPEN = {("GET", "/healthz"), ("GET", "/readyz"), ("GET", "/metrics"), ("POST", "/v1/session")}
+LAST = [
+    ("DELETE", "/v1/schedules/{schedule}/alarms/{alarm}", None, {"ana": 200, "root": 404}),
+    ("DELETE", "/v1/schedules/{schedule}", None, {"ana": 200, "root": 404}),
+    ("DELETE", "/v1/lists/{list}", None, {"ana": 200, "root": 404}),
+]  # gone by then
 
 
 def ask(client: httpx.Client, method: str, path: str, body: Any) -> httpx.Response:
@@ -133,6 +160,7 @@ def test_the_matrix_has_every_route(served: Running) -> None:
 def shape(path: str) -> str:
     """A path without the names of its parameters."""
     fixed = {"v1", "jobs", "results", "lists", "keys", "audit", "metrics", "session", "aggregates"}
+    fixed |= {"schedules", "alarms", "series", "enable"}
     fixed |= {"cancel", "check", "release", "data", "files", "content", "versions", "share"}
     fixed |= {"revoke", "healthz", "readyz"}
     return "/".join(part if part in fixed or not part else "*" for part in path.split("/"))

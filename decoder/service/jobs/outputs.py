@@ -43,8 +43,11 @@ def write_decoding(decoding: Decoding, folder: Path) -> dict[str, Any]:
         table = arrow_csv.read_csv(
             file,
             parse_options=arrow_csv.ParseOptions(newlines_in_values=True),
-            convert_options=arrow_csv.ConvertOptions(
-                column_types={"value": pa.string(), "same_bits_as": pa.string()}
+            convert_options=arrow_csv.ConvertOptions(  # text is quoted there, a null is not
+                null_values=[""],
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=False,
+                column_types={"value": pa.string(), "same_bits_as": pa.string()},
             ),
         )
     parquet.write_table(table, folder / "candidates.parquet")

@@ -124,6 +124,15 @@ class Access:
             self.note(connection, person, "create-key", key=key_id, name=name, role=role.value)
         return NewKey(key_id, name, role, label, f"rd_{role.value}_{key_id}_{secret}")
 
+    def person_of_keys(self, connection: Connection, person_id: str) -> Person | None:
+        """A person with the highest role of the keys that hold; None without one."""
+        held = [row for row in rows.load_keys(connection) if row.person_id == person_id]
+        roles = {row.role: row for row in held if row.revoked is None}
+        for role in reversed(Role):
+            if role in roles:
+                return Person(person_id, roles[role].name, role, roles[role].key_id)
+        return None
+
     def list_keys(self, person: Person) -> list[KeyRow]:
         """All keys, without their secrets. Raises RoleError."""
         require(person, Act.ADMINISTER)

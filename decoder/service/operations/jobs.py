@@ -70,14 +70,20 @@ class Jobs:
         Raises:
             RoleError, RequestError, NotFoundError, QuotaError.
         """
+        with self.database.change() as connection:
+            return self.submit_in(connection, person, spec, priority)
+
+    def submit_in(
+        self, connection: Connection, person: Person, spec: JobSpec, priority: int = 0
+    ) -> JobRow:
+        """As `submit`, in a transaction that does more. Raises as `submit`."""
         require(person, Act.ANALYSE)
         if not -10 <= priority <= 10:
             raise RequestError(f"priority = {priority} is not from -10 to 10")
-        with self.database.change() as connection:
-            pinned, content = self._pinned(connection, person, spec)
-            question = digest(pinned.to_json(), content, self.limits.version)
-            row = self._new(person, pinned, question, priority=priority)
-            return self._queue(connection, person, row, "submit-job")
+        pinned, content = self.pinned(connection, person, spec)
+        question = digest(pinned.to_json(), content, self.limits.version)
+        row = self._new(person, pinned, question, priority=priority)
+        return self._queue(connection, person, row, "submit-job")
 
     def check_again(self, person: Person, result_id: str) -> JobRow:
         """Queue a job that decodes a result again and compares the bytes of its files.
@@ -129,10 +135,13 @@ class Jobs:
             raise NotFoundError(f"there is no job {job_id[:40]!a} that you may see")
         return found[0]
 
-    def _pinned(
+    def pinned(
         self, connection: Connection, person: Person, spec: JobSpec
     ) -> tuple[JobSpec, str | None]:
-        """The specification with the number of its list's version, and that version's digest."""
+        """The specification with the number of its list's version, and that version's digest.
+
+        Raises NotFoundError, UnavailableError for what is not there for this person.
+        """
         for source in spec.sources:
             self._check_source(connection, person, source)
         candidates = spec.candidates

@@ -12,18 +12,24 @@ from decoder.service.clock import Clock, utc_now
 from decoder.service.errors import UnavailableError
 from decoder.service.operations.access import Access
 from decoder.service.operations.aggregates import Aggregates
+from decoder.service.operations.alarms import Alarms, Sending
+from decoder.service.operations.causes import Causes
+from decoder.service.operations.collector import Collector
 from decoder.service.operations.jobs import JobLimits, Jobs
 from decoder.service.operations.lists import Lists
-from decoder.service.operations.metrics import Ask, Metrics
+from decoder.service.operations.mail import MailServer
+from decoder.service.operations.metrics import Metrics
 from decoder.service.operations.results import Results
+from decoder.service.operations.schedules import Schedules
+from decoder.service.operations.ticking import Ticked, Ticker
 from decoder.service.settings import Settings
+from decoder.service.store.aggregates import delete_unused_aggregates
 from decoder.service.store.claims import WorkerRow, live_workers, take_over
 from decoder.service.store.engine import Database, make_engine
 from decoder.service.store.jobs import count_states, delete_old_jobs
 from decoder.service.store.people import end_old_sessions
 from decoder.service.store.results import delete_old_results
 from decoder.service.versions import decoder_version
-from decoder.sources.collector_client import ask_json
 
 _DAY = 86_400.0
 
@@ -41,6 +47,9 @@ class Service:
     lists: Lists
     aggregates: Aggregates
     metrics: Metrics
+    schedules: Schedules
+    alarms: Alarms
+    ticker: Ticker
 
     def check_ready(self) -> list[WorkerRow]:
         """The workers that live. Raises StorageError, and UnavailableError where there is none."""
@@ -50,6 +59,12 @@ class Service:
         if not found:
             raise UnavailableError("no worker lives: jobs wait; start rappor decoder worker")
         return found
+
+    def tick(self) -> Ticked:
+        """Queue and settle the windows of schedules, and send what is due. Raises StorageError."""
+        ticked = self.ticker.tick()
+        self.alarms.send_due()
+        return ticked
 
     def job_states(self) -> dict[str, int]:
         """How many jobs there are in each state."""
@@ -65,6 +80,12 @@ class Service:
             delete_old_jobs(connection, at - self.settings.keep_jobs_days * _DAY)
             if self.settings.keep_results_days is not None:
                 delete_old_results(connection, at - self.settings.keep_results_days * _DAY)
+
+    def delete_unused_aggregates(self) -> int:
+        """Delete old aggregates that no live job and no result needs. Raises StorageError."""
+        before = self.clock().timestamp() - self.settings.keep_aggregates_days * _DAY
+        with self.database.change() as connection:
+            return delete_unused_aggregates(connection, before)
 
     def close(self) -> None:
         """Give back every connection."""
@@ -97,29 +118,45 @@ def make_service(
         version=decoder_version(),
     )
     most = settings.max_stored_bytes_of_person
+    jobs = Jobs(database, clock, random_bytes, access, limits)
+    schedules = Schedules(database, clock, random_bytes, access, jobs)
+    causes = Causes(database, clock, random_bytes, schedules)
+    collector = _collector(settings)
+    sending = _sending(settings)
     return Service(
         settings=settings,
         database=database,
         clock=clock,
         access=access,
-        jobs=Jobs(database, clock, random_bytes, access, limits),
+        jobs=jobs,
         results=Results(database, access),
         lists=Lists(database, clock, random_bytes, access, settings.max_list_entries, most),
         aggregates=Aggregates(database, clock, access, most),
-        metrics=Metrics(database, _asking(settings)),
+        metrics=Metrics(database, None if collector is None else collector.metrics),
+        schedules=schedules,
+        alarms=Alarms(database, clock, random_bytes, access, schedules, sending),
+        ticker=Ticker(database, clock, schedules, jobs, causes, collector),
     )
 
 
-def _asking(settings: Settings) -> Ask | None:
-    """How to ask the collector of the settings for its metrics."""
-    collector, key = settings.collector, settings.collector_key
-    if collector is None:
+def _collector(settings: Settings) -> Collector | None:
+    """The collector of the settings."""
+    if settings.collector is None:
         return None
+    key = settings.collector_key
+    return Collector(settings.collector, key.get_secret_value() if key else "")
 
-    def ask() -> list[dict[str, object]]:
-        secret = key.get_secret_value() if key else None
-        answer = ask_json(collector, "/v1/metrics", key=secret)
-        found: list[dict[str, object]] = answer["metrics"] if isinstance(answer, dict) else []
-        return found
 
-    return ask
+def _sending(settings: Settings) -> Sending:
+    """How alarms leave."""
+    server = None
+    if settings.smtp_host is not None:
+        server = MailServer(
+            host=settings.smtp_host,
+            port=settings.smtp_port,
+            sender=settings.smtp_from,
+            user=settings.smtp_user,
+            password=settings.smtp_password.get_secret_value(),
+            security=settings.smtp_security,
+        )
+    return Sending(settings.webhook_loopback, server, (settings.public_url or "").rstrip("/"))

@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from fastapi import APIRouter, Request
+from starlette.responses import Response
 
-from decoder.service.requests import service_of
+from decoder.service import telemetry
+from decoder.service.operations.permissions import Act, require
+from decoder.service.requests import current_person, service_of
 
 router = APIRouter(tags=["health"])
 
@@ -22,3 +25,12 @@ def get_ready(request: Request) -> dict[str, Any]:
     """The database can be written and a worker lives; else 503, which says what is missing."""
     workers = service_of(request).check_ready()
     return {"status": "ready", "workers": len(workers)}
+
+
+@router.get("/metrics", operation_id="getPrometheus")
+def get_prometheus(request: Request) -> Response:
+    """Counts as text for Prometheus; with `protect_metrics` for admins only."""
+    service = service_of(request)
+    if service.settings.protect_metrics:
+        require(current_person(request), Act.ADMINISTER)
+    return Response(telemetry.render(service), media_type=telemetry.CONTENT_TYPE)

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Path, Query, Request
 from starlette.responses import Response
 
 from decoder.service.operations.results import main_file, media_type, shown_result
+from decoder.service.operations.spreadsheets import without_formulas
 from decoder.service.requests import service_of
 from decoder.service.routes.jobs import Limit, Me, Offset, shown_job
 from decoder.service.specs import Kind, MetricName, Model
@@ -58,20 +59,28 @@ def get_result(request: Request, person: Me, result_id: str) -> dict[str, Any]:
 
 @router.get("/{result_id}/data", operation_id="getResultData")
 def get_data(
-    request: Request, person: Me, result_id: str, form: Annotated[Form, Query(alias="format")]
+    request: Request,
+    person: Me,
+    result_id: str,
+    form: Annotated[Form, Query(alias="format")],
+    exact: bool = False,
 ) -> Response:
-    """The main table of a result in a format that its kind has."""
+    """The main table of a result in a format that its kind has; csv as of `getResultFile`."""
     results = service_of(request).results
     name = main_file(results.get(person, result_id).kind, form)
-    return _download(results.file(person, result_id, name), name)
+    return _download(results.file(person, result_id, name), name, exact)
 
 
 @router.get("/{result_id}/files/{name}", operation_id="getResultFile")
 def get_file(
-    request: Request, person: Me, result_id: str, name: Annotated[str, Path(max_length=64)]
+    request: Request,
+    person: Me,
+    result_id: str,
+    name: Annotated[str, Path(max_length=64)],
+    exact: bool = False,
 ) -> Response:
-    """A file of a result, its bytes as they were written."""
-    return _download(service_of(request).results.file(person, result_id, name), name)
+    """A file of a result; a CSV without formulas of spreadsheets, or exact: its stored bytes."""
+    return _download(service_of(request).results.file(person, result_id, name), name, exact)
 
 
 @router.post("/{result_id}/release", operation_id="releaseResult")
@@ -87,7 +96,9 @@ def check(request: Request, person: Me, result_id: str) -> dict[str, Any]:
     return shown_job(service_of(request).jobs.check_again(person, result_id))
 
 
-def _download(content: bytes, name: str) -> Response:
+def _download(content: bytes, name: str, exact: bool) -> Response:
+    if name.endswith(".csv") and not exact:
+        content = without_formulas(content)
     headers = {
         "Content-Disposition": f'attachment; filename="{name}"',
         "Content-Security-Policy": FILE_POLICY,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 
-from sqlalchemy import ColumnElement, Connection, func, insert, select
+from sqlalchemy import ColumnElement, Connection, delete, func, insert, select
 
-from decoder.service.store.models import aggregate_readers, aggregates
+from decoder.service.store.jobs import LIVE
+from decoder.service.store.models import aggregate_readers, aggregates, jobs, results
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,3 +65,26 @@ def aggregate_bytes_of(connection: Connection, person: str) -> int:
     return int(
         connection.execute(statement.where(aggregate_readers.c.person_id == person)).scalar_one()
     )
+
+
+def delete_unused_aggregates(connection: Connection, before: float) -> int:
+    """Delete aggregates from before a time that no result was made of and no live job names.
+
+    Returns how many. On SQLite the transaction keeps others from queueing meanwhile; on PostgreSQL
+    a job that is queued at the same time ends with a reason in words.
+    """
+    old = select(aggregates.c.sha256).where(aggregates.c.created < before)
+    unused = {str(row[0]) for row in connection.execute(old)}
+    if not unused:
+        return 0
+    for (manifest,) in connection.execute(select(results.c.manifest)):
+        for shas in json.loads(manifest).get("inputs", {}).get("aggregates", []):
+            unused.difference_update(shas)
+    for (spec,) in connection.execute(select(jobs.c.spec).where(jobs.c.state.in_(LIVE))):
+        found = json.loads(spec)
+        for source in (found.get("source"), found.get("before")):
+            unused.difference_update((source or {}).get("aggregates", []))
+    for sha in sorted(unused):
+        for table in (aggregate_readers, aggregates):
+            connection.execute(delete(table).where(table.c.sha256 == sha))
+    return len(unused)

@@ -61,13 +61,13 @@ def _sqlite(url: URL, timeout: float) -> Engine:
     if not file.parent.is_dir():
         raise SettingsError(f"database {url.database!r}: there is no directory {file.parent}")
     engine = create_engine(url, connect_args={"timeout": timeout, "check_same_thread": False})
-    event.listen(engine, "do_connect", lambda *_: _make_private(file))
+    event.listen(engine, "do_connect", lambda *_: make_private(file))
     event.listen(engine, "connect", _prepare_sqlite)
     event.listen(engine, "begin", _begin_sqlite)
     return engine
 
 
-def _make_private(file: Path) -> None:
+def make_private(file: Path) -> None:
     """Make an empty file for its owner alone, unless it is there; SQLite's WAL follows its mode."""
     with suppress(OSError):  # what is wrong with the place, SQLite says when it opens the file
         os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))

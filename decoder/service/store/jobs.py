@@ -128,3 +128,12 @@ def delete_old_jobs(connection: Connection, before: float) -> int:
     """Delete jobs that ended before a time; how many."""
     over = (jobs.c.state.in_(OVER), jobs.c.ended < before)
     return connection.execute(delete(jobs).where(*over)).rowcount
+
+
+def job_ages(connection: Connection, at: float) -> tuple[float, float]:
+    """Seconds that a job waits, and that one runs, at most; 0 where there is none."""
+    waits = select(func.min(jobs.c.created)).where(jobs.c.state == State.QUEUED)
+    runs = select(func.min(jobs.c.started)).where(jobs.c.state.in_(HELD))
+    first, started = connection.execute(waits).scalar(), connection.execute(runs).scalar()
+    ages = [0.0 if one is None else max(0.0, at - float(one)) for one in (first, started)]
+    return ages[0], ages[1]

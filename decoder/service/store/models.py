@@ -218,5 +218,73 @@ schedules = Table(
     Column("spec", Text, nullable=False),  # of the job, without its window
     Column("enabled", Boolean, nullable=False),
     Column("created", Double, nullable=False),
+    Column("family", String(16), nullable=False, server_default="window"),  # window, series
+    Column("first_day", String(10)),  # nothing before it is decoded
     UniqueConstraint("owner", "name"),
 )
+
+# A window is there once for one question (`digest`: of the options and the list's content).
+schedule_windows = Table(
+    "schedule_windows",
+    metadata,
+    Column("schedule_id", String(16), ForeignKey("schedules.id"), primary_key=True),
+    Column("digest", String(64), primary_key=True),
+    Column("params_id", String(64), primary_key=True),
+    Column("first_day", String(10), primary_key=True),
+    Column("last_day", String(10), nullable=False),
+    Column("num_reports", BigInteger, nullable=False),
+    Column("state", String(16), nullable=False),  # empty, waiting, done, failed, cancelled
+    Column("tries", Integer, nullable=False),
+    Column("job_id", String(16)),
+    Column("result_id", String(16)),
+)
+
+# Values that a window of a schedule showed already: of each, one alarm at most.
+schedule_values = Table(
+    "schedule_values",
+    metadata,
+    Column("schedule_id", String(16), ForeignKey("schedules.id"), primary_key=True),
+    Column("params_id", String(64), primary_key=True),
+    Column("value_sha256", String(64), primary_key=True),
+)
+
+# What the collector had counted when a day was first looked at.
+readings = Table(
+    "readings",
+    metadata,
+    Column("day", String(10), primary_key=True),
+    Column("accepted", Double, nullable=False),
+    Column("refused", Double, nullable=False),
+)
+
+alarms = Table(
+    "alarms",
+    metadata,
+    Column("id", String(16), primary_key=True),
+    Column("schedule_id", String(16), ForeignKey("schedules.id"), nullable=False, index=True),
+    Column("name", String(200), nullable=False),
+    Column("channel", String(16), nullable=False),  # webhook, email
+    Column("target", String(1000), nullable=False),
+    Column("secret", String(64), nullable=False),  # signs what a webhook gets
+    Column("rules", Text, nullable=False),
+    Column("show_values", Boolean, nullable=False),
+    Column("created", Double, nullable=False),
+)
+
+# A cause is told once: it is unique, and inserted with the change that it comes from.
+alarm_events = Table(
+    "alarm_events",
+    metadata,
+    Column("id", String(16), primary_key=True),
+    Column("alarm_id", String(16), ForeignKey("alarms.id"), nullable=False),
+    Column("cause", String(200), nullable=False),
+    Column("body", Text, nullable=False),
+    Column("state", String(16), nullable=False),  # waiting, sent, failed
+    Column("tries", Integer, nullable=False),
+    Column("due", Double, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("created", Double, nullable=False),
+    Column("sent", Double),
+    UniqueConstraint("alarm_id", "cause"),
+)
+Index("alarm_events_due", alarm_events.c.state, alarm_events.c.due)

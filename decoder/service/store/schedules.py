@@ -6,12 +6,22 @@ from dataclasses import dataclass
 
 from sqlalchemy import ColumnElement, Connection, delete, insert, select, update
 
-from decoder.service.store.models import schedules
+from decoder.service.store.models import (
+    alarm_events,
+    alarms,
+    schedule_values,
+    schedule_windows,
+    schedules,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class ScheduleRow:
-    """What is to be decoded again and again. `every`: day, week or month.  `spec`: JSON."""
+    """What is to be decoded again and again.
+
+    every: day, week or month.  spec: JSON.  family: over what the level holds, a window or the
+    series.  first_day: nothing before it is decoded; None: all that is served.
+    """
 
     id: str
     name: str
@@ -21,6 +31,8 @@ class ScheduleRow:
     spec: str
     enabled: bool
     created: float
+    family: str = "window"
+    first_day: str | None = None
 
 
 _COLUMNS = [schedules.c[name] for name in ScheduleRow.__slots__]
@@ -44,6 +56,10 @@ def enable_schedule(connection: Connection, schedule_id: str, enabled: bool) -> 
 
 
 def delete_schedule(connection: Connection, schedule_id: str) -> bool:
-    """Delete a schedule; False where there is none."""
+    """Delete a schedule with its windows and alarms; results stay. False where there is none."""
+    own = select(alarms.c.id).where(alarms.c.schedule_id == schedule_id)
+    connection.execute(delete(alarm_events).where(alarm_events.c.alarm_id.in_(own)))
+    for table in (alarms, schedule_values, schedule_windows):
+        connection.execute(delete(table).where(table.c.schedule_id == schedule_id))
     statement = delete(schedules).where(schedules.c.id == schedule_id)
     return connection.execute(statement).rowcount == 1

@@ -1,0 +1,107 @@
+"""Copying a database while it is in use, and putting a copy in place of none.
+
+SQLite is copied by its own online backup, page by page in one view; PostgreSQL by `pg_dump` and
+`pg_restore`, which must be installed.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import subprocess
+from contextlib import closing
+from pathlib import Path
+
+from sqlalchemy.engine import URL
+
+from decoder.service.errors import SettingsError, StorageError
+from decoder.service.store.engine import make_private, parse_url
+
+
+def back_up(database: str, file: Path) -> int:
+    """Write a consistent copy of a database to a new file; return its size in bytes.
+
+    Raises SettingsError where the file exists or the database is not there, StorageError where
+    copying fails. A copy that is not whole is never left under the name.
+    """
+    url = parse_url(database)
+    if file.exists():
+        raise SettingsError(f"{file} exists; name a new file")
+    partial = file.with_name(file.name + ".partial")
+    partial.unlink(missing_ok=True)
+    try:
+        if url.get_backend_name() == "sqlite":
+            _copy_sqlite(_sqlite_file(url), partial)
+        else:
+            _run("pg_dump", "--format=custom", f"--file={partial}", url=url)
+        partial.chmod(0o600)
+        partial.rename(file)
+    finally:
+        partial.unlink(missing_ok=True)
+    return file.stat().st_size
+
+
+def restore(file: Path, database: str) -> None:
+    """Make a database from a copy. It must not exist yet (SQLite) or be empty (PostgreSQL).
+
+    Raises SettingsError or StorageError.
+    """
+    url = parse_url(database)
+    if not file.is_file():
+        raise SettingsError(f"{file}: there is no such file")
+    if url.get_backend_name() == "sqlite":
+        target = Path(str(url.database))
+        if target.exists():
+            raise SettingsError(f"{target} exists; stop the service and move it away first")
+        _copy_sqlite(file, target)
+        return
+    options = ("--exit-on-error", "--single-transaction", "--no-owner")
+    _run("pg_restore", *options, f"--dbname={url.database}", str(file), url=url)
+
+
+def _copy_sqlite(source: Path, target: Path) -> None:
+    make_private(target)
+    try:
+        with (
+            closing(sqlite3.connect(f"{source.resolve().as_uri()}?mode=ro", uri=True)) as old,
+            closing(sqlite3.connect(target)) as new,
+        ):
+            old.backup(new)
+            found = new.execute("PRAGMA integrity_check").fetchone()[0]
+            ours = new.execute("SELECT count(*) FROM sqlite_master WHERE name = 'result_files'")
+            if ours.fetchone() == (0,):
+                found = "none of its tables is ours"
+    except sqlite3.Error as error:
+        target.unlink(missing_ok=True)
+        raise StorageError(f"{source} could not be copied to {target}: {error}") from error
+    if found != "ok":
+        target.unlink(missing_ok=True)
+        raise StorageError(f"{source} is not a whole database of the service: {found}")
+
+
+def _sqlite_file(url: URL) -> Path:
+    file = Path(str(url.database))
+    if not file.is_file():
+        raise SettingsError(f"database {url.database!r}: there is no such file")
+    return file
+
+
+def _run(program: str, *arguments: str, url: URL) -> None:
+    """Run one of PostgreSQL's programs; the password goes by the environment, not the arguments."""
+    path = shutil.which(program)
+    if path is None:
+        raise SettingsError(f"{program} is not on the PATH; install PostgreSQL's client programs")
+    given = {
+        "PGHOST": url.host or url.query.get("host"),
+        "PGPORT": str(url.port) if url.port else None,
+        "PGUSER": url.username,
+        "PGPASSWORD": None if url.password is None else str(url.password),
+        "PGDATABASE": url.database,
+    }
+    environment = os.environ | {name: str(value) for name, value in given.items() if value}
+    done = subprocess.run(  # noqa: S603 (a program of PostgreSQL, no shell)
+        [path, *arguments], env=environment, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise StorageError(f"{program} failed: {done.stderr.strip()[-300:]}")

@@ -1,0 +1,294 @@
+"""A tick of the schedules: queue what is sealed, and settle what is decoded.
+
+Any number of processes may tick at once. A window is inserted with its job in one transaction,
+and its key is unique; a window is settled by one guarded UPDATE, with the events of its alarms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from datetime import date
+from typing import Protocol
+
+from sqlalchemy import Connection
+
+from decoder.errors import RemoteError
+from decoder.service.clock import Clock
+from decoder.service.errors import ConflictError, ServiceError, StorageError
+from decoder.service.operations.aggregates import described
+from decoder.service.operations.causes import Causes
+from decoder.service.operations.jobs import Jobs
+from decoder.service.operations.periods import DAY, Every, period_end, period_start
+from decoder.service.operations.permissions import Person
+from decoder.service.operations.schedules import (
+    Schedules,
+    groups_of,
+    question_of,
+    spec_of_schedule,
+)
+from decoder.service.specs import JobSpec, Source
+from decoder.service.store.aggregates import save_aggregate
+from decoder.service.store.engine import Database
+from decoder.service.store.jobs import LIVE, JobRow, State, load_jobs
+from decoder.service.store.models import jobs as job_table
+from decoder.service.store.schedule_windows import (
+    WindowRow,
+    WindowState,
+    load_windows,
+    save_window,
+    settle_window,
+    try_again,
+)
+from decoder.service.store.schedules import ScheduleRow
+from rappor_core.aggregate import Aggregate
+
+MOST_WINDOWS = 20  # of one schedule that are queued by one tick
+TRIES = 3  # of a window whose job failed
+PAUSE_SECONDS = 600.0  # before another try, times the tries
+_WAIT = ("day_open", "too_few_reports", "too_few_in_a_cohort", "no_closed_days")
+
+
+class AskCollector(Protocol):
+    """What a tick asks; `decoder.service.operations.collector.Collector` over HTTP."""
+
+    def metrics(self) -> list[dict[str, object]]:
+        """Every version of every metric."""
+
+    def aggregate(self, metric: str, params_id: str, first: date, last: date) -> Aggregate:
+        """The counts of a window."""
+
+    def counters(self) -> tuple[float, float]:
+        """Reports accepted and refused."""
+
+
+@dataclass(slots=True)
+class Ticked:
+    """What a tick did. problems: why a schedule stands still, in words, without values."""
+
+    queued: int = 0
+    settled: int = 0
+    problems: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Ticker:
+    """Ticks over the schedules of one database."""
+
+    database: Database
+    clock: Clock
+    schedules: Schedules
+    jobs: Jobs
+    causes: Causes
+    collector: AskCollector | None
+
+    def tick(self) -> Ticked:
+        """Look after every schedule that is switched on. Raises StorageError."""
+        ticked = Ticked()
+        listed: list[dict[str, object]] | None = None
+        for schedule in self.schedules.every_enabled():
+            try:
+                listed = self._listed() if listed is None else listed
+                self._queue(schedule, listed, ticked)
+            except (RemoteError, ServiceError) as error:
+                if isinstance(error, StorageError) and not isinstance(error, ConflictError):
+                    raise
+                ticked.problems[schedule.id] = str(error)
+            ticked.settled += self._settle(schedule)
+        self._look_at_refusals(ticked)
+        return ticked
+
+    def _listed(self) -> list[dict[str, object]]:
+        if self.collector is None:
+            raise RemoteError("no collector is set up here; an operator sets `collector`")
+        return self.collector.metrics()
+
+    def _owner(self, connection: Connection, schedule: ScheduleRow) -> Person:
+        person = self.schedules.access.person_of_keys(connection, schedule.owner)
+        if person is None:
+            raise ServiceError("its owner has no key that holds; the schedule stands still")
+        return person
+
+    def _queue(
+        self, schedule: ScheduleRow, listed: list[dict[str, object]], ticked: Ticked
+    ) -> None:
+        spec = spec_of_schedule(schedule)
+        with self.database.read() as connection:
+            person = self._owner(connection, schedule)
+            pinned, sha = self.jobs.pinned(connection, person, spec)
+            known = load_windows(connection, schedule.id)
+        question, room = question_of(pinned, sha), MOST_WINDOWS
+        for row in listed:
+            if row["name"] != schedule.metric or not isinstance(row.get("served"), dict):
+                continue
+            done = {
+                one.first_day: one
+                for one in known
+                if (one.digest, one.params_id) == (question, row["params_id"])
+            }
+            for window, aggregate in self._sealed(schedule, row, question, done):
+                ticked.queued += self._insert(person, pinned, window, aggregate)
+                room -= 1
+                if not room:
+                    return
+
+    def _sealed(
+        self,
+        schedule: ScheduleRow,
+        row: dict[str, object],
+        question: str,
+        known: dict[str, WindowRow],
+    ) -> Iterator[tuple[WindowRow, Aggregate | None]]:
+        """The windows that are sealed and not there yet, oldest first; None: without reports.
+
+        Days that the collector merged stay together: the window before their end is made longer.
+        """
+        assert self.collector is not None  # noqa: S101 (its list was read)
+        every, served = Every(schedule.every), row["served"]
+        assert isinstance(served, dict)  # noqa: S101 (checked by the caller)
+        start, through = _day(served["first_day"]), _day(served["last_day"])
+        first = period_start(every, start)
+        if schedule.first_day is not None:
+            first = max(first, _day(schedule.first_day))
+        params_id = str(row["params_id"])
+        last = period_end(every, first)
+        while last <= through:
+            there = known.get(first.isoformat())
+            if there is not None:
+                last = _day(there.last_day)
+            else:
+                try:
+                    aggregate = self.collector.aggregate(schedule.metric, params_id, first, last)
+                except RemoteError as refusal:
+                    reason, blocks = refusal.problem.get("reason"), _blocks(refusal)
+                    if blocks and blocks[0][0] < first:
+                        first = blocks[0][1] + DAY  # the days before belong to no window
+                        last = max(last, period_end(every, first))
+                        continue
+                    if blocks and blocks[-1][1] > last:
+                        last = period_end(every, blocks[-1][1])
+                        continue
+                    if reason in _WAIT:
+                        return
+                    if reason != "no_reports":
+                        raise
+                    aggregate = None
+                state = WindowState.EMPTY if aggregate is None else WindowState.WAITING
+                reports = 0 if aggregate is None else aggregate.num_reports
+                names = (schedule.id, question, params_id, first.isoformat(), last.isoformat())
+                yield WindowRow(*names, reports, state), aggregate
+            first = last + DAY
+            last = period_end(every, first)
+
+    def _insert(
+        self, person: Person, spec: JobSpec, window: WindowRow, aggregate: Aggregate | None
+    ) -> int:
+        """Insert a window with its job; 0 where another process was first."""
+        try:
+            with self.database.change() as connection:
+                if any(_same(window, one) for one in load_windows(connection, window.schedule_id)):
+                    return 0
+                job = None
+                if aggregate is not None:
+                    row, text = described(aggregate.to_json(), self.clock().timestamp())
+                    save_aggregate(connection, row, text, person.id)
+                    source = {"source": Source(aggregates=[row.sha256])}
+                    pinned = spec.model_copy(update=source)
+                    job = self.jobs.submit_in(connection, person, pinned).id
+                names = window.__slots__
+                values = {name: getattr(window, name) for name in names} | {"job_id": job}
+                save_window(connection, WindowRow(**values))
+        except ConflictError:
+            return 0
+        return 0 if aggregate is None else 1
+
+    def _settle(self, schedule: ScheduleRow) -> int:
+        """Settle the windows whose jobs are over, the oldest first; how many."""
+        with self.database.read() as connection:
+            groups = groups_of(load_windows(connection, schedule.id))
+        return sum(self._settle_group(schedule, windows) for windows in groups)
+
+    def _settle_group(self, schedule: ScheduleRow, windows: list[WindowRow]) -> int:
+        """Settle the windows of one question; those after one that waits are compared later."""
+        before: list[WindowRow] = []
+        settled, waits = 0, False
+        for window in windows:
+            if window.state == WindowState.WAITING:
+                job = self._job(window)
+                if job is not None and (job.state in LIVE or self._again(schedule, window, job)):
+                    waits = True
+                elif not waits:
+                    window = self._settle_one(schedule, before, window, job)
+                    settled += 1
+            before.append(window)
+        return settled
+
+    def _job(self, window: WindowRow) -> JobRow | None:
+        with self.database.read() as connection:
+            found = load_jobs(connection, job_table.c.id == (window.job_id or ""), 1)
+        return found[0] if found else None
+
+    def _settle_one(
+        self, schedule: ScheduleRow, before: list[WindowRow], window: WindowRow, job: JobRow | None
+    ) -> WindowRow:
+        """Settle a window whose job is over; the window as it is then."""
+        if job is not None and job.state == State.DONE and job.result_id is not None:
+            return self.causes.settle_done(schedule, before, window, job.result_id)
+        state = WindowState.FAILED
+        if job is not None and job.state == State.CANCELLED:
+            state = WindowState.CANCELLED
+        with self.database.change() as connection:
+            if settle_window(connection, window, state):
+                self.causes.tell_failed(connection, schedule, window, state)
+        return replace(window, state=state)
+
+    def _again(self, schedule: ScheduleRow, window: WindowRow, job: JobRow) -> bool:
+        """Queue a job that failed again, after a pause; False for one that is over for good."""
+        if job.state in (State.DONE, State.CANCELLED) or window.tries + 1 >= TRIES:
+            return False
+        due = (job.ended or 0.0) + PAUSE_SECONDS * (window.tries + 1)
+        if self.clock().timestamp() < due:
+            return True
+        try:
+            with self.database.change() as connection:
+                person = self._owner(connection, schedule)
+                spec = JobSpec.model_validate_json(job.spec)
+                again = self.jobs.submit_in(connection, person, spec)
+                if not try_again(connection, window, again.id):
+                    raise ConflictError("another process was first")
+        except ConflictError:
+            return True
+        except StorageError:
+            raise
+        except ServiceError:
+            return True  # a list that is gone, or a quota: it is tried again by a later tick
+        return True
+
+    def _look_at_refusals(self, ticked: Ticked) -> None:
+        if self.collector is None or not self.causes.wants_refusals():
+            return
+        try:
+            accepted, refused = self.collector.counters()
+        except RemoteError as error:
+            ticked.problems["refusals"] = str(error)
+            return
+        self.causes.tell_refusals(accepted, refused)
+
+
+def _day(text: object) -> date:
+    return date.fromisoformat(str(text))
+
+
+def _blocks(refusal: RemoteError) -> list[tuple[date, date]]:
+    """First and last day of the merged days that a window would cut, oldest first."""
+    if refusal.problem.get("reason") != "window_cuts_block":
+        return []
+    return [(_day(first), _day(last)) for first, last in refusal.problem.get("blocks", [])]
+
+
+def _series(window: WindowRow) -> tuple[str, str]:
+    return window.digest, window.params_id
+
+
+def _same(one: WindowRow, other: WindowRow) -> bool:
+    return (_series(one), one.first_day) == (_series(other), other.first_day)

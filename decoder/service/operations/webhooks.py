@@ -1,0 +1,154 @@
+"""Sending a webhook: to public addresses over https, signed, without redirects.
+
+The host is looked up once, its addresses are checked, and the connection goes to the address that
+was checked: a name that changes meanwhile leads nowhere else.
+"""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+import socket
+from collections.abc import Callable
+from hashlib import sha256
+from urllib.parse import urlsplit
+
+import httpx
+
+from decoder.service.errors import RequestError, UnavailableError
+
+SIGNATURE = "Rappor-Signature"
+EVENT = "Rappor-Event"
+_SECONDS = 10.0
+Resolve = Callable[[str, int], list[str]]
+
+
+def resolve(host: str, port: int) -> list[str]:
+    """The addresses of a host. Raises UnavailableError."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        raise UnavailableError("the host of the webhook is not found") from error
+    return list(dict.fromkeys(str(one[4][0]) for one in found))
+
+
+def check_target(target: str, *, allow_loopback: bool) -> tuple[str, int]:
+    """Host and port of a webhook. Raises RequestError for a URL that is not taken."""
+    try:
+        parts = urlsplit(target)
+        host, port = parts.hostname or "", parts.port
+    except ValueError:
+        raise RequestError(f"webhook {target[:100]!a} is not a URL") from None
+    if not target.isascii() or not target.isprintable() or " " in target or not host:
+        raise RequestError(f"webhook {target[:100]!a} is not a URL")
+    if parts.username is not None or parts.password is not None or parts.fragment:
+        raise RequestError("a webhook has no name, password or fragment in its URL")
+    if parts.scheme == "http" and not (allow_loopback and is_loopback_name(host)):
+        raise RequestError("a webhook is an https:// URL")
+    if parts.scheme not in ("http", "https"):
+        raise RequestError("a webhook is an https:// URL")
+    literal = _literal(host)
+    if literal is not None:
+        check_addresses([literal], allow_loopback=allow_loopback)
+    return host, port or (443 if parts.scheme == "https" else 80)
+
+
+def is_loopback_name(host: str) -> bool:
+    """Whether a host is this machine."""
+    literal = _literal(host)
+    return host == "localhost" or (literal is not None and _address(literal).is_loopback)
+
+
+def check_addresses(addresses: list[str], *, allow_loopback: bool) -> str:
+    """The first of the addresses, if all of them are public. Raises RequestError."""
+    for text in addresses:
+        address = _address(text)
+        if address.is_loopback and allow_loopback:
+            continue
+        if not address.is_global or address.is_multicast:
+            raise RequestError("the webhook's host has an address that is not public")
+    if not addresses:
+        raise RequestError("the webhook's host has no address")
+    return addresses[0]
+
+
+def _literal(host: str) -> str | None:
+    try:
+        return str(ipaddress.ip_address(host))
+    except ValueError:
+        return None
+
+
+def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+    """An address; an IPv4 address inside an IPv6 one is what it leads to."""
+    address = ipaddress.ip_address(text.partition("%")[0])
+    if isinstance(address, ipaddress.IPv6Address):
+        inner = address.ipv4_mapped or address.sixtofour
+        if address.teredo:
+            inner = address.teredo[1]
+        if int(address) >> 32 == 0x0064FF9B << 64:  # 64:ff9b::/96, NAT64
+            inner = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+        return inner or address
+    return address
+
+
+def sign(secret: str, at: int, body: bytes) -> str:
+    """The signature header: HMAC-SHA-256 of `TIME.BODY` by the alarm's secret, hexadecimal.
+
+    at: seconds since 1970; a receiver refuses what is too old.
+    """
+    made = hmac.new(secret.encode(), f"{at}.".encode() + body, sha256).hexdigest()
+    return f"t={at},v1={made}"
+
+
+def post(
+    target: str,
+    body: bytes,
+    *,
+    event: str,
+    secret: str,
+    at: int,
+    allow_loopback: bool,
+    resolver: Resolve = resolve,
+) -> None:
+    """Send an event once.
+
+    Args:
+        target: URL of the webhook.
+        body: JSON.
+        event: its id, the same in each try.
+        secret: of the alarm.
+        at: the time now, seconds since 1970.
+        allow_loopback: whether this machine may be the target, over http too.
+        resolver: looks the host up.
+
+    Raises:
+        RequestError: the target is not taken.
+        UnavailableError: it does not answer with 2xx.
+    """
+    host, port = check_target(target, allow_loopback=allow_loopback)
+    literal = _literal(host)
+    found = [literal] if literal else resolver(host, port)
+    address = check_addresses(found, allow_loopback=allow_loopback)
+    parts = urlsplit(target)
+    place = f"[{address}]" if ":" in address else address
+    url = parts._replace(netloc=f"{place}:{port}").geturl()
+    headers = {
+        "Host": parts.netloc,
+        "Content-Type": "application/json",
+        "User-Agent": "rappor-decoder",
+        EVENT: event,
+        SIGNATURE: sign(secret, at, body),
+    }
+    try:
+        with (
+            httpx.Client(timeout=_SECONDS, follow_redirects=False, trust_env=False) as client,
+            client.stream(
+                "POST", url, content=body, headers=headers, extensions={"sni_hostname": host}
+            ) as answer,
+        ):
+            status = answer.status_code
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        raise UnavailableError(f"the webhook does not answer ({type(error).__name__})") from error
+    if not 200 <= status < 300:
+        raise UnavailableError(f"the webhook answered {status}")

@@ -1,0 +1,163 @@
+"""Schedules and their alarms."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from datetime import date
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request
+from pydantic import StringConstraints
+
+from decoder.service.clock import text_of
+from decoder.service.operations.alarms import Channel
+from decoder.service.operations.causes import Rules, shown_event
+from decoder.service.operations.families import Family
+from decoder.service.operations.periods import Every
+from decoder.service.operations.schedules import shown_schedule
+from decoder.service.requests import service_of
+from decoder.service.routes.jobs import Limit, Me
+from decoder.service.specs import CandidateSpec, Choices, MetricName, Model
+from decoder.service.store.alarms import AlarmRow
+from decoder.service.store.schedule_windows import WindowRow
+
+router = APIRouter(prefix="/v1/schedules", tags=["schedules"])
+Name = Annotated[str, StringConstraints(max_length=200)]
+
+
+class NewSchedule(Model):
+    """What is decoded in every sealed window."""
+
+    name: Name
+    metric: MetricName
+    every: Every
+    candidates: CandidateSpec = CandidateSpec()
+    options: Choices = Choices()
+    family: Family = Family.WINDOW
+    first_day: date | None = None
+
+
+class Enabled(Model):
+    """Whether a schedule is switched on."""
+
+    enabled: bool
+
+
+class NewAlarm(Model):
+    """What is told of the windows of a schedule, and where."""
+
+    name: Name
+    channel: Channel
+    target: Annotated[str, StringConstraints(max_length=1000)]
+    rules: Rules = Rules()
+    show_values: bool = False
+
+
+@router.post("", operation_id="createSchedule", status_code=201)
+def create(request: Request, person: Me, body: NewSchedule) -> dict[str, Any]:
+    """Decode every sealed day, week or month of a metric."""
+    row = service_of(request).schedules.create(
+        person,
+        body.name,
+        body.metric,
+        body.every,
+        body.candidates,
+        body.options,
+        body.family,
+        body.first_day,
+    )
+    return shown_schedule(row)
+
+
+@router.get("", operation_id="listSchedules")
+def list_schedules(request: Request, person: Me) -> dict[str, Any]:
+    """Your schedules, all of them for an admin."""
+    return {"schedules": [shown_schedule(row) for row in service_of(request).schedules.all(person)]}
+
+
+@router.get("/{schedule_id}", operation_id="getSchedule")
+def get(request: Request, person: Me, schedule_id: str) -> dict[str, Any]:
+    """A schedule and its windows."""
+    schedules = service_of(request).schedules
+    row = schedules.get(person, schedule_id)
+    windows = [shown_window(one) for one in schedules.windows(person, schedule_id)]
+    return shown_schedule(row) | {"windows": windows}
+
+
+@router.get("/{schedule_id}/series", operation_id="getScheduleSeries")
+def get_series(request: Request, person: Me, schedule_id: str) -> dict[str, Any]:
+    """What was found over the windows, by the level of the schedule, which is told in words."""
+    found = service_of(request).schedules.series(person, schedule_id)
+    shown = [
+        {
+            "params_id": one.windows[0].params_id,
+            "level": one.level,
+            "windows": [shown_window(window) for window in one.windows],
+            "rows": one.rows,
+            "values_left_out": one.left_out,
+        }
+        for one in found
+    ]
+    return {"series": shown}
+
+
+@router.post("/{schedule_id}/enable", operation_id="enableSchedule")
+def enable(request: Request, person: Me, schedule_id: str, body: Enabled) -> dict[str, Any]:
+    """Switch a schedule on or off."""
+    return shown_schedule(service_of(request).schedules.enable(person, schedule_id, body.enabled))
+
+
+@router.delete("/{schedule_id}", operation_id="deleteSchedule")
+def delete(request: Request, person: Me, schedule_id: str) -> dict[str, Any]:
+    """Delete a schedule with its alarms; its results stay."""
+    service_of(request).schedules.delete(person, schedule_id)
+    return {"deleted": schedule_id}
+
+
+@router.post("/{schedule_id}/alarms", operation_id="createAlarm", status_code=201)
+def create_alarm(request: Request, person: Me, schedule_id: str, body: NewAlarm) -> dict[str, Any]:
+    """Set an alarm; only this answer shows the secret that signs its webhooks."""
+    row = service_of(request).alarms.create(
+        person, schedule_id, body.name, body.channel, body.target, body.rules, body.show_values
+    )
+    return shown_alarm(row) | {"secret": row.secret}
+
+
+@router.get("/{schedule_id}/alarms", operation_id="listAlarms")
+def list_alarms(
+    request: Request, person: Me, schedule_id: str, limit: Annotated[Limit, Query()] = 100
+) -> dict[str, Any]:
+    """The alarms of a schedule, and what they told, newest first."""
+    alarms = service_of(request).alarms
+    return {
+        "alarms": [shown_alarm(row) for row in alarms.all(person, schedule_id)],
+        "events": [shown_event(row) for row in alarms.events(person, schedule_id, limit)],
+    }
+
+
+@router.delete("/{schedule_id}/alarms/{alarm_id}", operation_id="deleteAlarm")
+def delete_alarm(request: Request, person: Me, schedule_id: str, alarm_id: str) -> dict[str, Any]:
+    """Delete an alarm and what it told."""
+    service_of(request).alarms.delete(person, schedule_id, alarm_id)
+    return {"deleted": alarm_id}
+
+
+def shown_window(row: WindowRow) -> dict[str, Any]:
+    """A window of a schedule."""
+    shown = asdict(row)
+    del shown["schedule_id"]
+    return shown
+
+
+def shown_alarm(row: AlarmRow) -> dict[str, Any]:
+    """An alarm without its secret."""
+    return {
+        "id": row.id,
+        "name": row.name,
+        "channel": row.channel,
+        "target": row.target,
+        "rules": json.loads(row.rules),
+        "show_values": row.show_values,
+        "created": text_of(row.created),
+    }
