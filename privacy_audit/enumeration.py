@@ -20,7 +20,7 @@ from fractions import Fraction
 import numpy as np
 
 from client_sdk.randomisation import rounds
-from client_sdk.randomisation.metric_encoder import MetricDevice
+from client_sdk.randomisation.metric_encoder import MetricEncoder
 from client_sdk.randomisation.rounds import InstantaneousRound, PermanentRound
 from rappor_core.mechanism import PROBABILITY_SCALE, TwoRoundMechanism
 from rappor_core.metrics.metric import Metric
@@ -177,20 +177,20 @@ def _draws(device_of: Callable[[Source], int]) -> dict[int, Fraction]:
 
 
 def _permanent_chances(metric: Metric, bits: int) -> dict[int, Fraction]:
-    """P(B' | B), through `MetricDevice.permanent_bits`."""
+    """P(B' | B), through `MetricEncoder.permanent_bits`."""
 
     def permanent(source: Source) -> int:
         with counted_permanent_noise(source):
-            return MetricDevice(metric, SECRET, bytes).permanent_bits(bits)
+            return MetricEncoder(metric, SECRET, bytes).permanent_bits(bits)
 
     return _draws(permanent)
 
 
 def _report_chances(metric: Metric, permanent: int) -> dict[int, Fraction]:
-    """P(S | B'), through `MetricDevice.report_bits`, for a device that has this B'."""
+    """P(S | B'), through `MetricEncoder.report_bits`, for a device that has this B'."""
 
     def report(source: Source) -> int:
-        device = MetricDevice(metric, SECRET, source)
+        device = MetricEncoder(metric, SECRET, source)
         device._permanent_of[0] = permanent
         return int.from_bytes(device.report_bits(0), "little")
 
