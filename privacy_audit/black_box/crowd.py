@@ -8,6 +8,7 @@ import numpy as np
 
 from privacy_audit.black_box import derivations, installed
 from privacy_audit.black_box.checks import Check, exact
+from privacy_audit.black_box.installed_day import Day, Sent
 from privacy_audit.black_box.lives import Seen
 from privacy_audit.black_box.noise import noise_checks
 from privacy_audit.black_box.noise_sums import noise_sums
@@ -18,7 +19,7 @@ from rappor_core.metrics.compiled import compiled_text
 from rappor_core.metrics.loading import MetricsFile
 from rappor_core.metrics.metric import Metric
 
-Run = Callable[[list[installed.Day]], list[installed.Sent]]
+Run = Callable[[list[Day]], list[Sent]]
 
 
 def installed_checks(

@@ -40,8 +40,13 @@ class ProgramClient:
             raise AuditError(f"--command {command!r} cannot be started: {error}") from error
         self._ask([{"do": "metrics", "document": compiled(file)}])
 
-    def encode(self, metric: str, lives: list[Life]) -> list[list[Seen]]:
-        """See `AuditedClient`."""
+    def encode(
+        self,
+        metric: str,
+        lives: list[Life],
+        together: int = 1,  # noqa: ARG002
+    ) -> list[list[Seen]]:
+        """See `AuditedClient`. The program opens the device anew for each command."""
         asked = [
             {"do": "encode", "metric": metric, "secret": life.secret.hex(), "value": value}
             for life in lives
