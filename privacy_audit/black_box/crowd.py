@@ -10,7 +10,7 @@ from privacy_audit.black_box import derivations, installed
 from privacy_audit.black_box.checks import Check, exact
 from privacy_audit.black_box.installed_day import Day, Sent
 from privacy_audit.black_box.lives import Seen
-from privacy_audit.black_box.noise import noise_checks
+from privacy_audit.black_box.noise import cohort_checks, noise_checks
 from privacy_audit.black_box.noise_sums import noise_sums
 from privacy_audit.black_box.observations import features, observe
 from privacy_audit.black_box.scenarios import Scenario
@@ -64,4 +64,9 @@ def _trials_of_installed(
         found += noise_checks(
             metric.base_name, metric.params, noise_sums(metric.params, observed), "installed"
         )
+        counts = [
+            np.bincount(observed.cohorts[world == w], minlength=metric.params.num_cohorts)
+            for w in (0, 1)
+        ]
+        found += cohort_checks(metric.base_name, np.stack(counts).astype(float), "installed")
     return trials, found
