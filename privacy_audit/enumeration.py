@@ -22,6 +22,7 @@ import numpy as np
 from client_sdk.randomisation import rounds
 from client_sdk.randomisation.metric_encoder import MetricEncoder
 from client_sdk.randomisation.rounds import InstantaneousRound, PermanentRound
+from privacy_audit.black_box.errors import AuditError
 from rappor_core.mechanism import PROBABILITY_SCALE, TwoRoundMechanism
 from rappor_core.metrics.metric import Metric
 from rappor_core.params import RapporParams
@@ -29,10 +30,15 @@ from rappor_core.params import RapporParams
 COLUMNS = PROBABILITY_SCALE  # as many bits in a word as a coin has draws
 COLUMN_BYTES = COLUMNS // 8
 SMALL_BITS = 4
+MOST_BYTES = 4  # of one draw: words of a coin with as many binary digits
 SECRET = bytes(32)
 TOLERANCE = 1e-12
 
 Source = Callable[[int], bytes]
+
+
+class TooManyDrawsError(AuditError):
+    """A round asks for more random bytes than its coin has digits: not all draws can be had."""
 
 
 class _Digest:
@@ -169,6 +175,8 @@ def _draws(device_of: Callable[[Source], int]) -> dict[int, Fraction]:
 
     device_of(sizing)
     size = sum(asked)
+    if size > MOST_BYTES:
+        raise TooManyDrawsError(f"a round draws {size} words; {MOST_BYTES} are enough for its coin")
     counts: Counter[int] = Counter()
     for draw in itertools.product(range(1 << SMALL_BITS), repeat=size):
         counts[device_of(lambda number, draw=bytes(draw): draw[:number])] += 1  # type: ignore[misc]
@@ -181,7 +189,7 @@ def _permanent_chances(metric: Metric, bits: int) -> dict[int, Fraction]:
 
     def permanent(source: Source) -> int:
         with counted_permanent_noise(source):
-            return int(MetricEncoder(metric, SECRET, bytes).permanent_bits(bits))
+            return MetricEncoder(metric, SECRET, bytes).permanent_bits(bits)
 
     return _draws(permanent)
 

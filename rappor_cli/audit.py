@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from privacy_audit.audit import TRIALS, AuditOptions, AuditResult
+from privacy_audit.audit import MOST_TRIALS, TRIALS, AuditOptions, AuditResult
 from privacy_audit.audit import audit as run_audit
 from privacy_audit.report import DEFAULT_METRICS, nats, page, percent, to_dict
 from rappor_cli.progress import stage_bars
@@ -37,7 +37,7 @@ def audit(
     ] = None,
     trials: Annotated[
         int | None,
-        typer.Option(min=2_000, help=f"Devices of a metric; {TRIALS:,} over all metrics if left."),
+        typer.Option(min=2_000, help=f"Devices of a metric; {TRIALS:,} over all if left out."),
     ] = None,
     alpha: Annotated[
         float, typer.Option(min=1e-6, max=0.5, help="Rate of false alarms of the whole audit.")
@@ -57,7 +57,7 @@ def audit(
     names = tuple(metric or ())
     number = len(names) or len(file.declared)
     options = AuditOptions(
-        trials=trials or max(2_000, TRIALS // number),
+        trials=trials or min(MOST_TRIALS, max(2_000, TRIALS // number)),
         alpha=alpha,
         processes=processes or min(os.cpu_count() or 1, MOST_PROCESSES),
     )

@@ -1,7 +1,11 @@
-"""Three attacks on one scenario, chosen and tuned on one part of the trials, judged on the other.
+"""Three attacks on one scenario: the declared likelihood ratio, averaging, and a classifier.
 
-The declared likelihood ratio; the average of what the two values' bits show; a logistic classifier
-on all that is seen (the idea of DP-Sniper, Bichsel et al. 2021).
+The likelihood ratio says itself how sure it is, so its threshold comes from the scores of all
+trials, without a look at which world they were in; it is judged on all trials. Its bound stays
+valid: given the reports, the chance of a right guess is what the claim bounds. The three attacks
+are also chosen and tuned on one part of the trials with their worlds, and judged on the other;
+that finds clients that do not do as they declare. (The classifier is the idea of DP-Sniper,
+Bichsel et al. 2021.) Each of the two judgements has half of the level.
 """
 
 from __future__ import annotations
@@ -44,9 +48,9 @@ class Attack:
 
 @dataclass(frozen=True)
 class AttackResult:
-    """What the chosen attack reached on the part that was kept for judging.
+    """What an attack reached on the trials on which it is judged.
 
-    trials: all.  guesses, right: of that part.  bound: lower, nats.  reached: point estimate.
+    trials: their number.  guesses, right: of them.  bound: lower, nats.  reached: point estimate.
     p_value: of the claim.  excess: nats above what was reached that would have been caught 9 times
         in 10.
     """
@@ -64,25 +68,54 @@ class AttackResult:
 def attack(
     table: NDArray[np.float32], world: Integers, claim: float, level: float, training: float
 ) -> AttackResult:
-    """Choose an attack on the first part of the trials and judge it on the rest.
+    """The better of an attack that needs no training, and of one that is chosen on trials.
 
     table: (n, features).  world: (n,) 0 or 1, drawn by a fair coin.  training: share of trials.
     """
     cut = round(len(table) * training)
     scores = _scores(table, world, cut)
-    scale = (len(table) - cut) / max(cut, 1)
+    declared = _declared(scores[ATTACKS[0]], level / 2)
+    trained = _trained(scores, world, cut, level / 2)
+    found = [
+        _judged(declared, scores[declared.name], world, claim, level),
+        _judged(trained, scores[trained.name][cut:], world[cut:], claim, level),
+    ]
+    best = min(found, key=lambda one: (one.p_value, -one.bound))
+    if best.p_value >= level:
+        best = max(found, key=lambda one: one.bound)
+    return best
+
+
+def _declared(score: Floats, level: float) -> Attack:
+    """The likelihood ratio with the threshold that is best if the client does as it declares."""
+    found = [(_expected_threshold(score, side, level), side) for side in SIDES]
+    (_, threshold), side = max(found, key=lambda one: one[0][0])
+    return Attack(ATTACKS[0], side, threshold)
+
+
+def _trained(scores: dict[str, Floats], world: Integers, cut: int, level: float) -> Attack:
+    """The attack, side and threshold with the best bound to be expected on the other part."""
+    scale = (len(world) - cut) / max(cut, 1)
     best, chosen = -1.0, Attack(ATTACKS[0], "both", 0.0)
     for name, score in scores.items():
         for side in SIDES:
             value, threshold = _best_threshold(score[:cut], world[:cut], side, level, scale)
             if value > best:
                 best, chosen = value, Attack(name, side, threshold)
-    guesses, right = _guesses(scores[chosen.name][cut:], world[cut:], chosen.side, chosen.threshold)
+    return chosen
+
+
+def _judged(
+    chosen: Attack, score: Floats, world: Integers, claim: float, level: float
+) -> AttackResult:
+    """One of two judgements, at half of the level: its p-value is doubled."""
+    guesses, right = _guesses(score, world, chosen.side, chosen.threshold)
     reached = point_estimate(right, guesses)
-    needed = detectable(guesses, claim, level)
+    needed = detectable(guesses, claim, level / 2)
     return AttackResult(
-        chosen, len(table), guesses, right, lower_bound(right, guesses, level), reached,
-        claim_p_value(right, guesses, claim), max(0.0, needed - min(reached, claim)),
+        chosen, len(world), guesses, right, lower_bound(right, guesses, level / 2), reached,
+        min(1.0, 2 * claim_p_value(right, guesses, claim)),
+        max(0.0, needed - min(reached, claim)),
     )  # fmt: skip
 
 
@@ -109,21 +142,45 @@ def _guesses(score: Floats, world: Integers, side: Side, threshold: float) -> tu
     return int(first.sum() + second.sum()), right
 
 
+def _taken(score: Floats, side: Side) -> NDArray[np.bool_]:
+    """Where a guess can be made."""
+    if side == "both":
+        return np.asarray(score != 0)
+    return np.asarray(score > 0 if side == "first" else score < 0)
+
+
+def _ends(size: Floats) -> Integers:
+    """Where a threshold may stand in sizes that fall: ties stand together, `THRESHOLDS` at most."""
+    ends = np.flatnonzero(np.append(size[:-1] != size[1:], True))
+    if len(ends) > THRESHOLDS:
+        ends = ends[np.unique(np.geomspace(1, len(ends), THRESHOLDS).astype(int) - 1)]
+    return ends
+
+
+def _expected_threshold(score: Floats, side: Side, level: float) -> tuple[float, float]:
+    """The bound to be expected of log odds `score` that are true, and its threshold."""
+    size = -np.sort(-np.abs(score[_taken(score, side)]))
+    if not len(size):
+        return -1.0, 0.0
+    ends = _ends(size)
+    right = np.cumsum(1 / (1 + np.exp(-size)))[ends]
+    share = np.asarray(stats.beta.ppf(level, right, ends + 2 - right))
+    best = int(np.argmax(share))
+    return float(share[best]), float(size[ends[best]])
+
+
 def _best_threshold(
     score: Floats, world: Integers, side: Side, level: float, scale: float
 ) -> tuple[float, float]:
     """The bound to be expected on the other part, `scale` times as large, and its threshold."""
-    guess_first = score > 0
-    taken = {"both": score != 0, "first": guess_first, "second": score < 0}[side]
+    taken = _taken(score, side)
     size = np.abs(score[taken])
     if not len(size):
         return -1.0, 0.0
-    correct = (guess_first[taken]) == (world[taken] == 0)
+    correct = (score[taken] > 0) == (world[taken] == 0)
     order = np.argsort(-size, kind="stable")
     size, right = size[order], np.cumsum(correct[order])
-    ends = np.flatnonzero(np.append(size[:-1] != size[1:], True))  # ties stand together
-    if len(ends) > THRESHOLDS:
-        ends = ends[np.unique(np.geomspace(1, len(ends), THRESHOLDS).astype(int) - 1)]
+    ends = _ends(size)
     ends = ends[right[ends] >= FEWEST]
     if not len(ends):
         return -1.0, float(size[0])

@@ -8,8 +8,9 @@ import numpy as np
 
 from privacy_audit.black_box import derivations, installed
 from privacy_audit.black_box.checks import Check, exact
+from privacy_audit.black_box.installed_day import Day, Sent
 from privacy_audit.black_box.lives import Seen
-from privacy_audit.black_box.noise import noise_checks
+from privacy_audit.black_box.noise import cohort_checks, noise_checks
 from privacy_audit.black_box.noise_sums import noise_sums
 from privacy_audit.black_box.observations import features, observe
 from privacy_audit.black_box.scenarios import Scenario
@@ -18,7 +19,7 @@ from rappor_core.metrics.compiled import compiled_text
 from rappor_core.metrics.loading import MetricsFile
 from rappor_core.metrics.metric import Metric
 
-Run = Callable[[list[installed.Day]], list[installed.Sent]]
+Run = Callable[[list[Day]], list[Sent]]
 
 
 def installed_checks(
@@ -63,4 +64,9 @@ def _trials_of_installed(
         found += noise_checks(
             metric.base_name, metric.params, noise_sums(metric.params, observed), "installed"
         )
+        counts = [
+            np.bincount(observed.cohorts[world == w], minlength=metric.params.num_cohorts)
+            for w in (0, 1)
+        ]
+        found += cohort_checks(metric.base_name, np.stack(counts).astype(float), "installed")
     return trials, found

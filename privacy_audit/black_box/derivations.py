@@ -11,6 +11,7 @@ import numpy as np
 
 from privacy_audit.black_box import bounds
 from privacy_audit.black_box.checks import Check, exact, test
+from privacy_audit.black_box.errors import client_errors
 from privacy_audit.black_box.lives import Derived, Life, Value
 from privacy_audit.black_box.noise import chi_square
 from privacy_audit.black_box.noise_sums import (
@@ -22,6 +23,7 @@ from privacy_audit.black_box.noise_sums import (
 )
 from privacy_audit.black_box.scenarios import disjoint, values_of
 from privacy_audit.black_box.trials import Source
+from rappor_core.calendar import day_of
 from rappor_core.mechanism import PROBABILITY_SCALE, TwoRoundMechanism
 from rappor_core.metrics.compiled import compiled_text
 from rappor_core.metrics.loading import MetricsFile
@@ -36,20 +38,23 @@ Asked = list[tuple[bytes, Value]]
 
 
 def derive(source: Source, metric: str, asked: Asked) -> list[Derived]:
-    """Ask a client that was started for this question alone."""
+    """Ask a client that was started for this question alone. Raises ClientError."""
     client = source.open()
     try:
-        return client.derive(metric, asked)
+        with client_errors():
+            return client.derive(metric, asked)
     finally:
         client.close()
 
 
 def second_round(source: Source, metric: str, day: int, asked: Asked) -> list[bytes]:
-    """`SERIES` reports of each device, in order."""
+    """`SERIES` reports of each device, in order. Raises ClientError."""
     client = source.open()
     try:
         lives = [Life(secret, ((day, value),) * SERIES) for secret, value in asked]
-        return [report.bits for some in client.encode(metric, lives) for report in some]
+        with client_errors():
+            seen = client.encode(metric, lives, SERIES)
+        return [report.bits for some in seen for report in some]
     finally:
         client.close()
 
@@ -209,6 +214,4 @@ def sources(source: Source, parts: Sequence[Metric]) -> tuple[Source, str, Sourc
 
 def a_day(metric: Metric) -> int:
     """A day on which the metric is collected, since 1970-01-01."""
-    from rappor_core.calendar import day_of
-
     return day_of(metric.expires - timedelta(days=1))

@@ -2,8 +2,35 @@
 
 from __future__ import annotations
 
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
 from rappor_core.errors import RapporError
+
+MOST_CHARS = 300
 
 
 class AuditError(RapporError):
     """The audit cannot be run: the program under audit failed, or nothing can be audited."""
+
+
+class ClientError(AuditError):
+    """The client under audit raised an exception, or its answer cannot be read."""
+
+
+@contextmanager
+def client_errors() -> Iterator[None]:
+    """Any exception of the client becomes a ClientError, which can leave a worker process.
+
+    Its message has the exception, and the line of the innermost call.
+    """
+    try:
+        yield
+    except AuditError as error:
+        raise ClientError(str(error)) from error
+    except Exception as error:
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        text = f"{type(error).__name__}: {error}"[:MOST_CHARS]
+        raise ClientError(f"{text} ({Path(where.filename).name}, line {where.lineno})") from error

@@ -1,8 +1,7 @@
 """Whole installations under audit: `Client`, SQLite, queue, batches, HTTP on the loopback address.
 
-Each day of all devices runs in a process of its own, which opens each device, records, sends,
-closes it and ends: nothing but the state directory goes from one day to the next. The devices make
-their own secrets.
+Each day of all devices runs in a process of its own (`installed_day`): nothing but the state
+directory goes from one day to the next. The devices make their own secrets.
 """
 
 from __future__ import annotations
@@ -11,92 +10,23 @@ import os
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from client_sdk import Client, Delivery
-from client_sdk.delivery.batches import read_body
-from client_sdk.testing import MemoryCollector
 from privacy_audit.black_box import bounds
 from privacy_audit.black_box.checks import Check, exact, test
+from privacy_audit.black_box.installed_day import Day, Sent
 from privacy_audit.black_box.lives import Seen, Step, Value
 from privacy_audit.black_box.observations import Integers
 from privacy_audit.black_box.scenarios import Scenario, disjoint, fillers, start_days, values_of
-from rappor_core.calendar import SECONDS_A_DAY, day_of
-from rappor_core.metrics.compiled import read_compiled
 from rappor_core.metrics.metric import Metric
 
 BOX = "installed"
 MEMOISED = 4  # reports of one value
 PAST_CAP = 3  # reports of values for which there is no place
 MOST_FILLERS = 3
-CHANGING_HEADERS = frozenset({"content-length", "host"})
-SECONDS = 20.0  # to send what waits, at most
-
-
-@dataclass
-class Sent:
-    """What one day's process saw: reports by device, and what each request looked like."""
-
-    reports: list[list[Seen]]
-    other: list[list[Seen]] = field(default_factory=list)
-    batch_ids: list[str] = field(default_factory=list)
-    headers: Counter[str] = field(default_factory=Counter)
-    mixed: int = 0
-
-
-@dataclass(frozen=True)
-class Day:
-    """What all devices record on one day. directories: a state each.  values: one a device.
-
-    twin: the name of a second metric that takes the same values on this day, or "".
-    """
-
-    metrics: str
-    metric: str
-    day: int
-    directories: tuple[str, ...]
-    values: tuple[Value, ...]
-    twin: str = ""
-
-
-def run_day(asked: Day) -> Sent:
-    """One day, in a process of its own."""
-    file = read_compiled(asked.metrics)
-    sent = Sent([])
-    with MemoryCollector() as collector:
-        for directory, value in zip(asked.directories, asked.values, strict=True):
-            before = len(collector.reports)
-            with Client.open(
-                file,
-                state_dir=directory,
-                collector=collector.url,
-                consent=True,
-                delivery=Delivery(mean_delay=0),
-                clock=lambda: float(asked.day * SECONDS_A_DAY + SECONDS_A_DAY // 2),
-            ) as client:
-                client.record(asked.metric, value)
-                if asked.twin:
-                    client.record(asked.twin, value)
-                client.flush(SECONDS)
-            new = [
-                Seen(r.metric, r.cohort, day_of(r.day), r.bits) for r in collector.reports[before:]
-            ]
-            sent.reports.append([r for r in new if r.metric == asked.metric])
-            sent.other.append([r for r in new if r.metric != asked.metric])
-        _look_at_requests(collector, sent)
-    return sent
-
-
-def _look_at_requests(collector: MemoryCollector, sent: Sent) -> None:
-    for headers, body in collector.requests:
-        batch = read_body(body, json="json" in headers.get("Content-Type", ""))
-        sent.batch_ids.append(batch.batch_id)
-        sent.mixed += len({group.metric for group in batch.groups}) > 1
-        kept = {k.lower(): v for k, v in headers.items() if k.lower() not in CHANGING_HEADERS}
-        sent.headers[str(sorted(kept.items()))] += 1
 
 
 @dataclass(frozen=True)

@@ -38,10 +38,13 @@ class Derived(NamedTuple):
 
 
 class AuditedClient(Protocol):
-    """A client under audit. Each method opens the device anew for each step of each life."""
+    """A client under audit. Devices are opened anew for each step of each life."""
 
-    def encode(self, metric: str, lives: list[Life]) -> list[list[Seen]]:
-        """The mechanism alone: one report for each step; no ledger, no limits."""
+    def encode(self, metric: str, lives: list[Life], together: int = 1) -> list[list[Seen]]:
+        """The mechanism alone: one report for each step; no ledger, no limits.
+
+        together: at most so many steps of a device between two openings.
+        """
 
     def record(self, metric: str, lives: list[Life]) -> list[list[Seen]]:
         """The device with its ledger: all reports that it queued, in order."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from privacy_audit.black_box.observations import Floats, Integers, Observations
+from privacy_audit.black_box.observations import Floats, Integers, Observations, shown_counts
 from rappor_core.mechanism import PROBABILITY_SCALE
 from rappor_core.params import RapporParams
 
@@ -56,9 +56,15 @@ def _of_reports(params: RapporParams, single: Masks, held: Masks) -> dict[str, F
     return sums | {
         "set": np.stack([(held * single).sum(0), held.sum(0)]).astype(float),
         "clear": np.stack([((1 - held) * single).sum(0), (1 - held).sum(0)]).astype(float),
-        "products": residual[:, few].T @ residual[:, few],
-        "variances": spread[:, few].T @ spread[:, few],
+        "products": _squared(residual[:, few]),
+        "variances": _squared(spread[:, few]),
     }
+
+
+def _squared(table: Floats) -> Floats:
+    """Products of all pairs of columns, summed over rows: (k, k) from (n, k)."""
+    narrow = table.astype(np.float32)
+    return (narrow.T @ narrow).astype(np.float64)
 
 
 def residuals(
@@ -128,7 +134,7 @@ def _of_series(params: RapporParams, seen: Observations, held: Masks) -> dict[st
     covariance that a permanent response gives them.
     """
     t, k = seen.reports.shape[1:]
-    counts = seen.reports.sum(axis=1, dtype=np.int64)
+    counts = shown_counts(seen.reports).astype(np.int64)
     m = params.mechanism
     p1, q1, p2, q2 = (x / PROBABILITY_SCALE for x in (m.p1, m.q1, m.p2, m.q2))
     if params.scheme.symbols:

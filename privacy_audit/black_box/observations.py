@@ -27,15 +27,19 @@ LIKELIHOOD, AVERAGE = 0, 1  # columns of `features`: the two attacks that need n
 class Observations:
     """Watched reports of n trials of one scenario.
 
-    reports: (n, t, k), rows of zeros where fewer than t came.  number: (n,) how many came in all.
-    masks: (3, n, k) the bits of the scenario's three values in the trial's cohort.
+    reports: (n, t, k), rows of zeros where fewer than t came; packed: the same as bytes.
+    number: (n,) how many came in all.
+    masks: (3, n, k) the bits of the scenario's three values in the trial's cohort; packed_masks:
+        the same as bytes.
     cohorts: (n,) of the last report, -1 where none came.  world: (n,) 0 or 1.
     moved: how many trials showed more than one cohort.
     """
 
     reports: Bits
+    packed: Bits
     number: Integers
     masks: Bits
+    packed_masks: Bits
     cohorts: Integers
     world: Integers
     moved: int
@@ -70,7 +74,7 @@ def observe(
             masks[which, row] = bytes_of(name, cohort, pairs[row][which])
     unpacked = [np.unpackbits(x, axis=-1, bitorder="little", count=k) for x in (raw, masks)]
     number = np.array([len(reports) for reports in seen], dtype=np.int64)
-    return Observations(unpacked[0], number, unpacked[1], cohorts, world, moved)
+    return Observations(unpacked[0], raw, number, unpacked[1], masks, cohorts, world, moved)
 
 
 def _bits_of(file: MetricsFile) -> Callable[[str, int, Value], Bits]:
@@ -95,31 +99,43 @@ def features(params: RapporParams, seen: Observations) -> NDArray[np.float32]:
     declares may show (reports left out, bare values, equal reports, a first or last report that
     differs from the rest).
     """
-    reports, t = seen.reports, seen.reports.shape[1]
-    counts = reports.sum(axis=1, dtype=np.int64)
-    masks = seen.masks.astype(np.int64)
-    difference = masks[0] - masks[1]
-    sizes = np.maximum(masks.sum(axis=2), 1)
+    reports, t = seen.packed, seen.packed.shape[1]
+    counts = shown_counts(seen.reports)
+    means = [_sum_over(mask, counts) / (t * np.maximum(_sizes(mask), 1)) for mask in seen.masks]
     columns = [
-        log_likelihood_ratio(params, t, counts, masks),
-        (difference * counts).sum(axis=1) / t,
+        log_likelihood_ratio(params, t, counts, seen.masks),
+        (_sum_over(seen.masks[0], counts) - _sum_over(seen.masks[1], counts)) / t,
     ]
-    for which in range(3):
-        mean = (masks[which] * counts).sum(axis=1) / (t * sizes[which])
-        bare = (reports == seen.masks[which][:, None, :]).all(axis=2)
+    for which, mean in enumerate(means):
+        bare = (reports == seen.packed_masks[which][:, None, :]).all(axis=2)
         columns += [mean, mean**2, bare.sum(axis=1)]
     for column in (0, t - 1):
-        columns.append((difference * reports[:, column]).sum(axis=1))
-    again = (
-        (reports[:, 1:] == reports[:, :-1]).all(axis=2).sum(axis=1) if t > 1 else 0 * counts[:, 0]
-    )
+        one = seen.reports[:, column]
+        columns.append(_sum_over(seen.masks[0], one) - _sum_over(seen.masks[1], one))
+    again = (reports[:, 1:] == reports[:, :-1]).all(axis=2).sum(axis=1)
     columns += [counts.mean(axis=1), again, seen.number, seen.number**2]
     table = np.stack([np.asarray(column, dtype=np.float64) for column in columns], axis=1)
     return np.round(table, 6).astype(np.float32)
 
 
+def shown_counts(reports: Bits) -> Integers:
+    """How often each bit was shown, (n, k), of reports (n, t, k)."""
+    small = np.uint8 if reports.shape[1] < 256 else np.int64
+    return np.asarray(reports.sum(axis=1, dtype=small))
+
+
+def _sizes(mask: Bits) -> Integers:
+    return np.asarray(mask.sum(axis=1, dtype=np.int64))
+
+
+def _sum_over(mask: Bits, table: NDArray[Any]) -> Floats:
+    """Sum of each row of `table` over the few places that `mask` names; both (n, k)."""
+    rows, places = np.nonzero(mask)
+    return np.asarray(np.bincount(rows, table[rows, places], len(mask)), dtype=np.float64)
+
+
 def log_likelihood_ratio(
-    params: RapporParams, reports: int, counts: Integers, masks: Integers
+    params: RapporParams, reports: int, counts: Integers, masks: Bits
 ) -> Floats:
     """ln P(reports | the first value) - ln P(reports | the second), as declared; shape (n,).
 
@@ -130,7 +146,12 @@ def log_likelihood_ratio(
             params, counts, masks[1]
         )
     table = bit_evidence(params, reports)
-    return np.asarray(((masks[0] - masks[1]) * table[counts]).sum(axis=1))
+    evidence = np.zeros(len(counts))
+    for sign, mask, other in ((1, masks[0], masks[1]), (-1, masks[1], masks[0])):
+        rows, places = np.nonzero(mask > other)
+        terms = table[counts[rows, places]]
+        evidence += sign * np.bincount(rows, weights=terms, minlength=len(counts))
+    return evidence
 
 
 def bit_evidence(params: RapporParams, reports: int) -> Floats:
@@ -142,11 +163,11 @@ def bit_evidence(params: RapporParams, reports: int) -> Floats:
     return np.asarray(given[0] - given[1])
 
 
-def _symbol_likelihood(params: RapporParams, counts: Integers, mask: Integers) -> Floats:
+def _symbol_likelihood(params: RapporParams, counts: Integers, mask: Bits) -> Floats:
     """ln P(symbols | the value whose symbol is in `mask`), up to what all values share."""
     p1, q1, p2, q2 = _chances(params)
     prior = np.where(mask == 1, _ln(p1), _ln(q1))
-    total = counts.sum(axis=1, keepdims=True)
+    total = counts.sum(axis=1, keepdims=True, dtype=np.int64)
     terms = prior + counts * _ln(p2) + (total - counts) * _ln(q2)
     return np.asarray(np.logaddexp.reduce(terms, axis=1))
 

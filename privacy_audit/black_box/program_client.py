@@ -12,6 +12,8 @@ import os
 import shlex
 import subprocess
 import threading
+from collections.abc import Iterator
+from itertools import groupby
 from typing import Any
 
 from privacy_audit.black_box.errors import AuditError
@@ -40,19 +42,27 @@ class ProgramClient:
             raise AuditError(f"--command {command!r} cannot be started: {error}") from error
         self._ask([{"do": "metrics", "document": compiled(file)}])
 
-    def encode(self, metric: str, lives: list[Life]) -> list[list[Seen]]:
-        """See `AuditedClient`."""
+    def encode(
+        self,
+        metric: str,
+        lives: list[Life],
+        together: int = 1,
+    ) -> list[list[Seen]]:
+        """See `AuditedClient`. The program opens the device anew for each command."""
+        runs = [list(_runs(life, together)) for life in lives]
         asked = [
-            {"do": "encode", "metric": metric, "secret": life.secret.hex(), "value": value}
-            for life in lives
-            for _, value in life.steps
+            _encode(metric, life.secret, value, len(days))
+            for life, some in zip(lives, runs, strict=True)
+            for value, days in some
         ]
         told, found = iter(self._ask(asked)), []
-        for life in lives:
-            days = [(day, next(told)) for day, _ in life.steps]
-            found.append(
-                [Seen(metric, a["cohort"], day, _hex(a["report_bits"][0])) for day, a in days]
-            )
+        for some in runs:
+            seen: list[Seen] = []
+            for _, days in some:
+                answer = next(told)
+                for day, bits in zip(days, answer["report_bits"], strict=True):
+                    seen.append(Seen(metric, answer["cohort"], day, _hex(bits)))
+            found.append(seen)
         return found
 
     def record(self, metric: str, lives: list[Life]) -> list[list[Seen]]:
@@ -79,12 +89,7 @@ class ProgramClient:
 
     def derive(self, metric: str, asked: list[tuple[bytes, Value]]) -> list[Derived]:
         """See `AuditedClient`."""
-        answers = self._ask(
-            [
-                {"do": "encode", "metric": metric, "secret": secret.hex(), "value": value}
-                for secret, value in asked
-            ]
-        )
+        answers = self._ask([_encode(metric, secret, value, 1) for secret, value in asked])
         return [
             Derived(a["cohort"], _whole(a["bloom_bits"]), _whole(a["permanent_bits"]))
             for a in answers
@@ -128,6 +133,19 @@ class ProgramClient:
             answers.append(_answer(line, command["do"]))
         writer.join()
         return answers
+
+
+def _runs(life: Life, together: int) -> Iterator[tuple[Value, list[int]]]:
+    """The days of each run of one value, cut so that none has more than `together` reports."""
+    for value, steps in groupby(life.steps, key=lambda step: step[1]):
+        days = [day for day, _ in steps]
+        for start in range(0, len(days), together):
+            yield value, days[start : start + together]
+
+
+def _encode(metric: str, secret: bytes, value: Value, count: int) -> dict[str, Any]:
+    command = {"do": "encode", "metric": metric, "secret": secret.hex(), "value": value}
+    return command if count == 1 else {**command, "count": count}
 
 
 def _write(stream: Any, text: str) -> None:

@@ -18,6 +18,7 @@ from rappor_core.metrics.metric import Metric
 Box = Literal["encoder", "device", "installed"]
 PERIODS = (1, 7, 30)
 DEVICE_PERIODS = 7
+TOGETHER = 5  # reports of a long life between two openings: opening is what costs most
 MOST_FILLERS = 40  # values recorded to reach the cap
 POOL = tuple(f"audit-{number:03d}.example.org" for number in range(60))
 
@@ -31,6 +32,7 @@ class Scenario:
     watched: the number of reports, the last ones, that are attacked.
     values: of the two worlds, and one that must not show.  claim: nats.  box: how much of the
         client is in it.  noise: whether its reports also serve the tests of the noise.
+    together: reports of a device between two openings, at most.
     """
 
     name: str
@@ -43,6 +45,7 @@ class Scenario:
     by_cohort: tuple[tuple[str, str], ...] = ()
     noise: bool = False
     expected: int = 0
+    together: int = 1
 
 
 def scenarios(metric: Metric, *, upkeep: bool) -> Iterator[Scenario]:
@@ -98,7 +101,7 @@ def _memoised(
     name = f"disjoint values, {_reports(periods)}"
     return Scenario(
         name, metric.name, box, worlds, periods, (*pair, third), claim, noise=noise,
-        expected=periods,
+        expected=periods, together=TOGETHER if periods > DEVICE_PERIODS else 1,
     )  # fmt: skip
 
 

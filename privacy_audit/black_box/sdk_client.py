@@ -1,6 +1,6 @@
 """The SDK of this project under audit, in memory: `Encoder`, and `Recorder` over a kept state.
 
-Opened again between any two reports: a fresh `Encoder` or `Recorder` (and `LocationRecorder`) over
+Opened again between reports: a fresh `Encoder` or `Recorder` (and `LocationRecorder`) over
 the same secret and the same stored state. Reports are read from the bytes of a binary batch.
 """
 
@@ -29,14 +29,24 @@ class SdkClient:
     def __init__(self, file: MetricsFile) -> None:
         """file: the declared metrics."""
         self._file = file
+        self._places = {m.base_name for m in file.declared if m.location is not None}
 
-    def encode(self, metric: str, lives: list[Life]) -> list[list[Seen]]:
-        """See `AuditedClient`."""
-        metrics, reports = self._file.metrics, []
-        for secret, steps in lives:
-            for day, value in steps:
-                reports.append(Encoder(metrics, secret).encode(metric, value, date_of(day)))
-        return _regrouped(reports, [len(life.steps) for life in lives])
+    def encode(self, metric: str, lives: list[Life], together: int = 1) -> list[list[Seen]]:
+        """See `AuditedClient`. All devices' first reports, then all second ones, and so on."""
+        metrics = self._file.metrics
+        found: list[list[Seen]] = [[] for _ in lives]
+        encoders: list[Encoder] = []
+        for number in range(max((len(life.steps) for life in lives), default=0)):
+            if number % together == 0:
+                encoders = [Encoder(metrics, life.secret) for life in lives]
+            alive = [row for row, life in enumerate(lives) if number < len(life.steps)]
+            reports = []
+            for row in alive:
+                day, value = lives[row].steps[number]
+                reports.append(encoders[row].encode(metric, value, date_of(day)))
+            for row, seen in zip(alive, over_the_wire(reports), strict=True):
+                found[row].append(seen)
+        return found
 
     def record(self, metric: str, lives: list[Life]) -> list[list[Seen]]:
         """See `AuditedClient`."""
@@ -58,7 +68,7 @@ class SdkClient:
             places = LocationRecorder(self._file, state, recorder)
             _stay(places, metric, day, value)
             places.save()
-        elif any(m.location is not None and m.base_name == metric for m in self._file.declared):
+        elif metric in self._places:
             LocationRecorder(self._file, state, recorder).roll(datetime.fromtimestamp(now, UTC))
         else:
             recorder.fill_periods(now)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from privacy_audit.black_box.errors import client_errors
 from privacy_audit.black_box.lives import AuditedClient, Life, Value
 from privacy_audit.black_box.noise_sums import NoiseSums, noise_sums
 from privacy_audit.black_box.observations import Integers, features, observe
@@ -51,10 +52,11 @@ class Trials(NamedTuple):
 
 
 def run_chunk(source: Source, scenario: Scenario, number: int) -> Trials:
-    """So many trials. Random throughout: no seed."""
+    """So many trials. Random throughout: no seed. Raises ClientError."""
     client = source.open()
     try:
-        return _run(client, source, scenario, number)
+        with client_errors():
+            return _run(client, source, scenario, number)
     finally:
         client.close()
 
@@ -64,8 +66,10 @@ def _run(client: AuditedClient, source: Source, scenario: Scenario, number: int)
     world = np.frombuffer(os.urandom(number), dtype=np.uint8).astype(np.int64) & 1
     secrets = [os.urandom(32) for _ in range(number)]
     lives, pairs = _lives(client, scenario, world, secrets)
-    act = client.encode if scenario.box == "encoder" else client.record
-    seen = act(scenario.metric, lives)
+    if scenario.box == "encoder":
+        seen = client.encode(scenario.metric, lives, scenario.together)
+    else:
+        seen = client.record(scenario.metric, lives)
     observed = observe(file, scenario, world, seen, pairs)
     params = file.parts(scenario.metric)[0].params
     wrong = int((observed.number != scenario.expected).sum()) + observed.moved

@@ -1,6 +1,6 @@
 """Audit the client of the tree that stands first on the path, and print JSON.
 
-python -m tests.privacy_audit.fault_run METRICS_FILE TRIALS INSTALLATIONS PROCESSES
+python -m tests.privacy_audit.fault_run METRICS_FILE TRIALS INSTALLATIONS BOX[,BOX]
 """
 
 from __future__ import annotations
@@ -14,8 +14,13 @@ from rappor_core.metrics.loading import load_metrics
 
 def main(arguments: list[str]) -> None:
     """Audit, and print what was broken."""
-    trials, installations, processes = map(int, arguments[1:])
-    options = AuditOptions(trials=trials, processes=processes, installations=installations)
+    trials, installations = map(int, arguments[1:3])
+    options = AuditOptions(
+        trials=trials,
+        processes=0,
+        installations=installations,
+        boxes=tuple(arguments[3].split(",")),
+    )
     found = audit(load_metrics(arguments[0]), options)
     print(json.dumps([f"{check.box}: {check.what}: {check.found}" for check in found.broken]))
 

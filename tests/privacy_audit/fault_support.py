@@ -30,14 +30,16 @@ def plant(fault: Fault, tree: Path) -> None:
     path.write_text(text.replace(fault.old, fault.new), encoding="utf-8")
 
 
-def broken_claims(tree: Path, fault: Fault, trials: int) -> list[str]:
-    """What the audit of that tree finds."""
+def broken_claims(
+    tree: Path, fault: Fault, trials: int, boxes: str, installations: int = 0
+) -> list[str]:
+    """What the audit of that tree finds. boxes: parts of the audit, with commas between."""
     file = tree / "metrics.toml"
     file.write_text(fault.metrics, encoding="utf-8")
-    numbers = map(str, (trials, fault.installations, fault.processes))
+    arguments = [str(file), str(trials), str(installations), boxes]
     environment = os.environ | {"PYTHONPATH": str(tree), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
-        [sys.executable, "-m", "tests.privacy_audit.fault_run", str(file), *numbers],
+        [sys.executable, "-m", "tests.privacy_audit.fault_run", *arguments],
         cwd=tree, env=environment, capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3_000:]

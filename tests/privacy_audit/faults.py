@@ -42,12 +42,20 @@ max_memoized_values = 3
 """
 
 
+BOX_OF = {
+    "derivations": ("round has its", "another process", "derivations", "two metrics",
+                    "of two values", "two sets"),
+    "rounds": ("exactly the declared", "coins at thresholds"),
+    "device": ("a value or", "values past", "reports in a life", "two places"),
+}  # fmt: skip
+
+
 class Fault(NamedTuple):
     """What a client does wrong.
 
     name: unique.  file: below the root.  old, new: exact texts; `old` stands in the file once.
     seen_by: a part of the name of a check that must fail.  metrics: what is audited.
-    installations: whole ones, for what shows in them alone.  processes: workers.
+    installations: whole ones, for what shows in them alone.
     """
 
     name: str
@@ -57,7 +65,14 @@ class Fault(NamedTuple):
     seen_by: str
     metrics: str = METRICS
     installations: int = 0
-    processes: int = 0
+
+    @property
+    def box(self) -> str:
+        """The part of the audit that has the check."""
+        if self.installations:
+            return "installed"
+        found = (box for box, texts in BOX_OF.items() if any(x in self.seen_by for x in texts))
+        return next(found, "encoder")
 
 
 _ROUNDS = "client_sdk/randomisation/rounds.py"
@@ -89,7 +104,7 @@ FAULTS = (
           "keyed = self._prefix + bits",
           "salt = globals().setdefault('_SALT', __import__('os').urandom(8))\n"
           "        keyed = salt + self._prefix + bits",
-          "same in another process", processes=1),
+          "same in another process"),
     Fault("p-and-q-swapped", _ROUNDS, _SECOND,
           "coins = _coins(mechanism.q2, mechanism.p2, num_bits, symbol)",
           "q* of each bit"),
@@ -140,6 +155,12 @@ FAULTS = (
     Fault("one-pad-for-all-parameters", _ROUNDS,
           "bytes.fromhex(params_id))\n", 'b"")\n',
           "under two sets of parameters"),
+    Fault("raises-now-and-then", _ROUNDS, _FRESH,
+          "drawn = self._randomness(self._num_bytes)\n"
+          "        if drawn[0] == 0:\n"
+          "            raise OSError('no randomness')\n"
+          "        return self._toss(permanent_bits, drawn)",
+          "answers without an error"),
     Fault("seeded-randomness", _COINS,
           "return os.urandom(num_bytes)",
           "import random\n    return random.Random(7).randbytes(num_bytes)",

@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -67,6 +68,34 @@ def test_places_of_many_bits_pass() -> None:
     assert any(check.what.startswith("two places") for check in result.checks)
 
 
+@pytest.mark.parametrize("name", ["homepage", "theme", "crashed", "usual_place"])
+def test_an_honest_client_passes_small_audits(name: str) -> None:
+    """All in-memory parts but the enumeration. A false alarm in 10,000 runs of each."""
+    options = AuditOptions(
+        trials=2_000, processes=0, boxes=("encoder", "device", "derivations"), alpha=1e-4
+    )
+    result = audit(load_metrics(DEFAULT_METRICS), options, names=(name,))
+    assert result.broken == ()
+    assert {check.method for check in result.checks} == {"attack", "test", "exact"}
+
+
+def test_an_exception_in_the_client_breaks_a_claim(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In each part of the audit, with its message. (`Client` itself lets no exception out.)"""
+    from client_sdk.randomisation import rounds
+
+    def fail(*_: object) -> int:
+        raise OSError("no randomness")
+
+    monkeypatch.setattr(rounds.InstantaneousRound, "__call__", fail)
+    boxes = ("encoder", "device", "derivations", "rounds")
+    options = AuditOptions(trials=2_000, processes=0, boxes=boxes)
+    result = audit(load_metrics(DEFAULT_METRICS), options, names=("crashed",))
+    told = {check.box: check for check in result.broken if "without an error" in check.what}
+    assert set(told) == set(boxes)
+    assert all("OSError: no randomness (test_audit" in check.found for check in told.values())
+    assert "no randomness" in page(result, date(2026, 1, 1))
+
+
 @pytest.mark.long
 def test_a_broken_claim_is_told_in_all_forms(monkeypatch: pytest.MonkeyPatch) -> None:
     """The second round left out: seen by chances, and by the attacks."""
@@ -77,8 +106,6 @@ def test_a_broken_claim_is_told_in_all_forms(monkeypatch: pytest.MonkeyPatch) ->
     names = {check.what for check in result.broken}
     assert "the second round has its declared chances" in names
     assert "disjoint values, 1 report" in names
-    from datetime import date
-
     told = to_dict(result, date(2026, 1, 1))
     assert not told["held"]
     text = page(result, date(2026, 1, 1))

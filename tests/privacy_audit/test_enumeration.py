@@ -9,6 +9,7 @@ from client_sdk.randomisation import rounds
 from privacy_audit.enumeration import (
     SETTINGS,
     TOLERANCE,
+    TooManyDrawsError,
     enumerate_epsilons,
     exact_chances,
     exact_symbol_chances,
@@ -40,6 +41,16 @@ def test_a_coin_that_is_off_by_one_draw_is_seen(monkeypatch: pytest.MonkeyPatch)
     mechanism = TwoRoundMechanism.rappor(0.5, 0.5, 0.75)
     m = mechanism
     assert exact_chances(mechanism) == (m.p1, m.q1 - 1, m.p2, m.q2 - 1)
+
+
+def test_a_round_that_draws_too_much_is_told_and_does_not_run_for_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A coin with a threshold off by one has 16 digits: 2**64 draws."""
+    coins = rounds._coins
+    monkeypatch.setattr(rounds, "_coins", lambda a, b, k, s: coins(a, b - 1, k, s))
+    with pytest.raises(TooManyDrawsError, match="draws 16 words"):
+        list(enumerate_epsilons())
 
 
 def test_symbols_fall_exactly_as_declared(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,88 @@
+"""One day of whole installations, in a process of its own, which imports nothing but the client.
+
+It opens each device, records, sends, closes it and ends.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from client_sdk import Client, Delivery
+from client_sdk.delivery.batches import read_body
+from client_sdk.testing import MemoryCollector
+from privacy_audit.black_box.errors import client_errors
+from privacy_audit.black_box.lives import Seen, Value
+from rappor_core.calendar import SECONDS_A_DAY, day_of
+from rappor_core.metrics.compiled import read_compiled
+
+CHANGING_HEADERS = frozenset({"content-length", "host"})
+SECONDS = 20.0  # to send what waits, at most
+
+
+@dataclass
+class Sent:
+    """What one day's process saw: reports by device, and what each request looked like."""
+
+    reports: list[list[Seen]]
+    other: list[list[Seen]] = field(default_factory=list)
+    batch_ids: list[str] = field(default_factory=list)
+    headers: Counter[str] = field(default_factory=Counter)
+    mixed: int = 0
+
+
+@dataclass(frozen=True)
+class Day:
+    """What all devices record on one day. directories: a state each.  values: one a device.
+
+    twin: the name of a second metric that takes the same values on this day, or "".
+    """
+
+    metrics: str
+    metric: str
+    day: int
+    directories: tuple[str, ...]
+    values: tuple[Value, ...]
+    twin: str = ""
+
+
+def run_day(asked: Day) -> Sent:
+    """One day, in a process of its own. Raises ClientError."""
+    with client_errors():
+        return _run(asked)
+
+
+def _run(asked: Day) -> Sent:
+    file = read_compiled(asked.metrics)
+    sent = Sent([])
+    with MemoryCollector() as collector:
+        for directory, value in zip(asked.directories, asked.values, strict=True):
+            before = len(collector.reports)
+            with Client.open(
+                file,
+                state_dir=directory,
+                collector=collector.url,
+                consent=True,
+                delivery=Delivery(mean_delay=0),
+                clock=lambda: float(asked.day * SECONDS_A_DAY + SECONDS_A_DAY // 2),
+            ) as client:
+                client.record(asked.metric, value)
+                if asked.twin:
+                    client.record(asked.twin, value)
+                client.flush(SECONDS)
+            new = [
+                Seen(r.metric, r.cohort, day_of(r.day), r.bits) for r in collector.reports[before:]
+            ]
+            sent.reports.append([r for r in new if r.metric == asked.metric])
+            sent.other.append([r for r in new if r.metric != asked.metric])
+        _look_at_requests(collector, sent)
+    return sent
+
+
+def _look_at_requests(collector: MemoryCollector, sent: Sent) -> None:
+    for headers, body in collector.requests:
+        batch = read_body(body, json="json" in headers.get("Content-Type", ""))
+        sent.batch_ids.append(batch.batch_id)
+        sent.mixed += len({group.metric for group in batch.groups}) > 1
+        kept = {k.lower(): v for k, v in headers.items() if k.lower() not in CHANGING_HEADERS}
+        sent.headers[str(sorted(kept.items()))] += 1

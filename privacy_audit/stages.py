@@ -1,0 +1,162 @@
+"""The stages of an audit: trials, derivations, installations, in processes of their own."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from multiprocessing import get_context
+
+from privacy_audit.black_box import derivations, installed, installed_day
+from privacy_audit.black_box.checks import Check, exact
+from privacy_audit.black_box.crowd import installed_checks
+from privacy_audit.black_box.errors import AuditError, ClientError
+from privacy_audit.black_box.noise import noise_checks
+from privacy_audit.black_box.scenarios import Scenario
+from privacy_audit.black_box.trials import Source, Trials, chunks, joined, run_chunk
+from rappor_core.metrics.loading import MetricsFile
+from rappor_core.metrics.metric import Metric
+
+ANSWERS = "the client answers without an error"
+Progress = Callable[[str, int, int], None]
+Lived = tuple[str, Scenario, Trials]
+
+
+def run_trials(
+    pool: Executor | None, source: Source, every: list[tuple[Scenario, int]], progress: Progress
+) -> list[Trials | ClientError]:
+    """All chunks of all scenarios. every: with the number of trials.
+
+    A scenario in which the client raises an exception has that one as its result.
+    """
+    tasks = [(i, n) for i, (s, trials) in enumerate(every) for n in chunks(s, trials)]
+    parts: list[list[Trials]] = [[] for _ in every]
+    failed: dict[int, ClientError] = {}
+    for done, (i, part) in enumerate(_results(pool, source, every, tasks), 1):
+        if isinstance(part, ClientError):
+            failed[i] = part
+        else:
+            parts[i].append(part)
+        progress("trials", done, len(tasks))
+    return [failed.get(i) or joined(part) for i, part in enumerate(parts)]
+
+
+def _results(
+    pool: Executor | None,
+    source: Source,
+    every: list[tuple[Scenario, int]],
+    tasks: list[tuple[int, int]],
+) -> Iterator[tuple[int, Trials | ClientError]]:
+    """The scenario's number and the trials of each chunk, in the order in which they end."""
+    if pool is None:
+        failed = set()
+        for i, number in tasks:
+            try:
+                if i not in failed:
+                    yield i, run_chunk(source, every[i][0], number)
+            except ClientError as error:
+                failed.add(i)
+                yield i, error
+        return
+    futures: dict[Future[Trials], int] = {
+        pool.submit(run_chunk, source, every[i][0], number): i for i, number in tasks
+    }
+    for future in as_completed(futures):
+        try:
+            yield futures[future], future.result()
+        except ClientError as error:
+            yield futures[future], error
+
+
+def checks_of(metric: Metric, scenario: Scenario, trials: Trials | ClientError) -> Iterator[Check]:
+    """The number of reports, and the noise of scenarios that serve for it."""
+    if isinstance(trials, ClientError):
+        what = f"{scenario.name}: {ANSWERS}"
+        yield exact(metric.base_name, what, scenario.box, str(trials))
+        return
+    number = len(trials.world)
+    yield exact(
+        metric.base_name,
+        f"{scenario.name}: {scenario.expected} reports in a life, from one cohort", scenario.box,
+        f"not so in {trials.wrong:,} of {number:,} lives" if trials.wrong else "",
+    )  # fmt: skip
+    if trials.noise is not None:
+        yield from noise_checks(metric.base_name, metric.params, trials.noise, scenario.box)
+
+
+def derivation_checks(
+    pool: Executor | None, file: MetricsFile, metric: Metric, source: Source, devices: int
+) -> list[Check]:
+    """What is derived from secrets, each question in whatever process is free."""
+    if metric.location is not None and source.command is not None:
+        return []
+    try:
+        return list(_derivation_checks(pool, file, metric, source, devices))
+    except ClientError as error:
+        return [exact(metric.base_name, ANSWERS, derivations.BOX, str(error))]
+
+
+def _derivation_checks(
+    pool: Executor | None, file: MetricsFile, metric: Metric, source: Source, devices: int
+) -> Iterator[Check]:
+    both, twin, other = derivations.sources(source, file.parts(metric.base_name))
+    first, second = derivations.questions(metric, devices)
+    asked = {
+        "first": (both, metric.name, first),
+        "value": (both, metric.name, second),
+        "name": (both, twin, first),
+        "version": (other, metric.name, first),
+    }
+    day = derivations.a_day(metric)
+    with workers(1) as fresh:  # a process that has never derived anything
+        assert fresh is not None  # noqa: S101 (one worker)
+        later = fresh.submit(derivations.derive, both, metric.name, first)
+        if pool is None:
+            told = {key: derivations.derive(*question) for key, question in asked.items()}
+            reports = derivations.second_round(both, metric.name, day, first)
+        else:
+            futures = {key: pool.submit(derivations.derive, *q) for key, q in asked.items()}
+            late = pool.submit(derivations.second_round, both, metric.name, day, first)
+            told = {key: future.result() for key, future in futures.items()}
+            reports = late.result()
+        again = later.result()
+    one = told.pop("first")
+    yield from derivations.derivation_checks(metric, one, {**told, "again": again})
+    yield derivations.second_round_check(metric, one, reports)
+
+
+def installed_crowd(
+    metric: Metric, devices: int, processes: int, progress: Progress
+) -> tuple[list[Lived], list[Check]]:
+    """A crowd of installations, each task of each day in a process of its own."""
+    days = len(installed.plan(metric, 1).steps)
+    gone = iter(range(1, days + 1))
+
+    def run(tasks: list[installed_day.Day]) -> list[installed_day.Sent]:
+        progress(f"installations: {metric.base_name}", next(gone), days)
+        with workers(min(processes, len(tasks))) as pool:
+            todo = map if pool is None else pool.map
+            return list(todo(installed_day.run_day, tasks))
+
+    try:
+        lived, checks = installed_checks(metric, devices, max(1, processes), run)
+    except ClientError as error:
+        return [], [exact(metric.base_name, ANSWERS, installed.BOX, str(error))]
+    return [(metric.base_name, s, t) for s, t in lived], checks
+
+
+@contextmanager
+def workers(number: int) -> Iterator[Executor | None]:
+    """Worker processes that inherit nothing; None for 0. Raises AuditError where one is killed."""
+    if not number:
+        yield None
+        return
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+        os.environ.setdefault(name, "1")
+    try:
+        with ProcessPoolExecutor(number, mp_context=get_context("spawn")) as pool:
+            yield pool
+    except BrokenProcessPool as error:
+        raise AuditError(f"a worker process ended too early: {error}") from error
