@@ -71,11 +71,11 @@ const launch = async (t, folder) => {
 };
 
 /** A tab with the client open. */
-const tab = async (context, { url, metrics }) => {
+const tab = async (context, { url, metrics }, more = {}) => {
   const page = await context.newPage();
   await page.goto(url);
   await page.waitForFunction("window.open_");
-  assert.equal(await page.evaluate((m) => window.open_(m), metrics), "active");
+  assert.equal(await page.evaluate(([m, more]) => window.open_(m, more), [metrics, more]), "active");
   return page;
 };
 
@@ -145,16 +145,41 @@ const kill = (folder) => {
   }
 };
 
-test("what waits is sent when the page is left", { skip }, async (t) => {
+test("a page that is left sends nothing by itself, unless the app asks for it", { skip }, async (t) => {
   const collector = await startCollector(t, await pages());
   const context = await launch(t, collector.folder);
   const page = await tab(context, collector);
   await page.evaluate(() => window.record(3));
+  await page.evaluate(() => {
+    Object.defineProperty(document, "visibilityState", { value: "hidden" });
+    document.dispatchEvent(new Event("visibilitychange"));
+  });
+  await new Promise((resolve) => setTimeout(resolve, 500));
   await page.goto("about:blank");
-  for (let i = 0; i < 100 && !collector.seen.batches; i++) await new Promise((resolve) => setTimeout(resolve, 20));
-  const again = await tab(context, collector);
-  assert.ok(await flush(again));
-  assert.deepEqual(collector.counted(), { homepage: 3 });
+  await new Promise((resolve) => setTimeout(resolve, 1000));
+  assert.equal(collector.seen.batches, 0);
+  const again = await tab(context, collector, { sendWhenHidden: true });
+  await again.evaluate(() => window.record(1));
+  await again.evaluate(() => { // as where the person looks at another tab, which no headless tab is told
+    Object.defineProperty(document, "visibilityState", { value: "hidden" });
+    document.dispatchEvent(new Event("visibilitychange"));
+  });
+  for (let i = 0; i < 250 && !collector.seen.batches; i++) await new Promise((resolve) => setTimeout(resolve, 20));
+  assert.equal(collector.seen.batches, 1);
+  const last = await tab(context, collector);
+  assert.ok(await flush(last));
+  assert.deepEqual(collector.counted(), { homepage: 4 });
+});
+
+test("a browser records what is declared for it, and says so of the rest", { skip }, async (t) => {
+  const collector = await startCollector(t, await pages());
+  const page = await tab(await launch(t, collector.folder), collector, { development: true });
+  const said = await page.evaluate(async () => [await client.record("crashed", true), client.lastRefusal, await client.record("homepage", "x")]);
+  assert.deepEqual([said[0], said[2]], [false, true]);
+  assert.match(said[1], /crashed: is not declared for the platform/);
+  const account = await page.evaluate(() => window.client.inspect());
+  assert.equal(account.counters["elsewhere:crashed"], 1);
+  assert.deepEqual(Object.keys(account.metrics), ["homepage"]);
 });
 
 test("speed in Chromium", { skip }, async (t) => {

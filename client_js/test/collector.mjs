@@ -28,6 +28,9 @@ prob_q = 0.75
 max_memoized_values = 10
 fallback = "other"
 max_reports_per_period = 10000
+platforms = ["app", "web"]
+lives = 3
+max_reports = 1000000
 
 [metrics.crashed]
 kind = "boolean"

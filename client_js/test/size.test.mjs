@@ -29,7 +29,7 @@ test("the browser's client, and what places add, stay within their budgets", asy
 test("the core imports @noble/hashes and nothing else", () => {
   const files = readdirSync(SOURCES, { recursive: true }).filter((name) => name.endsWith(".ts"));
   const names = new Set();
-  for (const name of files.filter((file) => !["node.ts", join("ports", "files.ts")].includes(file))) {
+  for (const name of files.filter((file) => !["node.ts", join("ports", "files.ts"), join("ports", "rollback_guard.ts")].includes(file))) {
     for (const [, from] of readFileSync(join(SOURCES, name), "utf8").matchAll(/from "([^."][^"]*)"/g)) names.add(from);
   }
   assert.deepEqual([...names].sort(), ["@noble/hashes/sha2.js", "@noble/hashes/sha3.js"]);
