@@ -2,6 +2,7 @@
 
 import assert from "node:assert/strict";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { createServer } from "node:http";
 import { join } from "node:path";
 import { performance } from "node:perf_hooks";
 import { test } from "node:test";
@@ -180,6 +181,53 @@ test("a browser records what is declared for it, and says so of the rest", { ski
   const account = await page.evaluate(() => window.client.inspect());
   assert.equal(account.counters["elsewhere:crashed"], 1);
   assert.deepEqual(Object.keys(account.metrics), ["homepage"]);
+});
+
+test("a page of a listed origin reaches the collector across origins; of any other, it does not", { skip }, async (t) => {
+  const served = await pages();
+  const site = createServer((asked, answer) => {
+    const [type, text] = served[asked.url] ?? ["text/plain", ""];
+    answer.writeHead(200, { "Content-Type": type }).end(text);
+  });
+  await new Promise((resolve) => site.listen(0, resolve));
+  t.after(() => void (site.closeAllConnections(), site.close()));
+  const { port } = site.address();
+  const allowed = { RAPPOR_ALLOWED_ORIGINS: JSON.stringify([`http://127.0.0.1:${port}`]) };
+  const collector = await startCollector(t, {}, allowed);
+  const context = await launch(t, collector.folder);
+  const open = (host) => tab(context, { url: `http://${host}:${port}/`, metrics: collector.metrics }, { collector: collector.direct });
+  const [listed, other] = [await open("127.0.0.1"), await open("localhost")];
+  for (const page of [listed, other]) await page.evaluate(() => window.record(5));
+  assert.ok(await flush(listed));
+  assert.equal(await other.evaluate(() => window.client.flush(1)), false);
+  assert.match(await other.evaluate(() => window.client.lastError), /no_connection/);
+  assert.deepEqual(collector.counted(), { homepage: 5 });
+});
+
+test("the example page asks, records and shows the account", { skip }, async (t) => {
+  const read = (name) => readFileSync(new URL(`../example/${name}`, import.meta.url), "utf8");
+  const bundled = await build({ entryPoints: [fileURLToPath(new URL("../example/page.js", import.meta.url))], bundle: true, format: "esm", write: false, target: "es2022" });
+  const served = { "/": ["text/html", read("index.html")], "/page.js": ["text/javascript", bundled.outputFiles[0].text], "/favicon.ico": ["image/x-icon", ""] };
+  const collector = await startCollector(t, served);
+  served["/metrics.json"] = ["application/json", JSON.stringify(collector.metrics)];
+  const page = await (await launch(t, collector.folder)).newPage();
+  const complaints = [];
+  page.on("pageerror", (error) => complaints.push(String(error)));
+  page.on("console", (message) => message.type() === "error" && complaints.push(message.text()));
+  await page.goto(collector.url);
+  const shows = async (wanted) => {
+    await page.waitForFunction((text) => document.getElementById("account").textContent.includes(text), wanted, { timeout: 15_000 });
+    return JSON.parse(await page.textContent("#account"));
+  };
+  await shows('"no_consent"');
+  await page.check("#consent");
+  await shows('"active"');
+  await page.click("#record");
+  const account = await shows('"waiting": 1');
+  assert.equal(account.metrics.homepage.values, 2);
+  await page.uncheck("#consent");
+  assert.equal((await shows('"waiting": 0')).metrics.homepage.values, 2);
+  assert.deepEqual(complaints, []);
 });
 
 test("speed in Chromium", { skip }, async (t) => {

@@ -61,14 +61,15 @@ const python = (code, ...args) =>
 /**
  * Starts both. `faults` is a list of what happens to the next batches: a status to answer with,
  * "before" and "after" (the connection ends before or after the collector counted), "garbage".
+ * settings: of the collector, as environment. direct: its own address, without the server in front.
  */
-export const startCollector = async (t, pages = {}) => {
+export const startCollector = async (t, pages = {}, settings = {}) => {
   const folder = mkdtempSync(join(tmpdir(), "rappor-js-"));
   const metricsFile = join(folder, "metrics.toml");
   writeFileSync(metricsFile, TOML);
   const database = join(folder, "reports.sqlite");
-  const settings = ["serve", "--metrics", metricsFile, "--database", `sqlite:///${database}`, "--open", "--port", "0"];
-  const child = spawn(PYTHON, ["-m", "rappor_cli", ...settings], { cwd: ROOT });
+  const words = ["-m", "rappor_cli", "serve", "--metrics", metricsFile, "--database", `sqlite:///${database}`, "--open", "--port", "0"];
+  const child = spawn(PYTHON, words, { cwd: ROOT, env: { ...process.env, ...settings } });
   const port = await listening(child);
   const faults = [];
   const seen = { batches: 0 };
@@ -79,12 +80,13 @@ export const startCollector = async (t, pages = {}) => {
     front.close();
     child.kill("SIGTERM");
     await new Promise((resolve) => child.once("exit", resolve));
-    rmSync(folder, { recursive: true, force: true });
+    rmSync(folder, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 });
   });
   return {
     folder,
     faults,
     seen,
+    direct: `http://127.0.0.1:${port}`,
     url: `http://127.0.0.1:${front.address().port}`,
     metrics: JSON.parse(python(COMPILE, metricsFile)),
     /** Reports counted, by metric. */

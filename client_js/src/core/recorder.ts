@@ -123,7 +123,7 @@ export class Recorder {
     };
     store.put(queueKey(device.next++), report);
     device.waiting += 1;
-    return toHex(sent) === toHex(bits) ? "queued" : "queued_fallback";
+    return sent === bits || toHex(sent) === toHex(bits) ? "queued" : "queued_fallback";
   }
 }
 
