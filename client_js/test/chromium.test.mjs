@@ -61,13 +61,13 @@ const pages = async () => {
   };
 };
 
-const launch = async (t, folder) => {
+const launch = async ({ folder, endings }) => {
   const { chromium } = await import("playwright-core");
   const context = await chromium.launchPersistentContext(join(folder, "profile"), {
     executablePath: CHROMIUM,
     args: ["--no-sandbox", "--disable-gpu", `--rappor-test=${folder}`],
   });
-  t.after(() => context.close().catch(() => undefined));
+  endings.push(() => context.close().catch(() => undefined));
   return context;
 };
 
@@ -84,7 +84,7 @@ const flush = (page) => page.evaluate(() => window.client.flush(20));
 
 test("tabs, reloads, faults, offline: every record counts once", { skip }, async (t) => {
   const collector = await startCollector(t, await pages());
-  const context = await launch(t, collector.folder);
+  const context = await launch(collector);
   const tabs = [await tab(context, collector), await tab(context, collector)];
   await Promise.all(tabs.map((page) => page.evaluate(() => window.record(40))));
   collector.faults.push(500, 503, 429, "garbage", "before", "after", 302, 500);
@@ -114,7 +114,7 @@ test("a browser that is killed loses no acknowledged record", { skip }, async (t
   const collector = await startCollector(t, await pages());
   let [begun, told] = [0, 0];
   for (let life = 0; life < 2; life++) {
-    const context = await launch(t, collector.folder);
+    const context = await launch(collector);
     await context.exposeFunction("begun", () => void begun++);
     await context.exposeFunction("told", () => void told++);
     const page = await tab(context, collector);
@@ -127,7 +127,7 @@ test("a browser that is killed loses no acknowledged record", { skip }, async (t
     kill(collector.folder);
     await ended;
   }
-  const page = await tab(await launch(t, collector.folder), collector);
+  const page = await tab(await launch(collector), collector);
   assert.ok(await flush(page));
   const { homepage } = collector.counted();
   assert.ok(told >= 200 && told <= homepage && homepage <= begun, `${begun} begun, ${told} told, ${homepage} counted`);
@@ -148,7 +148,7 @@ const kill = (folder) => {
 
 test("a page that is left sends nothing by itself, unless the app asks for it", { skip }, async (t) => {
   const collector = await startCollector(t, await pages());
-  const context = await launch(t, collector.folder);
+  const context = await launch(collector);
   const page = await tab(context, collector);
   await page.evaluate(() => window.record(3));
   await page.evaluate(() => {
@@ -174,7 +174,7 @@ test("a page that is left sends nothing by itself, unless the app asks for it", 
 
 test("a browser records what is declared for it, and says so of the rest", { skip }, async (t) => {
   const collector = await startCollector(t, await pages());
-  const page = await tab(await launch(t, collector.folder), collector, { development: true });
+  const page = await tab(await launch(collector), collector, { development: true });
   const said = await page.evaluate(async () => [await client.record("crashed", true), client.lastRefusal, await client.record("homepage", "x")]);
   assert.deepEqual([said[0], said[2]], [false, true]);
   assert.match(said[1], /crashed: is not declared for the platform/);
@@ -194,7 +194,7 @@ test("a page of a listed origin reaches the collector across origins; of any oth
   const { port } = site.address();
   const allowed = { RAPPOR_ALLOWED_ORIGINS: JSON.stringify([`http://127.0.0.1:${port}`]) };
   const collector = await startCollector(t, {}, allowed);
-  const context = await launch(t, collector.folder);
+  const context = await launch(collector);
   const open = (host) => tab(context, { url: `http://${host}:${port}/`, metrics: collector.metrics }, { collector: collector.direct });
   const [listed, other] = [await open("127.0.0.1"), await open("localhost")];
   for (const page of [listed, other]) await page.evaluate(() => window.record(5));
@@ -210,7 +210,7 @@ test("the example page asks, records and shows the account", { skip }, async (t)
   const served = { "/": ["text/html", read("index.html")], "/page.js": ["text/javascript", bundled.outputFiles[0].text], "/favicon.ico": ["image/x-icon", ""] };
   const collector = await startCollector(t, served);
   served["/metrics.json"] = ["application/json", JSON.stringify(collector.metrics)];
-  const page = await (await launch(t, collector.folder)).newPage();
+  const page = await (await launch(collector)).newPage();
   const complaints = [];
   page.on("pageerror", (error) => complaints.push(String(error)));
   page.on("console", (message) => message.type() === "error" && complaints.push(message.text()));
@@ -232,7 +232,7 @@ test("the example page asks, records and shows the account", { skip }, async (t)
 
 test("speed in Chromium", { skip }, async (t) => {
   const collector = await startCollector(t, await pages());
-  const page = await tab(await launch(t, collector.folder), collector);
+  const page = await tab(await launch(collector), collector);
   const { fresh, known } = await page.evaluate((m) => window.speed(m), collector.metrics);
   const durable = await page.evaluate(() => window.durable(300));
   t.diagnostic(`a new value ${fresh.toFixed(1)} us, a known one ${known.toFixed(2)} us, durable ${durable.toFixed(2)} ms`);
@@ -241,7 +241,7 @@ test("speed in Chromium", { skip }, async (t) => {
 
 test("a full disk never reaches the page, and a private window works until it is closed", { skip }, async (t) => {
   const collector = await startCollector(t, await pages());
-  const context = await launch(t, collector.folder);
+  const context = await launch(collector);
   const page = await tab(context, collector);
   await page.evaluate(() => window.record(1));
   const failing = await page.evaluate(async () => {

@@ -61,6 +61,7 @@ const python = (code, ...args) =>
 /**
  * Starts both. `faults` is a list of what happens to the next batches: a status to answer with,
  * "before" and "after" (the connection ends before or after the collector counted), "garbage".
+ * endings: what else to end before the folder goes.
  * settings: of the collector, as environment. direct: its own address, without the server in front.
  */
 export const startCollector = async (t, pages = {}, settings = {}) => {
@@ -73,19 +74,22 @@ export const startCollector = async (t, pages = {}, settings = {}) => {
   const port = await listening(child);
   const faults = [];
   const seen = { batches: 0 };
+  const endings = [];
   const front = createServer((incoming, answer) => serve(incoming, answer, { port, faults, seen, pages }));
   await new Promise((resolve) => front.listen(0, "127.0.0.1", resolve));
   t.after(async () => {
+    await Promise.all(endings.map((end) => end())); // browsers, which write into the folder
     front.closeAllConnections();
     front.close();
     child.kill("SIGTERM");
     await new Promise((resolve) => child.once("exit", resolve));
-    rmSync(folder, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 });
+    rmSync(folder, { recursive: true, force: true });
   });
   return {
     folder,
     faults,
     seen,
+    endings,
     direct: `http://127.0.0.1:${port}`,
     url: `http://127.0.0.1:${front.address().port}`,
     metrics: JSON.parse(python(COMPILE, metricsFile)),

@@ -1,6 +1,6 @@
 /** A second, small file beside the journal, by which a missing or older journal is noticed. */
 
-import { closeSync, fsyncSync, openSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { StateError } from "../core/errors.js";
 
 /** generation: durable changes of the journal so far. check: of the secret, "" without one. */
@@ -32,14 +32,8 @@ export class RollbackGuard {
   note(seen: Seen): void {
     if (this.last?.generation === seen.generation && this.last.check === seen.check) return;
     const draft = `${this.path}.next`;
-    const file = openSync(draft, "w", 0o600);
-    try {
-      writeFileSync(file, JSON.stringify({ version: 1, ...seen }));
-      fsyncSync(file);
-    } finally {
-      closeSync(file);
-    }
-    renameSync(draft, this.path);
+    writeFileSync(draft, JSON.stringify({ version: 1, ...seen }), { mode: 0o600 });
+    renameSync(draft, this.path); // a loss of power may leave an older one, or none, never a newer
     this.last = seen;
   }
 
