@@ -59,9 +59,10 @@ class App(FastAPI):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request. (Reports with another method than POST get FastAPI's 405.)"""
-        if scope.get("path") == REPORTS_PATH and scope.get("method") == "POST":
+        method = scope.get("method") if scope.get("path") == REPORTS_PATH else None
+        if method == "POST":
             await self.reports(scope, receive, send)
-        else:
+        elif method != "OPTIONS" or not await self.reports.preflight(scope, send):
             await super().__call__(scope, receive, send)
 
 

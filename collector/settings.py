@@ -10,14 +10,16 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
     TomlConfigSettingsSource,
 )
+from pydantic_settings.exceptions import SettingsError as UnreadableSettingError
 
+from collector.cross_origin import check_origins
 from collector.errors import SettingsError
 from collector.logs import LEVELS
 from collector.store.engine import parse_url
@@ -49,6 +51,8 @@ class Settings(BaseSettings):
     open_anywhere: bool = False  # allow require_keys = false on more than loopback
     allow_placeholder_password: bool = False
     protect_metrics: bool = False  # GET /metrics needs an admin key
+
+    allowed_origins: tuple[str, ...] = ()  # of pages that may send reports (CORS)
 
     max_body_bytes: int = Field(default=1 << 20, ge=1024)
     max_inflated_bytes: int = Field(default=4 << 20, ge=1024)
@@ -94,6 +98,12 @@ class Settings(BaseSettings):
             sources += (TomlConfigSettingsSource(settings_cls, Path(file)),)
         return sources
 
+    @field_validator("allowed_origins")
+    @classmethod
+    def _origins(cls, origins: tuple[str, ...]) -> tuple[str, ...]:
+        """Exact origins only."""
+        return check_origins(origins)
+
     @model_validator(mode="after")
     def _safe_together(self) -> Settings:
         """Refuse what is dangerous unless it is asked for by name."""
@@ -125,6 +135,8 @@ def load_settings(**chosen: Any) -> Settings:
     _refuse_unknown_variables()
     try:
         return Settings(**chosen)
+    except UnreadableSettingError as error:
+        raise SettingsError(f"{error}: give a list as JSON") from None
     except tomllib.TOMLDecodeError as error:
         raise SettingsError(f"{file}: {toml_problem(error)}") from None
     except ValidationError as error:

@@ -22,6 +22,7 @@ from rappor_core.metrics.file import MetricsFile, load_metrics
 from rappor_core.metrics.loading import COMPILED_ENDING
 from rappor_core.metrics.review import Finding, check_metrics
 from rappor_core.metrics.typescript import typescript_text
+from rappor_core.metrics.validation import APP, WEB
 
 app = typer.Typer(
     help="Check, compile, publish, list, push and retire metrics.", no_args_is_help=True
@@ -55,9 +56,18 @@ def check(
         print(
             f"{len(metrics.declared)} metrics, {len(findings)} findings; all metrics may cost a "
             f"device up to epsilon {metrics.lifetime_epsilon:.3f} in its life"
+            f"{_by_platform(metrics)}"
         )
     if any(finding.level == "error" for finding in findings):
         raise typer.Exit(1)
+
+
+def _by_platform(metrics: MetricsFile) -> str:
+    """What each platform may cost, where the file names more than the usual one."""
+    if all(metric.platforms == (APP,) for metric in metrics.declared):
+        return ""
+    app, web = metrics.lifetime_epsilon_on(APP), metrics.lifetime_epsilon_on(WEB)
+    return f" (app {app:.3f}; web {web:.3f}, over all lives of a browser's storage)"
 
 
 def _tracking(metrics: MetricsFile, population: int) -> Iterable[Finding]:

@@ -47,14 +47,14 @@ const COMMANDS = {
     };
   },
   /** Record on a device with a ledger, kept in memory by its secret: the outcome and the report. */
-  record({ metric, secret, value, day, random }) {
+  record({ metric, secret, value, day, random, platform = metricOf(metrics, metric).platforms[0] }) {
     const state = devices.get(secret) ?? new Map();
     devices.set(secret, state);
     const changes = new Changes(state, "queue/");
     const device = changes.get("device") ?? { ...newDevice(), secret, check: toHex(secretCheck(fromHex(secret))) };
     pinBudget(device, metrics.budget);
     changes.put("device", device);
-    const recorder = new Recorder(metrics, LEVELS.standard, randomnessOf(random));
+    const recorder = new Recorder(metrics, LEVELS.standard, randomnessOf(random), platform);
     const outcome = recorder.record(changes, metric, value, dayOf(day));
     const queued = [...changes.written].find(([key]) => key.startsWith("queue/"));
     changes.applyTo(state);

@@ -41,6 +41,7 @@ export const accountOf = (line: LineState): Record<string, unknown> => {
 const CLOSED: Record<string, string> = {
   full: "has all the reports that its period or its life may have",
   expired: "has expired",
+  elsewhere: "is not declared for the platform that this is (see `platforms`)",
   late: "the time of the fix lies in a period that is over",
   ahead: "the time of the fix lies more than a day ahead of this device's clock",
   "closed:nothing_left": "is closed: what the ledger allows on this device is used up, for good",

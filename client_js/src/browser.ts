@@ -1,6 +1,7 @@
 /** For browsers and extensions: the state in IndexedDB, and sending when the page is left. */
 
 import { Client } from "./client.js";
+import type { Platform } from "./core/metrics.js";
 import type { Options } from "./options.js";
 import { IndexedDbStorage } from "./ports/indexeddb.js";
 
@@ -11,7 +12,12 @@ export { IndexedDbStorage };
 export interface BrowserOptions extends Omit<Options, "storage"> {
   /** Name of the database. */
   readonly database?: string;
-  /** Send what waits when the page is hidden; false leaves it to the random delay alone. */
+  /** `app` only where no browser deletes the storage: a window of Electron, an extension. */
+  readonly platform?: Platform;
+  /**
+   * Send what waits when the page is hidden. Off: the collector would see when pages are left.
+   * Without it what waits is sent after the random delay, while the page or another one is open.
+   */
   readonly sendWhenHidden?: boolean;
 }
 
@@ -21,8 +27,8 @@ export interface BrowserOptions extends Omit<Options, "storage"> {
  */
 export const openClient = async (options: BrowserOptions): Promise<Client> => {
   if (options.consent) await navigator.storage?.persist?.().catch(() => false);
-  const client = await Client.open({ ...options, storage: new IndexedDbStorage(options.database) });
-  if (options.sendWhenHidden !== false && typeof document !== "undefined") {
+  const client = await Client.open({ ...options, storage: new IndexedDbStorage(options.database, options.platform) });
+  if (options.sendWhenHidden && typeof document !== "undefined") {
     document.addEventListener("visibilitychange", () => {
       if (document.visibilityState === "hidden" && client.status.condition === "active") void client.flush(5);
     });

@@ -12,7 +12,7 @@ import { dayAt, Recorder, secretIsWhole } from "./core/recorder.js";
 import { BATCH, boundOf, count, DEVICE, LINE, newDevice, QUEUE, type DeviceState, type LineState, type Transaction } from "./core/state.js";
 import { SENTENCES, type Condition, type LocalTime, type Options, type Status } from "./options.js";
 import { checked, systemRandomness } from "./ports/randomness.js";
-import type { Scope } from "./ports/storage.js";
+import { platformHere, type Scope } from "./ports/storage.js";
 import { batchUrl, fetchTransport } from "./ports/transport.js";
 import { geometricDelay, Sender } from "./sender.js";
 
@@ -44,7 +44,7 @@ export class Client {
     this.randomness = checked(options.randomness ?? systemRandomness());
     this.clock = options.clock ?? (() => Date.now() / 1000);
     const read: Metrics = readMetrics(metrics, places);
-    this.recorder = new Recorder(read, level, this.randomness);
+    this.recorder = new Recorder(read, level, this.randomness, options.storage.platform ?? platformHere());
     this.sender = new Sender({
       storage: options.storage,
       transport: options.transport ?? fetchTransport(url, key),
@@ -142,10 +142,11 @@ export class Client {
    * Start anew with a new secret, where `status` says that the state cannot be used. It spends the
    * privacy budget again: never call it automatically. wipe: removes what the storage holds.
    */
-  async reset(wipe: () => Promise<void>): Promise<void> {
+  async reset(wipe: () => Promise<void> = async () => undefined): Promise<void> {
     if (!this.condition.startsWith("state_")) throw new ParameterError("the state can be used: nothing to reset");
     await this.options.storage.close().catch(() => undefined);
     await wipe();
+    await this.options.storage.reset?.();
     await this.setConsent(true);
   }
 

@@ -4,7 +4,7 @@ export { Client } from "./client.js";
 export type { Condition, LocalTime, Options, Places, Status } from "./options.js";
 export * from "./core/errors.js";
 export { LEVELS, type PrivacyLevel } from "./core/ledger.js";
-export { readMetrics, type Definition, type Metric, type Metrics } from "./core/metrics.js";
+export { readMetrics, type Definition, type Metric, type Metrics, type Platform } from "./core/metrics.js";
 export type { Delivery } from "./core/outbox.js";
 export type { Randomness } from "./core/device.js";
 export { MemoryStorage, TextStorage, type Storage } from "./ports/storage.js";

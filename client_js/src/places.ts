@@ -35,6 +35,9 @@ const partsOf = (recorder: Recorder, name: string): Metric[] => {
   return parts;
 };
 
+/** Whether the metric is declared for this platform: all its parts are, or none. */
+const runsHere = ({ recorder, name }: PlaceAct): boolean => recorder.runsHere(partsOf(recorder, name)[0]!);
+
 /** Load the visits of a metric, act on them, and keep them. */
 const visit = <T>({ store, recorder, name }: PlaceAct, act: (visits: Visits) => T): T => {
   const device = store.get<DeviceState>(DEVICE);
@@ -64,11 +67,15 @@ export const places = (): Places => ({
     return { keys: [DEVICE, LINE + name] };
   },
   take: (act, points) =>
-    visit(act, (visits) => {
-      const moment = momentOf(act.at);
-      const why = visits.refuses(moment, momentOf(act.now));
-      if (!why) visits.take(points, moment);
-      return why;
-    }),
-  roll: (act) => visit(act, (visits) => visits.look(momentOf(act.now))),
+    !runsHere(act)
+      ? "elsewhere"
+      : visit(act, (visits) => {
+          const moment = momentOf(act.at);
+          const why = visits.refuses(moment, momentOf(act.now));
+          if (!why) visits.take(points, moment);
+          return why;
+        }),
+  roll: (act) => {
+    if (runsHere(act)) visit(act, (visits) => visits.look(momentOf(act.now)));
+  },
 });

@@ -2,6 +2,7 @@
 
 import assert from "node:assert/strict";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { createServer } from "node:http";
 import { join } from "node:path";
 import { performance } from "node:perf_hooks";
 import { test } from "node:test";
@@ -60,22 +61,22 @@ const pages = async () => {
   };
 };
 
-const launch = async (t, folder) => {
+const launch = async ({ folder, endings }) => {
   const { chromium } = await import("playwright-core");
   const context = await chromium.launchPersistentContext(join(folder, "profile"), {
     executablePath: CHROMIUM,
     args: ["--no-sandbox", "--disable-gpu", `--rappor-test=${folder}`],
   });
-  t.after(() => context.close().catch(() => undefined));
+  endings.push(() => context.close().catch(() => undefined));
   return context;
 };
 
 /** A tab with the client open. */
-const tab = async (context, { url, metrics }) => {
+const tab = async (context, { url, metrics }, more = {}) => {
   const page = await context.newPage();
   await page.goto(url);
   await page.waitForFunction("window.open_");
-  assert.equal(await page.evaluate((m) => window.open_(m), metrics), "active");
+  assert.equal(await page.evaluate(([m, more]) => window.open_(m, more), [metrics, more]), "active");
   return page;
 };
 
@@ -83,7 +84,7 @@ const flush = (page) => page.evaluate(() => window.client.flush(20));
 
 test("tabs, reloads, faults, offline: every record counts once", { skip }, async (t) => {
   const collector = await startCollector(t, await pages());
-  const context = await launch(t, collector.folder);
+  const context = await launch(collector);
   const tabs = [await tab(context, collector), await tab(context, collector)];
   await Promise.all(tabs.map((page) => page.evaluate(() => window.record(40))));
   collector.faults.push(500, 503, 429, "garbage", "before", "after", 302, 500);
@@ -113,7 +114,7 @@ test("a browser that is killed loses no acknowledged record", { skip }, async (t
   const collector = await startCollector(t, await pages());
   let [begun, told] = [0, 0];
   for (let life = 0; life < 2; life++) {
-    const context = await launch(t, collector.folder);
+    const context = await launch(collector);
     await context.exposeFunction("begun", () => void begun++);
     await context.exposeFunction("told", () => void told++);
     const page = await tab(context, collector);
@@ -126,7 +127,7 @@ test("a browser that is killed loses no acknowledged record", { skip }, async (t
     kill(collector.folder);
     await ended;
   }
-  const page = await tab(await launch(t, collector.folder), collector);
+  const page = await tab(await launch(collector), collector);
   assert.ok(await flush(page));
   const { homepage } = collector.counted();
   assert.ok(told >= 200 && told <= homepage && homepage <= begun, `${begun} begun, ${told} told, ${homepage} counted`);
@@ -145,21 +146,93 @@ const kill = (folder) => {
   }
 };
 
-test("what waits is sent when the page is left", { skip }, async (t) => {
+test("a page that is left sends nothing by itself, unless the app asks for it", { skip }, async (t) => {
   const collector = await startCollector(t, await pages());
-  const context = await launch(t, collector.folder);
+  const context = await launch(collector);
   const page = await tab(context, collector);
   await page.evaluate(() => window.record(3));
+  await page.evaluate(() => {
+    Object.defineProperty(document, "visibilityState", { value: "hidden" });
+    document.dispatchEvent(new Event("visibilitychange"));
+  });
+  await new Promise((resolve) => setTimeout(resolve, 500));
   await page.goto("about:blank");
-  for (let i = 0; i < 100 && !collector.seen.batches; i++) await new Promise((resolve) => setTimeout(resolve, 20));
-  const again = await tab(context, collector);
-  assert.ok(await flush(again));
-  assert.deepEqual(collector.counted(), { homepage: 3 });
+  await new Promise((resolve) => setTimeout(resolve, 1000));
+  assert.equal(collector.seen.batches, 0);
+  const again = await tab(context, collector, { sendWhenHidden: true });
+  await again.evaluate(() => window.record(1));
+  await again.evaluate(() => { // as where the person looks at another tab, which no headless tab is told
+    Object.defineProperty(document, "visibilityState", { value: "hidden" });
+    document.dispatchEvent(new Event("visibilitychange"));
+  });
+  for (let i = 0; i < 250 && !collector.seen.batches; i++) await new Promise((resolve) => setTimeout(resolve, 20));
+  assert.equal(collector.seen.batches, 1);
+  const last = await tab(context, collector);
+  assert.ok(await flush(last));
+  assert.deepEqual(collector.counted(), { homepage: 4 });
+});
+
+test("a browser records what is declared for it, and says so of the rest", { skip }, async (t) => {
+  const collector = await startCollector(t, await pages());
+  const page = await tab(await launch(collector), collector, { development: true });
+  const said = await page.evaluate(async () => [await client.record("crashed", true), client.lastRefusal, await client.record("homepage", "x")]);
+  assert.deepEqual([said[0], said[2]], [false, true]);
+  assert.match(said[1], /crashed: is not declared for the platform/);
+  const account = await page.evaluate(() => window.client.inspect());
+  assert.equal(account.counters["elsewhere:crashed"], 1);
+  assert.deepEqual(Object.keys(account.metrics), ["homepage"]);
+});
+
+test("a page of a listed origin reaches the collector across origins; of any other, it does not", { skip }, async (t) => {
+  const served = await pages();
+  const site = createServer((asked, answer) => {
+    const [type, text] = served[asked.url] ?? ["text/plain", ""];
+    answer.writeHead(200, { "Content-Type": type }).end(text);
+  });
+  await new Promise((resolve) => site.listen(0, resolve));
+  t.after(() => void (site.closeAllConnections(), site.close()));
+  const { port } = site.address();
+  const allowed = { RAPPOR_ALLOWED_ORIGINS: JSON.stringify([`http://127.0.0.1:${port}`]) };
+  const collector = await startCollector(t, {}, allowed);
+  const context = await launch(collector);
+  const open = (host) => tab(context, { url: `http://${host}:${port}/`, metrics: collector.metrics }, { collector: collector.direct });
+  const [listed, other] = [await open("127.0.0.1"), await open("localhost")];
+  for (const page of [listed, other]) await page.evaluate(() => window.record(5));
+  assert.ok(await flush(listed));
+  assert.equal(await other.evaluate(() => window.client.flush(1)), false);
+  assert.match(await other.evaluate(() => window.client.lastError), /no_connection/);
+  assert.deepEqual(collector.counted(), { homepage: 5 });
+});
+
+test("the example page asks, records and shows the account", { skip }, async (t) => {
+  const read = (name) => readFileSync(new URL(`../example/${name}`, import.meta.url), "utf8");
+  const bundled = await build({ entryPoints: [fileURLToPath(new URL("../example/page.js", import.meta.url))], bundle: true, format: "esm", write: false, target: "es2022" });
+  const served = { "/": ["text/html", read("index.html")], "/page.js": ["text/javascript", bundled.outputFiles[0].text], "/favicon.ico": ["image/x-icon", ""] };
+  const collector = await startCollector(t, served);
+  served["/metrics.json"] = ["application/json", JSON.stringify(collector.metrics)];
+  const page = await (await launch(collector)).newPage();
+  const complaints = [];
+  page.on("pageerror", (error) => complaints.push(String(error)));
+  page.on("console", (message) => message.type() === "error" && complaints.push(message.text()));
+  await page.goto(collector.url);
+  const shows = async (wanted) => {
+    await page.waitForFunction((text) => document.getElementById("account").textContent.includes(text), wanted, { timeout: 15_000 });
+    return JSON.parse(await page.textContent("#account"));
+  };
+  await shows('"no_consent"');
+  await page.check("#consent");
+  await shows('"active"');
+  await page.click("#record");
+  const account = await shows('"waiting": 1');
+  assert.equal(account.metrics.homepage.values, 2);
+  await page.uncheck("#consent");
+  assert.equal((await shows('"waiting": 0')).metrics.homepage.values, 2);
+  assert.deepEqual(complaints, []);
 });
 
 test("speed in Chromium", { skip }, async (t) => {
   const collector = await startCollector(t, await pages());
-  const page = await tab(await launch(t, collector.folder), collector);
+  const page = await tab(await launch(collector), collector);
   const { fresh, known } = await page.evaluate((m) => window.speed(m), collector.metrics);
   const durable = await page.evaluate(() => window.durable(300));
   t.diagnostic(`a new value ${fresh.toFixed(1)} us, a known one ${known.toFixed(2)} us, durable ${durable.toFixed(2)} ms`);
@@ -168,7 +241,7 @@ test("speed in Chromium", { skip }, async (t) => {
 
 test("a full disk never reaches the page, and a private window works until it is closed", { skip }, async (t) => {
   const collector = await startCollector(t, await pages());
-  const context = await launch(t, collector.folder);
+  const context = await launch(collector);
   const page = await tab(context, collector);
   await page.evaluate(() => window.record(1));
   const failing = await page.evaluate(async () => {

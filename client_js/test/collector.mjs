@@ -28,6 +28,9 @@ prob_q = 0.75
 max_memoized_values = 10
 fallback = "other"
 max_reports_per_period = 10000
+platforms = ["app", "web"]
+lives = 3
+max_reports = 1000000
 
 [metrics.crashed]
 kind = "boolean"
@@ -58,20 +61,24 @@ const python = (code, ...args) =>
 /**
  * Starts both. `faults` is a list of what happens to the next batches: a status to answer with,
  * "before" and "after" (the connection ends before or after the collector counted), "garbage".
+ * endings: what else to end before the folder goes.
+ * settings: of the collector, as environment. direct: its own address, without the server in front.
  */
-export const startCollector = async (t, pages = {}) => {
+export const startCollector = async (t, pages = {}, settings = {}) => {
   const folder = mkdtempSync(join(tmpdir(), "rappor-js-"));
   const metricsFile = join(folder, "metrics.toml");
   writeFileSync(metricsFile, TOML);
   const database = join(folder, "reports.sqlite");
-  const settings = ["serve", "--metrics", metricsFile, "--database", `sqlite:///${database}`, "--open", "--port", "0"];
-  const child = spawn(PYTHON, ["-m", "rappor_cli", ...settings], { cwd: ROOT });
+  const words = ["-m", "rappor_cli", "serve", "--metrics", metricsFile, "--database", `sqlite:///${database}`, "--open", "--port", "0"];
+  const child = spawn(PYTHON, words, { cwd: ROOT, env: { ...process.env, ...settings } });
   const port = await listening(child);
   const faults = [];
   const seen = { batches: 0 };
+  const endings = [];
   const front = createServer((incoming, answer) => serve(incoming, answer, { port, faults, seen, pages }));
   await new Promise((resolve) => front.listen(0, "127.0.0.1", resolve));
   t.after(async () => {
+    await Promise.all(endings.map((end) => end())); // browsers, which write into the folder
     front.closeAllConnections();
     front.close();
     child.kill("SIGTERM");
@@ -82,6 +89,8 @@ export const startCollector = async (t, pages = {}) => {
     folder,
     faults,
     seen,
+    endings,
+    direct: `http://127.0.0.1:${port}`,
     url: `http://127.0.0.1:${front.address().port}`,
     metrics: JSON.parse(python(COMPILE, metricsFile)),
     /** Reports counted, by metric. */

@@ -29,7 +29,8 @@ test("hashing: normal form, MurmurHash3 and positions", () => {
   for (const row of vectors("hashing")) {
     const data = normalise(row.value);
     assert.equal(toHex(data), row.normalised);
-    const [low, high] = murmur3(data).map((half) => half.toString(16).padStart(16, "0"));
+    const hex = (half) => (half >>> 0).toString(16).padStart(8, "0");
+    const [low, high] = murmur3(data).map(({ high, low }) => hex(high) + hex(low));
     assert.deepEqual([low, high], [row.mmh3_low, row.mmh3_high]);
     for (const c of row.positions) {
       const positions = c.hash === "mmh3" ? mmh3Positions : md5Positions;

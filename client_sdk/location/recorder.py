@@ -12,7 +12,7 @@ from typing import Literal
 from client_sdk.errors import StateBusyError, StateChangedError, UnknownMetricError
 from client_sdk.location.local_time import Moment, moment_at, moment_of
 from client_sdk.location.period_visits import Refusal, Visits
-from client_sdk.recording.recorder import Recorder
+from client_sdk.recording.recorder import ELSEWHERE, Recorder
 from client_sdk.storage.interface import VISITS, State
 from rappor_core.calendar import SECONDS_A_DAY
 from rappor_core.errors import ValueRefusedError
@@ -21,7 +21,7 @@ from rappor_core.metrics.loading import MetricsFile
 SAVE_SECONDS = 5.0  # at most so much of the time spent somewhere is lost with a killed process
 
 Point = tuple[float, float]  # latitude, longitude
-Taken = Literal["queued"] | Refusal | None
+Taken = Literal["queued", "elsewhere"] | Refusal | None
 
 
 class LocationRecorder:
@@ -49,7 +49,9 @@ class LocationRecorder:
         self._secret: bytes | None = None
         self._closed = False
         self._hour = Moment(0.0, 0, 0, 0.0)
-        self._names = tuple(m.base_name for m in metrics.declared if m.location is not None)
+        places = [m for m in metrics.declared if m.location is not None]
+        self._elsewhere = {m.base_name for m in places if not recorder.runs_here(m)}
+        self._names = tuple(m.base_name for m in places if recorder.runs_here(m))
 
     def fix(
         self,
@@ -73,6 +75,8 @@ class LocationRecorder:
     ) -> Taken:
         """As `fix`, with its moment and the clock's. Raises StateBusyError: nothing was taken."""
         with self._lock:
+            if name in self._elsewhere:
+                return ELSEWHERE
             visits = self._of(name)
             refused = visits.refuses(moment, clock)
             return refused or self._counted(visits.fix(latitude, longitude, moment))
@@ -93,6 +97,8 @@ class LocationRecorder:
     ) -> Taken:
         """As `trip`, with its moment and the clock's. Raises StateBusyError: nothing was taken."""
         with self._lock:
+            if name in self._elsewhere:
+                return ELSEWHERE
             visits = self._of(name)
             refused = visits.refuses(moment, clock)
             return refused or self._counted(visits.trip(origin, destination, moment))

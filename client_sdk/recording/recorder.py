@@ -7,7 +7,7 @@ A `Recorder` over a `MemoryState` is a whole device without files or threads, fo
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Final, Literal
 
 from client_sdk.errors import StateChangedError
 from client_sdk.privacy_level import PrivacyLevel
@@ -18,16 +18,19 @@ from client_sdk.recording.ledger import Ledger
 from client_sdk.storage.interface import Draft, Limits, Source, State, Stored
 from rappor_core.calendar import MEAN_DAYS, SECONDS_A_DAY, day_of, last_day, period_number
 from rappor_core.metrics.metric import Metric
+from rappor_core.metrics.validation import APP, Platform
 
+ELSEWHERE: Final = "elsewhere"  # the metric is declared for other platforms
 EVER = (1 << 62) - 1  # a period that no clock reaches
 
-Outcome = Literal["queued", "queued_fallback", "full", "expired", "closed"]
+Outcome = Literal["queued", "queued_fallback", "full", "expired", "closed", "elsewhere"]
 
 
 class Recorder:
     """Records values of one device: encode, ask the ledger, queue.
 
     metrics: the declared ones, by name.  budget: nats over all of them, or None.
+    platform: where this is; metrics that are not declared for it are refused (`elsewhere`).
     Raises StateChangedError where the state holds no secret.
     """
 
@@ -39,6 +42,7 @@ class Recorder:
         budget: float | None = None,
         level: PrivacyLevel | None = None,
         randomness: Randomness = system_randomness,
+        platform: Platform = APP,
     ) -> None:
         """Read the secret; the metrics are prepared when first used."""
         secret = state.identity().secret
@@ -48,6 +52,7 @@ class Recorder:
         self._metrics = metrics
         self._state = state
         self._level = PrivacyLevel.of(level or "standard")
+        self._platform = platform
         self._ledger = Ledger(state, budget, self._level)
         self._encoder = Encoder(metrics, secret, randomness)
         self._metric_states: dict[str, MetricState] = {}
@@ -95,6 +100,10 @@ class Recorder:
         """This device's part in a metric. Raises UnknownMetricError."""
         return (self._metric_states.get(name) or self._prepare(name)).device
 
+    def runs_here(self, metric: Metric) -> bool:
+        """Whether a metric is declared for the platform that this is."""
+        return self._platform in metric.platforms
+
     @property
     def budget(self) -> float:
         """Nats over all metrics and for life, as it holds now; infinite for no bound."""
@@ -116,7 +125,7 @@ class Recorder:
         if day > state.last_day:
             return "expired"
         if state.closed:
-            return "closed"
+            return ELSEWHERE if state.closed == ELSEWHERE else "closed"
         sent = state.replaced(bits)
         stored = self._store(state, sent, day)
         if stored == "not_memoised":
@@ -154,7 +163,8 @@ class Recorder:
         """First use of a metric in this process. day: since 1970-01-01, where it is known."""
         device = self._encoder.metric(name)
         metric = device.metric
-        reason = self._ledger.agree(metric, device.line)
+        runs_here = self.runs_here(metric)
+        reason = self._ledger.agree(metric, device.line) if runs_here else ELSEWHERE
         source = self._state.source(Source(name, device.params_id, device.cohort))
         per_period = int(min(metric.max_reports_per_period, self._level.max_reports_per_period))
         state = MetricState(device, source, per_period, reason)
@@ -162,7 +172,7 @@ class Recorder:
             counted_by, unit = state.counted_by
             present = None if day is None else period_number(unit, max(0, day))
             self._state.count_by(counted_by, unit, present)
-        if reason:
+        if reason and runs_here:
             self._state.count(f"closed:{name}:{reason}")
         self._metric_states[name] = state
         return state

@@ -11,6 +11,7 @@ THIS = {"day": "of today", "week": "of this week", "month": "of this month"}
 FIXED = {
     "late": "the time of the fix lies in a period that is over",
     "ahead": "the time of the fix lies more than a day ahead of this device's clock",
+    "elsewhere": "it is declared for other platforms than this one (see `platforms`)",
     "nothing_left": "what the ledger allows on this device is used up, for good",
     "busy": "another process or thread held the state for longer than 50 ms",
     "held": "another process or thread held the state for longer than 50 ms; the value waits in "

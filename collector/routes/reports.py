@@ -9,7 +9,8 @@ from hashlib import blake2b
 from starlette.concurrency import run_in_threadpool
 from starlette.types import Receive, Scope, Send
 
-from collector.errors import AuthenticationError
+from collector.cross_origin import CrossOrigin
+from collector.errors import AuthenticationError, RateLimitedError
 from collector.fast_json import decode_groups
 from collector.problems import Refuser
 from collector.request_body import media_type, read_body, sender_of
@@ -33,9 +34,12 @@ class ReportsEndpoint:
     def __init__(self, parts: Parts, refuser: Refuser) -> None:
         self._parts = parts
         self._refuser = refuser
+        self._origins = CrossOrigin(parts.settings.allowed_origins)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, whatever becomes of it."""
+        if self._origins.is_on:
+            send = self._origins.sending(dict(scope["headers"]), send)
         try:
             receipt = await accept_reports(scope, receive, self._parts)
         except Exception as error:
@@ -48,6 +52,24 @@ class ReportsEndpoint:
         head = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
         await send({"type": "http.response.start", "status": 200, "headers": head})
         await send({"type": "http.response.body", "body": body})
+
+    async def preflight(self, scope: Scope, send: Send) -> bool:
+        """Answer a browser that asks whether it may send, without reading or asking for anything.
+
+        False, with nothing sent, where it may not: then the method is refused as any other.
+        """
+        allowed = self._origins.preflight(dict(scope["headers"])) if self._origins.is_on else None
+        if allowed is None:
+            return False
+        status = 204
+        try:
+            limit_address(scope, self._parts)
+        except RateLimitedError:
+            status = 429  # the browser then sends nothing, and the client tries again later
+        self._parts.telemetry.requests.labels(str(status)).inc()
+        await send({"type": "http.response.start", "status": status, "headers": allowed})
+        await send({"type": "http.response.body", "body": b""})
+        return True
 
 
 async def accept_reports(scope: Scope, receive: Receive, parts: Parts) -> Receipt:

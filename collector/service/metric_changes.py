@@ -156,7 +156,7 @@ def _weaker(metric: Metric, old: Metric) -> Iterator[str]:
     growing = (
         ("epsilon_one", old.params.epsilon_one, metric.params.epsilon_one),
         ("epsilon_infinity", old.params.epsilon_infinity, metric.params.epsilon_infinity),
-        ("epsilon for life", old.lifetime_epsilon, metric.lifetime_epsilon),
+        ("epsilon for life", _for_life(old), _for_life(metric)),
         ("max_memoized_values", old.max_memoized_values, metric.max_memoized_values),
         ("max_reports", _cap(old), _cap(metric)),
         ("num_cohorts", old.params.num_cohorts, metric.params.num_cohorts),
@@ -170,6 +170,10 @@ def _weaker(metric: Metric, old: Metric) -> Iterator[str]:
         yield f"min_reports falls from {old.min_reports} to {metric.min_reports}"
     if metric.cohort_floor < old.cohort_floor:
         yield f"min_reports_per_cohort falls from {old.cohort_floor} to {metric.cohort_floor}"
+
+
+def _for_life(metric: Metric) -> float:
+    return max(metric.lifetime_epsilon_on(platform) for platform in metric.platforms)
 
 
 def _cap(metric: Metric) -> float:

@@ -11,6 +11,7 @@ from decoder.reports.svg import forest
 from decoder.results.tables import Decoding, Detected
 from decoder.results.warnings import odd_cohorts
 from rappor_core.metrics.metric import Metric
+from rappor_core.metrics.validation import WEB
 
 SHOWN = 60  # rows of the picture and of the table; the files have all
 
@@ -98,9 +99,15 @@ def cost(decoding: Decoding) -> str | None:
     if not decoding.definition:
         return None
     metric = Metric.from_dict(decoding.definition)
-    return (
+    text = (
         f"A device memoises at most {metric.max_memoized_values:,} values of this metric, and "
         f"spends for life at most epsilon = {metric.lifetime_epsilon:.2f} on it."
+    )
+    if WEB not in metric.platforms:
+        return text
+    return (
+        f"{text} A browser may delete its storage, and spends it again in each life of the "
+        f"storage: epsilon = {metric.lifetime_epsilon_on(WEB):.2f} over {metric.lives:,} of them."
     )
 
 

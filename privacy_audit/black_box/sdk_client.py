@@ -16,6 +16,7 @@ from client_sdk.storage.memory import MemoryState
 from privacy_audit.black_box.lives import NOTHING, Derived, Life, Seen, Value
 from rappor_core.calendar import SECONDS_A_DAY, date_of, day_of
 from rappor_core.metrics.loading import MetricsFile
+from rappor_core.metrics.validation import APP
 from rappor_core.wire.binary import encode_binary
 from rappor_core.wire.decode import decode_batch
 from rappor_core.wire.report import BINARY_CONTENT_TYPE, MAX_REPORTS, Report, make_batch
@@ -63,7 +64,11 @@ class SdkClient:
 
     def _step(self, state: MemoryState, metric: str, day: int, value: Value) -> None:
         now = float(day * SECONDS_A_DAY + NOON)
-        recorder = Recorder(self._file.metrics, state, budget=self._file.budget)
+        parts = [m for m in self._file.metrics.values() if metric in (m.name, m.base_name)]
+        platform = (
+            parts[0].platforms[0] if parts else APP
+        )  # the audit is of each platform's metrics
+        recorder = Recorder(self._file.metrics, state, budget=self._file.budget, platform=platform)
         if isinstance(value, tuple):
             places = LocationRecorder(self._file, state, recorder)
             _stay(places, metric, day, value)

@@ -33,6 +33,8 @@ _METRIC_KEYS = {
     "min_reports_per_cohort",
     "accept_days",
     "keep_raw_days",
+    "platforms",
+    "lives",
 }
 _REQUIRED = ("kind", "description", "owner", "expires")
 

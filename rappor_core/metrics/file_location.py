@@ -27,7 +27,7 @@ from rappor_core.params import MAX_BITS, RapporParams
 _PLACE_KEYS = {"grid", "box", "levels", "rows", "columns", "slots", "mode", "window", "pairs"}
 _PLACE_KEYS |= {"max_gap_minutes", "encoding", "num_symbols", "epsilon"}
 _OPTIONAL_KEYS = {"max_reports", "period", "min_reports", "min_reports_per_cohort"}
-_OPTIONAL_KEYS |= {"accept_days", "keep_raw_days"}
+_OPTIONAL_KEYS |= {"accept_days", "keep_raw_days", "platforms", "lives"}
 _REQUIRED_KEYS = {"kind", "description", "owner", "expires"}
 _KEYS = _PLACE_KEYS | _OPTIONAL_KEYS | _REQUIRED_KEYS | {"max_memoized_values"}
 _UNCAPPED = 1_000_000  # a mode without permanent responses is bounded by its reports

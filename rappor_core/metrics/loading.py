@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from rappor_core.errors import MetricsFileError, file_problem, shown
 from rappor_core.frozen import Frozen
 from rappor_core.metrics.metric import Metric
+from rappor_core.metrics.validation import APP, WEB, Platform
 
 COMPILED_ENDING = ".json"
 LARGEST_EPSILON = 1e6  # nats; beyond it a promise says nothing and numbers overflow
@@ -28,8 +29,16 @@ class MetricsFile(Frozen):
 
     @property
     def lifetime_epsilon(self) -> float:
-        """Nats: the sum of what all declared metrics may cost a device."""
-        return sum(metric.lifetime_epsilon for metric in self.declared)
+        """Nats: the sum of what all declared metrics may cost a device, where it is largest."""
+        return max(self.lifetime_epsilon_on(platform) for platform in (APP, WEB))
+
+    def lifetime_epsilon_on(self, platform: Platform) -> float:
+        """Nats: the sum over the metrics that may run on a platform; of `web`, over all lives."""
+        return sum(
+            metric.lifetime_epsilon_on(platform)
+            for metric in self.declared
+            if platform in metric.platforms
+        )
 
     @property
     def declared(self) -> tuple[Metric, ...]:
@@ -91,12 +100,15 @@ def check_budget(file: MetricsFile) -> None:
     """Check that the metrics cost a device no more than the budget. Raises MetricsFileError."""
     if file.budget is None or file.lifetime_epsilon <= file.budget:
         return
-    worst = max(file.declared, key=lambda metric: metric.lifetime_epsilon)
+    on: Platform = WEB if file.lifetime_epsilon_on(WEB) > file.lifetime_epsilon_on(APP) else APP
+    there = [metric for metric in file.declared if on in metric.platforms]
+    worst = max(there, key=lambda metric: metric.lifetime_epsilon_on(on))
+    lives = f", lives = {worst.lives}" if on == WEB else ""
     raise MetricsFileError(
         f"budget = {file.budget:g} is below the {file.lifetime_epsilon:.3f} that the metrics may "
         f"cost a device in its life; {worst.base_name!r} alone may cost "
-        f"{worst.lifetime_epsilon:.3f} (max_memoized_values = {worst.max_memoized_values}, "
-        f"epsilon_infinity = {worst.params.epsilon_infinity:.3f}): "
+        f"{worst.lifetime_epsilon_on(on):.3f} (max_memoized_values = {worst.max_memoized_values}, "
+        f"epsilon_infinity = {worst.params.epsilon_infinity:.3f}{lives}): "
         "lower its cap or its epsilon, or raise the budget"
     )
 

@@ -14,7 +14,7 @@ from rappor_core.errors import MetricsFileError, shown
 from rappor_core.frozen import Frozen
 from rappor_core.hashing import canonical
 from rappor_core.metrics.kinds import Kind, kind_named, kind_names
-from rappor_core.metrics.validation import Period, check_definition
+from rappor_core.metrics.validation import APP, WEB, Period, Platform, check_definition
 from rappor_core.params import RapporParams
 
 if TYPE_CHECKING:
@@ -24,7 +24,13 @@ DEFAULT_MIN_REPORTS = 1_000
 DEFAULT_MIN_REPORTS_PER_COHORT = 100  # or min_reports, if that is less
 DEFAULT_ACCEPT_DAYS = 7
 MEANING_VERSION = 1
-_OPTIONAL = {"no_data", "min_reports_per_cohort", "details"}  # keys that a definition may lack
+_OPTIONAL = {
+    "no_data",
+    "min_reports_per_cohort",
+    "details",
+    "platforms",
+    "lives",
+}  # keys that a definition may lack
 
 
 class Metric(Frozen):
@@ -44,6 +50,9 @@ class Metric(Frozen):
         `min_reports` if that is less (see `cohort_floor`).
     details: the public tables of a kind that has some, frozen, with `to_dict()`; part of the
         meaning of its reports.
+    platforms: where it may run: `app` (the storage lasts as long as the app is installed), `web` (a
+        browser, which may delete it).
+    lives: of the storage of a browser that the declaration accounts for; with `web` only.
     accept_days: how long a day takes reports.  keep_raw_days: 0 = raw reports are never kept.
 
     Raises MetricsFileError that names the metric, the key and the value.
@@ -68,9 +77,14 @@ class Metric(Frozen):
     no_data: str | None = None
     min_reports_per_cohort: int | None = None
     details: Any = None
+    platforms: tuple[Platform, ...] = (APP,)
+    lives: int | None = None
 
     def __post_init__(self) -> None:
         """Bring categories into the one form of strings; check each key alone, then together."""
+        given: object = self.platforms  # a file has a list
+        if isinstance(given, list):
+            object.__setattr__(self, "platforms", tuple(given))
         object.__setattr__(self, "categories", tuple(map(canonical, self.categories)))
         check_definition(self)
 
@@ -96,9 +110,16 @@ class Metric(Frozen):
 
     @property
     def lifetime_epsilon(self) -> float:
-        """Nats: the bound for all reports that a device ever sends about this metric."""
+        """Nats: the bound for all reports that a device ever sends about this metric.
+
+        In a browser: in one life of its storage; see `lifetime_epsilon_on`.
+        """
         by_reports = math.inf if self.max_reports is None else self.max_reports * self.epsilon_one
         return min(self.max_permanent_responses * self.params.epsilon_infinity, by_reports)
+
+    def lifetime_epsilon_on(self, platform: Platform) -> float:
+        """Nats: as `lifetime_epsilon`; in a browser, over all the lives that are accounted for."""
+        return self.lifetime_epsilon * ((self.lives or 1) if platform == WEB else 1)
 
     @property
     def cohort_floor(self) -> int:
@@ -157,6 +178,7 @@ class Metric(Frozen):
             definition["location"] = self.location.to_dict()
         if self.details is not None:
             definition["details"] = self.details.to_dict()
+        definition["platforms"] = None if self.platforms == (APP,) else list(self.platforms)
         for key in _OPTIONAL:
             if definition[key] is None:
                 del definition[key]
@@ -178,6 +200,8 @@ class Metric(Frozen):
             known["params"] = RapporParams.from_dict(definition["params"])
             known["expires"] = date.fromisoformat(definition["expires"])
             known["categories"] = tuple(definition["categories"])
+            if "platforms" in known:
+                known["platforms"] = tuple(definition["platforms"])
             if "location" in known:
                 from rappor_core.metrics.location import Location  # only where there is one
 

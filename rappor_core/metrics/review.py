@@ -19,10 +19,12 @@ from rappor_core.metrics.groups import (
     public_groups,
 )
 from rappor_core.metrics.metric import DEFAULT_MIN_REPORTS_PER_COHORT, Metric
+from rappor_core.metrics.validation import WEB
 
 HALF_TURN = 180.0  # degrees
 MOST_DAYS_TO_WAIT = 7  # for the reports of a block, before `check` says so
 CROWD = 1_000  # devices that should share what is public of each
+SAFARI_DAYS = 7  # of use without a visit, after which Safari deletes what scripts stored
 LINKED = 0.05  # of devices, by the cohorts of several metrics
 CELLS_AN_EQUATION = 32  # above which a map of two symbols is hardly better than a flat one
 
@@ -57,6 +59,7 @@ def check_metrics(
                 f"no permanent response: {metric.max_reports} reports cost up to epsilon "
                 f"{metric.lifetime_epsilon:.2f}; the bound is the count of reports alone",
             )
+        yield from _web(metric, today)
         yield from _idle_days(metric)
         yield from _domain(metric, population)
         yield from _rank(metric, population)
@@ -82,6 +85,27 @@ def _own_findings(metric: Metric, population: int | None) -> Iterator[Finding]:
         review = import_module(f"rappor_core.metrics.{metric.rules.review}")
         for level, message in review.findings(metric, population):
             yield Finding(level, metric.base_name, message)
+
+
+def _web(metric: Metric, today: date) -> Iterator[Finding]:
+    """Say what a browser that deletes its storage costs, and whether `lives` are enough."""
+    if WEB not in metric.platforms:
+        return
+    lives = metric.lives or 1
+    message = (
+        f"in a browser up to epsilon {metric.lifetime_epsilon:.3f} in each life of its storage: "
+        f"{metric.lifetime_epsilon_on(WEB):.3f} over the declared lives = {lives:,}; nothing on "
+        "the device can count the lives, so past them the bound does not hold"
+    )
+    yield Finding("note", metric.base_name, message)
+    most = max(0, (metric.expires - today).days) // SAFARI_DAYS + 1
+    if lives < most:
+        message = (
+            f"lives = {lives:,}, and Safari, which deletes storage after {SAFARI_DAYS} days "
+            f"without a visit, may begin {most:,} until {metric.expires}: declare so many, or an "
+            "earlier expires"
+        )
+        yield Finding("warning", metric.base_name, message)
 
 
 def equations(metric: Metric) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import date
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Final, Literal, get_args
 
 from rappor_core.errors import MetricsFileError
 from rappor_core.hashing import canonical
@@ -14,9 +14,13 @@ if TYPE_CHECKING:
     from rappor_core.metrics.metric import Metric
 
 Period = Literal["day", "week", "month"]
+Platform = Literal["app", "web"]
+APP: Final = "app"  # the storage lasts as long as the app is installed
+WEB: Final = "web"  # a browser, which may delete it at any time
 
 MAX_ACCEPT_DAYS = 90
 MAX_REPORTS_FOR_LIFE = 10**9
+MAX_LIVES = 10_000
 
 _NAME = re.compile(r"[a-z][a-z0-9_.-]{0,63}", re.ASCII)
 
@@ -30,6 +34,7 @@ def check_definition(metric: Metric) -> None:
     _check_kind(metric)
     _check_no_data(metric)
     _check_lifetime(metric)
+    _check_platforms(metric)
 
 
 def _check_name(metric: Metric) -> None:
@@ -132,3 +137,31 @@ def _check_no_data(metric: Metric) -> None:
         why = "is not a string, or its metric no 'string' or 'category'"
         refuse_field(metric, "no_data", why)
     metric.rules.check_no_data(metric)
+
+
+def _check_platforms(metric: Metric) -> None:
+    """Where a browser may delete the ledger only a bound on reports holds, in each of its lives."""
+    known = get_args(Platform)
+    given: object = metric.platforms  # of a file: anything
+    if type(given) is not tuple or not _are_different(given, known):
+        why = f"is not a list of one or more of {', '.join(known)}, each once"
+        refuse_field(metric, "platforms", why)
+    if WEB not in metric.platforms:
+        if metric.lives is not None:
+            refuse_field(metric, "lives", "goes with platforms that name 'web'")
+        return
+    if metric.max_reports is None:
+        why = "is missing: a browser may delete the ledger, so 'web' needs a bound on reports"
+        refuse_field(metric, "max_reports", why)
+    if type(metric.lives) is not int or not 1 <= metric.lives <= MAX_LIVES:
+        why = (
+            f"is not a whole number from 1 to {MAX_LIVES:,}: say how many lives of a browser's "
+            "storage the lifetime epsilon is to account for"
+        )
+        refuse_field(metric, "lives", why)
+
+
+def _are_different(given: tuple[object, ...], known: tuple[str, ...]) -> bool:
+    """Whether there is something given, all of it known, and each once."""
+    named = [name for name in given if isinstance(name, str) and name in known]
+    return 0 < len(given) == len(named) == len(set(named))

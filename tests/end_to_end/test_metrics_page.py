@@ -57,7 +57,7 @@ def table(text: str, name: str) -> str:
 def test_a_default_is_what_the_page_says(key: str, default: str) -> None:
     """With the default written out, the definition is the same as without the key."""
     literal = default.strip("`").split("`")[0]
-    first, numbers, second = TOML.findall(PAGE)
+    first, numbers, second, *_ = TOML.findall(PAGE)
     name, text = "homepage", first
     if key in ("whole", "ask"):
         name = "startup"
@@ -76,7 +76,7 @@ def test_a_default_is_what_the_page_says(key: str, default: str) -> None:
 
 @pytest.mark.parametrize("key", [k for k, d, _ in rows() if d == "required" and k != "metrics"])
 def test_a_required_key_is_required(key: str) -> None:
-    first, _, second = TOML.findall(PAGE)
+    first, _, second, *_ = TOML.findall(PAGE)
     text = table(first, "homepage")
     if key in ("grid", "box", "levels", "mode"):
         text = table(second, "window_cell")

@@ -2,7 +2,7 @@
 
 import { fromHex, toHex, utf8 } from "./bytes.js";
 import { coinPair, symbolCoin, type Coin } from "./coins.js";
-import { cohortOf, derive } from "./derive.js";
+import { cohortOf, deriveFrom, keyedInput } from "./derive.js";
 import type { Metric } from "./metrics.js";
 import { valueBits } from "./values.js";
 
@@ -14,23 +14,25 @@ const REMEMBERED = 256;
 /** What one device does with values of one metric. All but the cohort and reports is private. */
 export class MetricDevice {
   readonly cohort: number;
-  private readonly fields: readonly Uint8Array[];
+  private readonly permanentInput: Uint8Array;
+  private readonly ledgerInput: Uint8Array;
   private readonly first: Coin;
   private readonly second: Coin;
   private readonly known = new Map<unknown, Uint8Array>();
-  private readonly permanents = new Map<string, Uint8Array>();
-  private readonly digests = new Map<string, string>();
+  private readonly derived = new WeakMap<Uint8Array, { permanent?: Uint8Array; digest?: string }>();
 
   constructor(
     readonly metric: Metric,
-    private readonly secret: Uint8Array,
+    secret: Uint8Array,
     private readonly randomness: Randomness,
   ) {
     const { params } = metric.definition;
     const coin = (one: number, zero: number): Coin =>
       params.encoding === "symbol" ? symbolCoin(one, zero) : coinPair(one, zero, params.num_bits);
     this.cohort = cohortOf(secret, metric.line, params.num_cohorts);
-    this.fields = [utf8(metric.line), fromHex(metric.paramsId)];
+    const fields = [utf8(metric.line), fromHex(metric.paramsId)];
+    this.permanentInput = keyedInput(secret, "permanent", fields);
+    this.ledgerInput = keyedInput(secret, "ledger", fields);
     this.first = coin(params.p1, params.q1);
     this.second = coin(params.p2, params.q2);
   }
@@ -45,12 +47,11 @@ export class MetricDevice {
 
   /** B' of B: the same for life. */
   permanentBits(bits: Uint8Array): Uint8Array {
-    return remembered(this.permanents, toHex(bits), () => {
-      const size = this.first.numBytes;
-      const fields = [...this.fields, bits];
-      const random = size ? derive(this.secret, "permanent", fields, size) : new Uint8Array();
-      return this.first.toss(bits, random);
-    });
+    const known = this.derivedOf(bits);
+    if (known.permanent) return known.permanent;
+    const size = this.first.numBytes;
+    const random = size ? deriveFrom(this.permanentInput, bits, size) : new Uint8Array();
+    return (known.permanent = this.first.toss(bits, random));
   }
 
   /** S of B: both rounds, the second one fresh at each call. */
@@ -60,9 +61,14 @@ export class MetricDevice {
 
   /** What stands for a memoised response in the ledger: 32 hexadecimal digits. */
   digest(bits: Uint8Array): string {
-    return remembered(this.digests, toHex(bits), () =>
-      toHex(derive(this.secret, "ledger", [...this.fields, bits], 16)),
-    );
+    return (this.derivedOf(bits).digest ??= toHex(deriveFrom(this.ledgerInput, bits, 16)));
+  }
+
+  /** What is known of these very bytes: those of a remembered value are the same ones again. */
+  private derivedOf(bits: Uint8Array): { permanent?: Uint8Array; digest?: string } {
+    let known = this.derived.get(bits);
+    if (!known) this.derived.set(bits, (known = {}));
+    return known;
   }
 
   /** What must be memoised before any value: fallback and no data, or all values. */

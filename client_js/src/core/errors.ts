@@ -25,7 +25,7 @@ export class StateError extends Error {
   override name = "StateError";
   constructor(
     message: string,
-    readonly condition: "no_consent" | "state_corrupt" | "state_in_use" | "state_unavailable",
+    readonly condition: "no_consent" | "state_corrupt" | "state_in_use" | "state_rolled_back" | "state_unavailable",
   ) {
     super(message);
   }

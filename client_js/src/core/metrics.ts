@@ -27,6 +27,9 @@ export interface Place {
   readonly max_gap_minutes: number;
 }
 
+/** Where a metric may run: `app`, whose storage lasts; `web`, a browser, which may delete it. */
+export type Platform = "app" | "web";
+
 /** A metric as `Metric.to_dict` of the Python package writes it. */
 export interface Definition {
   readonly name: string;
@@ -46,6 +49,8 @@ export interface Definition {
   readonly keep_raw_days: number;
   readonly min_reports_per_cohort?: number;
   readonly no_data?: string;
+  readonly platforms?: readonly Platform[];
+  readonly lives?: number;
   readonly location?: Place;
 }
 
@@ -68,7 +73,9 @@ export interface Metric {
   readonly epsilonInfinity: number;
   readonly epsilonOne: number;
   readonly maxResponses: number;
+  /** Nats; in a browser, of one life of its storage. */
   readonly lifetimeEpsilon: number;
+  readonly platforms: readonly Platform[];
   readonly domain: ReadonlyMap<string, number> | undefined;
 }
 
@@ -86,7 +93,8 @@ const REQUIRED = [
   "fallback", "max_reports", "period", "max_reports_per_period", "min_reports", "accept_days",
   "keep_raw_days",
 ];
-const OPTIONAL = ["min_reports_per_cohort", "no_data"];
+const OPTIONAL = ["min_reports_per_cohort", "no_data", "platforms", "lives"];
+const PLATFORMS: readonly Platform[] = ["app", "web"];
 const ENCODINGS: Record<string, readonly string[]> = {
   string: ["bloom"],
   category: ["one_hot"],
@@ -155,12 +163,15 @@ export const readMetrics = (compiled: unknown, rules?: PlaceRules): Metrics => {
   const nats = top["budget"];
   if (nats !== null && !(typeof nats === "number" && nats > 0)) refuse("budget", "is no number above 0");
   const budget = nats === null ? Infinity : (nats as number);
-  const lines = new Map<string, number>();
-  for (const metric of metrics.values()) {
-    if (!lines.has(metric.line)) lines.set(metric.line, metric.lifetimeEpsilon);
+  for (const platform of PLATFORMS) {
+    const lines = new Map<string, number>();
+    for (const { line, lifetimeEpsilon, platforms, definition } of metrics.values()) {
+      if (lines.has(line) || !platforms.includes(platform)) continue;
+      lines.set(line, lifetimeEpsilon * (platform === "web" ? definition.lives! : 1));
+    }
+    const declared = [...lines.values()].reduce((sum, cost) => sum + cost, 0);
+    if (declared > budget * (1 + 1e-9)) refuse("budget", "is below what the metrics may cost a device");
   }
-  const declared = [...lines.values()].reduce((sum, cost) => sum + cost, 0);
-  if (declared > budget * (1 + 1e-9)) refuse("budget", "is below what the metrics may cost a device");
   return { metrics, budget };
 };
 
@@ -175,6 +186,7 @@ const readMetric = (row: unknown, rules: PlaceRules | undefined): Metric => {
   const definition = fields as unknown as Definition;
   checkChoices(name, fields);
   checkNumbers(name, fields);
+  checkPlatforms(name, fields);
   checkValues(name, definition);
   if (kind === "location") {
     if (!rules) return refuse(name, "is of kind 'location': pass the part for places to `open`");
@@ -233,6 +245,18 @@ const checkNumbers = (name: string, fields: Fields): void => {
   if ("min_reports_per_cohort" in fields) whole(name, fields, "min_reports_per_cohort", 1, floor);
 };
 
+/** The web profile: where the ledger may be deleted only a bound by reports holds, in each life. */
+const checkPlatforms = (name: string, fields: Fields): void => {
+  const given = "platforms" in fields ? fields["platforms"] : ["app"];
+  if (!Array.isArray(given) || !given.length || new Set(given).size < given.length || !given.every((one) => PLATFORMS.includes(one as Platform))) {
+    refuse(name, `platforms is not a list of ${PLATFORMS.join(", ")}, each once`);
+  }
+  if ("platforms" in fields && String(given) === "app") refuse(name, "platforms says the default");
+  if (!(given as unknown[]).includes("web")) return void ("lives" in fields && refuse(name, "lives goes with platform web"));
+  whole(name, fields, "lives", 1, 1e4);
+  if (fields["max_reports"] === null) refuse(name, "max_reports is missing, which platform web needs");
+};
+
 const checkValues = (name: string, definition: Definition): void => {
   const { kind, categories, params, fallback, max_memoized_values: cap } = definition;
   if (kind === "category") {
@@ -276,6 +300,7 @@ const prepared = (definition: Definition, rules: PlaceRules | undefined): Metric
     epsilonOne: one,
     maxResponses,
     lifetimeEpsilon: Math.min(maxResponses * infinity, most === null ? Infinity : most * one),
+    platforms: definition.platforms ?? ["app"],
     domain: oneHotPlaces && rules?.domain(oneHotPlaces),
   };
 };

@@ -1,9 +1,9 @@
 /** What a report means, as the digest that travels with it (docs/protocol.md, "params_id"). */
 
-import { sha256 } from "@noble/hashes/sha2.js";
 import { toHex, utf8 } from "./bytes.js";
 import { canonical } from "./hashing.js";
 import type { Definition } from "./metrics.js";
+import { sha256 } from "./sha256.js";
 
 /** 32 hexadecimal digits: half of SHA-256 over the meaning as canonical JSON. */
 export const paramsId = (definition: Definition): string => {

@@ -7,11 +7,11 @@ import { secretCheck } from "./derive.js";
 import { MetricDevice, type Randomness } from "./device.js";
 import { StateError } from "./errors.js";
 import { admit, budgetOf, newLine, promiseOf, weakerThan, type PrivacyLevel } from "./ledger.js";
-import { metricOf, type Metric, type Metrics } from "./metrics.js";
+import { metricOf, type Metric, type Metrics, type Platform } from "./metrics.js";
 import { count, DEVICE, LINE, QUEUE, type DeviceState, type LineState, type QueuedReport, type Transaction } from "./state.js";
 
 /** closed: with the reason after a colon. */
-export type Outcome = "queued" | "queued_fallback" | "full" | "expired" | `closed:${string}`;
+export type Outcome = "elsewhere" | "queued" | "queued_fallback" | "full" | "expired" | `closed:${string}`;
 
 /** Records values of one device. It holds no state of its own but derivations. */
 export class Recorder {
@@ -22,6 +22,7 @@ export class Recorder {
     readonly metrics: Metrics,
     readonly level: PrivacyLevel,
     private readonly randomness: Randomness,
+    private readonly platform: Platform = "app",
   ) {}
 
   /** The documents that a transaction about a metric must read. Throws UnknownMetricError. */
@@ -35,6 +36,7 @@ export class Recorder {
    */
   record(store: Transaction, name: string, value: unknown, day: number): Outcome {
     const metric = metricOf(this.metrics, name);
+    if (!this.runsHere(metric)) return "elsewhere";
     const device = store.get<DeviceState>(DEVICE);
     const of = this.device(metric, device?.secret);
     const bits = of.valueBits(value);
@@ -45,12 +47,18 @@ export class Recorder {
     return outcome;
   }
 
+  /** Whether a metric is declared for the platform that this is. */
+  runsHere(metric: Metric): boolean {
+    return metric.platforms.includes(this.platform);
+  }
+
   /** Send `no_data` for each period that is over, took nothing and still takes reports. */
   fillPeriods(store: Transaction, name: string, today: number): number {
-    const { definition, line } = metricOf(this.metrics, name);
+    const metric = metricOf(this.metrics, name);
+    const { definition, line } = metric;
     const { no_data: noData, period: unit, accept_days: accepted } = definition;
     const used = store.get<LineState>(LINE + line);
-    if (noData === undefined || !used || !own(used.counts, name)) return 0;
+    if (noData === undefined || !this.runsHere(metric) || !used || !own(used.counts, name)) return 0;
     const present = periodNumber(unit, Math.max(0, today));
     const last = lastPeriod(countsOf(used, name, unit), present);
     if (last === undefined) return 0;
@@ -115,7 +123,7 @@ export class Recorder {
     };
     store.put(queueKey(device.next++), report);
     device.waiting += 1;
-    return toHex(sent) === toHex(bits) ? "queued" : "queued_fallback";
+    return sent === bits || toHex(sent) === toHex(bits) ? "queued" : "queued_fallback";
   }
 }
 

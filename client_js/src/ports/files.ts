@@ -2,14 +2,16 @@
 
 import {
   closeSync, existsSync, fdatasyncSync, fsyncSync, linkSync, mkdirSync, openSync, readFileSync,
-  renameSync, truncateSync, unlinkSync, writeFileSync, writeSync,
+  renameSync, rmSync, truncateSync, unlinkSync, writeFileSync, writeSync,
 } from "node:fs";
 import { join } from "node:path";
 import { createHash, randomUUID } from "node:crypto";
 import { StateError } from "../core/errors.js";
 import type { Transaction } from "../core/state.js";
+import { RollbackGuard, type Seen } from "./rollback_guard.js";
 import { Changes, Exclusive, type Scope, type Storage } from "./storage.js";
 
+const GENERATION = "generation"; // of what a guarantee hangs on: a document of the storage's own
 const SPARE = 1 << 20; // bytes of the journal beyond twice what it holds, before it is rewritten
 
 const digest = (text: string): string => createHash("sha256").update(text).digest("hex").slice(0, 16);
@@ -19,23 +21,29 @@ const digest = (text: string): string => createHash("sha256").update(text).diges
  * survives the end of the process; what a guarantee hangs on survives a loss of power, too.
  */
 export class FileStorage implements Storage {
+  readonly platform = "app";
   private readonly documents = new Map<string, string>();
   private readonly journal: string;
   private readonly lock: string;
+  private readonly guard: RollbackGuard;
   private readonly names = new Exclusive();
   private file: number | undefined;
   private size = 0;
+  private generation = 0;
 
   constructor(private readonly directory: string) {
     this.journal = join(directory, "state.journal");
     this.lock = join(directory, "state.lock");
+    this.guard = new RollbackGuard(join(directory, "state.guard"));
   }
 
   async transaction<T>(scope: Scope, act: (store: Transaction) => T): Promise<T> {
     this.open();
     const changes = new Changes(this.documents, scope.prefix);
     const result = act(changes);
-    if (changes.written.size) this.write(changes);
+    if (!changes.written.size) return result;
+    if (changes.isDurable) changes.put(GENERATION, { generation: this.generation + 1 });
+    this.write(changes);
     return result;
   }
 
@@ -56,6 +64,19 @@ export class FileStorage implements Storage {
     unlinkSync(this.lock);
   }
 
+  async reset(): Promise<void> {
+    this.guarded(() => {
+      mkdirSync(this.directory, { recursive: true, mode: 0o700 });
+      takeLock(this.lock);
+      try {
+        this.guard.forget();
+        rmSync(this.journal, { force: true });
+      } finally {
+        unlinkSync(this.lock);
+      }
+    });
+  }
+
   private write(changes: Changes): void {
     const line = lineOf([...changes.written].map(([key, text]) => [key, text ?? null]));
     this.guarded(() => {
@@ -69,7 +90,15 @@ export class FileStorage implements Storage {
     });
     this.size += line.length;
     changes.applyTo(this.documents);
+    if (changes.isDurable) this.guarded(() => this.guard.note(this.seen()));
     if (this.size > SPARE && this.size > SPARE + 2 * this.live()) this.guarded(() => this.rewrite());
+  }
+
+  /** What the guard is told; the number is that of the journal. */
+  private seen(): Seen {
+    const read = <T>(key: string): T | undefined => JSON.parse(this.documents.get(key) ?? "null") ?? undefined;
+    this.generation = read<{ generation: number }>(GENERATION)?.generation ?? 0;
+    return { generation: this.generation, check: read<{ check: string | null }>("device")?.check ?? "" };
   }
 
   private live(): number {
@@ -104,6 +133,8 @@ export class FileStorage implements Storage {
     try {
       this.guarded(() => this.load());
     } catch (error) {
+      if (this.file !== undefined) closeSync(this.file);
+      this.file = undefined;
       this.documents.clear();
       unlinkSync(this.lock);
       throw error;
@@ -126,6 +157,7 @@ export class FileStorage implements Storage {
     if (rest) truncateSync(this.journal, Buffer.byteLength(text) - Buffer.byteLength(rest));
     this.file = openSync(this.journal, "a", 0o600);
     this.size = Buffer.byteLength(text) - Buffer.byteLength(rest ?? "");
+    this.guard.check(this.seen());
   }
 
   private guarded(act: () => void): void {

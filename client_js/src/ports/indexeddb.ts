@@ -1,6 +1,7 @@
 /** Documents in IndexedDB, for browsers and extensions; Web Locks keep sending to one tab. */
 
 import { StateError } from "../core/errors.js";
+import type { Platform } from "../core/metrics.js";
 import type { Transaction } from "../core/state.js";
 import { Exclusive, type Scope, type Storage } from "./storage.js";
 
@@ -17,7 +18,11 @@ export class IndexedDbStorage implements Storage {
   private opened: Promise<IDBDatabase> | undefined;
   private readonly names = new Exclusive();
 
-  constructor(private readonly name = "rappor-telemetry") {}
+  /** platform: `app` only where no browser deletes it: a window of Electron, an extension. */
+  constructor(
+    private readonly name = "rappor-telemetry",
+    readonly platform: Platform = "web",
+  ) {}
 
   async transaction<T>(scope: Scope, act: (store: Transaction) => T): Promise<T> {
     const database = await (this.opened ??= this.open());

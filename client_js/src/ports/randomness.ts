@@ -3,7 +3,7 @@
 import type { Randomness } from "../core/device.js";
 import { ParameterError } from "../core/errors.js";
 
-const MOST = 65_536; // of one call, by the Web Crypto API
+const AHEAD = 1024; // bytes drawn at once: a call of the generator costs as much as a report
 
 /** The platform's generator. Throws ParameterError where there is no secure one. */
 export const systemRandomness = (): Randomness => {
@@ -11,9 +11,21 @@ export const systemRandomness = (): Randomness => {
   if (typeof source?.getRandomValues !== "function") {
     throw new ParameterError("no secure generator here: pass `randomness`, from the platform's own");
   }
+  const drawn = new Uint8Array(AHEAD);
+  let at = AHEAD;
   return (numBytes) => {
     const bytes = new Uint8Array(numBytes);
-    for (let at = 0; at < numBytes; at += MOST) source.getRandomValues(bytes.subarray(at, at + MOST));
+    for (let done = 0; done < numBytes; ) {
+      if (at === AHEAD) {
+        source.getRandomValues(drawn);
+        at = 0;
+      }
+      const take = Math.min(numBytes - done, AHEAD - at);
+      bytes.set(drawn.subarray(at, at + take), done);
+      drawn.fill(0, at, at + take); // what was given is given once, and not kept
+      at += take;
+      done += take;
+    }
     return bytes;
   };
 };

@@ -1,6 +1,7 @@
 /** Where a device's documents are kept: the interface, and two simple stores behind it. */
 
 import { StateError } from "../core/errors.js";
+import type { Platform } from "../core/metrics.js";
 import type { Transaction } from "../core/state.js";
 
 /** What a transaction reads: documents by key, and those under a prefix (`Transaction.list`). */
@@ -14,6 +15,8 @@ export interface Scope {
  * all that it writes is kept when its promise is fulfilled, or nothing of it.
  */
 export interface Storage {
+  /** Of metrics that may be recorded over it: `app` where it lasts as long as the app is installed. */
+  readonly platform?: Platform;
   /** Runs `act` once, synchronously; an exception of it undoes all and rejects. Or StateError. */
   transaction<T>(scope: Scope, act: (store: Transaction) => T): Promise<T>;
   /** Runs `act` unless another tab or process is in an act of this name: then undefined. */
@@ -21,7 +24,12 @@ export interface Storage {
   /** Sees that nothing of removed documents is left in files. */
   scrub(): Promise<void>;
   close(): Promise<void>;
+  /** Forgets all that it holds, and that there ever was something; closed before. */
+  reset?(): Promise<void>;
 }
+
+/** Where there are documents there is a browser, unless a storage says otherwise. */
+export const platformHere = (): Platform => (typeof document === "undefined" && !("WorkerGlobalScope" in globalThis) ? "app" : "web");
 
 /** Documents as JSON by key: what one transaction reads and writes. */
 export class Changes implements Transaction {

@@ -1,0 +1,172 @@
+"""Pages of other origins: only those that are listed, exactly, without credentials, over HTTP."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import httpx
+import pytest
+
+from collector.errors import SettingsError
+from collector.settings import load_settings
+from tests.collector.support import Sender, Server, ServerMaker, make_metric
+
+LISTED = "https://app.example.org"
+PREFLIGHT = {
+    "Origin": LISTED,
+    "Access-Control-Request-Method": "POST",
+    "Access-Control-Request-Headers": "authorization,content-encoding,content-type",
+}
+METRIC = make_metric()
+
+
+def named(answer: httpx.Response) -> dict[str, str]:
+    return {k: v for k, v in answer.headers.items() if k.startswith("access-control")}
+
+
+def ask(server: Server, **changes: str) -> httpx.Response:
+    names = {"origin": "Origin", "method": "Access-Control-Request-Method"}
+    headers = PREFLIGHT | {names[key]: value for key, value in changes.items()}
+    return server.http.request("OPTIONS", "/v1/reports", headers=headers)
+
+
+def test_a_listed_origin_may_send_and_read_the_answer(serving: ServerMaker, sender: Sender) -> None:
+    with serving([METRIC], allowed_origins=[LISTED]) as server:
+        asked = ask(server)
+        assert (asked.status_code, asked.content) == (204, b"")
+        assert named(asked) == {
+            "access-control-allow-origin": LISTED,
+            "access-control-allow-methods": "POST",
+            "access-control-allow-headers": "authorization, content-encoding, content-type",
+            "access-control-max-age": "7200",
+        }
+        assert asked.headers["vary"] == "Origin"
+        body = sender.body(sender.reports(METRIC, 3))
+        headers = {"Origin": LISTED, "Content-Type": "application/json"}
+        sent = server.http.post("/v1/reports", content=body, headers=headers)
+        assert sent.status_code == 200
+        assert [r["status"] for r in sent.json()["results"]] == ["accepted"] * 3
+        assert sent.headers["access-control-allow-origin"] == LISTED
+        assert sent.headers["vary"] == "Origin"
+        refused = server.http.post("/v1/reports", content=b"x", headers=headers)
+        assert refused.status_code == 400
+        assert refused.headers["access-control-allow-origin"] == LISTED
+
+
+@pytest.mark.parametrize(
+    "origin",
+    [
+        "https://app.example.org.evil.example",
+        "https://evil-app.example.org",
+        "https://app.example.org:8443",
+        "http://app.example.org",
+        "HTTPS://APP.EXAMPLE.ORG",
+        "https://app.example.org/",
+        "https://app.example.org, https://evil.example",
+        "null",
+        "*",
+        "",
+    ],
+)
+def test_only_exact_matches_are_let_in(serving: ServerMaker, origin: str) -> None:
+    with serving([METRIC], allowed_origins=[LISTED]) as server:
+        answer = ask(server, origin=origin)
+        assert answer.status_code == 405
+        assert named(answer) == {}
+        sent = server.http.post("/v1/reports", content=b"x", headers={"Origin": origin})
+        assert named(sent) == {}
+        assert sent.headers["vary"] == "Origin"
+
+
+def test_none_is_listed_by_default(serving: ServerMaker) -> None:
+    with serving([METRIC]) as server:
+        assert ask(server).status_code == 405
+        sent = server.http.post("/v1/reports", content=b"x", headers={"Origin": LISTED})
+        assert named(sent) == {}
+        assert "vary" not in sent.headers
+
+
+def test_only_reports_are_opened_and_only_to_post(serving: ServerMaker) -> None:
+    with serving([METRIC], allowed_origins=[LISTED]) as server:
+        for method in ("GET", "PUT", "DELETE", "post"):
+            assert named(ask(server, method=method)) == {}
+        for path in ("/v1/metrics", "/v1/keys", "/metrics", "/healthz", "/v1/reports/"):
+            assert named(server.http.request("OPTIONS", path, headers=PREFLIGHT)) == {}
+            assert named(server.http.get(path, headers={"Origin": LISTED})) == {}
+
+
+def test_no_answer_allows_credentials(serving: ServerMaker) -> None:
+    with serving([METRIC], allowed_origins=[LISTED]) as server:
+        cookie = {"Cookie": "session=1", "Origin": LISTED}
+        for answer in (ask(server), server.http.post("/v1/reports", headers=cookie)):
+            assert "access-control-allow-credentials" not in answer.headers
+            assert "set-cookie" not in answer.headers
+
+
+def test_a_preflight_reads_no_body_and_needs_neither_key_nor_database(
+    serving: ServerMaker,
+) -> None:
+    with serving([METRIC], allowed_origins=[LISTED], require_keys=True) as server:
+        for _ in range(100):
+            assert ask(server).status_code == 204
+        head = "".join(f"{name}: {value}\r\n" for name, value in PREFLIGHT.items())
+        request = f"OPTIONS /v1/reports HTTP/1.1\r\nHost: x\r\nContent-Length: 999\r\n{head}\r\n"
+        address = (server.http.base_url.host, server.http.base_url.port)
+        with socket.create_connection(address, timeout=5) as connection:
+            connection.sendall(request.encode())  # and never the body
+            assert connection.recv(4096).startswith(b"HTTP/1.1 204")
+
+
+def test_preflights_count_against_the_rate_of_an_address(serving: ServerMaker) -> None:
+    with serving([METRIC], allowed_origins=[LISTED], max_requests_per_address=0.5) as server:
+        statuses = [ask(server).status_code for _ in range(8)]
+        assert statuses == [204] * 5 + [429] * 3
+
+
+@pytest.mark.parametrize(
+    ("origin", "why"),
+    [
+        ("*", "any page"),
+        ("null", "any page"),
+        ("https://app.example.org/", "as browsers write it"),
+        ("https://App.example.org", "as browsers write it"),
+        ("https://app.example.org:443", "as browsers write it"),
+        ("https://*.example.org", "as browsers write it"),
+        ("https://user@app.example.org", "as browsers write it"),
+        ("https://app.example.org:port", "not an origin"),
+        ("app.example.org", "as browsers write it"),
+        ("http://app.example.org", "use https"),
+        ("file://host", "neither of https"),
+        ("https://b\u00fccher.example", "as browsers write it"),
+    ],
+)
+def test_what_is_no_origin_is_refused_at_start(origin: str, why: str) -> None:
+    with pytest.raises(SettingsError, match=why):
+        load_settings(allowed_origins=[origin])
+
+
+def test_origins_of_https_extensions_and_this_machine_are_taken() -> None:
+    origins = (
+        LISTED,
+        "https://app.example.org:8443",
+        "chrome-extension://abcdefghijklmnop",
+        "http://localhost:3000",
+        "http://127.0.0.1:8080",
+        "http://[::1]:8080",
+        "https://xn--bcher-kva.example",
+    )
+    assert load_settings(allowed_origins=origins).allowed_origins == origins
+    with pytest.raises(SettingsError, match="100 at most"):
+        load_settings(allowed_origins=[f"https://a{i}.example" for i in range(101)])
+
+
+def test_the_environment_names_them_as_json(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("RAPPOR_ALLOWED_ORIGINS", f'["{LISTED}"]')
+    assert load_settings(database=f"sqlite:///{tmp_path}/x").allowed_origins == (LISTED,)
+    for text in ("https://app.example.org", "[1]"):
+        monkeypatch.setenv("RAPPOR_ALLOWED_ORIGINS", text)
+        with pytest.raises(SettingsError):
+            load_settings(database=f"sqlite:///{tmp_path}/x")

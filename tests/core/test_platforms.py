@@ -1,0 +1,159 @@
+"""`platforms` and `lives`: where a metric may run, and what a browser's deleted storage costs."""
+
+from __future__ import annotations
+
+import json
+import math
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from client_sdk.location.recorder import LocationRecorder
+from client_sdk.recording.recorder import Recorder
+from client_sdk.storage.memory import MemoryState
+from collector.service.metric_changes import _weaker
+from rappor_cli.main import main
+from rappor_core.errors import MetricsFileError
+from rappor_core.metrics.compiled import compiled_text, read_compiled
+from rappor_core.metrics.file import parse_metrics
+from rappor_core.metrics.metric import Metric
+from rappor_core.metrics.review import check_metrics
+from tests.client.location_support import DECLARED, MEMO
+from tests.vectors.make_platforms_v1 import TEXT, make
+
+VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "v1" / "platforms.json").read_text())
+FILE = parse_metrics(TEXT)
+BOTH, WEB_ONLY, APP_ONLY = (FILE.metrics[name] for name in ("page", "answer", "disk"))
+NOON = 12 * 3600.0
+
+
+def changed(**keys: str | None) -> str:
+    """The web-only metric with keys set, or (None) taken out."""
+    head, _, rest = TEXT.partition("[metrics.answer]")
+    body, _, tail = rest.partition("[metrics.disk]")
+    lines = [line for line in body.splitlines() if line.partition(" = ")[0] not in keys]
+    lines += [f"{key} = {value}" for key, value in keys.items() if value is not None]
+    return f"{head}[metrics.answer]\n" + "\n".join(lines) + f"\n\n[metrics.disk]{tail}"
+
+
+def test_the_vectors_are_current() -> None:
+    assert json.loads(json.dumps(make())) == VECTORS
+
+
+@pytest.mark.parametrize("row", VECTORS["bad"], ids=lambda row: row["name"])
+def test_bad_documents_are_refused(row: dict[str, Any]) -> None:
+    with pytest.raises(MetricsFileError):
+        read_compiled(json.dumps(row["document"]))
+
+
+def test_the_default_is_an_app_and_leaves_the_compiled_form_as_it_was() -> None:
+    assert APP_ONLY.platforms == ("app",)
+    assert not {"platforms", "lives"} & APP_ONLY.to_dict().keys()
+    assert read_compiled(compiled_text(FILE)) == FILE
+
+
+def test_where_a_metric_runs_is_no_part_of_what_its_reports_mean() -> None:
+    assert BOTH.replace(platforms=("app",), lives=None).params_id == BOTH.params_id
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ({"lives": None}, "lives"),
+        ({"lives": "0"}, "lives"),
+        ({"lives": "true"}, "lives"),
+        ({"lives": "1.5"}, "lives"),
+        ({"platforms": "[]"}, "platforms"),
+        ({"platforms": '"web"'}, "platforms"),
+        ({"platforms": '["web", "web"]'}, "platforms"),
+        ({"platforms": '["web", "ios"]'}, "platforms"),
+        ({"platforms": "[1]"}, "platforms"),
+        ({"platforms": '["app"]'}, "lives"),
+        ({"max_reports": None}, "max_reports"),
+    ],
+)
+def test_what_a_browser_needs_is_asked_for_by_name(keys: dict[str, str], said: str) -> None:
+    with pytest.raises(MetricsFileError, match=f"metric 'answer': {said} = "):
+        parse_metrics(changed(**keys))
+
+
+def test_a_metric_with_permanent_responses_needs_a_bound_on_reports_too() -> None:
+    assert BOTH.params.mechanism.has_permanent_round
+    with pytest.raises(MetricsFileError, match="max_reports"):
+        BOTH.replace(max_reports=None)
+
+
+def test_lives_are_a_factor_on_the_web_and_only_there() -> None:
+    assert BOTH.lifetime_epsilon_on("app") == BOTH.lifetime_epsilon
+    assert BOTH.lifetime_epsilon_on("web") == 6 * BOTH.lifetime_epsilon
+    web = 6 * BOTH.lifetime_epsilon + 10 * WEB_ONLY.lifetime_epsilon
+    app = BOTH.lifetime_epsilon + APP_ONLY.lifetime_epsilon
+    assert math.isclose(FILE.lifetime_epsilon_on("web"), web)
+    assert math.isclose(FILE.lifetime_epsilon_on("app"), app)
+    assert FILE.lifetime_epsilon == max(web, app)
+
+
+def test_the_budget_holds_over_all_lives() -> None:
+    assert FILE.budget is not None
+    short = TEXT.replace(f"budget = {FILE.budget}", f"budget = {FILE.lifetime_epsilon - 0.01:.3f}")
+    with pytest.raises(MetricsFileError, match=r"lives = "):
+        parse_metrics(short)
+
+
+def test_check_says_what_the_lives_cost_and_whether_they_are_enough() -> None:
+    findings = list(check_metrics(FILE, today=date(2027, 1, 1)))
+    notes = {f.metric: f.message for f in findings if "each life of its storage" in f.message}
+    assert notes.keys() == {"page", "answer"}
+    assert f"{BOTH.lifetime_epsilon_on('web'):.3f} over the declared lives = 6" in notes["page"]
+    warned = {f.metric: f.message for f in findings if "Safari" in f.message}
+    assert warned.keys() == {"page"}  # 2027-01-01 to 2027-03-01 may be nine lives
+    assert "may begin 9 until 2027-03-01" in warned["page"]
+
+
+def test_the_command_prints_each_platform(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "metrics.toml"
+    path.write_text(TEXT)
+    assert main(["metrics", "check", str(path)]) == 0
+    said = capsys.readouterr().out
+    web, app = FILE.lifetime_epsilon_on("web"), FILE.lifetime_epsilon_on("app")
+    assert f"(app {app:.3f}; web {web:.3f}, over all lives of a browser's storage)" in said
+
+
+def test_more_lives_or_a_browser_added_weaken_what_the_collector_has() -> None:
+    app_only = BOTH.replace(platforms=("app",), lives=None)
+    assert any("epsilon for life" in what for what in _weaker(BOTH, app_only))
+    assert any("epsilon for life" in what for what in _weaker(BOTH.replace(lives=7), BOTH))
+    assert not list(_weaker(app_only, BOTH))
+
+
+def test_this_client_is_an_app_and_refuses_what_is_for_browsers_alone() -> None:
+    state = MemoryState(bytes(32))
+    recorder = Recorder(FILE.metrics, state, budget=FILE.budget)
+    assert [recorder.record(m.name, "yes", NOON) for m in (WEB_ONLY, BOTH, APP_ONLY)] == [
+        "elsewhere", "queued", "queued",
+    ]  # fmt: skip
+    assert [line.name for line in state.lines()] == ["disk", "page"]
+    web = Recorder(FILE.metrics, MemoryState(bytes(32)), platform="web")
+    assert [web.record(m.name, "yes", NOON) for m in (WEB_ONLY, BOTH, APP_ONLY)] == [
+        "queued", "queued", "elsewhere",
+    ]  # fmt: skip
+
+
+def test_no_fix_is_kept_for_a_metric_of_places_for_browsers_alone() -> None:
+    web = DECLARED + MEMO + 'platforms = ["web"]\nlives = 2\nmax_reports = 4\n'
+    file = parse_metrics(web)
+    state = MemoryState(bytes(32))
+    places = LocationRecorder(file, state, Recorder(file.metrics, state))
+    assert places.fix("density", 42.36, -72.54, None, NOON) == "elsewhere"
+    places.save()
+    assert state.note("places/density") is None
+    assert state.take_reports() == []
+
+
+def test_an_old_definition_reads_as_it_did() -> None:
+    metric = Metric.from_dict(APP_ONLY.to_dict())
+    assert (metric.platforms, metric.lives) == (("app",), None)
