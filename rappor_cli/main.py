@@ -25,6 +25,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "backup": ("rappor_cli.backup", "backup", "Copy the collector's database while in use."),
     "restore": ("rappor_cli.backup", "restore", "Make the collector's database from a copy."),
     "reports": ("rappor_cli.reports", "app", "Get raw reports out, where a metric keeps them."),
+    "archive": ("rappor_cli.archive", "app", "Keep raw reports in Parquet files, and sum them."),
     "aggregate": ("rappor_cli.aggregate", "aggregate", "Fetch the counts of closed days."),
     "decode": ("rappor_cli.decode", "decode", "Recover frequencies from an aggregate."),
     "release": ("rappor_cli.release", "app", "Judge, make and verify what is published."),
@@ -46,6 +47,7 @@ OWN_PACKAGES = (
     "collector",
     "decoder",
     "publication",
+    "archive",
 )
 
 
