@@ -20,6 +20,7 @@ from archive.parts import check_digest
 from archive.store import Store
 from archive.tasks import PartCounts, Task, no_counts, tasks_of
 from rappor_core.aggregate import Aggregate
+from rappor_core.metrics.metric import Metric
 
 Advance = Callable[[int], None]
 
@@ -81,7 +82,7 @@ def aggregate(
         metric=newest.metric,
         params=params,
         params_id=newest.params_id,
-        definition=newest.definition,
+        definition=Metric.from_dict(newest.definition).to_dict() if newest.definition else {},
         first_day=_date(entries[0].first_day),
         last_day=_date(newest.last_day),
         reports_per_cohort=tuple(counts.reports_per_cohort.tolist()),

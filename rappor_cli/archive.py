@@ -6,7 +6,6 @@ import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,16 +15,22 @@ from archive import export as moving
 from archive import google_reports, retention
 from archive.aggregate import Wanted, choose_parts
 from archive.aggregate import aggregate as sum_parts
-from archive.errors import ArchiveError, ArchiveKeyError
 from archive.executors import DaskCluster, Executor, InProcess, LocalProcesses
 from archive.keys import ArchiveKey, load_key, make_key
-from archive.manifest import Entry, keep_until, read_entries
-from archive.parts import PartLabel, verify_part
+from archive.manifest import Entry, read_entries
+from archive.parts import verify_part
 from archive.store import open_store
+from rappor_cli.archive_options import (
+    Window,
+    key_to_write,
+    label_of,
+    numbers_of,
+    utc_today,
+    window_of,
+)
 from rappor_cli.days import read_day
 from rappor_cli.progress import progress_bar
 from rappor_cli.store import JsonOption, opened
-from rappor_core.metrics.file import load_metrics
 
 app = typer.Typer(help="Keep raw reports in Parquet files, and sum them.", no_args_is_help=True)
 
@@ -64,11 +69,11 @@ def export(
     """
     from collector.service.operations import COMMAND_LINE  # the other commands need no collector
 
-    secret = _key_to_write(key, unencrypted)
+    secret = key_to_write(key, unencrypted)
     store, outcomes = open_store(archive), []
     with opened(database) as service:
         source = service.raw_blocks(COMMAND_LINE, metric)
-        for outcome in moving.export(source, store, secret, _today()):
+        for outcome in moving.export(source, store, secret, utc_today()):
             outcomes.append(outcome)
             days = f"{outcome.first_day} to {outcome.last_day}"
             line = f"{outcome.metric} {days}: {outcome.num_reports} reports {outcome.what}"
@@ -109,7 +114,7 @@ def aggregate(
     ] = None,
 ) -> None:
     """Sum the reports of METRIC: the same aggregate that the collector gives for those days."""
-    parts = _parts(archive, metric, params_id, _window(first, last, week), load_key(key))
+    parts = _parts(archive, metric, params_id, window_of(first, last, week), load_key(key))
     total = sum(part.num_reports for part in parts)
     with progress_bar("reports", total) as advance:
         found = sum_parts(
@@ -117,7 +122,7 @@ def aggregate(
             archive,
             None if key is None else str(key.resolve()),
             _executor(total, workers, scheduler),
-            cohorts=None if cohorts is None else _numbers(cohorts),
+            cohorts=None if cohorts is None else numbers_of(cohorts),
             advance=advance,
         )
     if output is None:
@@ -139,7 +144,7 @@ def expire(
     if (metric is None) != (before is None):
         raise typer.BadParameter("--metric and --before go together")
     gone = retention.expire(
-        open_store(archive), load_key(key), _today(), metric=metric, before=read_day(before)
+        open_store(archive), load_key(key), utc_today(), metric=metric, before=read_day(before)
     )
     print(
         f"{archive}: {gone.parts} parts deleted, {gone.reports} reports; {gone.orphans} files "
@@ -176,8 +181,10 @@ def import_(
     unencrypted: Unencrypted = False,
 ) -> None:
     """Make google/rappor's report file a part of an archive; who sent what is dropped."""
-    label, declared = _label(metric, metrics, params, (read_day(first), read_day(last)), keep_days)
-    secret = _key_to_write(key, unencrypted)
+    label, declared = label_of(
+        metric, metrics, params, (read_day(first), read_day(last)), keep_days
+    )
+    secret = key_to_write(key, unencrypted)
     entry = google_reports.import_reports(file, open_store(archive), secret, label, declared)
     print(f"{archive}: {entry.num_reports} reports, kept until {entry.keep_until}", file=sys.stderr)
 
@@ -195,7 +202,7 @@ def csv(
 ) -> None:
     """Write single reports as google/rappor's report CSV: as sensitive as the archive."""
     secret = load_key(key)
-    parts = _parts(archive, metric, params_id, _window(first, last, week), secret)
+    parts = _parts(archive, metric, params_id, window_of(first, last, week), secret)
     written = 0
     with (
         _new_file(output) as text,
@@ -225,37 +232,10 @@ def _parts(
     archive: str,
     metric: str,
     params_id: str | None,
-    window: tuple[date | None, date | None],
+    window: Window,
     key: ArchiveKey,
 ) -> list[Entry]:
-    return choose_parts(open_store(archive), key, Wanted(metric, params_id, *window), _today())
-
-
-def _window(
-    first: str | None, last: str | None, week: str | None
-) -> tuple[date | None, date | None]:
-    if week is None:
-        return read_day(first), read_day(last)
-    if first or last:
-        raise typer.BadParameter("--week stands instead of --from and --to")
-    try:
-        monday = datetime.strptime(f"{week}-1", "%G-W%V-%u").date()
-    except ValueError:
-        raise typer.BadParameter(f"--week {week!r} is not an ISO week such as 2026-W47") from None
-    return monday, monday + timedelta(days=6)
-
-
-def _numbers(text: str) -> set[int]:
-    """`0-3,7` as a set."""
-    found: set[int] = set()
-    for piece in text.split(","):
-        low, _, high = piece.strip().partition("-")
-        if not (low.isdecimal() and (high or low).isdecimal() and len(high + low) < 16):
-            raise typer.BadParameter(f"--cohorts {text!r}: numbers and spans such as 0-3,7")
-        if int(high or low) - int(low) > 1 << 20:
-            raise typer.BadParameter(f"--cohorts {text!r}: there are never so many")
-        found |= set(range(int(low), int(high or low) + 1))
-    return found
+    return choose_parts(open_store(archive), key, Wanted(metric, params_id, *window), utc_today())
 
 
 def _executor(total: int, workers: int | None, scheduler: str | None) -> Executor:
@@ -264,48 +244,3 @@ def _executor(total: int, workers: int | None, scheduler: str | None) -> Executo
     if workers is None and total < FEW_REPORTS:
         return InProcess()
     return LocalProcesses(workers)
-
-
-def _key_to_write(path: Path | None, unencrypted: bool) -> ArchiveKey:
-    if (path is None) != unencrypted:
-        raise ArchiveKeyError(
-            "name a key with --key FILE (rappor archive key FILE makes one), or say --unencrypted"
-        )
-    return load_key(path)
-
-
-def _label(
-    metric: str,
-    metrics: Path | None,
-    params: Path | None,
-    days: tuple[date | None, date | None],
-    keep_days: int | None,
-) -> tuple[PartLabel, Any]:
-    """What is imported, and the metric that declares it if one does."""
-    if (metrics is None) == (params is None):
-        raise typer.BadParameter("name --metrics metrics.toml or --params params.csv")
-    if (days[0] is None) != (days[1] is None):
-        raise typer.BadParameter("--from and --to go together")
-    declared = None
-    if metrics is not None:
-        known = load_metrics(metrics).metrics
-        if metric not in known:
-            raise ArchiveError(f"{metrics}: no metric {metric!a}")
-        declared = known[metric]
-        keep_days = min(keep_days or declared.keep_raw_days, declared.keep_raw_days)
-    if not keep_days:
-        raise ArchiveError(
-            f"{metric!a}: no retention; give --keep-days, and keep_raw_days in metrics.toml"
-        )
-    if declared is not None:
-        params_id, definition, parameters = declared.params_id, declared.to_dict(), declared.params
-    else:
-        from decoder.formats.google_rappor import read_params  # needs the decoder's libraries
-
-        params_id, definition, parameters = "", {}, read_params(Path(str(params)))
-    until = keep_until(days[0] or _today(), keep_days)
-    return PartLabel(metric, params_id, definition, parameters, *days, until), declared
-
-
-def _today() -> date:
-    return datetime.now(UTC).date()

@@ -11,6 +11,7 @@ import heapq
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
+from itertools import islice
 
 from sqlalchemy import Connection
 
@@ -89,7 +90,7 @@ class RawBlocks:
                 yield b"".join([bits for _, bits in rows])
             return
         merged = heapq.merge(*[(row for rows in pages for row in rows) for pages in days])
-        while piece := b"".join([bits for (_, bits), _ in zip(merged, range(page), strict=False)]):
+        while piece := b"".join([bits for _, bits in islice(merged, page)]):
             yield piece
 
     def forget(self, block: RawBlock) -> int:

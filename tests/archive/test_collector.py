@@ -28,8 +28,8 @@ from tests.archive.support import stored_rows
 from tests.collector.support import Bench, make_bench, make_metric
 
 ROOT = Path(__file__).parents[2]
-KILLS = int(os.environ.get("RAPPOR_KILLS", "5"))
-KEPT = make_metric("kept", keep_raw_days=30, accept_days=2)
+KILLS = int(os.environ.get("RAPPOR_KILLS", "2"))
+KEPT = make_metric("kept", keep_raw_days=30)
 
 
 @pytest.fixture
@@ -146,7 +146,7 @@ def start_export(database: str, archive: Path) -> subprocess.Popen[bytes]:
 def test_killed_at_random_moments_each_report_is_moved_once(
     bench: Bench, database_url: str, tmp_path: Path
 ) -> None:
-    """5 kills here; RAPPOR_KILLS=200 for the long form. At half of them two exports run at once.
+    """2 kills here; RAPPOR_KILLS=200 for the long form. At half of them two exports run at once.
 
     Kills fall from the first file on, while work is left; those before it would test nothing.
     """

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from rappor_cli.main import main
 from rappor_core.aggregate import Aggregate
 
 PARAMS = "k,h,m,p,q,f\n12,2,4,0.5,0.75,0.5\n"
@@ -58,8 +59,8 @@ def folder(tmp_path: Path) -> Path:
 
 
 def run(folder: Path, *more: str, file: str = "reports.csv") -> int:
-    command = ["archive", "import", str(folder / file), str(folder / "archive"), "--metric", "seen"]
-    return main([*command, "--unencrypted", *more])
+    places = [str(folder / file), str(folder / "archive")]
+    return main(["archive", "import", *places, "--metric", "seen", "--unencrypted", *more])
 
 
 def summed(folder: Path, *more: str) -> Aggregate:
