@@ -31,6 +31,7 @@ from archive.retention import expire
 from archive.store import FolderStore, Store, open_store
 from rappor_core.aggregate import Aggregate
 from rappor_core.errors import AggregateError
+from rappor_core.metrics.file import parse_metrics
 from tests.archive.support import (
     DAY,
     KEPT,
@@ -44,6 +45,7 @@ from tests.archive.support import (
     summed,
 )
 from tests.collector.support import make_metric
+from tests.core.test_metrics_location import BASE, MEMO
 
 NEXT = DAY + timedelta(days=1)
 KEY = ArchiveKey(bytes(range(32)))
@@ -413,11 +415,13 @@ def test_an_empty_archive_and_an_unknown_metric_say_what_there_is(tmp_path: Path
 
 
 def test_sub_metrics_have_partitions_of_their_own(tmp_path: Path) -> None:
-    slot = make_block(make_metric("home/night/1", keep_raw_days=30))
-    move(tmp_path, slot)
-    assert summed(tmp_path, "home/night/1") == expected(slot)
+    text = BASE + MEMO + "levels = [11]\nkeep_raw_days = 30\n"
+    metric = parse_metrics(text).metrics["density/day/11"]
+    slot = make_block(metric)
+    assert move(tmp_path, slot) == [MOVED]
+    assert summed(tmp_path, metric.name) == expected(slot)
     with pytest.raises(NotArchivedError):
-        summed(tmp_path, "home")
+        summed(tmp_path, "density")
 
 
 # Retention
