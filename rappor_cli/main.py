@@ -26,6 +26,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "backup": ("rappor_cli.backup", "backup", "Copy the collector's database while in use."),
     "restore": ("rappor_cli.backup", "restore", "Make the collector's database from a copy."),
     "reports": ("rappor_cli.reports", "app", "Get raw reports out, where a metric keeps them."),
+    "archive": ("rappor_cli.archive", "app", "Keep raw reports in Parquet files, and sum them."),
     "aggregate": ("rappor_cli.aggregate", "aggregate", "Fetch the counts of closed days."),
     "decode": ("rappor_cli.decode", "decode", "Recover frequencies from an aggregate."),
     "discover": ("rappor_cli.discover", "discover", "Find frequent strings without a list."),
@@ -51,6 +52,7 @@ OWN_PACKAGES = (
     "decoder",
     "publication",
     "privacy_audit",
+    "archive",
 )
 
 

@@ -16,6 +16,7 @@ from collector.service import access, aggregates, closing, export, preview
 from collector.service import metric_changes as changes
 from collector.service.access import KeyRing, NewKey, Scope
 from collector.service.clock import Clock, today, utc_now
+from collector.service.raw_blocks import RawBlocks
 from collector.service.registry import Registry, registry_as_known
 from collector.store.access import AuditRow, KeyRow, load_keys, read_audit, write_audit
 from collector.store.blocks import load_blocks
@@ -137,6 +138,12 @@ class Collector:
             plan = export.plan_export(connection, name, params_id, first, last)
         self._note_alone(actor, "export", **window, reports=plan.num_reports)
         return plan.num_reports, export.pages(self.database.read, plan)
+
+    def raw_blocks(self, actor: str, name: str | None = None) -> RawBlocks:
+        """Sealed blocks with raw reports, to be moved out. Audited before any leaves."""
+        self.close_due()
+        self._note_alone(actor, "move-raw", metric=name)
+        return RawBlocks(self.database, name)
 
     def list_metrics(self) -> list[dict[str, Any]]:
         """Every version of every metric, with totals."""

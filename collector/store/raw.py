@@ -60,5 +60,33 @@ def raw_page(
     return [RawRow(row[0], row[1], bytes(row[2]), bytes(row[3])) for row in rows]
 
 
+def raw_cohort_page(
+    connection: Connection, where: tuple[int, int, int], after: bytes, limit: int
+) -> list[tuple[bytes, bytes]]:
+    """The next (mark, bits) behind a mark, by mark; where: (series_id, day, cohort)."""
+    mark = raw_reports.c.mark
+    statement = (
+        select(mark, raw_reports.c.bits)
+        .where(*_of_cohort(*where), mark > after)
+        .order_by(mark)
+        .limit(limit)
+    )
+    return [(bytes(mark), bytes(bits)) for mark, bits in connection.execute(statement)]
+
+
+def delete_raw_cohort(connection: Connection, where: tuple[int, int, int], limit: int) -> int:
+    """Delete the first so many of (series_id, day, cohort) by mark; return how many."""
+    mark = raw_reports.c.mark
+    some = select(mark).where(*_of_cohort(*where)).order_by(mark).limit(1).offset(limit - 1)
+    last = connection.execute(some).scalar()
+    bound = () if last is None else (mark <= last,)
+    return connection.execute(delete(raw_reports).where(*_of_cohort(*where), *bound)).rowcount
+
+
+def _of_cohort(series_id: int, day: int, cohort: int) -> tuple[Any, ...]:
+    columns = raw_reports.c
+    return (columns.series_id == series_id, columns.day == day, columns.cohort == cohort)
+
+
 def _of_days(series_id: int, first: int, last: int) -> tuple[Any, ...]:
     return (raw_reports.c.series_id == series_id, raw_reports.c.day.between(first, last))

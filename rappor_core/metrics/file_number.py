@@ -23,6 +23,7 @@ from rappor_core.params import RapporParams
 _NUMBER_KEYS = {"unit", "of_period", "edges", "ask", "none", "mode", "spread", "whole"}
 _NUMBER_KEYS |= {"num_symbols", "num_cohorts", "epsilon", "epsilon_infinity", "epsilon_one"}
 _OPTIONAL_KEYS = {"period", "min_reports", "min_reports_per_cohort", "accept_days", "keep_raw_days"}
+_OPTIONAL_KEYS |= {"platforms", "lives"}
 _REQUIRED_KEYS = {"kind", "description", "owner", "expires"}
 _KEYS = _NUMBER_KEYS | _OPTIONAL_KEYS | _REQUIRED_KEYS
 _EDGE_KEYS = {"scale", "from", "to", "bins"}

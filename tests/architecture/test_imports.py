@@ -20,6 +20,7 @@ PACKAGES = [
     "collector",
     "decoder",
     "publication",
+    "archive",
     "simulations",
     "privacy_audit",
     "rappor_cli",

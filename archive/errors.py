@@ -1,0 +1,25 @@
+"""Errors of the archive.
+
+ArchiveError
+|-- ArchiveKeyError      no key, a wrong one, or a file that anybody may read
+|-- ArchiveDamagedError  a file of the archive is missing, cut, edited, or holds other reports
+`-- NotArchivedError     a window that the archive does not hold, or must not give
+"""
+
+from rappor_core.errors import RapporError
+
+
+class ArchiveError(RapporError):
+    """Base of what goes wrong with an archive."""
+
+
+class ArchiveKeyError(ArchiveError):
+    """The key is missing, malformed, readable by others, or not the one of this archive."""
+
+
+class ArchiveDamagedError(ArchiveError):
+    """A file of the archive is not what its manifest entry says."""
+
+
+class NotArchivedError(ArchiveError):
+    """The archive does not hold the window, or its parts must not be separated."""

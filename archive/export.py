@@ -1,0 +1,187 @@
+"""Moving raw reports from a collector into an archive: each once, whatever is killed when.
+
+A sealed block of the collector never changes, so it is what is moved: its file is written, read
+back and held against the collector's own counters, its entry is committed, and only then are its
+rows deleted. A kill before the commit leaves a file that counts nowhere, and the next export
+writes another; a kill after it leaves rows, which the next export deletes when the part has been
+verified. Of two exports at once one commits.
+
+The collector is reached through `Source`, which it fulfils without knowing of archives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Protocol, TypeVar
+
+import numpy as np
+
+from archive.bit_sums import Bytes
+from archive.errors import ArchiveDamagedError, ArchiveError
+from archive.keys import ArchiveKey
+from archive.manifest import (
+    Entry,
+    digest_of,
+    entry_name,
+    folder_of,
+    keep_until,
+    read_entries,
+    touches,
+)
+from archive.parts import PartLabel, verify_part, write_part
+from archive.store import Store
+from archive.tasks import PartCounts
+from rappor_core.metrics.metric import Metric
+
+MOVED, EARLIER, INCOMPLETE, DUE, OVERLAPS, ELSEWHERE = (
+    "moved",
+    "moved earlier",
+    "incomplete",
+    "out of time",
+    "overlaps",
+    "another export was first",
+)
+
+
+class Block(Protocol):
+    """A sealed block of which raw reports are kept.
+
+    first_day, last_day: inclusive.  num_raw: reports that are kept.
+    reports_per_cohort, bit_counts: its counters, (m,) and (m, k).
+    """
+
+    @property
+    def metric(self) -> Metric:
+        """As it is declared."""
+
+    @property
+    def first_day(self) -> date:
+        """Of its days."""
+
+    @property
+    def last_day(self) -> date:
+        """Of its days."""
+
+    @property
+    def num_raw(self) -> int:
+        """How many reports are kept."""
+
+    @property
+    def reports_per_cohort(self) -> Sequence[int]:
+        """Its counters."""
+
+    @property
+    def bit_counts(self) -> Sequence[Sequence[int]]:
+        """Its counters."""
+
+
+B = TypeVar("B", bound=Block)
+
+
+class Source(Protocol[B]):
+    """Where reports come from."""
+
+    def blocks(self) -> Iterable[B]:
+        """Sealed blocks of which raw reports are kept."""
+
+    def reports(self, block: B, cohort: int) -> Iterator[bytes]:
+        """Pieces of the reports of a cohort, whole reports of `report_bytes` end to end."""
+
+    def forget(self, block: B) -> int:
+        """Delete the raw reports of a block; return how many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a block: one of the words above.  num_reports: moved or left."""
+
+    metric: str
+    first_day: date
+    last_day: date
+    num_reports: int
+    what: str
+
+
+def export(source: Source[B], store: Store, key: ArchiveKey, today: date) -> Iterator[Outcome]:
+    """Move every block that is whole and in time; yield what became of each.
+
+    A block is left where it is when rows of it are missing (they were kept only from some day on,
+    or are out of time): sums of a part of it, beside the collector's of all, would tell the rest.
+    """
+    for block in source.blocks():
+        what = _move(source, block, store, key, today)
+        yield Outcome(block.metric.name, block.first_day, block.last_day, block.num_raw, what)
+
+
+def _move(source: Source[B], block: B, store: Store, key: ArchiveKey, today: date) -> str:
+    metric = block.metric
+    known = list(read_entries(store, key, folder_of(metric.name, metric.params_id)))
+    same = [entry for entry in known if entry.name == _name(block)]
+    if same:
+        return _finish(source, block, same[0], store, key)
+    if any(entry.first_day is None for entry in known):
+        raise ArchiveError(
+            f"this archive holds imported reports of {metric.name!a} without days; export into "
+            "another one"
+        )
+    if any(touches(entry, block.first_day, block.last_day) for entry in known):
+        return OVERLAPS
+    until = keep_until(block.first_day, metric.keep_raw_days)
+    if today > until:
+        return DUE
+    if block.num_raw != sum(block.reports_per_cohort):
+        return INCOMPLETE
+    label = PartLabel(
+        metric=metric.name,
+        params_id=metric.params_id,
+        definition=metric.to_dict(),
+        params=metric.params,
+        first_day=block.first_day,
+        last_day=block.last_day,
+        keep_until=until,
+    )
+    try:
+        write_part(store, key, label, _pieces(source, block), lambda sums: _check(block, sums))
+    except FileExistsError:
+        return ELSEWHERE
+    source.forget(block)
+    return MOVED
+
+
+def _finish(source: Source[B], block: B, entry: Entry, store: Store, key: ArchiveKey) -> str:
+    """The block is in the archive, and its rows are still there: delete them.
+
+    Raises ArchiveDamagedError where the part is not whole: the rows are what is left then.
+    """
+    if entry.counts_digest != _digest(block) or entry.last_day != block.last_day.isoformat():
+        return OVERLAPS
+    if not entry.expired:
+        verify_part(store, key, entry)
+    source.forget(block)
+    return EARLIER
+
+
+def _pieces(source: Source[B], block: B) -> Iterator[tuple[int, Bytes]]:
+    width = block.metric.params.report_bytes
+    for cohort in range(block.metric.params.num_cohorts):
+        for piece in source.reports(block, cohort):
+            yield cohort, np.frombuffer(piece, dtype=np.uint8).reshape(-1, width)
+
+
+def _check(block: Block, sums: PartCounts) -> None:
+    """What was read back must give the collector's counters, bit for bit."""
+    if digest_of(sums.reports_per_cohort, sums.bit_counts) != _digest(block):
+        raise ArchiveDamagedError(
+            f"metric {block.metric.name!a}, {block.first_day} to {block.last_day}: the raw reports "
+            "do not give the collector's counters; nothing was moved"
+        )
+
+
+def _digest(block: Block) -> str:
+    return digest_of(np.array(block.reports_per_cohort), np.array(block.bit_counts))
+
+
+def _name(block: Block) -> str:
+    return entry_name(block.metric.name, block.metric.params_id, block.first_day.isoformat())

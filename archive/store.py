@@ -1,0 +1,213 @@
+"""Where an archive lies: a folder, or any store that fsspec can reach.
+
+An archive needs three things of a store: whole files, files that only one writer can create, and
+deletion. A folder gives them by fsync, link(2) and unlink; an object store by its own puts.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from secrets import token_hex
+from typing import IO, Any, Protocol
+
+import fsspec
+
+from archive.errors import ArchiveError
+
+
+class Store(Protocol):
+    """Files by name, relative to the archive; names use `/`."""
+
+    def open(self, name: str) -> IO[bytes]:
+        """Open a file to read. Raises FileNotFoundError."""
+
+    def read(self, name: str) -> bytes:
+        """Read a whole file. Raises FileNotFoundError."""
+
+    def list(self, folder: str) -> list[str]:
+        """Names of all files under a folder, sorted; none where it is missing."""
+
+    @contextmanager
+    def writing(self, name: str) -> Iterator[IO[bytes]]:
+        """Write a new file; when the block ends it is durable. Removed if the block fails."""
+
+    def create(self, name: str, content: bytes) -> None:
+        """Write a small file, durably. Raises FileExistsError where it is there already."""
+
+    def replace(self, name: str, content: bytes) -> None:
+        """Write a small file over what is there, durably and at once."""
+
+    def delete(self, name: str) -> None:
+        """Delete a file; nothing where it is missing."""
+
+    def age(self, name: str) -> float | None:
+        """Seconds since 1970 of its last change, or None where the store does not say."""
+
+
+def open_store(url: str) -> Store:
+    """The store of a path or of an fsspec URL (`s3://bucket/archive`).
+
+    Raises ArchiveError for a scheme that is not installed.
+    """
+    if "://" not in url or url.startswith("file://"):
+        return FolderStore(Path(url.removeprefix("file://")))
+    try:
+        filesystem, path = fsspec.core.url_to_fs(url)
+    except (ImportError, ValueError) as error:
+        raise ArchiveError(f"archive {url!r} cannot be reached: {error}") from None
+    return RemoteStore(filesystem, path.rstrip("/"))
+
+
+class FolderStore:
+    """An archive in a folder, for its owner alone."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def open(self, name: str) -> IO[bytes]:
+        """See Store."""
+        return (self._root / name).open("rb")
+
+    def read(self, name: str) -> bytes:
+        """See Store."""
+        return (self._root / name).read_bytes()
+
+    def list(self, folder: str) -> list[str]:
+        """See Store; files that are being written are left out."""
+        paths = (path for path in (self._root / folder).rglob("*") if path.is_file())
+        names = (path.relative_to(self._root).as_posix() for path in paths)
+        return sorted(name for name in names if not name.endswith(".part"))
+
+    @contextmanager
+    def writing(self, name: str) -> Iterator[IO[bytes]]:
+        """See Store."""
+        path = self._root / name
+        self._make_folders(path.parent)
+        descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+        except BaseException:
+            path.unlink(missing_ok=True)
+            raise
+        _sync(path.parent)
+
+    def create(self, name: str, content: bytes) -> None:
+        """See Store."""
+        with self._written(name, content) as (part, path):
+            os.link(part, path)
+
+    def replace(self, name: str, content: bytes) -> None:
+        """See Store."""
+        with self._written(name, content) as (part, path):
+            part.replace(path)
+
+    @contextmanager
+    def _written(self, name: str, content: bytes) -> Iterator[tuple[Path, Path]]:
+        path = self._root / name
+        part = path.with_name(f"{path.name}.{token_hex(8)}.part")
+        with self.writing(part.relative_to(self._root).as_posix()) as file:
+            file.write(content)
+        try:
+            yield part, path
+        finally:
+            part.unlink(missing_ok=True)
+        _sync(path.parent)
+
+    def delete(self, name: str) -> None:
+        """See Store."""
+        path = self._root / name
+        path.unlink(missing_ok=True)
+        if path.parent.is_dir():
+            _sync(path.parent)
+
+    def age(self, name: str) -> float | None:
+        """See Store."""
+        return (self._root / name).stat().st_mtime
+
+    def _make_folders(self, folder: Path) -> None:
+        """Make folders for their owner alone, each durably in its parent."""
+        if folder.is_dir():
+            return
+        self._make_folders(folder.parent)
+        folder.mkdir(mode=0o700, exist_ok=True)
+        _sync(folder.parent)
+
+
+class RemoteStore:
+    """An archive in an fsspec file system. A put is taken to be whole and durable when it returns.
+
+    `create` is exclusive where the file system's own is (S3 by If-None-Match).
+    """
+
+    def __init__(self, filesystem: Any, root: str) -> None:
+        self._fs = filesystem
+        self._root = root
+
+    def open(self, name: str) -> IO[bytes]:
+        """See Store."""
+        file: IO[bytes] = self._fs.open(self._path(name), "rb", cache_type="readahead")
+        return file
+
+    def read(self, name: str) -> bytes:
+        """See Store."""
+        content: bytes = self._fs.cat_file(self._path(name))
+        return content
+
+    def list(self, folder: str) -> list[str]:
+        """See Store."""
+        self._fs.invalidate_cache()
+        try:
+            found = self._fs.find(self._path(folder))
+        except FileNotFoundError:
+            return []
+        start = len(self._path("x")) - 1
+        return sorted(path[start:] for path in found)
+
+    @contextmanager
+    def writing(self, name: str) -> Iterator[IO[bytes]]:
+        """See Store."""
+        try:
+            with self._fs.open(self._path(name), "wb") as file:
+                yield file
+        except BaseException:
+            self.delete(name)
+            raise
+
+    def create(self, name: str, content: bytes) -> None:
+        """See Store."""
+        self._fs.pipe_file(self._path(name), content, mode="create")
+
+    def replace(self, name: str, content: bytes) -> None:
+        """See Store."""
+        self._fs.pipe_file(self._path(name), content)
+
+    def delete(self, name: str) -> None:
+        """See Store."""
+        self._fs.invalidate_cache()
+        if self._fs.exists(self._path(name)):
+            self._fs.rm_file(self._path(name))
+
+    def age(self, name: str) -> float | None:
+        """See Store."""
+        try:
+            return float(self._fs.modified(self._path(name)).timestamp())
+        except NotImplementedError:
+            return None
+
+    def _path(self, name: str) -> str:
+        return f"{self._root}/{name}"
+
+
+def _sync(folder: Path) -> None:
+    """Make the names in a folder durable."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

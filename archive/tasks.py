@@ -1,0 +1,103 @@
+"""The map step: row groups of one part to counts. What a worker runs, here or anywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from archive.bit_sums import Bytes, Counts, sum_bits
+from archive.errors import ArchiveDamagedError
+from archive.keys import load_key
+from archive.manifest import Entry
+from archive.parquet import Cohorts, read_group, reading
+from archive.store import open_store
+
+TASK_REPORTS = 16_000_000  # of a task: fractions of a second of work
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A span of row groups of one part. Small: it travels to a worker.
+
+    archive: path or URL.  key_file: path of the key, on the worker.  first, last: row groups, the
+    last not included.
+    """
+
+    archive: str
+    key_file: str | None
+    part: str
+    file: str
+    first: int
+    last: int
+    num_cohorts: int
+    num_bits: int
+
+
+@dataclass(frozen=True, slots=True)
+class PartCounts:
+    """What a task found: N_j, (m,), and c_ij, (m, k), of its row groups."""
+
+    reports_per_cohort: Counts
+    bit_counts: Counts
+
+    def plus(self, other: PartCounts) -> PartCounts:
+        """The reduce step: addition."""
+        return PartCounts(
+            self.reports_per_cohort + other.reports_per_cohort, self.bit_counts + other.bit_counts
+        )
+
+
+def no_counts(num_cohorts: int, num_bits: int) -> PartCounts:
+    """Nothing, of a shape."""
+    return PartCounts(
+        np.zeros(num_cohorts, dtype=np.int64), np.zeros((num_cohorts, num_bits), dtype=np.int64)
+    )
+
+
+def tasks_of(
+    entry: Entry, archive: str, key_file: str | None, task_reports: int = TASK_REPORTS
+) -> Iterator[Task]:
+    """The tasks of a part: each of its row groups once."""
+    num_groups = -(-entry.num_reports // entry.rows_in_group)
+    step = max(1, task_reports // entry.rows_in_group)
+    for first in range(0, num_groups, step):
+        last = min(num_groups, first + step)
+        yield Task(archive, key_file, entry.name, entry.file, first, last, *entry.shape)
+
+
+def count_part(task: Task) -> PartCounts:
+    """Sum the reports of a task. Raises ArchiveDamagedError."""
+    key = load_key(None if task.key_file is None else Path(task.key_file))
+    counts = no_counts(task.num_cohorts, task.num_bits)
+    try:
+        file = open_store(task.archive).open(task.file)
+    except FileNotFoundError:
+        raise ArchiveDamagedError(f"{task.file}: missing, and its entry counts on it") from None
+    with file, reading(file, task.file, key) as opened:
+        if opened.num_row_groups < task.last:
+            raise ArchiveDamagedError(
+                f"{task.file}: {opened.num_row_groups} row groups, and {task.last} are expected"
+            )
+        for group in range(task.first, task.last):
+            add_rows(counts, *read_group(opened, group))
+    return counts
+
+
+def add_rows(counts: PartCounts, cohorts: Cohorts, rows: Bytes) -> None:
+    """Add rows, sorted by cohort, to counts in place. Raises ArchiveDamagedError."""
+    num_cohorts, num_bits = counts.bit_counts.shape
+    if rows.shape[1] != (num_bits + 7) // 8:
+        raise ArchiveDamagedError(f"reports of {rows.shape[1]} bytes, for {num_bits} bits")
+    if not len(cohorts):
+        return
+    if cohorts[0] < 0 or cohorts[-1] >= num_cohorts or bool((np.diff(cohorts) < 0).any()):
+        raise ArchiveDamagedError("cohorts are not in order, or outside the parameters")
+    bounds = np.searchsorted(cohorts, np.arange(cohorts[0], cohorts[-1] + 2))
+    for cohort, start, end in zip(
+        range(int(cohorts[0]), num_cohorts), bounds[:-1], bounds[1:], strict=False
+    ):
+        counts.reports_per_cohort[cohort] += end - start
+        counts.bit_counts[cohort] += sum_bits(rows[start:end], num_bits)

@@ -1,0 +1,137 @@
+"""Sealed blocks with their raw reports, for who moves them out: read, then forgotten.
+
+A sealed block never changes, so it is what can be moved as a whole and once. Its reports are given
+by cohort, in the order of their random marks over all its days, so that what leaves tells no finer
+time than the block itself.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date
+from itertools import islice
+
+from sqlalchemy import Connection
+
+from collector.service.registry import Entry, load_registry
+from collector.store.bit_counters import counts
+from collector.store.blocks import BlockRow, load_blocks, sum_blocks
+from collector.store.engine import Database
+from collector.store.raw import count_raw, delete_raw_cohort, raw_cohort_page
+from rappor_core.calendar import date_of
+from rappor_core.metrics.metric import Metric
+
+PAGE = 50_000  # reports read in one short transaction, of all days of a block together
+_LEAST_PAGE = 100
+_DELETED_AT_ONCE = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class RawBlock:
+    """num_raw: reports that are kept.  reports_per_cohort, bit_counts: (m,), (m, k), counters."""
+
+    metric: Metric
+    series_id: int
+    days: tuple[int, int]
+    num_raw: int
+    reports_per_cohort: tuple[int, ...]
+    bit_counts: tuple[tuple[int, ...], ...]
+
+    @property
+    def first_day(self) -> date:
+        """Of its days, inclusive."""
+        return date_of(self.days[0])
+
+    @property
+    def last_day(self) -> date:
+        """Of its days, inclusive."""
+        return date_of(self.days[1])
+
+
+class RawBlocks:
+    """The sealed blocks of one metric, or of all, of which raw reports are kept."""
+
+    def __init__(self, database: Database, name: str | None = None) -> None:
+        self._database = database
+        self._name = name
+
+    def blocks(self) -> Iterator[RawBlock]:
+        """Oldest first within a series; each as it is when its turn comes.
+
+        Raises NotFoundError for a name that is not known.
+        """
+        with self._database.read() as connection:
+            registry = load_registry(connection)
+            if self._name is not None:
+                registry.current(self._name)
+            entries = [
+                entry
+                for entry in registry
+                if entry.metric.keep_raw_days and self._name in (None, entry.metric.name)
+            ]
+        for entry in entries:
+            with self._database.read() as connection:
+                sealed = [one for one in load_blocks(connection, entry.series_id) if one.sealed]
+            for block in sealed:
+                with self._database.read() as connection:
+                    found = _raw_block(connection, entry, block)
+                if found.num_raw:
+                    yield found
+
+    def reports(self, block: RawBlock, cohort: int) -> Iterator[bytes]:
+        """The reports of a cohort, end to end, in pieces of up to `PAGE`."""
+        first, last = block.days
+        page = max(_LEAST_PAGE, PAGE // (last - first + 1))
+        days = [self._of_day(block, day, cohort, page) for day in range(first, last + 1)]
+        if len(days) == 1:
+            for rows in days[0]:
+                yield b"".join([bits for _, bits in rows])
+            return
+        merged = heapq.merge(*[(row for rows in pages for row in rows) for pages in days])
+        while piece := b"".join([bits for _, bits in islice(merged, page)]):
+            yield piece
+
+    def forget(self, block: RawBlock) -> int:
+        """Delete its raw reports, in short transactions; return how many. Counters stay."""
+        deleted = 0
+        for day in range(block.days[0], block.days[1] + 1):
+            for cohort in range(len(block.reports_per_cohort)):
+                where = (block.series_id, day, cohort)
+                while True:
+                    with self._database.add() as connection:
+                        some = delete_raw_cohort(connection, where, _DELETED_AT_ONCE)
+                    deleted += some
+                    if some < _DELETED_AT_ONCE:
+                        break
+        return deleted
+
+    def _of_day(
+        self, block: RawBlock, day: int, cohort: int, page: int
+    ) -> Iterator[list[tuple[bytes, bytes]]]:
+        after = b""
+        while True:
+            with self._database.read() as connection:
+                rows = raw_cohort_page(connection, (block.series_id, day, cohort), after, page)
+            if not rows:
+                return
+            yield rows
+            after = rows[-1][0]
+
+
+def _raw_block(connection: Connection, entry: Entry, block: BlockRow) -> RawBlock:
+    params = entry.metric.params
+    sums = sum_blocks(connection, [block.id])
+    none = (0,) * params.num_bits
+    cohorts = range(params.num_cohorts)
+    return RawBlock(
+        metric=entry.metric,
+        series_id=entry.series_id,
+        days=(block.first_day, block.last_day),
+        num_raw=count_raw(connection, entry.series_id, block.first_day, block.last_day),
+        reports_per_cohort=tuple(sums[c].num_reports if c in sums else 0 for c in cohorts),
+        bit_counts=tuple(
+            counts(sums[c].lanes, params.num_bits) if c in sums else none for c in cohorts
+        ),
+    )

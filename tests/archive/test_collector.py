@@ -1,0 +1,173 @@
+"""From a real collector's database into an archive, by the command; and killed on the way."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from archive.keys import IN_CLEAR
+from archive.manifest import read_entries
+from archive.store import open_store
+from collector.service import raw_blocks
+from collector.service.raw_blocks import RawBlocks
+from rappor_cli.main import main
+from rappor_core.aggregate import Aggregate
+from rappor_core.wire.report import Report
+from tests.archive.support import stored_rows
+from tests.collector.support import Bench, make_bench, make_metric
+
+ROOT = Path(__file__).parents[2]
+KILLS = int(os.environ.get("RAPPOR_KILLS", "2"))
+KEPT = make_metric("kept", keep_raw_days=30)
+
+
+@pytest.fixture
+def bench(database_url: str) -> Iterator[Bench]:
+    """A collector whose clock is the real one, as the command's is."""
+    made = make_bench(database_url)
+    made.clock.now = datetime.now(UTC)
+    yield made
+    made.database.close()
+
+
+def fill(bench: Bench, sizes: list[int]) -> list[Report]:
+    """So many reports of the last days, the days closed."""
+    today = bench.clock.now.date()
+    bench.collector.push_metrics([KEPT, make_metric("not-kept")], "test")
+    days = [today - timedelta(days=number) for number in range(len(sizes))][::-1]
+    reports = []
+    for day, size in zip(days, sizes, strict=True):
+        sent = bench.sender.reports(KEPT, size, day)
+        for start in range(0, size, 5_000):
+            bench.send(sent[start : start + 5_000])
+        reports += sent
+    bench.collector.close_day(today, "test")
+    return reports
+
+
+def in_archive(folder: Path) -> Counter[tuple[int, bytes]]:
+    store = open_store(str(folder))
+    entries = read_entries(store, IN_CLEAR)
+    return Counter(row for entry in entries for row in stored_rows(store, entry.file))
+
+
+def raw_left(bench: Bench) -> int:
+    return sum(block.num_raw for block in RawBlocks(bench.database).blocks())
+
+
+def test_the_command_moves_each_report_once_and_sums_as_the_collector(
+    bench: Bench,
+    database_url: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Two days too small for a block are merged, an empty one is between; pages are small."""
+    monkeypatch.setattr(raw_blocks, "PAGE", 10)
+    monkeypatch.setattr(raw_blocks, "_LEAST_PAGE", 3)
+    monkeypatch.setattr(raw_blocks, "_DELETED_AT_ONCE", 4)
+    reports = fill(bench, [7, 0, 9, 120])
+    archive, output = tmp_path / "archive", tmp_path / "sum.json"
+    export = ["archive", "export", str(archive), "--database", database_url]
+    assert main(export) == 1
+    assert "--unencrypted" in capsys.readouterr().err
+    assert main([*export, "--unencrypted", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [block["reports"] for block in found["blocks"]] == [16, 120]
+    assert found["moved"] == len(reports)
+    assert raw_left(bench) == 0
+    assert in_archive(archive) == Counter((one.cohort, one.bits) for one in reports)
+    assert main(["archive", "aggregate", str(archive), "kept", "-o", str(output)]) == 0
+    assert Aggregate.from_json(output.read_text()) == bench.collector.read_aggregate("test", "kept")
+    assert output.read_text() == bench.collector.read_aggregate("test", "kept").to_json()
+    noted = {row.act for row in bench.collector.read_audit(20)}
+    assert "move-raw" in noted
+    assert main([*export, "--unencrypted"]) == 0
+    assert main([*export, "--unencrypted", "--metric", "nothing"]) == 1
+    assert main(["archive", "verify", str(archive)]) == 0
+
+
+def test_the_commands_of_an_encrypted_archive(
+    bench: Bench, database_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if database_url.startswith("postgresql"):
+        pytest.skip("the database makes no difference here")
+    reports = fill(bench, [80])
+    archive, key, out = str(tmp_path / "archive"), str(tmp_path / "key"), str(tmp_path / "out")
+    assert main(["archive", "key", key]) == 0
+    assert main(["archive", "export", archive, "--database", database_url, "--key", key]) == 0
+    year, week, _ = bench.clock.now.isocalendar()
+    cases = [
+        (["aggregate", archive, "kept", "--key", key, "--workers", "1", "-o", out], 0),
+        (["aggregate", archive, "kept", "--key", key, "--cohorts", "0-1,3"], 0),
+        (["aggregate", archive, "kept", "--key", key, "--week", f"{year}-W{week:02}"], 1),
+        (["aggregate", archive, "kept", "--key", key, "--week", "week"], 2),
+        (["aggregate", archive, "kept", "--key", key, "--cohorts", "many"], 2),
+        (["aggregate", archive, "kept"], 1),
+        (["csv", archive, "kept", "--key", key, "-o", out], 0),
+        (["verify", archive, "--key", key], 0),
+        (["expire", archive, "--key", key, "--metric", "kept"], 2),
+        (["expire", archive, "--key", key], 0),
+        (["expire", archive, "--key", key, "--metric", "kept", "--before", "2999-01-01"], 0),
+        (["aggregate", archive, "kept", "--key", key], 1),
+    ]
+    codes = [main(["archive", *arguments]) for arguments, _ in cases]
+    said = capsys.readouterr().err
+    # a week that is not over is refused, unless this is its last day
+    assert [c for c, (a, _) in zip(codes, cases, strict=True) if "--week" not in a] == [
+        code for arguments, code in cases if "--week" not in arguments
+    ]
+    assert "Traceback" not in said
+    assert len(Path(out).read_text().splitlines()) == 1 + len(reports)
+
+
+def start_export(database: str, archive: Path) -> subprocess.Popen[bytes]:
+    command = ["archive", "export", str(archive), "--database", database, "--unencrypted"]
+    return subprocess.Popen(
+        [sys.executable, "-m", "rappor_cli", *command],
+        cwd=ROOT,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+
+@pytest.mark.slow
+def test_killed_at_random_moments_each_report_is_moved_once(
+    bench: Bench, database_url: str, tmp_path: Path
+) -> None:
+    """2 kills here; RAPPOR_KILLS=200 for the long form. At half of them two exports run at once.
+
+    Kills fall from the first file on, while work is left; those before it would test nothing.
+    """
+    reports = fill(bench, [3_000] * 3 if KILLS < 20 else [20_000] * 20)
+    rng, archive, killed = random.Random(3), tmp_path / "archive", 0
+    while killed < KILLS and raw_left(bench):
+        running = [start_export(database_url, archive) for _ in range(1 + killed % 2)]
+        seen = len(list(tmp_path.rglob("*")))
+        while len(list(tmp_path.rglob("*"))) == seen and running[0].poll() is None:
+            time.sleep(0.001)
+        time.sleep(rng.uniform(0, 0.05))
+        for process in running:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        killed += 1
+    last = start_export(database_url, archive)
+    assert last.wait(120) == 0
+    print(f"{killed} kills, {len(reports)} reports")
+    assert killed
+    assert raw_left(bench) == 0
+    assert in_archive(archive) == Counter((one.cohort, one.bits) for one in reports)
+    output = tmp_path / "sum.json"
+    assert main(["archive", "aggregate", str(archive), "kept", "-o", str(output)]) == 0
+    assert output.read_text() == bench.collector.read_aggregate("test", "kept").to_json()

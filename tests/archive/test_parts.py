@@ -1,0 +1,500 @@
+"""Export, aggregation and retention on stores: what a damaged or crossed archive answers."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import resource
+import signal
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from datetime import date, timedelta
+from pathlib import Path
+
+import pytest
+
+from archive import parquet
+from archive.errors import (
+    ArchiveDamagedError,
+    ArchiveError,
+    ArchiveKeyError,
+    NotArchivedError,
+)
+from archive.export import DUE, EARLIER, ELSEWHERE, INCOMPLETE, MOVED, OVERLAPS, export
+from archive.keys import IN_CLEAR, ArchiveKey, load_key, make_key
+from archive.manifest import read_entries
+from archive.parts import verify_part
+from archive.retention import expire
+from archive.store import FolderStore, Store, open_store
+from rappor_core.aggregate import Aggregate
+from rappor_core.errors import AggregateError
+from rappor_core.metrics.file import parse_metrics
+from tests.archive.support import (
+    DAY,
+    KEPT,
+    TODAY,
+    FakeBlock,
+    FakeSource,
+    as_counter,
+    expected,
+    make_block,
+    stored_rows,
+    summed,
+)
+from tests.collector.support import make_metric
+from tests.core.test_metrics_location import BASE, MEMO
+
+NEXT = DAY + timedelta(days=1)
+KEY = ArchiveKey(bytes(range(32)))
+
+
+def move(url: object, *blocks: FakeBlock, key: ArchiveKey = IN_CLEAR) -> list[str]:
+    """Export blocks; what became of each."""
+    source = FakeSource(list(blocks))
+    return [one.what for one in export(source, open_store(str(url)), key, TODAY)]
+
+
+def only_entry(url: object, key: ArchiveKey = IN_CLEAR):  # type: ignore[no-untyped-def]
+    (entry,) = read_entries(open_store(str(url)), key)
+    return entry
+
+
+def files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file())
+
+
+def test_what_is_summed_is_what_the_collector_counted(tmp_path: Path) -> None:
+    one, two = make_block(), make_block(day=NEXT, last=NEXT + timedelta(days=2), count=33)
+    source = FakeSource([one, two])
+    store = open_store(str(tmp_path))
+    assert [o.what for o in export(source, store, IN_CLEAR, TODAY)] == [MOVED, MOVED]
+    assert source.forgotten == [one, two]
+    assert summed(tmp_path) == expected(one, two)
+    assert summed(tmp_path, window=(None, DAY)) == expected(one)
+    assert Aggregate.from_json(summed(tmp_path).to_json()) == expected(one, two)
+
+
+def test_reports_are_all_there_by_cohort_and_in_another_order(tmp_path: Path) -> None:
+    block = make_block(count=400)
+    move(tmp_path, block)
+    rows = stored_rows(open_store(str(tmp_path)), only_entry(tmp_path).file)
+    assert Counter(rows) == as_counter(block)
+    assert [cohort for cohort, _ in rows] == sorted(cohort for cohort, _ in rows)
+    came = [bits for cohort in sorted(block.rows) for bits in block.rows[cohort]]
+    assert [bits for _, bits in rows] != came  # 130! orders of a cohort
+
+
+def test_the_order_within_a_cohort_is_that_of_the_random_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Reversed marks reverse each cohort: nothing of the order in which they came is left."""
+    order = parquet._shuffled_within(
+        parquet.np.array([0, 0, 0, 2, 2], dtype="i4"),
+        lambda size: b"".join(n.to_bytes(8, "little") for n in range(size // 8, 0, -1)),
+    )
+    assert order.tolist() == [2, 1, 0, 4, 3]
+
+
+def test_row_groups_split_and_tasks_sum_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parquet, "MOST_ROWS", 16)
+    block = make_block(count=100)
+    move(tmp_path, block)
+    assert only_entry(tmp_path).rows_in_group == 16
+    for reports in (1, 16, 50, 1000):
+        assert summed(tmp_path, task_reports=reports) == expected(block)
+
+
+def test_a_wide_report_has_smaller_row_groups() -> None:
+    assert parquet.rows_in_group(16) == 1_000_000
+    assert parquet.rows_in_group(1 << 16) * (1 << 16) <= parquet.MOST_BYTES
+
+
+@pytest.mark.parametrize("make", [lambda path: str(path), lambda path: f"memory://{path}"])
+def test_an_encrypted_archive_opens_with_its_key_alone(
+    tmp_path: Path, make: Callable[[Path], str]
+) -> None:
+    url = make(tmp_path / "a")
+    key = make_key(tmp_path / "key")
+    block = make_block()
+    move(url, block, key=key)
+    key_file = str(tmp_path / "key")
+    assert summed(url, key=load_key(Path(key_file)), key_file=key_file) == expected(block)
+    file = only_entry(url, key).file
+    content = open_store(url).read(file)
+    assert content.startswith(b"PARE")
+    assert not any(bits * 2 in content for rows in block.rows.values() for bits in rows)
+    with pytest.raises(ArchiveKeyError, match="no key"):
+        summed(url)
+    with pytest.raises(ArchiveKeyError, match="written with key"):
+        summed(url, key=KEY)
+
+
+def test_a_part_in_the_place_of_another_is_not_decrypted(tmp_path: Path) -> None:
+    """The name of a file is authenticated: yesterday's file cannot stand for today's."""
+    move(tmp_path, make_block(), make_block(day=NEXT), key=KEY)
+    one, two = (tmp_path / e.file for e in read_entries(open_store(str(tmp_path)), KEY))
+    two.write_bytes(one.read_bytes())
+    entries = list(read_entries(open_store(str(tmp_path)), KEY))
+    with pytest.raises(ArchiveDamagedError, match="another key"):
+        verify_part(
+            open_store(str(tmp_path)), KEY, replace(entries[1], file_digest=entries[0].file_digest)
+        )
+
+
+def test_keys_are_private_and_never_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "key"
+    made = make_key(path)
+    assert load_key(path) == made
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert made.master is not None
+    assert made.master.hex() not in repr(made)
+    assert made.file_key("a") != made.file_key("b")
+    with pytest.raises(ArchiveKeyError, match="never replaced"):
+        make_key(path)
+    path.chmod(0o644)
+    with pytest.raises(ArchiveKeyError, match="chmod 600"):
+        load_key(path)
+    path.write_text("no key")
+    with pytest.raises(ArchiveKeyError, match="64 hex digits"):
+        load_key(path)
+
+
+def test_an_archive_is_for_its_owner_alone(tmp_path: Path) -> None:
+    move(tmp_path / "a", make_block())
+    assert {path.stat().st_mode & 0o077 for path in files(tmp_path)} == {0}
+    assert (tmp_path / "a").stat().st_mode & 0o077 == 0
+
+
+# What a failure leaves
+
+
+def test_a_block_that_lacks_reports_stays_where_it_is(tmp_path: Path) -> None:
+    whole = make_block()
+    lost = FakeBlock(KEPT, NEXT, NEXT, whole.rows)
+
+    class Half(FakeBlock):
+        num_raw = 3
+
+    source = FakeSource([Half(KEPT, DAY, DAY, whole.rows), lost])
+    outcomes = list(export(source, open_store(str(tmp_path)), IN_CLEAR, TODAY))
+    assert [one.what for one in outcomes] == [INCOMPLETE, MOVED]
+    assert source.forgotten == [lost]
+
+
+def test_reports_that_do_not_give_the_counters_are_not_moved(tmp_path: Path) -> None:
+    class Changed(FakeSource):
+        def reports(self, block: FakeBlock, cohort: int):  # type: ignore[no-untyped-def]
+            for piece in super().reports(block, cohort):
+                yield bytes([piece[0] ^ 1]) + piece[1:]
+
+    source = Changed([make_block()])
+    with pytest.raises(ArchiveDamagedError, match="nothing was moved"):
+        list(export(source, open_store(str(tmp_path)), IN_CLEAR, TODAY))
+    assert not source.forgotten
+    assert files(tmp_path) == []
+
+
+def test_a_full_disk_leaves_nothing_and_the_next_export_moves_all(tmp_path: Path) -> None:
+    block = make_block(metric=make_metric("kept", keep_raw_days=30, num_bits=1024), count=2_000)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, before[1]))
+    try:
+        with pytest.raises(OSError, match="large"):
+            move(tmp_path, block)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, ignored)
+    assert files(tmp_path) == []
+    assert move(tmp_path, block) == [MOVED]
+    assert summed(tmp_path) == expected(block)
+
+
+def test_a_kill_between_commit_and_deletion_is_finished_by_the_next_export(tmp_path: Path) -> None:
+    class Killed(FakeSource):
+        def forget(self, block: FakeBlock) -> int:
+            raise KeyboardInterrupt
+
+    block = make_block()
+    store = open_store(str(tmp_path))
+    with pytest.raises(KeyboardInterrupt):
+        list(export(Killed([block]), store, IN_CLEAR, TODAY))
+    source = FakeSource([block])
+    assert [one.what for one in export(source, store, IN_CLEAR, TODAY)] == [EARLIER]
+    assert source.forgotten == [block]
+    assert summed(tmp_path) == expected(block)
+
+
+def test_rows_are_not_deleted_while_their_part_is_damaged(tmp_path: Path) -> None:
+    block = make_block()
+    move(tmp_path, block)
+    (tmp_path / only_entry(tmp_path).file).unlink()
+    source = FakeSource([block])
+    with pytest.raises(ArchiveDamagedError, match="missing"):
+        list(export(source, open_store(str(tmp_path)), IN_CLEAR, TODAY))
+    assert not source.forgotten
+
+
+def test_of_two_exports_at_once_one_commits(tmp_path: Path) -> None:
+    block = make_block()
+
+    class Second(FakeSource):
+        def reports(self, block: FakeBlock, cohort: int):  # type: ignore[no-untyped-def]
+            if cohort == 0:
+                assert move(tmp_path, block) == [MOVED]
+            return super().reports(block, cohort)
+
+    source = Second([block])
+    outcomes = list(export(source, open_store(str(tmp_path)), IN_CLEAR, TODAY))
+    assert [one.what for one in outcomes] == [ELSEWHERE]
+    assert not source.forgotten
+    assert len(files(tmp_path / "reports")) == 1
+    assert summed(tmp_path) == expected(block)
+
+
+def test_a_block_of_other_reports_is_not_put_over_one_that_is_there(tmp_path: Path) -> None:
+    """After a restore of the database the same days may be sealed with other reports."""
+    first = make_block(last=NEXT)
+    assert move(tmp_path, first) == [MOVED]
+    assert move(tmp_path, make_block(seed=4, last=NEXT)) == [OVERLAPS]
+    assert move(tmp_path, make_block(day=NEXT)) == [OVERLAPS]
+    assert summed(tmp_path) == expected(first)
+
+
+def test_a_block_out_of_time_is_not_moved(tmp_path: Path) -> None:
+    assert move(tmp_path, make_block(day=TODAY - timedelta(days=31))) == [DUE]
+    assert move(tmp_path, make_block(day=TODAY - timedelta(days=30))) == [MOVED]
+
+
+# Damage
+
+
+def damaged(tmp_path: Path, change: Callable[[bytes], bytes], key: ArchiveKey = IN_CLEAR) -> Path:
+    """An archive of one part whose file was changed."""
+    move(tmp_path, make_block(), key=key)
+    path = tmp_path / only_entry(tmp_path, key).file
+    path.write_bytes(change(path.read_bytes()))
+    return path
+
+
+@pytest.mark.parametrize("key", [IN_CLEAR, KEY], ids=["clear", "encrypted"])
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda content: content[: len(content) // 2],
+        lambda content: content[:-9],
+        lambda content: b"",
+        lambda content: b"not parquet",
+        lambda content: content + b"more",
+    ],
+)
+def test_a_truncated_file_is_damage(
+    tmp_path: Path, change: Callable[[bytes], bytes], key: ArchiveKey
+) -> None:
+    damaged(tmp_path, change, key)
+    (tmp_path / "key").write_text(bytes(range(32)).hex())
+    (tmp_path / "key").chmod(0o600)
+    key_file = None if key.master is None else str(tmp_path / "key")
+    with pytest.raises(ArchiveDamagedError, match=r"\.parquet"):
+        summed(tmp_path, key=key, key_file=key_file)
+
+
+def test_no_changed_byte_of_a_file_is_summed(tmp_path: Path) -> None:
+    """A hundred single bytes: damage, or the same sums (of a byte that holds no report)."""
+    path = damaged(tmp_path, lambda content: content)
+    content, whole, rng = path.read_bytes(), expected(make_block()), random.Random(5)
+    for _ in range(100):
+        place = rng.randrange(len(content))
+        path.write_bytes(content[:place] + bytes([content[place] ^ 0x55]) + content[place + 1 :])
+        with suppress(ArchiveDamagedError):
+            assert summed(tmp_path) == whole
+        with pytest.raises(ArchiveDamagedError):
+            verify_part(open_store(str(tmp_path)), IN_CLEAR, only_entry(tmp_path))
+
+
+@pytest.mark.parametrize("key", [IN_CLEAR, KEY], ids=["clear", "encrypted"])
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("keep_until", "2099-12-31"),
+        ("num_reports", 59),
+        ("first_day", "2026-11-17"),
+        ("reports_per_cohort", [1, 2, 3, 4]),
+        ("definition", {}),
+        ("expired", True),
+        ("version", 2),
+        ("unknown", 1),
+    ],
+)
+def test_an_edited_entry_is_refused(
+    tmp_path: Path, field: str, value: object, key: ArchiveKey
+) -> None:
+    move(tmp_path, make_block(), key=key)
+    (path,) = files(tmp_path / "entries")
+    path.write_text(json.dumps(json.loads(path.read_text()) | {field: value}))
+    with pytest.raises(ArchiveDamagedError, match=r"entries/metric=kept/.*2026-11-18\.json"):
+        summed(tmp_path, key=key)
+
+
+def test_an_entry_under_another_name_is_refused(tmp_path: Path) -> None:
+    move(tmp_path, make_block())
+    (path,) = files(tmp_path / "entries")
+    path.with_name("2026-11-19.json").write_bytes(path.read_bytes())
+    with pytest.raises(ArchiveDamagedError, match="changed"):
+        summed(tmp_path)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"seal": 3}', "\x00"])
+def test_what_is_no_entry_is_refused(tmp_path: Path, text: str) -> None:
+    move(tmp_path, make_block())
+    files(tmp_path / "entries")[0].write_text(text)
+    with pytest.raises(ArchiveDamagedError, match="no entry"):
+        summed(tmp_path)
+
+
+# Windows
+
+
+def test_windows_take_whole_blocks_or_none(tmp_path: Path) -> None:
+    merged = make_block(day=NEXT, last=NEXT + timedelta(days=2))
+    move(tmp_path, make_block(), merged)
+    for window in ((NEXT + timedelta(days=1), None), (None, NEXT), (NEXT, NEXT)):
+        with pytest.raises(NotArchivedError, match="takes all of them or none"):
+            summed(tmp_path, window=window)
+    later = NEXT + timedelta(days=3)
+    for window in (
+        (None, later),
+        (later, later),
+        (DAY - timedelta(days=9), DAY - timedelta(days=8)),
+    ):
+        with pytest.raises(NotArchivedError, match="the archive has 2026-11-18 to 2026-11-21"):
+            summed(tmp_path, window=window)
+    assert summed(tmp_path, window=(NEXT, merged.last_day)) == expected(merged)
+    assert summed(tmp_path, window=(date(2026, 11, 16), DAY)) == expected(make_block())
+
+
+def test_a_window_with_a_hole_is_refused(tmp_path: Path) -> None:
+    move(tmp_path, make_block(), make_block(day=NEXT + timedelta(days=1)))
+    with pytest.raises(NotArchivedError, match="2026-11-19 to the day before 2026-11-20"):
+        summed(tmp_path)
+
+
+def test_sub_populations_by_cohort_leave_the_others_empty(tmp_path: Path) -> None:
+    block = make_block()
+    move(tmp_path, block)
+    assert summed(tmp_path, cohorts={1}) == expected(block).without([0, 2, 3])
+    with pytest.raises(AggregateError, match="cohort 4"):
+        summed(tmp_path, cohorts={1, 4})
+
+
+def test_a_metric_whose_definition_changed(tmp_path: Path) -> None:
+    """Other parameters are another version; other words are the same one, the latest counts."""
+    wider = make_metric("kept", keep_raw_days=30, num_bits=32)
+    described = make_metric("kept", keep_raw_days=30, description="in other words")
+    one, two = make_block(), make_block(described, NEXT)
+    move(tmp_path, one, two, make_block(wider))
+    with pytest.raises(NotArchivedError, match="2 versions"):
+        summed(tmp_path)
+    assert summed(tmp_path, params_id=wider.params_id) == expected(make_block(wider))
+    assert summed(tmp_path, params_id=KEPT.params_id) == expected(one, two)
+    with pytest.raises(NotArchivedError, match="no params_id"):
+        summed(tmp_path, params_id="0" * 32)
+
+
+def test_an_empty_archive_and_an_unknown_metric_say_what_there_is(tmp_path: Path) -> None:
+    with pytest.raises(NotArchivedError, match="holds nothing"):
+        summed(tmp_path / "none")
+    move(tmp_path, make_block())
+    with pytest.raises(NotArchivedError, match="it holds kept"):
+        summed(tmp_path, "other")
+
+
+def test_sub_metrics_have_partitions_of_their_own(tmp_path: Path) -> None:
+    text = BASE + MEMO + "levels = [11]\nkeep_raw_days = 30\n"
+    metric = parse_metrics(text).metrics["density/day/11"]
+    slot = make_block(metric)
+    assert move(tmp_path, slot) == [MOVED]
+    assert summed(tmp_path, metric.name) == expected(slot)
+    with pytest.raises(NotArchivedError):
+        summed(tmp_path, "density")
+
+
+# Retention
+
+
+def test_what_is_out_of_time_is_neither_summed_nor_kept(tmp_path: Path) -> None:
+    one, two = make_block(), make_block(day=NEXT)
+    move(tmp_path, one, two)
+    late = NEXT + timedelta(days=30)
+    with pytest.raises(NotArchivedError, match="kept until 2026-12-18"):
+        summed(tmp_path, today=late, window=(DAY, NEXT))
+    assert summed(tmp_path, today=late) == expected(two)
+    store = open_store(str(tmp_path))
+    assert expire(store, IN_CLEAR, TODAY).parts == 0
+    done = expire(store, IN_CLEAR, late)
+    assert (done.parts, done.reports) == (1, 60)
+    assert len(files(tmp_path / "reports")) == 1
+    assert expire(store, IN_CLEAR, late).parts == 0
+    with pytest.raises(NotArchivedError, match="kept until"):
+        summed(tmp_path, today=late, window=(DAY, NEXT))
+    expire(store, IN_CLEAR, late + timedelta(days=1))
+    with pytest.raises(NotArchivedError, match="every part"):
+        summed(tmp_path, today=late)
+    assert files(tmp_path / "reports") == []
+
+
+def test_an_expired_block_is_not_moved_again(tmp_path: Path) -> None:
+    block = make_block()
+    move(tmp_path, block)
+    expire(open_store(str(tmp_path)), IN_CLEAR, TODAY, metric="kept", before=NEXT)
+    source = FakeSource([block])
+    outcomes = list(export(source, open_store(str(tmp_path)), IN_CLEAR, TODAY))
+    assert [one.what for one in outcomes] == [EARLIER]
+    assert source.forgotten == [block]
+    assert files(tmp_path / "reports") == []
+
+
+def test_an_expiry_that_was_killed_is_finished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    move(tmp_path, make_block())
+    store = open_store(str(tmp_path))
+
+    def killed(self: Store, name: str) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(FolderStore, "delete", killed)
+        with pytest.raises(KeyboardInterrupt):
+            expire(store, IN_CLEAR, date(2027, 6, 1))
+    assert len(files(tmp_path / "reports")) == 1
+    with pytest.raises(NotArchivedError):
+        summed(tmp_path)
+    expire(store, IN_CLEAR, TODAY)
+    assert files(tmp_path / "reports") == []
+
+
+def test_a_damaged_entry_does_not_keep_the_others(tmp_path: Path) -> None:
+    move(tmp_path, make_block(), make_block(day=NEXT))
+    files(tmp_path / "entries")[0].write_text("{}")
+    with pytest.raises(ArchiveError, match="1 entries could not be read"):
+        expire(open_store(str(tmp_path)), IN_CLEAR, date(2027, 6, 1))
+    assert len(files(tmp_path / "reports")) == 1  # that of the entry which cannot be read
+
+
+def test_files_without_an_entry_go_after_a_day(tmp_path: Path) -> None:
+    move(tmp_path, make_block())
+    young = tmp_path / "reports" / "young.parquet"
+    old = tmp_path / "reports" / "old.parquet"
+    for path in (young, old):
+        path.write_bytes(b"left by a kill")
+    os.utime(old, (0, 0))
+    assert expire(open_store(str(tmp_path)), IN_CLEAR, TODAY).orphans == 1
+    assert young.exists()
+    assert not old.exists()
+    assert summed(tmp_path) == expected(make_block())
