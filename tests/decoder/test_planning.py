@@ -18,6 +18,7 @@ from decoder.planning.population import read_shares, zipf_shares
 from decoder.planning.request import Request
 from decoder.planning.risk import belief, percent_up, risk_sentence
 from decoder.reports.plan_html import at_most, render_plan
+from rappor_core.errors import MetricsFileError
 from rappor_core.metrics.file import parse_metrics
 
 ZIPF = zipf_population(1.0)
@@ -209,3 +210,17 @@ def test_the_table_of_the_page_rounds_beliefs_up_as_the_sentence_does() -> None:
         ever = belief(prior, made.metric.lifetime_epsilon)
         assert f"<td>{percent_up(ever)}</td>" in page
         assert float(percent_up(ever).removesuffix(" %")) >= 100 * ever
+
+
+@pytest.mark.parametrize("name", ["Bad Name", "a]\n[metrics.b", "", 'a"'])
+def test_a_name_that_no_metric_has_is_named(name: str) -> None:
+    labels = dataclasses.replace(LABELS, name=name)
+    with pytest.raises(MetricsFileError, match="metric name"):
+        make_plan(Request(share=0.01, devices=1e6), ZIPF, labels, Trust())
+
+
+@pytest.mark.parametrize("budget", [-2.0, 0.0, float("nan"), float("inf")])
+def test_a_budget_that_is_none_is_refused(budget: float) -> None:
+    request = Request(share=0.01, devices=1e6)
+    with pytest.raises(PlanError, match=r"budget = .* is not a number of nats above 0"):
+        make_plan(request, ZIPF, LABELS, Trust(), budget=budget)
