@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import date
 
 from decoder.planning.design import Design
 from decoder.planning.request import Request
 from rappor_core.metrics.central_claim import REPORTS_A_COHORT
 from rappor_core.metrics.metric import DEFAULT_MIN_REPORTS
+
+_BARE = re.compile(r"[a-z0-9_-]+", re.ASCII)  # keys of TOML that need no quotes
 
 
 def metric_table(
@@ -17,7 +20,7 @@ def metric_table(
     """TOML of the metric. Categories that nobody has named are `value-1`, and so on."""
     params = design.params
     lines = [
-        f"[metrics.{json.dumps(name) if '.' in name else name}]",
+        f"[metrics.{name if _BARE.fullmatch(name) else json.dumps(name)}]",
         f'kind = "{design.kind}"',
         f"description = {_text(description)}",
         f"owner = {_text(owner)}",

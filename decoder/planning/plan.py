@@ -136,8 +136,11 @@ def make_plan(
         budget: of a device for all metrics; None: that of `existing`, if it has one.
 
     Raises:
-        PlanError: where nothing will do, with what bounds it.
+        PlanError: where nothing will do, with what bounds it; a budget that is none.
+        MetricsFileError: a name that no metric has.
     """
+    if budget is not None and not 0 < budget < math.inf:
+        raise PlanError(f"budget = {budget:g} is not a number of nats above 0")
     request, design, solved = solve(request, population)
     table = metric_table(
         labels.name, labels.description, labels.owner, labels.expires, request, design

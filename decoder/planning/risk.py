@@ -17,12 +17,12 @@ def risk_sentence(epsilon_one: float, epsilon_life: float, prior: float = 0.01) 
     once, ever = belief(prior, epsilon_one), belief(prior, epsilon_life)
     return (
         f"Who thinks it {100 * prior:g} % likely that you have a value believes at most "
-        f"{_percent(once)} after one report, {_percent(ever)} ever."
+        f"{percent_up(once)} after one report, {percent_up(ever)} ever."
     )
 
 
-def _percent(share: float) -> str:
-    """Per cent, rounded up: it is said to be a bound."""
+def percent_up(share: float) -> str:
+    """A share in per cent, rounded up: it is said to be a bound."""
     digits = 2 if share < 0.1 else 1
     factor = 10**digits
     return f"{min(math.ceil(100 * share * factor - 1e-9) / factor, 100):g} %"

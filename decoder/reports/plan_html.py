@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from decoder.planning.plan import FACTORS, POWERS, Plan, curve
-from decoder.planning.risk import belief
+from decoder.planning.risk import belief, percent_up
 from decoder.reports.jinja import page_template
 from decoder.results.warnings import percent
 
@@ -33,7 +33,7 @@ def render_plan(plan: Plan, sampled: Sampled | None = None, findings: Sequence[s
         sampled: a fake window that was decoded, if one was.
         findings: of the whole metrics file, about trackability and cohorts.
     """
-    page = page_template("plan.html.j2", number=number)
+    page = page_template("plan.html.j2", number=number, percent_up=percent_up, at_most=at_most)
     return page.render(_context(plan) | {"sampled": sampled, "findings": findings})
 
 
@@ -42,6 +42,14 @@ def number(value: float) -> str:
     if value >= 100 or value == int(value):
         return f"{value:,.0f}"
     return f"{value:.3g}"
+
+
+def at_most(bound: float) -> str:
+    """A bound to two significant digits, rounded up."""
+    if not 0 < bound < math.inf:
+        return f"{bound:g}"
+    step = 10.0 ** (math.floor(math.log10(bound)) - 1)
+    return f"{math.ceil(bound / step - 1e-9) * step:.10g}"
 
 
 def _context(plan: Plan) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from publication.release.earlier import Earlier
 from publication.release.merging import pool_rare
 from publication.release.policy import ReleasePolicy
 from publication.release.rounding import round_down, round_nearest, round_up
-from publication.release.strata import families, withheld_parts
+from publication.release.strata import across_windows, families, withheld_parts
 from publication.release.suppression import suppress_complements
 from publication.release.tables import CellTable, ReleasedTable, TableKey
 from publication.release.windows import Window, admit_windows
@@ -165,6 +165,8 @@ def _withheld(
             by_reports=policy.overlap == "by_reports",
         )
         withheld |= {one.key: window for one, good in zip(series, flags, strict=True) if not good}
+    open_ = [table.key for table in tables if table.key not in withheld]
+    withheld |= dict.fromkeys(across_windows(open_, known.reports), window)
     reports = dict(known.reports)
     reports |= {one.key: one.num_reports for one in tables if one.key not in withheld}
     new = {one.key for one in tables} - known.reports.keys()

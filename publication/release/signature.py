@@ -28,7 +28,7 @@ _CONTEXT = b"rappor-release manifest v1\n"  # no other document can be taken for
 
 
 def make_keys(folder: Path) -> tuple[Path, Path, str]:
-    """Make a pair of keys. Nothing is written over.
+    """Make a pair of keys, and the folder (mode 0700) if needed. Nothing is written over.
 
     Returns:
         The files of the private key (mode 0600) and the public key, and the public key's id.
@@ -47,6 +47,10 @@ def make_keys(folder: Path) -> tuple[Path, Path, str]:
         serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
     )
     paths = folder / PRIVATE_NAME, folder / PUBLIC_NAME
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise ReleaseError(f"{folder}: {file_problem(error)}") from None
     _write_new(paths[0], secret, 0o600)
     try:
         _write_new(paths[1], public, 0o644)

@@ -19,6 +19,7 @@ from rappor_core.reserved import OTHER
 from rappor_core.strict_json import parse_strict_json
 
 _UNLISTED = "unlisted"  # the row of the cells that are not shown, in density.csv
+_WHOLE = ("one_hot", "boolean")  # encodings of metrics whose values are all candidates
 _BAD = (KeyError, TypeError, ValueError, IndexError, csv.Error)
 
 
@@ -84,7 +85,7 @@ def _decoding_table(folder: Path, strata: Mapping[str, str]) -> CellTable:
         low=np.minimum(low, high),
         high=high,
         detected=seen,
-        complete=direct and made["params"]["encoding"] == "one_hot",
+        complete=direct and made["params"]["encoding"] in _WHOLE,
         level=float(made["level"]),
         max_correlation=0.0 if direct else 1.0,
         listed=direct,

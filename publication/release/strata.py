@@ -23,15 +23,22 @@ def families(keys: Iterable[TableKey]) -> list[Family]:
 
     Raises:
         PolicyError: a table has parts by two strata, or is part of two, or both: what can be
-            computed is then not a network, and is not judged.
+            computed is then not a network, and is not judged. So is a table that does not stand
+            there: all parts by one stratum add up to it, as those by the other do.
     """
     known = list(dict.fromkeys(keys))
     there = set(known)
     parts: dict[tuple[TableKey, str], list[TableKey]] = defaultdict(list)
+    split_by: dict[TableKey, str] = {}
     for metric, strata, first, last in known:
         for left_out in strata:
             rest = tuple(one for one in strata if one != left_out)
             whole = (metric, rest, first, last)
+            if split_by.setdefault(whole, left_out[0]) != left_out[0]:
+                raise PolicyError(
+                    f"{table_name(whole)} is split by two strata, {split_by[whole]!r} and "
+                    f"{left_out[0]!r}; publish one of the splits, and leave the other out"
+                )
             if whole in there:
                 parts[whole, left_out[0]].append((metric, strata, first, last))
     found = [Family(whole, tuple(members)) for (whole, _), members in parts.items()]
@@ -79,6 +86,36 @@ def withheld_parts(
                 break
             parts.remove(loose[0])
     return withheld
+
+
+def across_windows(new: Iterable[TableKey], published: Iterable[TableKey]) -> set[TableKey]:
+    """Which tables to withhold, as sums over other windows of other strata tell of what is left.
+
+    A table of all of days 1 to 8, less one stratum of days 1 to 4 and of 5 to 8, is the other
+    strata. Only tables of the same windows are judged (`families`); of two tables with other
+    strata, whose windows overlap and are not the same, the later one is withheld.
+
+    Args:
+        new: in the order of preference.
+        published: by earlier releases.
+    """
+    withheld = set()
+    known: dict[str, list[TableKey]] = defaultdict(list)
+    for key in published:
+        known[key[0]].append(key)
+    for key in new:
+        if any(_apart(key, other) for other in known[key[0]]):
+            withheld.add(key)
+        else:
+            known[key[0]].append(key)
+    return withheld
+
+
+def _apart(one: TableKey, other: TableKey) -> bool:
+    """Whether two tables of a metric have other strata, and share days but not the window."""
+    if dict(one[1]).keys() == dict(other[1]).keys() or one[2:] == other[2:]:
+        return False
+    return one[2] <= other[3] and other[2] <= one[3]
 
 
 def adds_up(family: Family, reports: Mapping[TableKey, int], tolerance: int) -> bool:

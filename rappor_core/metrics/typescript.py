@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 
+from rappor_core.errors import MetricsFileError
 from rappor_core.metrics.kinds import kind_named
 from rappor_core.metrics.loading import MetricsFile
 from rappor_core.metrics.metric import Metric
@@ -23,6 +24,7 @@ type Point = readonly [latitude: number, longitude: number];
 export const metricsOf = (client: Client) => ({
 """
 _FIX = "(latitude: number, longitude: number, at?: LocalTime): Promise<boolean> =>"
+_KINDS = ("string", "category", "boolean", "location")  # of the TypeScript client
 _TRIP = "(origin: Point, destination: Point, at?: LocalTime): Promise<boolean> =>"
 
 
@@ -31,9 +33,26 @@ def typescript_text(file: MetricsFile) -> str:
 
     A string metric takes any string, a category one of its categories, a boolean true or false; a
     metric of places takes fixes (`recordLocation`) or, with `pairs`, trips (`recordTrip`).
+
+    Raises MetricsFileError for a metric that the TypeScript client refuses, and the file with it.
     """
+    for metric in file.declared:
+        _check(metric)
     body = "".join(map(_accessor, file.declared))
     return f"{_HEAD}{body}}});\n\nexport type Metrics = ReturnType<typeof metricsOf>;\n"
+
+
+def _check(metric: Metric) -> None:
+    """Raise MetricsFileError for a kind or a grid that the TypeScript client does not have."""
+    what = f"kind {metric.kind!r}"
+    known = metric.kind in _KINDS
+    if metric.location is not None and metric.location.grid.kind == "h3":
+        known, what = False, "grid 'h3'"
+    if not known:
+        raise MetricsFileError(
+            f"metric {metric.base_name!r}: {what} is not in the TypeScript client, which opens no "
+            "file that declares it; declare it in a file for other devices"
+        )
 
 
 def _accessor(metric: Metric) -> str:

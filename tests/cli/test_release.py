@@ -13,6 +13,7 @@ import pytest
 
 from decoder.density.cells import places_of
 from rappor_cli.main import main
+from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.file import parse_metrics
 from simulations.populations.draws import draw_aggregate
 from tests.cli.density_support import DAY, DECLARED
@@ -57,6 +58,37 @@ epsilon_infinity = 4.0
 epsilon_one = 2.0
 max_memoized_values = 2
 """
+
+
+def test_false_is_not_what_true_leaves(tmp_path: Path) -> None:
+    """A boolean has two values: where one is too small to be shown, so is the other."""
+    text = METRICS.partition("[metrics.length]")[0].replace('"string"', '"boolean"')
+    lines = [line for line in text.splitlines()
+             if line.partition(" ")[0] not in ("num_bits", "num_hashes", "num_cohorts", "fallback",
+                                               "mechanism")]  # fmt: skip
+    metric = parse_metrics("\n".join(lines)).metrics["word"]
+    reports, true = 100_000, 99_900
+    p_star, q_star = metric.params.p_star, metric.params.q_star
+    ones = round(true * q_star + (reports - true) * p_star)
+    counts = Aggregate("word", metric.params, (reports,), ((ones,),), metric.params_id, DAY, DAY,
+                       metric.to_dict())  # fmt: skip
+    (tmp_path / "word.json").write_text(counts.to_json())
+    (tmp_path / "release.toml").write_text(POLICY)
+    decoded = ["decode", "--aggregate", str(tmp_path / "word.json"), "-o", str(tmp_path / "word")]
+    assert main(decoded) == 0
+    built = ["release", "build", str(tmp_path / "word"), "--policy", str(tmp_path / "release.toml")]
+    assert main([*built, "-o", str(tmp_path / "made")]) == 0
+    with (tmp_path / "made" / "release.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["symbol"] for row in rows] == ["u", "u"]
+    assert [row["estimate"] for row in rows] == ["", ""]
+
+
+def test_keygen_makes_its_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "new" / "keys"
+    assert main(["release", "keygen", str(folder)]) == 0
+    assert (folder / "release-key.pem").stat().st_mode & 0o777 == 0o600
+    assert folder.stat().st_mode & 0o077 == 0
 
 
 @pytest.fixture(scope="module")

@@ -65,6 +65,44 @@ def test_the_command_writes_it_under_its_own_ending(
     assert ".ts" in capsys.readouterr().err
 
 
+NUMBER = """
+[metrics.startup]
+kind = "number"
+description = "d"
+owner = "o@example.org"
+expires = 2099-06-30
+unit = "ms"
+of_period = "median"
+edges = [100, 400]
+none = "apart"
+mode = "memo"
+epsilon_infinity = 1.0
+epsilon_one = 0.9
+"""
+DISCOVER = """
+[metrics.startup]
+kind = "discover"
+description = "d"
+owner = "o@example.org"
+expires = 2099-06-30
+epsilon_infinity = 4.0
+max_reports = 1
+max_memoized_values = 2
+fallback = "other"
+"""
+
+
+@pytest.mark.parametrize("table", [NUMBER, DISCOVER])
+def test_a_kind_that_the_client_does_not_open_is_refused_by_name(
+    table: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, output = tmp_path / "metrics.toml", tmp_path / "metrics.ts"
+    source.write_text(METRICS + table)
+    assert main(["metrics", "compile", str(source), "--typescript", "-o", str(output)]) == 1
+    assert "'startup'" in capsys.readouterr().err
+    assert not output.exists()
+
+
 @pytest.mark.skipif(
     shutil.which("node") is None or not TSC.exists(), reason="no Node, or no npm ci in client_js"
 )

@@ -153,11 +153,11 @@ def test_what_is_no_metric_of_numbers_is_refused() -> None:
     counts = expected(metric, falling(metric))
     with pytest.raises(DecodeError, match="is not one of numbers"):
         decode_numbers(replace(counts, definition={}))
-    with pytest.raises(CandidatesError, match="has no list of values"):
+    with pytest.raises(CandidatesError, match="not a list of candidates"):
         metric_candidates(counts)
     with pytest.raises(CandidatesError, match="a curve, not a list of candidates"):
         listed_positions(2, counts.params)
-    with pytest.raises(CandidatesError, match="has no list of values"):
+    with pytest.raises(CandidatesError, match="not a list of candidates"):
         decode(counts, Candidates.from_strings(["1", "2"]))
     gone = counts.without(range(0, metric.params.num_cohorts, metric.details.stride(2)))
     with pytest.raises(DecodeError, match="some questions have no reports"):

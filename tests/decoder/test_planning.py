@@ -16,8 +16,9 @@ from decoder.planning.design import given_population, solve, zipf_population
 from decoder.planning.plan import Labels, Plan, Trust, make_plan
 from decoder.planning.population import read_shares, zipf_shares
 from decoder.planning.request import Request
-from decoder.planning.risk import belief, risk_sentence
-from decoder.reports.plan_html import render_plan
+from decoder.planning.risk import belief, percent_up, risk_sentence
+from decoder.reports.plan_html import at_most, render_plan
+from rappor_core.errors import MetricsFileError
 from rappor_core.metrics.file import parse_metrics
 
 ZIPF = zipf_population(1.0)
@@ -192,3 +193,34 @@ def test_the_page_escapes_and_says_who_must_be_trusted() -> None:
                   "honest others in the smallest cohort", "prefers-color-scheme: dark",
                   "@media print"):  # fmt: skip
         assert words in page
+
+
+@pytest.mark.parametrize("bound", [0.0304, 0.19, 0.191, 1.0, 2.04, 9.96, 0.00071, 1234.0])
+def test_a_bound_is_never_said_to_be_less_than_it_is(bound: float) -> None:
+    said = float(at_most(bound))
+    assert bound <= said * (1 + 1e-9) <= bound * 1.1
+    assert at_most(0.19) == "0.19"
+
+
+def test_the_table_of_the_page_rounds_beliefs_up_as_the_sentence_does() -> None:
+    """81.0 % stood in the table for a bound of 81.03 %, and 100 % for 99.8 %."""
+    made = planned(share=0.01, devices=1e6)
+    page = render_plan(made)
+    for prior in (0.01, 0.5):
+        ever = belief(prior, made.metric.lifetime_epsilon)
+        assert f"<td>{percent_up(ever)}</td>" in page
+        assert float(percent_up(ever).removesuffix(" %")) >= 100 * ever
+
+
+@pytest.mark.parametrize("name", ["Bad Name", "a]\n[metrics.b", "", 'a"'])
+def test_a_name_that_no_metric_has_is_named(name: str) -> None:
+    labels = dataclasses.replace(LABELS, name=name)
+    with pytest.raises(MetricsFileError, match="metric name"):
+        make_plan(Request(share=0.01, devices=1e6), ZIPF, labels, Trust())
+
+
+@pytest.mark.parametrize("budget", [-2.0, 0.0, float("nan"), float("inf")])
+def test_a_budget_that_is_none_is_refused(budget: float) -> None:
+    request = Request(share=0.01, devices=1e6)
+    with pytest.raises(PlanError, match=r"budget = .* is not a number of nats above 0"):
+        make_plan(request, ZIPF, LABELS, Trust(), budget=budget)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import date, timedelta
 from decimal import Decimal
+from typing import Any
 
 import numpy as np
 import pytest
@@ -170,8 +171,43 @@ def test_a_part_of_few_reports_is_not_the_whole_less_the_others() -> None:
 def test_parts_by_two_strata_are_refused() -> None:
     tables = [table(FOUR), table(FOUR, strata=(("region", "n"),)),
               table(FOUR, strata=(("slot", "day"),))]  # fmt: skip
-    with pytest.raises(PolicyError, match="stands in two sums"):
+    with pytest.raises(PolicyError, match="split by two strata"):
         build_release(tables, policy(), ISSUED)
+
+
+def test_two_splits_are_refused_without_the_table_that_they_split() -> None:
+    """100 reports of the south are both slots less the north, though no table of all stands."""
+    sizes = {"region": {"n": 9900, "s": 100}, "slot": {"day": 5000, "night": 5000}}
+    tables = [
+        table(FOUR, strata=((name, value),), num_reports=count)
+        for name, parts in sizes.items()
+        for value, count in parts.items()
+    ]
+    with pytest.raises(PolicyError, match="split by two strata"):
+        build_release(tables, policy(), ISSUED)
+    first = as_published(build_release(tables[:2], policy(), ISSUED))
+    with pytest.raises(PolicyError, match="split by two strata"):
+        build_release(tables[2:], policy(), ISSUED, earlier=[first])
+
+
+@pytest.mark.parametrize("overlap", ["withhold", "by_reports"])
+def test_windows_of_parts_do_not_tell_of_the_rest_of_a_longer_one(overlap: Any) -> None:
+    """10,000 reports of eight days less 9,900 of the north in two halves are 100 others."""
+    whole = table(FOUR, last_day=DAY + timedelta(days=7))
+    north = (("region", "n"),)
+    halves = [
+        table(FOUR, strata=north, num_reports=5000, last_day=DAY + timedelta(days=3)),
+        table(FOUR, strata=north, num_reports=4900, first_day=DAY + timedelta(days=4),
+              last_day=DAY + timedelta(days=7)),
+    ]  # fmt: skip
+    rules = policy(overlap=overlap)
+    for tables in ([whole, *halves], [*halves, whole]):
+        made = build_release(tables, rules, ISSUED)
+        withheld = [bool(one.withheld) for one in made.tables]
+        assert withheld == [one.strata != tables[0].strata for one in tables]
+    first = as_published(build_release([whole], rules, ISSUED))
+    later = build_release(halves, rules, ISSUED, earlier=[first])
+    assert [one.withheld for one in later.tables] == ["c", "c"]
 
 
 def test_a_release_that_differs_by_one_window_tells_nothing_of_the_day_between() -> None:
