@@ -28,6 +28,7 @@ _EXPECTED = {
     "less_than": "less than {lt}",
     "less_than_equal": "{le} or less",
 }
+_SECRET = {"key"}  # fields whose value is in no message
 
 
 def first_problem(error: ValidationError, choices: Mapping[str, str]) -> tuple[str, str]:
@@ -49,6 +50,10 @@ def first_problem(error: ValidationError, choices: Mapping[str, str]) -> tuple[s
         return name, "there is no such setting or field"
     if kind in ("json_invalid", "model_attributes_type"):
         return name, "send a JSON object as Content-Type: application/json"
+    if kind == "missing":  # its input is all that was sent, which may hold a key
+        return name, "it is missing"
+    if name.rpartition(".")[2] in _SECRET:
+        return name, f"it is not {_expected(kind, name, context, choices)}"
     return name, f"{shown(first['input'])} is not {_expected(kind, name, context, choices)}"
 
 

@@ -45,11 +45,19 @@ def _outcome(task: Task, pipe: Connection) -> Finished | Failed | None:
             "take; use a shorter list, coarser cells or full_fit = false"
         )
     except RapporError as error:
-        return Failed(str(error).replace(f"{task.folder}{os.sep}", ""))
+        return Failed(_without_folders(str(error), task))
     except OSError as error:
         return Failed(f"a file could not be read or written: {error.strerror or error}")
     except Exception as error:
         return Failed(f"the decoder failed ({type(error).__name__}); this is a defect")
+
+
+def _without_folders(text: str, task: Task) -> str:
+    """A reason that names files, but not where they are on this machine."""
+    given = {path.parent for paths in task.counts if paths for path in paths}
+    for folder in (task.folder, *given):
+        text = text.replace(f"{folder}{os.sep}", "")
+    return text
 
 
 class _Telling:

@@ -158,10 +158,10 @@ class Worker:
                 self._finish(job, outcome)
         except _LostError:
             self._log.warning("job_lost", job=job.job.id)
-        except (RapporError, OSError) as error:
-            if isinstance(error, StorageError):
-                raise
-            self._end(job.hold, State.FAILED, str(error))
+        except StorageError:
+            raise  # to be tried again
+        except Exception as error:  # no result may stop a worker, and the jobs of all others
+            self._end(job.hold, State.FAILED, self._why(error))
         self._close(job)
 
     def _finish(self, job: Running, outcome: Finished | None) -> None:
@@ -230,11 +230,20 @@ class Worker:
             return False
         try:
             self._start(hold)
-        except (RapporError, OSError) as error:
-            if isinstance(error, StorageError):
-                raise
-            self._end(hold, State.FAILED, str(error))
+        except StorageError:
+            raise
+        except Exception as error:
+            self._end(hold, State.FAILED, self._why(error))
         return True
+
+    def _why(self, error: Exception) -> str:
+        """Why a job failed in this worker, in words without paths; the log is told of a defect."""
+        if isinstance(error, RapporError):
+            return str(error)
+        if isinstance(error, OSError):
+            return f"a file could not be read or written: {error.strerror or 'unknown reason'}"
+        self._log.crash(error)
+        return f"the worker failed ({type(error).__name__}); this is a defect"
 
     def _start(self, hold: Hold) -> None:
         with self._database.read() as connection:

@@ -14,6 +14,7 @@ from decoder.service.store.aggregates import AggregateRow
 from decoder.service.store.engine import Database
 from decoder.service.store.models import aggregates as table
 from rappor_core.aggregate import Aggregate
+from rappor_core.errors import AggregateError, MetricsFileError, ParameterError
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,10 @@ def described(content: bytes | str, at: float) -> tuple[AggregateRow, bytes]:
 
     Raises AggregateError, WireFormatError.
     """
-    one = Aggregate.from_json(content)
+    try:
+        one = Aggregate.from_json(content)
+    except (ParameterError, MetricsFileError) as error:  # of its parameters, its definition
+        raise AggregateError(str(error)) from error
     text = one.to_json().encode()
     row = AggregateRow(
         sha256=sha256(text).hexdigest(),

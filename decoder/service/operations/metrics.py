@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from types import UnionType
 from typing import Any
 
 from sqlalchemy import func, select
@@ -17,6 +18,19 @@ from decoder.service.store.engine import Database
 from decoder.service.store.models import results
 
 _KEEP_SECONDS = 30.0
+
+_ROW: dict[str, type | UnionType] = {  # of a version of a metric, as pages show it
+    "name": str,
+    "params_id": str,
+    "state": str,
+    "accepted": int,
+    "closed_through": str | None,
+    "served": dict | None,
+    "waiting": dict | None,
+    "definition": dict,
+}
+_SERVED = {"first_day", "last_day"}
+_WAITING = {"first_day", "reports"}
 
 Ask = Callable[[], list[dict[str, Any]]]  # the collector's GET /v1/metrics
 
@@ -107,10 +121,14 @@ class Metrics:
 def checked(listed: Any) -> list[dict[str, Any]]:
     """What a collector lists, if it is such a list. Raises RemoteError."""
     try:
-        for row in listed:
-            if not (isinstance(row["name"], str) and isinstance(row["params_id"], str)):
-                raise TypeError
+        if not all(isinstance(row[name], kind) for row in listed for name, kind in _ROW.items()):
+            raise TypeError
+        if not all(row["waiting"].keys() >= _WAITING for row in listed if row["waiting"]):
+            raise TypeError
+        if not all(row["served"].keys() >= _SERVED for row in listed if row["served"]):
+            raise TypeError
+        json.dumps(listed, ensure_ascii=False).encode()  # no lone surrogates, which no page holds
         return list(listed)
-    except (KeyError, TypeError):
+    except (KeyError, TypeError, UnicodeEncodeError):
         shown = json.dumps(listed, default=str)[:60]
         raise RemoteError(f"what answers is not a collector: {shown}") from None

@@ -60,7 +60,14 @@ class Posted:
 
 
 async def posted(request: Request) -> Posted:
-    """Read the form of a request."""
+    """Read the form of a request. Raises RequestError for one in an encoding that is none."""
+    try:
+        return await _read_form(request)
+    except UnicodeError:  # the sender names the encoding
+        raise RequestError("the form cannot be read; send it as UTF-8") from None
+
+
+async def _read_form(request: Request) -> Posted:
     texts: dict[str, list[str]] = {}
     files: dict[str, tuple[str, bytes]] = {}
     async with request.form(max_files=4, max_fields=3000) as form:

@@ -138,7 +138,7 @@ def name_metric(connection: Connection, hold: Hold, metric: str) -> None:
 
 def tell(connection: Connection, hold: Hold, stage: str, done: int, total: int) -> bool:
     """Store progress."""
-    values = {"stage": stage[:100], "done": done, "total": total}
+    values = {"stage": _storable(stage)[:100], "done": done, "total": total}
     held = hold.where() & (jobs.c.state == State.RUNNING)
     return connection.execute(update(jobs).where(held).values(values)).rowcount == 1
 
@@ -153,7 +153,7 @@ def end(
     before = State.CANCELLING if state is State.CANCELLED else State.RUNNING
     values: dict[str, Any] = {
         "state": state,
-        "reason": reason[:2000],
+        "reason": _storable(reason)[:2000],
         "ended": now(connection),
         "token": None,
         "lease": None,
@@ -161,6 +161,11 @@ def end(
     }
     held = hold.where() & (jobs.c.state == before)
     return connection.execute(update(jobs).where(held).values(values)).rowcount == 1
+
+
+def _storable(text: str) -> str:
+    """A text from elsewhere, such as a collector's, as every database takes it."""
+    return text.encode("utf-8", "backslashreplace").decode().replace("\x00", "\\x00")
 
 
 def give_back(connection: Connection, hold: Hold) -> bool:
