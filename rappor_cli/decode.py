@@ -19,9 +19,10 @@ from decoder.sources.aggregates import (
 )
 from decoder.sources.windows import Each
 from decoder.workflows.decoding import DecodeJob, run_decode, run_series
+from decoder.workflows.kinds import Answer, run_own
 from rappor_cli.candidate_choice import candidate_choice
 from rappor_cli.days import read_day
-from rappor_cli.decode_tables import print_decoding, print_series
+from rappor_cli.decode_tables import print_answer, print_decoding, print_series
 from rappor_cli.progress import stage_bars
 from rappor_cli.text import print_note
 from rappor_core.errors import shown
@@ -148,6 +149,13 @@ def decode(
     tables = _google_tables(params, counts, hash_name.value) if params or counts else None
     source = tables or _source(aggregate, collector, metric, first, last, each)
     job = DecodeJob(source, wanted, options, output)
+    if not tables:
+        with stage_bars() as progress:
+            own = run_own(job, each, progress, print_note)
+        if isinstance(own, Answer):
+            print_answer(own, output, as_json)
+            return
+        job = own
     if each:
         with stage_bars() as progress:
             series = run_series(job, each, progress, print_note)

@@ -17,6 +17,7 @@ from decoder.reports.series_files import series_rows
 from decoder.results.tables import short
 from decoder.results.warnings import percent
 from decoder.series.series import Series
+from decoder.workflows.kinds import Answer
 from rappor_cli.text import plain
 
 _SHOWN = 25
@@ -42,6 +43,26 @@ def print_series(series: Series, output: Path | None, as_json: bool) -> None:
     found = _series_table(series) if series.values else None
     files = "series.csv, changes.csv, series.html"
     _print(series.whole, found, f"files in {output}: {files} and more" if output else None)
+
+
+def print_answer(answer: Answer, output: Path | None, as_json: bool) -> None:
+    """What a kind's own decoder found: notes, its tables, the files."""
+    if as_json:
+        print(json.dumps(answer.content, allow_nan=False))
+        return
+    console = Console()
+    for note in answer.notes:
+        console.print(Text.assemble(("note ", "yellow"), plain(note)), soft_wrap=True)
+    for one in answer.tables:
+        table = Table(title=plain(one.title))
+        for number, heading in enumerate(one.headings):
+            table.add_column(heading, justify="right" if number else "left")
+        for row in one.rows:
+            table.add_row(*map(Text, row))
+        console.print(table)
+    if answer.files:
+        names = ", ".join(path.name for path in answer.files)
+        console.print(Text(f"files in {output}: {names}"), soft_wrap=True)
 
 
 def _print(decoding: Decoding, found: Table | None, files: str | None) -> None:

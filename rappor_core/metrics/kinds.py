@@ -23,6 +23,7 @@ _HOMES = {
     "category": ("rappor_core.metrics.kinds", "CATEGORY"),
     "boolean": ("rappor_core.metrics.kinds", "BOOLEAN"),
     "location": ("rappor_core.metrics.location_kind", "LOCATION"),
+    "pair": ("rappor_core.metrics.pair_kind", "PAIR"),
 }
 _LOADED: dict[str, Kind] = {}
 
@@ -34,6 +35,8 @@ class Kind:
     keys: of `metrics.toml`, beside those that all metrics may have.
     has_categories, located, has_details: whether `categories`, `location`, `details` belong to it.
     takes_no_data: whether it may declare `no_data`.
+    review: module of `rappor_core.metrics` whose `findings(metric, population)` gives levels and
+        messages for `rappor metrics check`; it is not needed on a device.
     default_cap: `max_memoized_values` where the file does not say; None: it must.
     """
 
@@ -44,6 +47,7 @@ class Kind:
     located = False
     has_details = False
     takes_no_data = False
+    review = ""
     default_cap: int | None = None
 
     def metrics(self, name: str, table: Mapping[str, Any]) -> Iterable[Metric] | None:  # noqa: ARG002
@@ -52,6 +56,19 @@ class Kind:
         Raises MetricsFileError.
         """
         return None
+
+    def completed(
+        self,
+        name: str,  # noqa: ARG002
+        table: Mapping[str, Any],
+        tables: Mapping[str, Any],  # noqa: ARG002
+    ) -> Mapping[str, Any]:
+        """The table with what it takes from other tables of the file. Raises MetricsFileError."""
+        return table
+
+    def encoding(self, table: Mapping[str, Any]) -> str:  # noqa: ARG002
+        """Which of `encodings` a table of `metrics.toml` asks for."""
+        return self.encodings[0]
 
     def shape(self, name: str, table: Mapping[str, Any]) -> dict[str, Any]:
         """Read num_bits, num_hashes, num_cohorts (and hash) of a table. Raises MetricsFileError."""

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
+from importlib import import_module
 from typing import Literal
 
 from rappor_core.calendar import PERIOD_DAYS
@@ -68,10 +69,19 @@ def check_metrics(
                 f"exported; keep them for {metric.accept_days + 1} days or more, or for 0",
             )
         yield from _cohort_floor(metric, population)
+        yield from _own_findings(metric, population)
         if population is not None:
             yield from _tracking(metric, population)
     if population is not None:
         yield from _together(file, population)
+
+
+def _own_findings(metric: Metric, population: int | None) -> Iterator[Finding]:
+    """What the metric's kind alone knows to say."""
+    if metric.rules.review:
+        review = import_module(f"rappor_core.metrics.{metric.rules.review}")
+        for level, message in review.findings(metric, population):
+            yield Finding(level, metric.base_name, message)
 
 
 def equations(metric: Metric) -> int:

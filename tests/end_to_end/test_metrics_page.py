@@ -11,6 +11,7 @@ from rappor_core.errors import MetricsFileError
 from rappor_core.metrics.file import _METRIC_KEYS, _TOP_KEYS, parse_metrics
 from rappor_core.metrics.file_location import _KEYS
 from rappor_core.metrics.kinds import kind_names
+from rappor_core.metrics.pair_kind import PAIR
 from rappor_core.metrics.review import check_metrics
 from rappor_core.metrics.tables import NOISE_KEYS, SHAPE_KEYS
 
@@ -30,7 +31,7 @@ def rows() -> list[tuple[str, str, str]]:
 def test_every_key_stands_in_one_table() -> None:
     keys = [key for key, _, _ in rows()]
     assert len(keys) == len(set(keys))
-    assert set(keys) == _TOP_KEYS | _METRIC_KEYS | SHAPE_KEYS | NOISE_KEYS | _KEYS
+    assert set(keys) == _TOP_KEYS | _METRIC_KEYS | SHAPE_KEYS | NOISE_KEYS | _KEYS | PAIR.keys
 
 
 def test_every_kind_has_a_complete_example_that_passes_the_check() -> None:
@@ -70,6 +71,8 @@ def test_a_required_key_is_required(key: str) -> None:
     first, second = TOML.findall(PAGE)
     places = key in ("grid", "box", "levels", "mode")
     text = table(second, "window_cell") if places else table(first, "homepage")
+    if key in PAIR.keys:
+        text = table(first, "theme_crashed")
     with pytest.raises(MetricsFileError, match=key):
         parse_metrics(re.sub(rf"^{key} = .*\n", "", text, flags=re.M))
 

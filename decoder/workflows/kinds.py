@@ -1,0 +1,114 @@
+"""Kinds of metric that have a decoder of their own: looked up by name, loaded at first use.
+
+A module named in `_HOMES` has `run(job, windows, progress)`, which returns an `Answer`: `windows`
+are None for one window, or the aggregates of a series. Without an entry, values are candidates and
+`decoder.workflows.decoding.run_decode` decodes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from decoder.files import make_folder
+from decoder.progress import (
+    Cancelled,
+    Note,
+    Progress,
+    check_cancelled,
+    never,
+    quiet,
+    silent,
+    watched,
+)
+from decoder.sources.windows import Each
+from decoder.workflows.decoding import DecodeJob
+from rappor_core.aggregate import Aggregate
+
+_HOMES = {"pair": "decoder.workflows.pairs"}
+
+
+@dataclass(frozen=True)
+class AnswerTable:
+    """A table to print: cells are text."""
+
+    title: str
+    headings: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a kind's own decoder found. content: for JSON.  files: those written."""
+
+    content: dict[str, Any]
+    tables: tuple[AnswerTable, ...]
+    notes: tuple[str, ...] = ()
+    files: tuple[Path, ...] = field(default=())
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """A source that was read already."""
+
+    aggregates: tuple[Aggregate, ...]
+
+    def read(self) -> Aggregate:
+        """All of it, as one."""
+        return reduce(Aggregate.merge, self.aggregates)
+
+    def windows(self, each: Each, note: Note = quiet) -> Iterator[Aggregate]:  # noqa: ARG002
+        """The windows, as they were read."""
+        return iter(self.aggregates)
+
+
+def run_own(
+    job: DecodeJob,
+    each: Each | None = None,
+    progress: Progress = silent,
+    note: Note = quiet,
+    cancelled: Cancelled = never,
+) -> Answer | DecodeJob:
+    """Decode with the kind's own decoder, if it has one.
+
+    Args:
+        job: what is wanted.
+        each: length of the windows of a series, or None.
+        progress: told of each stage as it moves.
+        note: told what was left out.
+        cancelled: asked between stages whether to stop.
+
+    Returns:
+        The answer; or the job, with its source read, for `run_decode` or `run_series`.
+
+    Raises:
+        CancelledError: `cancelled` said so.
+        RapporError: what the source, the decoder or the disk refuse.
+    """
+    check_cancelled(cancelled, "the counts were read")
+    aggregates = _read(job, each, note, cancelled)
+    home = _HOMES.get(str(aggregates[0].definition.get("kind")))
+    if home is None:
+        return replace(job, source=Fetched(aggregates))
+    if job.output:
+        make_folder(job.output)
+    answer: Answer = import_module(home).run(
+        job, aggregates[0] if each is None else aggregates, watched(progress, cancelled)
+    )
+    return answer
+
+
+def _read(
+    job: DecodeJob, each: Each | None, note: Note, cancelled: Cancelled
+) -> tuple[Aggregate, ...]:
+    if each is None:
+        return (job.source.read(),)
+    windows: Sequence[Aggregate] = []
+    for window in job.source.windows(each, note):
+        windows = [*windows, window]
+        check_cancelled(cancelled, "all windows were read")
+    return tuple(windows)
