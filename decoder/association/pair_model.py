@@ -46,6 +46,11 @@ class PairFit:
     information: Floats
     counts: PairCounts
 
+    @property
+    def curvature(self) -> Floats:
+        """H without the equation of the sum."""
+        return self.information - SUM_WEIGHT * float(self.counts.reports.sum())
+
     def covariance(self, shares: Floats | None = None) -> Floats:
         """Cov P if devices hold `shares` (M,), by default the estimate projected on the simplex."""
         held = project_simplex(self.estimate) if shares is None else shares

@@ -39,7 +39,7 @@ def decode_pairs(aggregate: Aggregate, options: DecodeOptions | None = None) -> 
         covariance = fit.covariance()
         independence = pair_independence(fit, options.alpha)
         estimate = fit.estimate.reshape(pair.shape)
-        fitted = nearest_table(estimate, fit.information)
+        fitted = nearest_table(estimate, fit.curvature)
     return JointTable(
         metric=aggregate.metric,
         of=pair.of,
