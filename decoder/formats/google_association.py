@@ -107,7 +107,7 @@ def _schema(files: AssociationFiles) -> tuple[list[str], RapporParams]:
 
 def _side(name: str, kind: str, params: RapporParams, map_file: Path | None) -> Side:
     noise = BitNoise.of(params.mechanism)
-    if kind == "boolean":
+    if kind != _TYPES[0]:
         designs = np.broadcast_to(np.array([[0.0, 1.0]]), (params.num_cohorts, 1, 2)).copy()
         return Side(name, ("FALSE", "TRUE"), designs, noise)
     if map_file is None:
