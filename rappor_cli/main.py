@@ -20,6 +20,11 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "plan": ("rappor_cli.plan", "plan", "Choose parameters: what will be seen, what it costs."),
     "metrics": ("rappor_cli.metrics", "app", "Check, list, push and retire metrics."),
     "keys": ("rappor_cli.keys", "app", "Create, list and revoke keys of the collector."),
+    "association": (
+        "rappor_cli.association",
+        "association",
+        "Decode how two variables of linked reports go together.",
+    ),
     "density": ("rappor_cli.density", "density", "Map where devices usually are."),
     "close": ("rappor_cli.close", "close", "Close a day for good, so that it can be served."),
     "migrate": ("rappor_cli.migrate", "migrate", "Bring the database to this version."),

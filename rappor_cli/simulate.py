@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from decoder.options import DecodeOptions
+from rappor_cli.association_study import association
 from rappor_cli.calibration import decoder_calibration
 from rappor_cli.decode import CorrectionName, MethodName
 from rappor_cli.linkage import batch_linkage
@@ -32,6 +33,7 @@ app = typer.Typer(
 )
 
 app.command("decoder-calibration")(decoder_calibration)
+app.command("association")(association)
 app.command("location")(location)
 app.command("location-attacks")(location_attacks)
 app.command("batch-linkage")(batch_linkage)

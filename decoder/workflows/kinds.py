@@ -29,7 +29,7 @@ from decoder.sources.windows import Each
 from decoder.workflows.decoding import DecodeJob
 from rappor_core.aggregate import Aggregate
 
-_HOMES = {"number": "decoder.workflows.numbers"}
+_HOMES = {"number": "decoder.workflows.numbers", "pair": "decoder.workflows.pairs"}
 
 
 @dataclass(frozen=True)

@@ -58,17 +58,19 @@ def parse_metrics(text: str) -> MetricsFile:
     if not isinstance(tables, dict) or not tables:
         raise MetricsFileError("there is no [metrics.NAME] table")
     budget = read_budget(document.get("budget"))
-    metrics = {m.name: m for name, table in tables.items() for m in _metrics(name, table)}
+    metrics = {m.name: m for name, table in tables.items() for m in _metrics(name, table, tables)}
     file = MetricsFile(metrics, budget)
     check_budget(file)
     return file
 
 
-def _metrics(name: str, table: Any) -> Iterable[Metric]:
+def _metrics(name: str, table: Any, tables: Mapping[str, Any]) -> Iterable[Metric]:
     if not isinstance(table, dict):
         raise MetricsFileError(f"metric {name!r}: {shown(table)} is not a table")
     kind = table.get("kind")
     try:
+        if kind in kind_names():
+            table = kind_named(kind).completed(name, table, tables)
         whole = kind_named(kind).metrics(name, table) if kind in kind_names() else None
     except ParameterError as error:  # a kind that is not installed
         raise MetricsFileError(f"metric {name!r}: {error}") from error
@@ -110,7 +112,7 @@ def _params(name: str, table: Mapping[str, Any]) -> RapporParams:
     rules = kind_named(table["kind"])
     _categories(name, table)
     shape = rules.shape(name, table)
-    encoding = rules.encodings[0]
+    encoding = rules.encoding(table)
     single_bit = encoding_named(encoding).single_bit
     mechanism = rules.mechanism(name, table, shape["num_hashes"], single_bit=single_bit)
     return RapporParams(mechanism=mechanism, encoding=encoding, **shape)

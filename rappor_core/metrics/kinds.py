@@ -26,6 +26,7 @@ _HOMES = {
     "location": ("rappor_core.metrics.location_kind", "LOCATION"),
     "number": ("rappor_core.metrics.number_kind", "NUMBER"),
     "discover": ("rappor_core.metrics.discover_kind", "DISCOVER"),
+    "pair": ("rappor_core.metrics.pair_kind", "PAIR"),
 }
 _LOADED: dict[str, Kind] = {}
 
@@ -61,6 +62,19 @@ class Kind:
         Raises MetricsFileError.
         """
         return None
+
+    def completed(
+        self,
+        name: str,  # noqa: ARG002
+        table: Mapping[str, Any],
+        tables: Mapping[str, Any],  # noqa: ARG002
+    ) -> Mapping[str, Any]:
+        """The table with what it takes from other tables of the file. Raises MetricsFileError."""
+        return table
+
+    def encoding(self, table: Mapping[str, Any]) -> str:  # noqa: ARG002
+        """Which of `encodings` a table of `metrics.toml` asks for."""
+        return self.encodings[0]
 
     def shape(self, name: str, table: Mapping[str, Any]) -> dict[str, Any]:
         """Read num_bits, num_hashes, num_cohorts (and hash) of a table. Raises MetricsFileError."""

@@ -12,6 +12,7 @@ only, B / (n * epsilon); ten times as far apart, two people are told apart by e^
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -36,7 +37,7 @@ def planar_laplace(number: int, epsilon: float, rng: np.random.Generator) -> tup
     The angle is uniform; the radius is -(W_{-1}((u - 1) / e) + 1) / epsilon.
     """
     uniform = rng.random(number)
-    radius = -(lambertw((uniform - 1) / np.e, k=-1).real + 1) / epsilon
+    radius = -(lambertw((uniform - 1) / math.e, k=-1).real + 1) / epsilon
     angle = rng.random(number) * 2 * np.pi
     return radius * np.cos(angle), radius * np.sin(angle)
 

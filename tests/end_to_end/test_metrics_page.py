@@ -13,6 +13,7 @@ from rappor_core.metrics.file import _METRIC_KEYS, _TOP_KEYS, parse_metrics
 from rappor_core.metrics.file_location import _KEYS
 from rappor_core.metrics.file_number import _KEYS as _NUMBER_KEYS
 from rappor_core.metrics.kinds import kind_names
+from rappor_core.metrics.pair_kind import PAIR
 from rappor_core.metrics.review import check_metrics
 from rappor_core.metrics.tables import NOISE_KEYS, SHAPE_KEYS
 
@@ -32,7 +33,7 @@ def rows() -> list[tuple[str, str, str]]:
 def test_every_key_stands_in_one_table() -> None:
     keys = [key for key, _, _ in rows()]
     assert len(keys) == len(set(keys))
-    own = _KEYS | _NUMBER_KEYS | DISCOVER.keys
+    own = _KEYS | _NUMBER_KEYS | DISCOVER.keys | PAIR.keys
     assert set(keys) == _TOP_KEYS | _METRIC_KEYS | SHAPE_KEYS | NOISE_KEYS | own
 
 
@@ -82,6 +83,8 @@ def test_a_required_key_is_required(key: str) -> None:
         text = table(second, "window_cell")
     if key in ("unit", "of_period", "edges", "none"):
         text = table(first, "startup")
+    if key in PAIR.keys:
+        text = table(first, "theme_crashed")
     with pytest.raises(MetricsFileError, match=key):
         parse_metrics(re.sub(rf"^{key} = .*\n", "", text, flags=re.M))
 

@@ -1,0 +1,74 @@
+"""`decode_association`: the joint table of two metrics from linked reports."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from decoder.association.em import GAP, likeliest_table
+from decoder.association.linked import LinkedReports, Side, co_occurrences
+from decoder.association.moments import Moments, fit_moments, moments_independence
+from decoder.association.pairs import MAX_CELLS, table_warnings
+from decoder.association.table import JointTable, nearest_table, shrunk_table
+from decoder.errors import DecodeError
+from decoder.numerics.threads import one_thread
+from decoder.options import DecodeOptions
+
+MOST_STEPS = 600
+
+
+def decode_association(
+    reports: LinkedReports,
+    first: Side,
+    second: Side,
+    options: DecodeOptions | None = None,
+    *,
+    likelihood: bool = True,
+) -> JointTable:
+    """The joint table by moments, with intervals and a test; and the one of most likelihood.
+
+    Args:
+        reports: one a device; a device that reports twice makes intervals too narrow.
+        first, second: the metrics, with `with_unlisted` where the list may be incomplete.
+        options: level and alpha count.
+        likelihood: whether EM runs, too. It has no intervals of its own.
+
+    Raises:
+        DecodeError: cohorts that are not in the designs, or more than 4,000 cells.
+    """
+    options = options or DecodeOptions()
+    num_cohorts = len(first.designs)
+    cells = len(first.values) * len(second.values)
+    if len(second.designs) != num_cohorts or reports.cohorts.max(initial=0) >= num_cohorts:
+        raise DecodeError(f"cohorts of the reports or of the two metrics are not {num_cohorts}")
+    if cells > MAX_CELLS:
+        raise DecodeError(f"{cells:,} cells, {MAX_CELLS:,} at most: give shorter lists")
+    with one_thread():
+        moments = Moments.of(co_occurrences(reports, num_cohorts), first, second)
+        fit = fit_moments(moments)
+        covariance = fit.covariance()
+        independence = moments_independence(moments, fit.estimate, options.alpha)
+        fitted = nearest_table(fit.estimate, fit.curvature)
+        best = likeliest_table(reports, first, second, MOST_STEPS) if likelihood else None
+    variances = np.maximum(np.diag(covariance), 0.0)
+    warnings = table_warnings(fit.estimate, variances, independence)
+    if best is not None and best.gap > GAP:
+        warnings.append(
+            f"EM stopped after {best.steps} steps, at most {best.gap:.3g} nats below the largest "
+            "likelihood: its table still depends on where it began"
+        )
+    return JointTable(
+        metric=f"{first.name} and {second.name}",
+        of=(first.name, second.name),
+        rows=first.values,
+        columns=second.values,
+        num_reports=len(reports),
+        estimate=fit.estimate,
+        covariance=covariance,
+        variances=variances.reshape(fit.estimate.shape),
+        fitted=fitted,
+        shrunk=shrunk_table(fit.estimate, independence),
+        independence=independence,
+        level=options.level,
+        warnings=tuple(warnings),
+        likelihood=None if best is None else best.table,
+    )

@@ -1,0 +1,102 @@
+"""Linked reports: of each device the noisy bits of two metrics, with one shared cohort."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from decoder.errors import DecodeError
+from decoder.model.noise import BitNoise
+from decoder.typing import Floats, Indices
+
+UNLISTED = "(not listed)"
+Bits = NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of two metrics.
+
+    name: of the metric.  values: those listed, (M,).  designs: chance that each sets each bit in
+    each cohort, (m, k, M): 0 or 1, and the mean of a random string for `UNLISTED`.
+    """
+
+    name: str
+    values: tuple[str, ...]
+    designs: Floats
+    noise: BitNoise
+
+    @property
+    def ones(self) -> float:
+        """v1: noise variance of a debiased bit that is set."""
+        return self.noise.q_star * (1 - self.noise.q_star) / self.noise.gap**2
+
+    @property
+    def zeros(self) -> float:
+        """v0: noise variance of a debiased bit that is clear."""
+        return self.noise.p_star * (1 - self.noise.p_star) / self.noise.gap**2
+
+    def with_unlisted(self, mean: float) -> Side:
+        """The same with one more value, whose bits are set with chance `mean`, each by itself."""
+        other = np.full((*self.designs.shape[:2], 1), mean)
+        designs = np.concatenate([self.designs, other], axis=2)
+        return replace(self, values=(*self.values, UNLISTED), designs=designs)
+
+    def extended(self, cohort: int) -> Floats:
+        """The design of a cohort below a row of ones, (k + 1, M)."""
+        design = self.designs[cohort]
+        return np.vstack([np.ones((1, design.shape[1])), design])
+
+    def debiasing(self) -> Floats:
+        """The linear map from (1, report bits) to (1, unbiased bits), (k + 1, k + 1)."""
+        bits, gap = self.designs.shape[1], self.noise.gap
+        matrix = np.diag(np.append(1.0, np.full(bits, 1 / gap)))
+        matrix[1:, 0] = -self.noise.p_star / gap
+        return matrix
+
+    def weights(self) -> Floats:
+        """Inverse variance of (1, unbiased bits) at the mean share of bits, (k + 1,)."""
+        share = float(self.designs.mean())
+        spread = self.zeros + share * (1 - share) + share * (self.ones - self.zeros)
+        return np.append(1.0, np.full(self.designs.shape[1], 1 / spread))
+
+
+@dataclass(frozen=True)
+class LinkedReports:
+    """One row a device. cohorts: (N,).  first, second: report bits, (N, k1) and (N, k2).
+
+    Raises DecodeError for arrays that do not fit together.
+    """
+
+    cohorts: Indices
+    first: Bits
+    second: Bits
+
+    def __post_init__(self) -> None:
+        """Check the shapes."""
+        rows = {len(self.cohorts), len(self.first), len(self.second)}
+        if len(rows) != 1 or rows == {0}:
+            raise DecodeError(f"linked reports of {sorted(rows)} rows; give one row a device")
+
+    def __len__(self) -> int:
+        """N, the number of reports."""
+        return len(self.cohorts)
+
+
+def co_occurrences(reports: LinkedReports, num_cohorts: int) -> Floats:
+    """How many reports of each cohort have bit a of one and bit b of the other metric.
+
+    Returns (m, k1 + 1, k2 + 1); index 0 is the constant 1, so that the first row and column hold
+    the counts of single bits, and [0, 0] the number of reports.
+    """
+    sizes = reports.first.shape[1] + 1, reports.second.shape[1] + 1
+    found = np.zeros((num_cohorts, *sizes))
+    for cohort in range(num_cohorts):
+        mine = reports.cohorts == cohort
+        ones = np.ones((int(mine.sum()), 1))
+        first = np.hstack([ones, reports.first[mine]])
+        second = np.hstack([ones, reports.second[mine]])
+        found[cohort] = first.T @ second
+    return found

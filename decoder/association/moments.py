@@ -1,0 +1,169 @@
+"""Joint table of two metrics from co-occurrence counts: unbiased, with its exact covariance.
+
+The noise of the two metrics is independent given the values, so the debiased products of bits have
+the products of the true bits as their mean (docs/method.md, "Two linked metrics").
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+
+from decoder.association.linked import Side
+from decoder.association.pair_model import RANK, SUM_WEIGHT, chi_squared, contrasts
+from decoder.association.table import Independence, margins
+from decoder.errors import DecodeError, ImproperError
+from decoder.numerics.simplex import project_simplex
+from decoder.typing import Floats
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Debiased co-occurrences of the cohorts that have reports.
+
+    cohorts: their numbers.  reports: n_c, (m,).  sums: S_c, (m, k1 + 1, k2 + 1).
+    """
+
+    first: Side
+    second: Side
+    cohorts: tuple[int, ...]
+    reports: Floats
+    sums: Floats
+
+    @classmethod
+    def of(cls, counts: Floats, first: Side, second: Side) -> Moments:
+        """Debias `co_occurrences`. Raises DecodeError where there are no reports."""
+        present = np.flatnonzero(counts[:, 0, 0] > 0)
+        if not len(present):
+            raise DecodeError("there are no linked reports")
+        sums = first.debiasing() @ counts[present] @ second.debiasing().T
+        cohorts = tuple(map(int, present))
+        return cls(first, second, cohorts, counts[present, 0, 0], np.asarray(sums))
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Values of each side."""
+        return len(self.first.values), len(self.second.values)
+
+
+@dataclass(frozen=True)
+class MomentFit:
+    """Unbiased shares (M1, M2) and the information H, (M1 M2, M1 M2)."""
+
+    estimate: Floats
+    information: Floats
+    moments: Moments
+
+    @property
+    def curvature(self) -> Floats:
+        """H without the equation of the sum."""
+        return self.information - SUM_WEIGHT * float(self.moments.reports.sum())
+
+    def covariance(self) -> Floats:
+        """Cov of the estimate, at its projection on the simplex, (M1 M2, M1 M2)."""
+        held = project_simplex(self.estimate.ravel()).reshape(self.estimate.shape)
+        inner = np.zeros_like(self.information)
+        moments = self.moments
+        for cohort, number in zip(moments.cohorts, moments.reports, strict=True):
+            rows, columns = (_squares(s, cohort) for s in (moments.first, moments.second))
+            mean = (_gram(moments.first, cohort) @ held @ _gram(moments.second, cohort)).ravel()
+            inner += number * (_products(rows, held, columns) - np.outer(mean, mean))
+        factor = _factor(self.information)
+        half = cho_solve(factor, inner)
+        return np.asarray(cho_solve(factor, half.T))
+
+
+def fit_moments(moments: Moments) -> MomentFit:
+    """Weighted least squares on the co-occurrences; the shares add up to 1.
+
+    Raises ImproperError where two values of a side have the same bits in every cohort.
+    """
+    cells = moments.shape[0] * moments.shape[1]
+    weight = SUM_WEIGHT * float(moments.reports.sum())
+    information, target = np.full((cells, cells), weight), np.full(moments.shape, weight)
+    for place, cohort in enumerate(moments.cohorts):
+        grams = (_gram(side, cohort) for side in (moments.first, moments.second))
+        information += moments.reports[place] * np.kron(*grams)
+        rows, columns = (_weighted(side, cohort) for side in (moments.first, moments.second))
+        target += rows.T @ moments.sums[place] @ columns
+    estimate = cho_solve(_factor(information), target.ravel())
+    return MomentFit(estimate.reshape(moments.shape), information, moments)
+
+
+def moments_independence(moments: Moments, estimate: Floats, level: float) -> Independence:
+    """Score test of independence on the centred co-occurrences.
+
+    Under independence the covariance of the centred products of a cohort is the product of the
+    covariances of the two metrics' bits, which follow from the margins.
+    """
+    shares, bases = margins(estimate), tuple(map(contrasts, moments.shape))
+    sides = (moments.first, moments.second)
+    cells = bases[0].shape[1] * bases[1].shape[1]
+    information, score = np.zeros((cells, cells)), np.zeros(cells)
+    for place, cohort in enumerate(moments.cohorts):
+        number, mean = moments.reports[place], moments.sums[place] / moments.reports[place]
+        centred = mean[1:, 1:] - np.outer(mean[1:, 0], mean[0, 1:])
+        scores, grams = [], []
+        for side, share, basis in zip(sides, shares, bases, strict=True):
+            varied = side.designs[cohort] @ basis
+            scored = np.linalg.solve(_bit_covariance(side, cohort, share), varied)
+            scores.append(scored)
+            grams.append(varied.T @ scored)
+        information += number * np.kron(*grams)
+        score += number * (scores[0].T @ centred @ scores[1]).ravel()
+    return chi_squared(score, information, level)
+
+
+def _bit_covariance(side: Side, cohort: int, shares: Floats) -> Floats:
+    """Covariance of the debiased bits of one report, (k, k), if devices hold `shares`."""
+    design = side.designs[cohort]
+    mean = design @ shares
+    matrix = (design * shares) @ design.T - np.outer(mean, mean)
+    np.fill_diagonal(matrix, mean * (1 - mean) + mean * side.ones + (1 - mean) * side.zeros)
+    return np.asarray(matrix)
+
+
+def _weighted(side: Side, cohort: int) -> Floats:
+    """W X of a cohort, (k + 1, M)."""
+    return np.asarray(side.weights()[:, None] * side.extended(cohort))
+
+
+def _gram(side: Side, cohort: int) -> Floats:
+    """K = X' W X, (M, M)."""
+    return np.asarray(side.extended(cohort).T @ _weighted(side, cohort))
+
+
+def _squares(side: Side, cohort: int) -> Floats:
+    """Phi_x = X' W (b b' + D) W X of each value x with bits b, (M, M, M).
+
+    D: noise of each bit, and the spread of a bit that is set with a chance.
+    """
+    bits, weighted = side.extended(cohort), _weighted(side, cohort)
+    spread = bits * side.ones + (1 - bits) * side.zeros + bits * (1 - bits)
+    spread[0] = 0.0
+    means = weighted.T @ bits  # column x: X' W b_x
+    noise = np.einsum("ka,kx,kb->xab", weighted, spread, weighted, optimize=True)
+    return np.asarray(means.T[:, :, None] * means.T[:, None, :] + noise)
+
+
+def _products(rows: Floats, shares: Floats, columns: Floats) -> Floats:
+    """E = sum over x, y of P_xy (Phi_x kron Phi_y), (M1 M2, M1 M2)."""
+    first, second = len(rows), len(columns)
+    flat = rows.reshape(first, -1).T @ shares @ columns.reshape(second, -1)
+    four = flat.reshape(first, first, second, second).transpose(0, 2, 1, 3)
+    return np.asarray(four.reshape(first * second, first * second))
+
+
+def _factor(information: Floats) -> tuple[Floats, bool]:
+    try:
+        factor: tuple[Floats, bool] = cho_factor(information)
+    except np.linalg.LinAlgError as error:
+        raise ImproperError("values of a side cannot be told apart by their bits") from error
+    diagonal = np.diag(factor[0])
+    if float(diagonal.min()) < RANK * float(diagonal.max()):
+        raise ImproperError(
+            "two values of a side have the same bits in every cohort: leave one of them out"
+        )
+    return factor

@@ -1,0 +1,205 @@
+"""`JointTable`: the shares of all pairs of values, with all that is asked of such a table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.sparse.linalg import eigsh
+from scipy.special import ndtri
+
+from decoder.numerics.simplex import project_simplex
+from decoder.typing import Floats
+
+LEAST = 1e-300
+
+
+class Shares(NamedTuple):
+    """Estimates with errors and intervals, all of one shape."""
+
+    estimate: Floats
+    std_error: Floats
+    low: Floats
+    high: Floats
+
+
+class Independence(NamedTuple):
+    """A test of whether the two sides are independent.
+
+    statistic: chi-squared with `freedom` degrees under independence.  level: of the decision.
+    """
+
+    statistic: float
+    freedom: int
+    p_value: float
+    level: float
+
+    @property
+    def rejected(self) -> bool:
+        """Whether independence is refused at the level."""
+        return self.p_value <= self.level
+
+
+@dataclass(frozen=True)
+class JointTable:
+    """Shares of reports that hold each pair of values.
+
+    metric: its name, or those of both metrics.  of: the names of the two sides.
+    rows, columns: the values of the sides.
+    estimate: unbiased, (M1, M2); may be negative.  covariance: of the cells, row by row, or None
+        where only variances were computed.  variances: its diagonal, (M1, M2).
+    fitted: the nearest table without negative shares, of sum 1.
+    shrunk: the fitted one drawn towards the product of the margins as far as the evidence is weak.
+    independence: the test.  level: of intervals, such as .95.
+    unlisted: whether the last row and column stand for values that no list holds.
+    """
+
+    metric: str
+    of: tuple[str, str]
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    num_reports: int
+    estimate: Floats
+    covariance: Floats | None
+    variances: Floats
+    fitted: Floats
+    shrunk: Floats
+    independence: Independence
+    level: float
+    warnings: tuple[str, ...] = ()
+    first_day: date | None = None
+    last_day: date | None = None
+    definition: Mapping[str, Any] = field(default_factory=dict)
+    likelihood: Floats | None = None
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        return len(self.rows), len(self.columns)
+
+    @property
+    def quantile(self) -> float:
+        """Standard errors either side of an estimate."""
+        return float(ndtri(0.5 + self.level / 2))
+
+    @property
+    def cells(self) -> Shares:
+        """Every cell, with its interval."""
+        return self._shares(self.estimate, np.sqrt(self.variances))
+
+    def margin(self, side: int) -> Shares | None:
+        """Shares of the values of a side (0: rows, 1: columns); None without the covariance."""
+        if self.covariance is None:
+            return None
+        sums = side_sums(self.shape, side)
+        estimate = sums @ self.estimate.ravel()
+        errors = np.sqrt(np.maximum(np.einsum("ia,ab,ib->i", sums, self.covariance, sums), 0.0))
+        return self._shares(estimate, errors)
+
+    def conditional(self, given: int) -> Shares | None:
+        """Share of each cell among the reports with the value of side `given`.
+
+        Intervals are Fieller's, exact for a ratio of two normal estimates: from 0 to 1 where the
+        share of the given value is itself not told from zero. None without the covariance.
+        """
+        if self.covariance is None:
+            return None
+        sums = side_sums(self.shape, given)
+        whole = sums @ self.estimate.ravel()
+        across = sums @ self.covariance
+        place = np.indices(self.shape)[given].ravel()
+        parts = Fieller(
+            self.estimate.ravel(),
+            whole[place],
+            self.variances.ravel(),
+            np.einsum("ia,ia->i", across, sums)[place],
+            across[place, np.arange(self.estimate.size)],
+        )
+        return Shares(*(part.reshape(self.shape) for part in parts.shares(self.quantile)))
+
+    def _shares(self, estimate: Floats, errors: Floats) -> Shares:
+        reach = self.quantile * errors
+        low, high = np.clip(estimate - reach, 0.0, 1.0), np.clip(estimate + reach, 0.0, 1.0)
+        return Shares(estimate, errors, low, high)
+
+
+class Fieller(NamedTuple):
+    """A part of a whole, both estimated: their estimates, variances and covariance, (n,) each."""
+
+    part: Floats
+    whole: Floats
+    part_variance: Floats
+    whole_variance: Floats
+    covariance: Floats
+
+    def shares(self, z: float) -> Shares:
+        """The ratio, its error to first order, and the interval (Fieller 1954) within [0, 1].
+
+        The interval holds every ratio r for which part - r whole is within z standard errors of 0.
+        NaN as estimate where the whole is not above 0.
+        """
+        told = self.whole**2 > z * z * self.whole_variance
+        told &= self.whole > 0
+        whole = np.where(self.whole > 0, self.whole, np.nan)
+        ratio = self.part / whole
+        spread = self.part_variance - 2 * ratio * self.covariance + ratio**2 * self.whole_variance
+        a = self.whole**2 - z * z * self.whole_variance
+        b = self.part * self.whole - z * z * self.covariance
+        c = self.part**2 - z * z * self.part_variance
+        root = np.sqrt(np.maximum(b * b - a * c, 0.0))
+        a = np.where(told, a, 1.0)
+        low = np.where(told, np.clip((b - root) / a, 0.0, 1.0), 0.0)
+        high = np.where(told, np.clip((b + root) / a, 0.0, 1.0), 1.0)
+        return Shares(ratio, np.sqrt(np.maximum(spread, 0.0)) / whole, low, high)
+
+
+def side_sums(shape: tuple[int, int], side: int) -> Floats:
+    """Matrix (values of the side, cells) that sums cells to the margin of a side."""
+    place = np.indices(shape)[side].ravel()
+    return np.asarray((place[None, :] == np.arange(shape[side])[:, None]).astype(np.float64))
+
+
+def margins(table: Floats) -> tuple[Floats, Floats]:
+    """Both margins of a table (M1, M2), projected on the simplex."""
+    return project_simplex(table.sum(axis=1)), project_simplex(table.sum(axis=0))
+
+
+def nearest_table(estimate: Floats, information: Floats, steps: int = 300) -> Floats:
+    """The table without negative shares, of sum 1, nearest to an estimate: argmin (q-p)' H (q-p).
+
+    estimate: (M1, M2).  information: H, (M1 M2, M1 M2), symmetric, without a weight on the sum,
+    which is 1 here: it would only make the steps short.  FISTA with restarts (Beck,
+    Teboulle 2009; O'Donoghue, Candes 2015), until no share moves by more than 1e-9 of the sum.
+    """
+    target = estimate.ravel()
+    start = np.ones(target.size) + np.arange(target.size) / target.size
+    (largest,) = eigsh(information, k=1, v0=start, return_eigenvectors=False, tol=1e-3)
+    bound = 1.01 * float(largest)
+    found = ahead = project_simplex(target)
+    momentum = 1.0
+    for _ in range(steps):
+        moved = project_simplex(ahead - information @ (ahead - target) / bound)
+        if float((ahead - moved) @ (moved - found)) > 0:
+            momentum = 1.0
+        following = (1 + np.sqrt(1 + 4 * momentum**2)) / 2
+        ahead = moved + (momentum - 1) / following * (moved - found)
+        change = float(np.abs(moved - found).max())
+        found, momentum = moved, following
+        if change < 1e-9 / found.size:
+            break
+    return np.asarray(found.reshape(estimate.shape))
+
+
+def shrunk_table(estimate: Floats, independence: Independence) -> Floats:
+    """Product of the margins, plus the part of what departs from it that the test supports.
+
+    The part is max(0, 1 - (df - 2) / T), the positive-part James-Stein factor of the statistic.
+    """
+    product = np.outer(*margins(estimate))
+    statistic = max(independence.statistic, LEAST)
+    kept = max(0.0, 1 - max(independence.freedom - 2, 0) / statistic)
+    drawn = product + min(kept, 1.0) * (estimate - product)
+    return np.asarray(project_simplex(drawn.ravel()).reshape(estimate.shape))

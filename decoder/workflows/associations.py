@@ -1,0 +1,66 @@
+"""Decode jobs of linked reports: the joint table of two metrics, in files and in print."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from decoder.association.associations import decode_association
+from decoder.association.table import JointTable
+from decoder.files import make_folder, replacing
+from decoder.formats.google_association import AssociationFiles, read_association
+from decoder.options import DecodeOptions
+from decoder.reports.joint_files import write_joint
+from decoder.workflows.joint import joint_answer
+from decoder.workflows.kinds import Answer
+
+RESULTS = "assoc-results.csv"  # of google/rappor
+
+
+@dataclass(frozen=True)
+class AssociationJob:
+    """Two variables of google/rappor's files; output: the folder for files."""
+
+    files: AssociationFiles
+    options: DecodeOptions = field(default_factory=DecodeOptions)
+    likelihood: bool = True
+    output: Path | None = None
+
+
+def run_association(job: AssociationJob) -> Answer:
+    """Read the files, decode, and write the table if the job names a folder.
+
+    Raises RapporError: what the files, the decoder or the disk refuse.
+    """
+    if job.output:
+        make_folder(job.output)
+    found = read_association(job.files)
+    table = decode_association(
+        found.reports, found.first, found.second, job.options, likelihood=job.likelihood
+    )
+    notes = list(table.warnings)
+    if found.blank:
+        notes.append(f"{found.blank:,} rows with a blank variable are left out")
+    if found.repeated:
+        notes.append(
+            f"{found.repeated:,} rows are of clients that have another: intervals and test take "
+            "each row as a device of its own, and are too narrow; keep one row a client"
+        )
+    table = replace(table, warnings=tuple(notes))
+    written: tuple[Path, ...] = ()
+    if job.output:
+        written = (*write_joint(table, job.output), _write_results(table, job.output / RESULTS))
+    return joint_answer(table, written)
+
+
+def _write_results(table: JointTable, path: Path) -> Path:
+    """google/rappor's table: second variable, first variable, proportion (EM's, if it ran)."""
+    shares = table.fitted if table.likelihood is None else table.likelihood
+    with replacing(path) as part, part.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow((table.of[1], table.of[0], "proportion"))
+        for i, row in enumerate(table.rows):
+            for j, column in enumerate(table.columns):
+                writer.writerow((column, row, float(shares[i, j])))
+    return path

@@ -1,0 +1,51 @@
+"""`rappor simulate association`: pairs, moments and EM on the same populations."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict
+from typing import Annotated
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from simulations.association.study import StudyRow, association_study
+
+
+def association(
+    reports: Annotated[int, typer.Option(min=1_000, help="Devices, one report each.")] = 100_000,
+    runs: Annotated[int, typer.Option(min=2, help="Tables for pairs and moments.")] = 20,
+    rival_runs: Annotated[int, typer.Option(min=2, help="Of these, with both EMs.")] = 2,
+    tests: Annotated[int, typer.Option(min=2, help="Independent tables for the level.")] = 200,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="Repeat a run exactly; otherwise draws are fresh.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+) -> None:
+    """Joint tables of 10 x 10: a pair metric against two linked metrics, at equal epsilon."""
+    rng = np.random.default_rng(seed)
+    rows = list(association_study(reports, runs, min(rival_runs, runs), tests, rng))
+    if as_json:
+        print(json.dumps([_plain(row) for row in rows], allow_nan=False))
+        return
+    table = Table(title="10 x 10, half of the mass coupled; level: none, power: a tenth")
+    for name in ("noise", "epsilon", "reports", "method", "quantity", "runs", "mean", "error"):
+        table.add_column(name, justify="left" if name in ("noise", "method") else "right")
+    for row in rows:
+        epsilon = "" if math.isnan(row.epsilon_one) else f"{row.epsilon_one:.2f}"
+        numbers = f"{row.value.mean:.3f}", f"{row.value.error:.3f}"
+        table.add_row(row.setting, epsilon, f"{row.reports:,}", row.method, row.quantity,
+                      str(row.runs), *numbers)  # fmt: skip
+    Console().print(table)
+
+
+def _plain(row: StudyRow) -> dict[str, object]:
+    fields = asdict(row) | asdict(row.value)
+    del fields["value"]
+    return {
+        key: None if isinstance(value, float) and math.isnan(value) else value
+        for key, value in fields.items()
+    }

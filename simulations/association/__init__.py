@@ -1,0 +1,1 @@
+"""How two values go together: pairs against linked reports."""

@@ -1,0 +1,84 @@
+"""Devices that hold a pair each: linked reports, bit by bit, or counts of a pair metric."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import date
+
+import numpy as np
+
+from decoder.association.linked import LinkedReports, Side
+from decoder.model.noise import BitNoise
+from decoder.typing import Floats
+from rappor_core.aggregate import Aggregate
+from rappor_core.mechanism import TwoRoundMechanism
+from rappor_core.metrics.metric import Metric
+from rappor_core.metrics.pair import Pair
+from rappor_core.params import RapporParams
+from simulations.populations.draws import draw_aggregate
+
+
+def one_hot_side(name: str, count: int, f: float, p: float, q: float, cohorts: int = 1) -> Side:
+    """A metric with a bit for each value."""
+    noise = BitNoise.of(TwoRoundMechanism.rappor(f, p, q))
+    designs = np.broadcast_to(np.eye(count), (cohorts, count, count)).copy()
+    return Side(name, tuple(f"{name}{i}" for i in range(count)), designs, noise)
+
+
+def hashed_side(name: str, count: int, bits: int, cohorts: int, seed: int, f: float = 0.0) -> Side:
+    """A metric in a Bloom filter of two hashes."""
+    rng = np.random.default_rng(seed)
+    designs = np.zeros((cohorts, bits, count))
+    for cohort in range(cohorts):
+        for value in range(count):
+            designs[cohort, rng.integers(bits, size=2), value] = 1
+    noise = BitNoise.of(TwoRoundMechanism.rappor(f, 0.25, 0.75))
+    return Side(name, tuple(f"{name}{i}" for i in range(count)), designs, noise)
+
+
+def drawn_reports(
+    shares: Floats, count: int, first: Side, second: Side, rng: np.random.Generator
+) -> LinkedReports:
+    """One report of each of `count` devices."""
+    cells = rng.choice(shares.size, size=count, p=shares.ravel())
+    values = np.divmod(cells, shares.shape[1])
+    cohorts = rng.integers(len(first.designs), size=count)
+    bits = []
+    for side, held in zip((first, second), values, strict=True):
+        chance = side.noise.p_star + side.noise.gap * side.designs[cohorts, :, held]
+        bits.append((rng.random(chance.shape) < chance).astype(np.uint8))
+    return LinkedReports(cohorts, bits[0], bits[1])
+
+
+def coupled_table(size: int, coupled: float) -> Floats:
+    """Zipf margins; a part of the mass lies where both values have the same rank. (size, size)."""
+    margin = 1 / np.arange(1, size + 1)
+    margin /= margin.sum()
+    return np.asarray((1 - coupled) * np.outer(margin, margin) + coupled * np.diag(margin))
+
+
+def pair_metric(size: int, epsilon_one: float, beyond: float = 3.0) -> Metric:
+    """A pair metric of two lists of `size` values, a bit for each pair, mechanism l-osue."""
+    pair = Pair(
+        ("first", "second"),
+        (tuple(f"a{i}" for i in range(size)), tuple(f"b{i}" for i in range(size))),
+    )
+    mechanism = TwoRoundMechanism.optimised(epsilon_one + beyond, epsilon_one)
+    return Metric(
+        name="pairs",
+        kind="pair",
+        description="Simulated pairs",
+        owner="simulation@example.org",
+        expires=date(2099, 12, 31),
+        params=RapporParams(size * size, 1, 1, mechanism, "one_hot"),
+        max_memoized_values=2,
+        fallback=pair.texts()[0],
+        details=pair,
+    )
+
+
+def drawn_pairs(metric: Metric, shares: Floats, count: int, rng: np.random.Generator) -> Aggregate:
+    """The aggregate of `count` devices, one report each."""
+    texts = metric.details.texts()
+    found, _ = draw_aggregate(texts, shares.ravel(), count, metric.params, rng, metric.name)
+    return replace(found, params_id=metric.params_id, definition=metric.to_dict())

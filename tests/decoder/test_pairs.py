@@ -1,0 +1,224 @@
+"""The decoder of pairs against other ways to the same numbers."""
+
+from __future__ import annotations
+
+import csv
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from decoder import DecodeOptions, decode
+from decoder.association.pair_model import PairCounts, chi_squared, contrasts, fit_pair
+from decoder.association.pairs import _counts, decode_pairs
+from decoder.association.table import Fieller, Independence, nearest_table, shrunk_table, side_sums
+from decoder.candidates.lists import metric_candidates
+from decoder.errors import DecodeError, ImproperError
+from decoder.model.noise import BitNoise
+from decoder.numerics.simplex import project_simplex
+from decoder.reports.joint_files import write_joint
+from decoder.reports.joint_html import render_joint
+from decoder.typing import Floats
+from rappor_core.aggregate import Aggregate
+from rappor_core.metrics.file import parse_metrics
+from rappor_core.metrics.metric import Metric
+from simulations.populations.draws import draw_aggregate
+
+HASHED = "num_bits = 16\nnum_cohorts = 8\n"
+SHARES = np.array([[0.30, 0.10], [0.05, 0.25], [0.10, 0.20]])
+
+
+def metric(more: str = "", epsilon: float = 3.0, shape: tuple[int, int] = (3, 2)) -> Metric:
+    rows, columns = ([f"{s}{i}" for i in range(n)] for s, n in zip("ab", shape, strict=True))
+    return parse_metrics(
+        f"""
+[metrics.pairs]
+kind = "pair"
+of = ["first", "second"]
+values.first = {json.dumps(rows)}
+values.second = {json.dumps(columns)}
+description = "Two answers"
+owner = "test@example.org"
+expires = 2027-06-30
+mechanism = "l-osue"
+epsilon_infinity = {epsilon + 3}
+epsilon_one = {epsilon}
+max_memoized_values = 3
+fallback = "a0 | b0"
+{more}"""
+    ).metrics["pairs"]
+
+
+def drawn(one: Metric, shares: Floats, reports: int, seed: int) -> Aggregate:
+    rng = np.random.default_rng(seed)
+    texts = one.details.texts()
+    found, _ = draw_aggregate(texts, shares.ravel(), reports, one.params, rng, one.name)
+    return replace(found, params_id=one.params_id, definition=one.to_dict())
+
+
+@pytest.mark.parametrize("more", ["", HASHED])
+def test_cells_are_those_of_a_plain_least_squares(more: str) -> None:
+    """The sum of shares is 1, and without it the estimate is numpy's weighted least squares."""
+    one = metric(more)
+    table = decode_pairs(drawn(one, SHARES, 20_000, 1))
+    assert table.estimate.sum() == pytest.approx(1, abs=1e-3)
+    counts = _counts(drawn(one, SHARES, 20_000, 1), one.details, DecodeOptions())
+    design = counts.designs.reshape(-1, 6)
+    scale = np.sqrt(np.repeat(counts.reports, one.params.num_bits))  # one weight: every mean is 1/6
+    rows = np.vstack([design * scale[:, None], np.full((1, 6), 1e6)])
+    target = np.append(counts.shares.ravel() * scale, 1e6)
+    expected = np.linalg.lstsq(rows, target, rcond=None)[0]
+    bits = design.sum(axis=1)
+    if not more:
+        assert (bits == 1).all()
+        assert table.estimate.ravel() == pytest.approx(expected, abs=1e-4)
+    assert np.abs(table.estimate.ravel() - expected).max() < 3 * np.sqrt(table.variances).max()
+
+
+def test_without_hashing_it_agrees_with_the_decoder_of_categories() -> None:
+    """Each cell has its own bit there; here the sum is used too, which moves it by little."""
+    aggregate = drawn(metric(), SHARES, 50_000, 2)
+    table = decode_pairs(aggregate)
+    direct = decode(aggregate, metric_candidates(aggregate)).candidates
+    errors = np.asarray(direct.std_error)
+    assert np.abs(table.estimate.ravel() - direct.estimate).max() < 2 * errors.max()
+    assert (np.sqrt(table.variances.ravel()) < 1.02 * errors).all()
+
+
+@pytest.mark.parametrize("more", ["", HASHED])
+def test_the_covariance_is_that_of_many_draws(more: str) -> None:
+    """800 draws: each variance within 5 sd (25 %) of the stated one, correlations within .15."""
+    one = metric(more)
+    rng = np.random.default_rng(3)
+    texts, estimates = one.details.texts(), []
+    for _ in range(800):
+        found, _ = draw_aggregate(texts, SHARES.ravel(), 2_000, one.params, rng)
+        found = replace(found, definition=one.to_dict())
+        fit = fit_pair(_counts(found, one.details, DecodeOptions()))
+        estimates.append(fit.estimate)
+    observed = np.cov(np.array(estimates).T)
+    stated = fit.covariance(SHARES.ravel())
+    ratio = np.diag(observed) / np.diag(stated)
+    assert np.abs(ratio - 1).max() < 5 * np.sqrt(2 / 800)
+    scale = np.sqrt(np.outer(np.diag(stated), np.diag(stated)))
+    assert np.abs((observed - stated) / scale).max() < 0.2
+    mean = np.mean(estimates, axis=0)
+    assert np.abs(mean - SHARES.ravel()).max() < 5 * np.sqrt(np.diag(stated).max() / 800)
+
+
+def test_repeated_reports_widen_the_intervals() -> None:
+    aggregate = drawn(metric(), SHARES, 20_000, 4)
+    once = decode_pairs(aggregate, DecodeOptions(repeats=1)).variances
+    ten = decode_pairs(aggregate, DecodeOptions(repeats=10)).variances
+    assert (ten > 2 * once).all()
+
+
+def test_an_empty_cohort_is_left_out() -> None:
+    aggregate = drawn(metric(HASHED), SHARES, 50_000, 5)
+    table = decode_pairs(aggregate, DecodeOptions(without_cohorts=(0, 3)))
+    assert np.abs(table.estimate - SHARES).max() < 5 * np.sqrt(table.variances.max())
+
+
+def test_margins_and_conditional_shares_use_the_covariance_of_cells() -> None:
+    table = decode_pairs(drawn(metric(), SHARES, 100_000, 6))
+    rows, given = table.margin(0), table.conditional(0)
+    assert rows is not None
+    assert given is not None
+    assert rows.estimate == pytest.approx(table.estimate.sum(axis=1))
+    apart = np.sqrt(table.variances.sum(axis=1))
+    assert not np.allclose(rows.std_error, apart, rtol=0.01)
+    truth = SHARES / SHARES.sum(axis=1, keepdims=True)
+    assert ((given.low <= truth) & (truth <= given.high)).mean() > 0.6
+    assert given.estimate.sum(axis=1) == pytest.approx(np.ones(3))
+
+
+def test_conditional_shares_of_a_value_that_nobody_holds_are_open() -> None:
+    held = np.array([[0.6, 0.4], [0.0, 0.0], [0.0, 0.0]])
+    table = decode_pairs(drawn(metric(epsilon=0.7), held, 3_000, 7))
+    given = table.conditional(0)
+    assert given is not None
+    weak = np.flatnonzero(table.margin(0).low == 0)  # type: ignore[union-attr]
+    assert len(weak) > 0
+    assert (given.low[weak] == 0).all()
+    assert (given.high[weak] == 1).all()
+
+
+def test_fieller_holds_the_ratio_as_often_as_it_says() -> None:
+    """4,000 pairs of normals, whole at 4 sd: coverage .95 within 4 sd (.014)."""
+    rng = np.random.default_rng(8)
+    covariance = np.array([[1.0, 0.6], [0.6, 2.0]])
+    noise = rng.multivariate_normal([0, 0], covariance, 4_000)
+    part, whole = 2.0 + noise[:, 0], 5.6 + noise[:, 1]
+    ones = np.ones(4_000)
+    shares = Fieller(part, whole, ones, 2 * ones, 0.6 * ones).shares(1.959964)
+    covered = (shares.low <= 2 / 5.6) & (shares.high >= 2 / 5.6)
+    assert abs(covered.mean() - 0.95) < 0.014
+
+
+def test_pairs_that_share_every_bit_are_refused() -> None:
+    design = np.zeros((2, 4, 3))
+    design[:, 0, 0] = design[:, 1, 1] = design[:, 1, 2] = 1
+    noise = BitNoise(1.0, 0.0, 0.75, 0.25)
+    counts = PairCounts(np.zeros((2, 4)), np.full(2, 100.0), design, (3, 1), noise)
+    with pytest.raises(ImproperError, match=r"same bits in every cohort|cannot be told apart"):
+        fit_pair(counts)
+
+
+def test_what_is_no_pair_is_refused() -> None:
+    aggregate = drawn(metric(), SHARES, 1_000, 9)
+    with pytest.raises(DecodeError, match="is no pair"):
+        decode_pairs(replace(aggregate, definition={}))
+    empty = replace(aggregate, reports_per_cohort=(0,), bit_counts=((0,) * 6,))
+    with pytest.raises(DecodeError, match="no reports"):
+        decode_pairs(empty)
+
+
+def test_the_nearest_table_is_the_projection_where_all_cells_weigh_the_same() -> None:
+    estimate = np.array([[0.7, -0.2], [0.3, 0.2]])
+    found = nearest_table(estimate, 5.0 * np.eye(4))
+    assert found.ravel() == pytest.approx(project_simplex(estimate.ravel()), abs=1e-9)
+
+
+def test_the_shrunk_table_lies_between_the_product_and_the_estimate() -> None:
+    product = np.outer(SHARES.sum(axis=1), SHARES.sum(axis=0))
+    weak, strong = (Independence(t, 2, 0.5, 0.05) for t in (2.0, 1e9))
+    assert shrunk_table(SHARES, strong) == pytest.approx(SHARES)
+    none = Independence(1.0, 4, 0.9, 0.05)
+    assert shrunk_table(SHARES, none) == pytest.approx(product)
+    assert shrunk_table(SHARES, weak) == pytest.approx(SHARES)  # df - 2 = 0: nothing to shrink
+
+
+def test_contrasts_are_orthonormal_and_sum_to_zero() -> None:
+    basis = contrasts(5)
+    assert basis.T @ basis == pytest.approx(np.eye(4))
+    assert basis.sum(axis=0) == pytest.approx(np.zeros(4))
+    assert side_sums((2, 3), 1).sum() == 6
+
+
+def test_the_degrees_of_freedom_are_the_rank() -> None:
+    test = chi_squared(np.array([1.0, 1.0]), np.ones((2, 2)), 0.05)
+    assert test.freedom == 1
+    assert test.statistic == pytest.approx(1.0)
+
+
+def test_files_hold_every_cell_and_text_is_escaped(tmp_path: Path) -> None:
+    one = metric()
+    table = decode_pairs(drawn(one, SHARES, 50_000, 10))
+    table = replace(table, rows=("<script>", "=1+1", "a2"))
+    names = [path.name for path in write_joint(table, tmp_path)]
+    assert names == ["joint.csv", "margins.csv", "results.json", "report.html"]
+    with (tmp_path / "joint.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 6
+    assert float(rows[3]["estimate"]) == table.estimate[1, 1]
+    content = json.loads((tmp_path / "results.json").read_text())
+    assert content["independence"]["refuted"]
+    assert len(content["margins"]) == 5
+    page = render_joint(table)
+    assert "<script>" not in page
+    assert "&lt;script&gt;" in page
+    assert page.count("<rect") == 6
+    write_joint(table, tmp_path / "again")
+    assert (tmp_path / "again" / "report.html").read_bytes() == page.encode()

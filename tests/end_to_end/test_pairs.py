@@ -1,0 +1,111 @@
+"""A pair metric from a device's call to the files of its table."""
+
+from __future__ import annotations
+
+import csv
+import json
+import random
+import subprocess
+import sys
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from client_sdk import Client, Encoder
+from client_sdk.testing import MemoryCollector
+from collector.service.batch_writer import Receipt, ReportWriter
+from collector.service.report_validation import Judge
+from rappor_core.metrics.file import parse_metrics
+from tests.collector.support import TODAY, make_bench
+
+TEXT = """
+[metrics.theme_crashed]
+kind = "pair"
+of = ["theme", "crashed"]
+values.theme = ["dark", "light", "other"]
+values.crashed = [false, true]
+description = "Colours, and whether it crashed"
+owner = "web@example.org"
+expires = 2099-06-30
+mechanism = "l-osue"
+epsilon_infinity = 6.0
+epsilon_one = 4.0
+max_memoized_values = 3
+fallback = "other | false"
+min_reports = 10
+min_reports_per_cohort = 1
+max_reports_per_period = 100
+"""
+DEVICES = 1_500
+SHARES = {("dark", True): 0.3, ("dark", False): 0.1, ("light", False): 0.6}
+
+
+def test_the_cap_counts_changes_of_either_side(tmp_path: Path) -> None:
+    """Three places: the fallback and two pairs; a third pair is sent as the fallback."""
+    metrics = parse_metrics(TEXT)
+    path = tmp_path / "metrics.toml"
+    path.write_text(TEXT)
+    with (
+        MemoryCollector(metrics.metrics) as collector,
+        Client.open(
+            path, state_dir=tmp_path / "state", collector=collector.url, consent=True
+        ) as client,
+    ):
+        name = "theme_crashed"
+        assert client.record(name, ("dark", False))
+        assert client.record(name, ("dark", True))  # one side changed: a new pair
+        assert client.record(name, ("dark", False))
+        assert client.record(name, ("light", True))  # past the cap: the fallback
+        assert not client.record(name, ("pink", True))
+        assert "the value of 'theme' is not one of its 3" in client.last_refusal
+        assert "pink" not in client.last_refusal
+        assert client.flush(20)
+        line = json.dumps(client.inspect(debug=True))
+        assert "pink" not in line
+        assert collector.counted() == {name: 4}
+
+
+@pytest.mark.parametrize("more", ["", "num_bits = 32\nnum_cohorts = 4\n"])
+def test_from_devices_to_files(tmp_path: Path, more: str) -> None:
+    """Fixed seeds; five standard errors, as the table states them."""
+    metric = parse_metrics(TEXT + more).metrics["theme_crashed"]
+    rng = random.Random(3)
+    values = rng.choices(list(SHARES), list(SHARES.values()), k=DEVICES)
+    reports = [
+        Encoder({metric.name: metric}, rng.randbytes(32), rng.randbytes).encode(
+            metric.name, value, TODAY
+        )
+        for value in values
+    ]
+    bench = make_bench(f"sqlite:///{tmp_path}/collector.db")
+    bench.collector.push_metrics([metric], "test")
+    judge = Judge(refuse_implausible=True)
+    bench.writer = ReportWriter(bench.database, judge, bench.clock, timedelta(minutes=10))
+    (receipt,) = bench.send(reports)
+    assert isinstance(receipt, Receipt)
+    assert receipt.accepted == DEVICES
+    bench.clock.pass_days(1)
+    bench.collector.close_day(TODAY, "test")
+    served = bench.collector.read_aggregate("test", metric.name)
+    bench.database.close()
+    (tmp_path / "pairs.json").write_text(served.to_json())
+
+    command = [sys.executable, "-m", "rappor_cli", "decode", "--repeats", "1"]
+    command += ["--aggregate", str(tmp_path / "pairs.json"), "-o", str(tmp_path / "out"), "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    content = json.loads(done.stdout)
+    assert content["reports"] == DEVICES
+    assert content["independence"]["refuted"]
+    with (tmp_path / "out" / "joint.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    for row in rows:
+        held = (row["theme"], row["crashed"] == "true")
+        share = values.count(held) / DEVICES
+        assert abs(float(row["estimate"]) - share) < 5 * float(row["std_error"])
+    assert "<svg" in (tmp_path / "out" / "report.html").read_text()
+
+    command[command.index("--json")] = "--each=day"
+    refused = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert refused.returncode == 1
+    assert "leave --each out" in refused.stderr
