@@ -31,6 +31,9 @@ def ask(collector: str, path: str, **options: Any) -> bytes:
     """
     with answer_of(collector, path, **options) as answer:
         content: bytes = answer.read(_MOST_BYTES + 1)
+        said = answer.headers.get("Content-Length", "")
+    if said.isdecimal() and len(content) < min(int(said), _MOST_BYTES):
+        raise RemoteError(f"what answers at {collector} sends less than it says: ask again")
     if len(content) > _MOST_BYTES:
         raise RemoteError(f"what answers at {collector} sends more than {_MOST_BYTES:,} bytes")
     return content

@@ -126,12 +126,12 @@ def test_a_failed_write_leaves_nothing_behind(tmp_path, long_list, params, monke
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("decoder.candidates.cache.os.fsync", full)
-    with pytest.raises(CacheError, match=r"cannot be written: No space left on device; give"):
+    with pytest.raises(CacheError, match=r"cannot be written: no space left on device; give"):
         cached_positions(long_list, params, tmp_path)
     assert not list(tmp_path.iterdir())
 
 
 def test_a_folder_that_is_a_file_is_refused(tmp_path, long_list, params):
     (tmp_path / "file").write_text("")
-    with pytest.raises(CacheError, match=r"file' cannot be written: File exists; give a folder"):
+    with pytest.raises(CacheError, match=r"file' cannot be written: file exists; give a folder"):
         cached_positions(long_list, params, tmp_path / "file")

@@ -156,7 +156,7 @@ def test_an_interrupted_write_leaves_the_last_whole_file(decoding, tmp_path, mon
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("decoder.reports.decoding_files._write_json", half)
-    with pytest.raises(OutputError, match=r"results\.json' cannot be written: No space left"):
+    with pytest.raises(OutputError, match=r"results\.json' cannot be written: no space left"):
         write_outputs(decoding, tmp_path)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
