@@ -13,6 +13,7 @@ import shlex
 import subprocess
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import groupby
 from typing import Any
 
@@ -40,7 +41,11 @@ class ProgramClient:
             )
         except (OSError, ValueError) as error:
             raise AuditError(f"--command {command!r} cannot be started: {error}") from error
-        self._ask([{"do": "metrics", "document": compiled(file)}])
+        try:
+            self._ask([{"do": "metrics", "document": compiled(file)}])
+        except BaseException:
+            self.close()
+            raise
 
     def encode(
         self,
@@ -98,8 +103,13 @@ class ProgramClient:
     def close(self) -> None:
         """End the program."""
         if self._process.stdin:
-            self._process.stdin.close()
-        self._process.wait(timeout=30)
+            with suppress(BrokenPipeError):  # it has ended, and what was written is lost
+                self._process.stdin.close()
+        try:
+            self._process.wait(timeout=30)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
         if self._process.stdout:
             self._process.stdout.close()
 
