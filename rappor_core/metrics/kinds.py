@@ -168,6 +168,8 @@ class Category(Kind):
 
     def shape(self, name: str, table: Mapping[str, Any]) -> dict[str, Any]:
         """One bit for each category."""
+        from rappor_core.metrics.tables import listed_shape  # only where a file is read
+
         return listed_shape(name, table, len(table.get("categories", ())))
 
     def check(self, metric: Metric) -> None:
@@ -214,6 +216,8 @@ class Boolean(Kind):
 
     def shape(self, name: str, table: Mapping[str, Any]) -> dict[str, Any]:
         """One bit."""
+        from rappor_core.metrics.tables import listed_shape  # only where a file is read
+
         return listed_shape(name, table, 1)
 
     def check_fallback(self, metric: Metric) -> None:
@@ -242,21 +246,6 @@ class Boolean(Kind):
 
 
 STRING, CATEGORY, BOOLEAN = String(), Category(), Boolean()
-
-
-def listed_shape(name: str, table: Mapping[str, Any], num_bits: int) -> dict[str, Any]:
-    """The shape where the kind fixes the bits: only num_cohorts may be declared.
-
-    Raises MetricsFileError for a key that is fixed, and for no bits at all.
-    """
-    from rappor_core.metrics.tables import refuse  # only where a file is read
-
-    for key in ("num_bits", "num_hashes", "hash"):
-        if key in table:
-            refuse(name, key, table[key], f"is fixed by kind = {table['kind']!r}; leave it out")
-    if num_bits == 0:
-        raise MetricsFileError(f"metric {name!r}: categories is missing")
-    return {"num_bits": num_bits, "num_hashes": 1, "num_cohorts": table.get("num_cohorts", 1)}
 
 
 def kind_names() -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rappor_core.errors import MetricsFileError, ParameterError, ValueRefusedError, shown
-from rappor_core.metrics.kinds import Kind, listed_shape, refuse_field, wrong_type
+from rappor_core.metrics.kinds import Kind, refuse_field, wrong_type
 from rappor_core.metrics.pair import Pair
 
 if TYPE_CHECKING:
@@ -77,6 +77,8 @@ class PairKind(Kind):
                     f"{MAX_ONE_HOT} that may have a bit each; declare num_bits and num_cohorts, "
                     "such as 128 and 32"
                 )
+            from rappor_core.metrics.tables import listed_shape  # only where a file is read
+
             return listed_shape(name, table, pairs)
         for key in ("num_hashes", "hash"):
             if key in table:

@@ -74,3 +74,16 @@ def refuse_unknown(where: str, table: Mapping[str, Any], known: set[str]) -> Non
 def refuse(name: str, key: str, value: Any, why: str) -> NoReturn:
     """Raise MetricsFileError that names the metric, the key and the value."""
     raise MetricsFileError(f"metric {name!r}: {key} = {shown(value)} {why}")
+
+
+def listed_shape(name: str, table: Mapping[str, Any], num_bits: int) -> dict[str, Any]:
+    """The shape where the kind fixes the bits: only num_cohorts may be declared.
+
+    Raises MetricsFileError for a key that is fixed, and for no bits at all.
+    """
+    for key in ("num_bits", "num_hashes", "hash"):
+        if key in table:
+            refuse(name, key, table[key], f"is fixed by kind = {table['kind']!r}; leave it out")
+    if num_bits == 0:
+        raise MetricsFileError(f"metric {name!r}: categories is missing")
+    return {"num_bits": num_bits, "num_hashes": 1, "num_cohorts": table.get("num_cohorts", 1)}
