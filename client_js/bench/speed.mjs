@@ -19,12 +19,12 @@ Object.assign(metrics.metrics[0].definition, { max_reports_per_period: 10_000 })
 
 const page = (dist) => `
 import { Client, IndexedDbStorage } from "${dist}/browser.js";
-import { MetricDevice } from "${dist}/core/device.js";
+import { MetricEncoder } from "${dist}/core/device.js";
 import { readMetrics } from "${dist}/core/metrics.js";
 import { systemRandomness } from "${dist}/ports/randomness.js";
 let count = 0;
 const metrics = ${JSON.stringify(metrics)};
-const device = new MetricDevice(readMetrics(metrics).metrics.get("homepage"), new Uint8Array(32).fill(7), systemRandomness());
+const device = new MetricEncoder(readMetrics(metrics).metrics.get("homepage"), new Uint8Array(32).fill(7), systemRandomness());
 const batch = (value, number) => {
   const start = performance.now();
   for (let i = 0; i < number; i++) { const bits = device.valueBits(value()); device.digest(bits); device.reportBits(bits); }

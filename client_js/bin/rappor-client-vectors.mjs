@@ -8,7 +8,7 @@ import { fromHex, toHex } from "../dist/core/bytes.js";
 import { dayOf } from "../dist/core/days.js";
 import { decodeBatch } from "../dist/core/decode.js";
 import { secretCheck } from "../dist/core/derive.js";
-import { MetricDevice } from "../dist/core/device.js";
+import { MetricEncoder } from "../dist/core/device.js";
 import { LEVELS, pinBudget } from "../dist/core/ledger.js";
 import { metricOf, readMetrics } from "../dist/core/metrics.js";
 import { Recorder } from "../dist/core/recorder.js";
@@ -35,7 +35,7 @@ const COMMANDS = {
   },
   /** Every step from a value to a report, for one secret; `count` fresh reports. */
   encode({ metric, secret, value, random, count = 1 }) {
-    const device = new MetricDevice(metricOf(metrics, metric), fromHex(secret), randomnessOf(random));
+    const device = new MetricEncoder(metricOf(metrics, metric), fromHex(secret), randomnessOf(random));
     const bits = device.valueBits(value);
     return {
       params_id: device.metric.paramsId,

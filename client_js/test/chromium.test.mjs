@@ -15,7 +15,7 @@ const skip = noCollector || (existsSync(CHROMIUM) ? false : `no ${CHROMIUM}: set
 
 const ENTRY = `
 import { openClient } from "./dist/browser.js";
-import { MetricDevice } from "./dist/core/device.js";
+import { MetricEncoder } from "./dist/core/device.js";
 import { readMetrics } from "./dist/core/metrics.js";
 window.open_ = async (metrics, more = {}) => {
   window.client = await openClient({
@@ -32,7 +32,7 @@ window.record = async (number) => {
 };
 window.speed = (metrics) => {
   const { metrics: read } = readMetrics(metrics);
-  const device = new MetricDevice(read.get("homepage"), new Uint8Array(32),
+  const device = new MetricEncoder(read.get("homepage"), new Uint8Array(32),
     (n) => crypto.getRandomValues(new Uint8Array(n)));
   const time = (value, number) => {
     const start = performance.now();

@@ -11,7 +11,7 @@ import { addRun, countReport, countsOf, isFull } from "../dist/core/counts.js";
 import { dayOf, periodNumber } from "../dist/core/days.js";
 import { decodeBatch } from "../dist/core/decode.js";
 import { cohortOf, derive, keyedInput, secretCheck } from "../dist/core/derive.js";
-import { MetricDevice } from "../dist/core/device.js";
+import { MetricEncoder } from "../dist/core/device.js";
 import { canonical, md5Positions, mmh3Positions, murmur3, normalise } from "../dist/core/hashing.js";
 import { budgetOf, LEVELS, newLine, pinBudget, promiseOf, weakerThan } from "../dist/core/ledger.js";
 import { readMetrics } from "../dist/core/metrics.js";
@@ -96,7 +96,7 @@ test("reports: every step from the value to the wire", () => {
   const { metrics } = compiled("metrics");
   for (const row of DEVICE.reports) {
     const random = fromHex(row.random);
-    const device = new MetricDevice(metrics.get(row.metric), fromHex(row.secret), (n) => random.subarray(0, n));
+    const device = new MetricEncoder(metrics.get(row.metric), fromHex(row.secret), (n) => random.subarray(0, n));
     const bits = device.valueBits(row.value);
     assert.deepEqual([device.metric.paramsId, device.cohort], [row.params_id, row.cohort]);
     assert.equal(toHex(bits), row.bloom_bits);

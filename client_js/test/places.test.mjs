@@ -5,7 +5,7 @@ import { test } from "node:test";
 import { fromHex, toHex } from "../dist/core/bytes.js";
 import { oneBit, symbolCoin } from "../dist/core/coins.js";
 import { dayOf, lastDay, periodNumber } from "../dist/core/days.js";
-import { MetricDevice } from "../dist/core/device.js";
+import { MetricEncoder } from "../dist/core/device.js";
 import { LEVELS } from "../dist/core/ledger.js";
 import { readMetrics } from "../dist/core/metrics.js";
 import { Recorder } from "../dist/core/recorder.js";
@@ -141,7 +141,7 @@ test("coins of symbols", () => {
 test("responses: bloom, one_hot and symbols", () => {
   for (const row of VECTORS.responses) {
     const random = fromHex(row.random);
-    const device = new MetricDevice(METRICS.metrics.get(row.metric), fromHex(row.secret), (n) => random.subarray(0, n));
+    const device = new MetricEncoder(METRICS.metrics.get(row.metric), fromHex(row.secret), (n) => random.subarray(0, n));
     const bits = device.valueBits(row.value);
     assert.equal(device.cohort, row.cohort);
     assert.equal(toHex(bits), row.encoded_bits);

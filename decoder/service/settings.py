@@ -76,7 +76,7 @@ class Settings(BaseSettings):
     smtp_user: str = ""
     smtp_password: SecretStr = SecretStr("")
     smtp_security: str = Field(default="starttls", pattern="^(starttls|tls|none)$")
-    protect_metrics: bool = False  # /metrics for admins only
+    protect_metrics: bool = False  # /telemetry for admins only
 
     database_connections: int = Field(default=5, ge=2)
     database_seconds: float = Field(default=5.0, gt=0)

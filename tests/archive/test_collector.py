@@ -27,6 +27,8 @@ from rappor_core.wire.report import Report
 from tests.archive.support import stored_rows
 from tests.collector.support import Bench, make_bench, make_metric
 
+pytestmark = pytest.mark.long  # minutes in all
+
 ROOT = Path(__file__).parents[2]
 KILLS = int(os.environ.get("RAPPOR_KILLS", "2"))
 KEPT = make_metric("kept", keep_raw_days=30)

@@ -10,7 +10,7 @@ from typing import Any
 import mmh3
 import pytest
 
-from client_sdk.randomisation.metric_encoder import MetricDevice
+from client_sdk.randomisation.metric_encoder import MetricEncoder
 from rappor_core.codes.prefix_code import packaged_code
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metric import Metric
@@ -73,7 +73,7 @@ def test_positions(row: dict[str, Any]) -> None:
 @pytest.mark.parametrize("row", VECTORS["reports"], ids=lambda row: ascii(row["value"])[:20])
 def test_reports(row: dict[str, Any]) -> None:
     random = bytes.fromhex(row["random"])
-    device = MetricDevice(
+    device = MetricEncoder(
         METRICS[row["metric"]], bytes.fromhex(row["secret"]), lambda n: random[:n]
     )
     bits = device.value_bits(row["value"])

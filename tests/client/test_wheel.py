@@ -342,7 +342,7 @@ MOST_KB = {
     "client_location": 28,
     "client_number": 16,
     "client_discover": 25,
-    "client_pair": 8,
+    "client_pair": 10,
 }
 
 

@@ -20,6 +20,8 @@ QUICK = (
     "cap-off-by-one",
     "one-secret-for-all-installations",
 )  # found in the ordinary suite: at least one of each part of the audit
+
+pytestmark = pytest.mark.long  # minutes in all
 WHOLE = ("no-fresh-noise", "no-cap", "batch-id-of-the-device")
 BY_NAME = {fault.name: fault for fault in FAULTS}
 

@@ -118,7 +118,7 @@ ROLES: list[tuple[str, str, Any, dict[str, int]]] = [
         {"ana": 404, "ben": 404, "root": 404, "vic": 403},
     ),
 ]
-OPEN = {("GET", "/healthz"), ("GET", "/readyz"), ("GET", "/metrics"), ("POST", "/v1/session")}
+OPEN = {("GET", "/healthz"), ("GET", "/readyz"), ("GET", "/telemetry"), ("POST", "/v1/session")}
 LAST = [
     ("DELETE", "/v1/schedules/{schedule}/alarms/{alarm}", None, {"ana": 200, "root": 404}),
     ("DELETE", "/v1/schedules/{schedule}", None, {"ana": 200, "root": 404}),

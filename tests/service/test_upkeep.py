@@ -57,7 +57,7 @@ def test_separators_of_other_countries_are_quoted() -> None:
 
 def metric_lines(served: Running) -> dict[str, float]:
     with served.client(None) as client:
-        text = client.get("/metrics").text
+        text = client.get("/telemetry").text
     lines = [line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#")]
     return {name: float(value) for name, value in lines}
 

@@ -34,6 +34,8 @@ from tests.service.support import (
     workers,
 )
 
+pytestmark = pytest.mark.long  # minutes in all
+
 KILLS = int(os.environ.get("RAPPOR_TEST_KILLS", "100"))
 
 

@@ -10,7 +10,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from client_sdk.randomisation.metric_encoder import MetricDevice
+from client_sdk.randomisation.metric_encoder import MetricEncoder
 from rappor_core.codes.prefix_code import packaged_code
 from rappor_core.codes.training import train_code
 from rappor_core.hashing import normalise
@@ -91,7 +91,7 @@ def reports(metric: Metric) -> list[dict[str, Any]]:
     for number, value in enumerate(VALUES[:6]):
         secret = sha256(f"secret {number}".encode()).digest()
         random = b"".join(sha256(bytes([number, i])).digest() for i in range(64))
-        device = MetricDevice(metric, secret, lambda n, random=random: random[:n])
+        device = MetricEncoder(metric, secret, lambda n, random=random: random[:n])
         bits = device.value_bits(value)
         rows.append(
             {

@@ -12,7 +12,7 @@ export type Randomness = (numBytes: number) => Uint8Array;
 const REMEMBERED = 256;
 
 /** What one device does with values of one metric. All but the cohort and reports is private. */
-export class MetricDevice {
+export class MetricEncoder {
   readonly cohort: number;
   private readonly permanentInput: Uint8Array;
   private readonly ledgerInput: Uint8Array;

@@ -2,7 +2,7 @@
 
 import { own } from "./bytes.js";
 import { MOST_TOUCHED, PERIOD_DAYS } from "./days.js";
-import type { MetricDevice } from "./device.js";
+import type { MetricEncoder } from "./device.js";
 import type { Metric } from "./metrics.js";
 import { epsilonN } from "./privacy.js";
 import { boundOf, valueOf, type Agreed, type DeviceState, type LineState } from "./state.js";
@@ -99,14 +99,14 @@ export interface Terms {
 }
 
 /** What to encode for a value: itself, its fallback, or undefined where nothing fits any more. */
-export const admit = (terms: Terms, metric: MetricDevice, bits: Uint8Array): Uint8Array | undefined => {
+export const admit = (terms: Terms, metric: MetricEncoder, bits: Uint8Array): Uint8Array | undefined => {
   const reserved = metric.reservedBits();
   if (!memoise(terms, metric, reserved)) return undefined;
   return memoise(terms, metric, [bits]) ? bits : reserved[0];
 };
 
 /** Memoise all of several values that are not yet; none, if not all of them fit. */
-const memoise = (terms: Terms, of: MetricDevice, several: readonly Uint8Array[]): boolean => {
+const memoise = (terms: Terms, of: MetricEncoder, several: readonly Uint8Array[]): boolean => {
   const { line, device } = terms;
   const added = new Set(several.map((bits) => of.digest(bits)));
   for (const digest of added) if (own(line.entries, digest)) added.delete(digest);

@@ -4,7 +4,7 @@ import { fromHex, own, toBase64, toHex } from "./bytes.js";
 import { countReport, countedBy, countsOf, isFull, lastPeriod } from "./counts.js";
 import { DAY_SECONDS, lastDay, periodNumber } from "./days.js";
 import { secretCheck } from "./derive.js";
-import { MetricDevice, type Randomness } from "./device.js";
+import { MetricEncoder, type Randomness } from "./device.js";
 import { StateError } from "./errors.js";
 import { admit, budgetOf, newLine, promiseOf, weakerThan, type PrivacyLevel } from "./ledger.js";
 import { metricOf, type Metric, type Metrics, type Platform } from "./metrics.js";
@@ -15,7 +15,7 @@ export type Outcome = "elsewhere" | "queued" | "queued_fallback" | "full" | "exp
 
 /** Records values of one device. It holds no state of its own but derivations. */
 export class Recorder {
-  private readonly devices = new Map<string, MetricDevice>();
+  private readonly devices = new Map<string, MetricEncoder>();
   private secret = "";
 
   constructor(
@@ -71,7 +71,7 @@ export class Recorder {
   }
 
   /** This device's part in a metric. secret: as stored, hexadecimal. */
-  device(metric: Metric, secret: string | null | undefined): MetricDevice {
+  device(metric: Metric, secret: string | null | undefined): MetricEncoder {
     if (!secret) throw new StateError("another tab withdrew consent, or the browser deleted the state", "no_consent");
     if (secret !== this.secret) {
       this.devices.clear();
@@ -79,7 +79,7 @@ export class Recorder {
     }
     let found = this.devices.get(metric.name);
     if (!found) {
-      found = new MetricDevice(metric, fromHex(secret), this.randomness);
+      found = new MetricEncoder(metric, fromHex(secret), this.randomness);
       this.devices.set(metric.name, found);
     }
     return found;
@@ -89,7 +89,7 @@ export class Recorder {
     store: Transaction,
     device: DeviceState,
     line: LineState,
-    of: MetricDevice,
+    of: MetricEncoder,
     bits: Uint8Array,
     day: number,
   ): Outcome {

@@ -27,7 +27,7 @@ def get_ready(request: Request) -> dict[str, Any]:
     return {"status": "ready", "workers": len(workers)}
 
 
-@router.get("/metrics", operation_id="getPrometheus")
+@router.get("/telemetry", operation_id="getPrometheus")
 def get_prometheus(request: Request) -> Response:
     """Counts as text for Prometheus; with `protect_metrics` for admins only."""
     service = service_of(request)
