@@ -162,7 +162,7 @@ def shape(path: str) -> str:
     fixed = {"v1", "jobs", "results", "lists", "keys", "audit", "metrics", "session", "aggregates"}
     fixed |= {"schedules", "alarms", "series", "enable"}
     fixed |= {"cancel", "check", "release", "data", "files", "content", "versions", "share"}
-    fixed |= {"revoke", "healthz", "readyz"}
+    fixed |= {"revoke", "healthz", "readyz", "telemetry"}
     return "/".join(part if part in fixed or not part else "*" for part in path.split("/"))
 
 

@@ -79,7 +79,7 @@ def test_protected_metrics_are_for_admins(tmp_path: Path) -> None:
     with running(url, tick_seconds=0, protect_metrics=True) as served:
         for who, status in ((None, 401), ("ana", 403), ("root", 200)):
             with served.client(who) as client:
-                assert client.get("/metrics").status_code == status
+                assert client.get("/telemetry").status_code == status
 
 
 def test_aggregates_that_nothing_needs_are_deleted(database_url: str, tmp_path: Path) -> None:
