@@ -74,12 +74,7 @@ class LocationRecorder:
         self, name: str, latitude: float, longitude: float, moment: Moment, clock: Moment | None
     ) -> Taken:
         """As `fix`, with its moment and the clock's. Raises StateBusyError: nothing was taken."""
-        with self._lock:
-            if name in self._elsewhere:
-                return ELSEWHERE
-            visits = self._of(name)
-            refused = visits.refuses(moment, clock)
-            return refused or self._counted(visits.fix(latitude, longitude, moment))
+        return self._take(name, moment, clock, lambda of: of.fix(latitude, longitude, moment))
 
     def trip(
         self,
@@ -96,12 +91,17 @@ class LocationRecorder:
         self, name: str, origin: Point, destination: Point, moment: Moment, clock: Moment | None
     ) -> Taken:
         """As `trip`, with its moment and the clock's. Raises StateBusyError: nothing was taken."""
+        return self._take(name, moment, clock, lambda of: of.trip(origin, destination, moment))
+
+    def _take(
+        self, name: str, moment: Moment, clock: Moment | None, take: Callable[[Visits], bool]
+    ) -> Taken:
+        """Let the visits of a metric that runs here take what they do not refuse."""
         with self._lock:
             if name in self._elsewhere:
                 return ELSEWHERE
             visits = self._of(name)
-            refused = visits.refuses(moment, clock)
-            return refused or self._counted(visits.trip(origin, destination, moment))
+            return visits.refuses(moment, clock) or self._counted(take(visits))
 
     def roll(self, at: datetime | float) -> bool:
         """Close the periods that are over; True if any was closed since the last call."""
