@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, date
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import Connection
 
@@ -27,6 +27,7 @@ from rappor_core.metrics.metric import Metric
 from rappor_core.wire.report import Report
 
 COMMAND_LINE = "command-line"
+Read = TypeVar("Read", Aggregate, export.Export)
 
 
 class Collector:
@@ -113,14 +114,8 @@ class Collector:
         last: date | None = None,
     ) -> Aggregate:
         """The counts of a window of closed days. Audited before it is given away."""
-        self.close_due()
-        window = {"metric": name, "params_id": params_id, "from": _text(first), "to": _text(last)}
-        with self._refusals_noted(actor, "aggregate", window), self.database.read() as connection:
-            aggregate = aggregates.read_aggregate(
-                connection, name, params_id=params_id, first=first, last=last
-            )
-        self._note_alone(actor, "aggregate", **window, reports=aggregate.num_reports)
-        return aggregate
+        read = aggregates.read_aggregate
+        return self._read_window(read, actor, "aggregate", name, params_id, first, last)
 
     def export_reports(
         self,
@@ -132,12 +127,27 @@ class Collector:
         last: date | None = None,
     ) -> tuple[int, Iterator[list[Report]]]:
         """Raw reports of closed days: how many, and pages of them. Audited before any leaves."""
-        self.close_due()
-        window = {"metric": name, "params_id": params_id, "from": _text(first), "to": _text(last)}
-        with self._refusals_noted(actor, "export", window), self.database.read() as connection:
-            plan = export.plan_export(connection, name, params_id, first, last)
-        self._note_alone(actor, "export", **window, reports=plan.num_reports)
+        read = export.plan_export
+        plan = self._read_window(read, actor, "export", name, params_id, first, last)
         return plan.num_reports, export.pages(self.database.read, plan)
+
+    def _read_window(
+        self,
+        read: Callable[..., Read],
+        actor: str,
+        act: str,
+        name: str,
+        params_id: str | None,
+        first: date | None,
+        last: date | None,
+    ) -> Read:
+        """Read a window of closed days; what was read, or refused, is noted before it is told."""
+        self.close_due()
+        noted = {"metric": name, "params_id": params_id, "from": _text(first), "to": _text(last)}
+        with self._refusals_noted(actor, act, noted), self.database.read() as connection:
+            found = read(connection, name, params_id=params_id, first=first, last=last)
+        self._note_alone(actor, act, **noted, reports=found.num_reports)
+        return found
 
     def raw_blocks(self, actor: str, name: str | None = None) -> RawBlocks:
         """Sealed blocks with raw reports, to be moved out. Audited before any leaves."""
