@@ -15,10 +15,9 @@ from decoder.density.gaussian_field import USUAL_STRENGTH
 from decoder.density.maps import map_shares
 from privacy_audit.location_attacks import AttackResult
 from privacy_audit.trackability import CROWD, PERIODS, attacks_on
-from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.metric import Metric
 from simulations.location.allocations import Way, splitting, ways
-from simulations.location.draws import PeriodCounts, capped, draw_memo, draw_window, phases
+from simulations.location.draws import capped, draw_memo, draw_window, phases
 from simulations.location.geo_noise import centres_in_metres, planar_laplace, point_map
 from simulations.location.riders import over_cells, total_variation
 from simulations.location.trips import Trips, daily_places, resample
@@ -161,10 +160,11 @@ def _one_way(way: Way, metric: Metric, crowd: Crowd, rng: np.random.Generator) -
     else:
         window = 1 if split else location.window
         counts = draw_window(sent, places.finest, metric.params, window, rng)
-    daily = [
-        crowd.errors(map_shares([_aggregate(metric, counts, day)], places, _BELIEF, 1.0), sent, day)
-        for day in crowd.judged
-    ]
+    daily = []
+    for day in crowd.judged:
+        at = FIRST_DAY + timedelta(days=day)
+        seen = counts.aggregate(metric, slice(day, day + 1), at, at)
+        daily.append(crowd.errors(map_shares([seen], places, _BELIEF, 1.0), sent, day))
     lifetime = metric.lifetime_epsilon * (num_days if split else 1)
     return BudgetResult(way.name, num_people, num_days, lifetime, Errors.mean(daily))
 
@@ -196,17 +196,3 @@ def _flat(crowd: Crowd) -> BudgetResult:
     daily = [crowd.errors(flat / flat.sum(), crowd.values, day) for day in crowd.judged]
     num_people, num_days = crowd.values.shape
     return BudgetResult("a flat map", num_people, num_days, 0.0, Errors.mean(daily))
-
-
-def _aggregate(metric: Metric, counts: PeriodCounts, day: int) -> Aggregate:
-    at = FIRST_DAY + timedelta(days=day)
-    return Aggregate(
-        metric=metric.name,
-        params=metric.params,
-        reports_per_cohort=tuple(counts.reports[day].tolist()),
-        bit_counts=tuple(map(tuple, counts.bits[day].tolist())),
-        params_id=metric.params_id,
-        first_day=at,
-        last_day=at,
-        definition=metric.to_dict(),
-    )

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import date
 
 import numpy as np
 from numpy.typing import NDArray
 
 from decoder.density.cells import value_positions
+from rappor_core.aggregate import Aggregate
 from rappor_core.mechanism import PROBABILITY_SCALE
+from rappor_core.metrics.metric import Metric
 from rappor_core.params import RapporParams
 
 Floats = NDArray[np.float64]
@@ -27,6 +30,19 @@ class PeriodCounts:
 
     reports: Integers
     bits: Integers
+
+    def aggregate(self, metric: Metric, periods: slice, first: date, last: date) -> Aggregate:
+        """What a collector would serve of some of the periods, as one window."""
+        return Aggregate(
+            metric=metric.name,
+            params=metric.params,
+            reports_per_cohort=tuple(self.reports[periods].sum(axis=0).tolist()),
+            bit_counts=tuple(map(tuple, self.bits[periods].sum(axis=0).tolist())),
+            params_id=metric.params_id,
+            first_day=first,
+            last_day=last,
+            definition=metric.to_dict(),
+        )
 
 
 def capped(values: Integers, cap: int, other: int) -> Integers:

@@ -126,21 +126,11 @@ def draw_windows(
         counts = draw_memo(values, names, params, rng)
     else:
         counts = draw_window(values, names, params, 1, rng)
-    found = []
-    for index in range(values.shape[1]):
-        at = _FIRST_DAY + timedelta(days=31 * index)
-        one = Aggregate(
-            metric=metric.name,
-            params=params,
-            reports_per_cohort=tuple(counts.reports[index].tolist()),
-            bit_counts=tuple(map(tuple, counts.bits[index].tolist())),
-            params_id=metric.params_id,
-            first_day=at,
-            last_day=at,
-            definition=metric.to_dict(),
-        )
-        found.append([one])
-    return found
+    days = [_FIRST_DAY + timedelta(days=31 * index) for index in range(values.shape[1])]
+    return [
+        [counts.aggregate(metric, slice(index, index + 1), day, day)]
+        for index, day in enumerate(days)
+    ]
 
 
 def true_shares(values: Integers, size: int) -> Floats:

@@ -77,16 +77,11 @@ def windows_of(
         counts = draw_memo(values, names, metric.params, rng)
     else:
         counts = draw_window(values, names, metric.params, 1, rng)
-    found = []
-    for number in range(values.shape[1]):
-        at = month_end(number)
-        one = Aggregate(
-            metric.name, metric.params, tuple(counts.reports[number].tolist()),
-            tuple(map(tuple, counts.bits[number].tolist())), metric.params_id, at, at,
-            metric.to_dict(),
-        )  # fmt: skip
-        found.append([one])
-    return found
+    ends = [month_end(number) for number in range(values.shape[1])]
+    return [
+        [counts.aggregate(metric, slice(number, number + 1), end, end)]
+        for number, end in enumerate(ends)
+    ]
 
 
 def month_end(number: int) -> date:

@@ -161,11 +161,7 @@ def test_memoised_reports_vary_as_the_formula_says(encoding: str) -> None:
         rng = np.random.default_rng(seed)
         homes = rng.choice(len(values), size=6_000, p=truth)
         counts = draw_memo(np.repeat(homes[:, None], 30, axis=1), values, metric.params, rng)
-        aggregate = Aggregate(
-            metric.name, metric.params, tuple(counts.reports.sum(axis=0).tolist()),
-            tuple(map(tuple, counts.bits.sum(axis=0).tolist())), metric.params_id,
-            DAY, DAY + timedelta(days=29), metric.to_dict(),
-        )  # fmt: skip
+        aggregate = counts.aggregate(metric, slice(30), DAY, DAY + timedelta(days=29))
         found = estimate_density([aggregate], DensityOptions("simplex"))
         assert found.repetition == 30
         squares.append((((found.estimate - truth) / found.std_error) ** 2).mean())
@@ -220,11 +216,7 @@ def two_windows(
     windows = []
     for day in (0, 1):
         at = DAY + timedelta(days=day)
-        aggregate = Aggregate(
-            metric.name, metric.params, tuple(counts.reports[day].tolist()),
-            tuple(map(tuple, counts.bits[day].tolist())), metric.params_id, at, at,
-            metric.to_dict(),
-        )  # fmt: skip
+        aggregate = counts.aggregate(metric, slice(day, day + 1), at, at)
         windows.append((estimate_density([aggregate], DensityOptions("simplex")), aggregate))
     shares = [np.bincount(v[:, 0], minlength=len(values)) / len(people) for v in (people, after)]
     return windows[0], windows[1], shares[1] - shares[0]

@@ -14,7 +14,6 @@ import argparse
 import io
 import shutil
 from contextlib import redirect_stderr, redirect_stdout
-from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
@@ -102,24 +101,10 @@ def _places(rng: np.random.Generator) -> list[Aggregate]:
     moved = rng.random(len(held)) < 0.1
     held[moved, 1] = rng.choice(len(names), size=int(moved.sum()), p=shares)
     counts = draw_memo(held, names, metric.params, rng)
-    blank = Aggregate(
-        metric=metric.name,
-        params=metric.params,
-        params_id=metric.params_id,
-        definition=metric.to_dict(),
-        reports_per_cohort=tuple(counts.reports[0].tolist()),
-        bit_counts=tuple(map(tuple, counts.bits[0].tolist())),
-        first_day=date(2026, 11, 2),
-        last_day=date(2026, 11, 8),
-    )
-    later = replace(
-        blank,
-        reports_per_cohort=tuple(counts.reports[1].tolist()),
-        bit_counts=tuple(map(tuple, counts.bits[1].tolist())),
-        first_day=date(2026, 11, 9),
-        last_day=date(2026, 11, 15),
-    )
-    return [blank, later]
+    return [
+        counts.aggregate(metric, slice(1), date(2026, 11, 2), date(2026, 11, 8)),
+        counts.aggregate(metric, slice(1, 2), date(2026, 11, 9), date(2026, 11, 15)),
+    ]
 
 
 def tables(into: Path) -> None:

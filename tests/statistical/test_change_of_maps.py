@@ -63,17 +63,9 @@ def metric_of(kind: str) -> Metric:
 
 def window_of(metric: Metric, counts: PeriodCounts, first: int) -> Aggregate:
     """The counts of three periods."""
-    periods = slice(first, first + PERIODS)
-    return Aggregate(
-        metric=metric.name,
-        params=metric.params,
-        reports_per_cohort=tuple(counts.reports[periods].sum(axis=0).tolist()),
-        bit_counts=tuple(map(tuple, counts.bits[periods].sum(axis=0).tolist())),
-        params_id=metric.params_id,
-        first_day=date(2026, 1, 1) + timedelta(first),
-        last_day=date(2026, 1, 1) + timedelta(first + PERIODS - 1),
-        definition=metric.to_dict(),
-    )
+    begins = date(2026, 1, 1) + timedelta(first)
+    ends = begins + timedelta(PERIODS - 1)
+    return counts.aggregate(metric, slice(first, first + PERIODS), begins, ends)
 
 
 def compared(metric: Metric, places: Places, rng, movers: float, shift: float) -> MapChange:
