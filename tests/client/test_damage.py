@@ -7,7 +7,6 @@ import random
 import shutil
 import sqlite3
 import subprocess
-import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
@@ -21,6 +20,7 @@ from client_sdk.__main__ import main
 from client_sdk.delivery.queue import ReportQueue
 from client_sdk.randomisation.randomness import system_randomness
 from rappor_core.metrics.file import MetricsFile, parse_metrics
+from tests.client.process_support import output_of
 
 QUIET = Delivery(mean_delay=86_400.0)  # nothing is sent during a test
 FLIPS = 1_500
@@ -245,16 +245,7 @@ def test_a_first_start_on_a_full_disk_is_made_good(
     tmp_path: Path, metrics_text: str, limit: int
 ) -> None:
     """No file may be longer than so many bytes; then they may. Nobody has withdrawn anything."""
-    (tmp_path / "metrics.toml").write_text(metrics_text)
-    arguments = [str(tmp_path / "metrics.toml"), str(tmp_path / "state"), str(limit)]
-    done = subprocess.run(
-        [sys.executable, "-c", FIRST_START, *arguments],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    first, then = done.stdout.splitlines()
+    first, then = output_of(FIRST_START, tmp_path, metrics_text, str(limit))
     assert then == "active True"
     assert first.split()[0] in ("state_unavailable", "active")
     if limit < 30_000:

@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-import sqlite3
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from client_sdk import Client, Delivery
+from client_sdk import Client
 from client_sdk.delivery.queue import ReportQueue
 from client_sdk.randomisation.randomness import system_randomness
 from client_sdk.recording.overflow import MOST_HELD
 from client_sdk.storage.state_file import PATIENCE
-
-QUIET = Delivery(mean_delay=86_400.0)
-NOISE = 0.25  # seconds that a busy machine may add to one call
-
-
-@pytest.fixture(autouse=True)
-def impatient(unhurried: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As an app is: locks are what this is about."""
-    monkeypatch.setattr("client_sdk.storage.state_file.PATIENCE", PATIENCE)
+from tests.client.lock_support import NOISE, QUIET, held, until_nothing_is_held
 
 
 @pytest.fixture
@@ -33,27 +22,6 @@ def used(open_client: Any) -> Client:
     client: Client = open_client(delivery=QUIET, development=False)
     assert client.record("homepage", "a")
     return client
-
-
-@contextmanager
-def held(folder: Path) -> Iterator[sqlite3.Connection]:
-    """The write lock, in the hands of another process."""
-    database = sqlite3.connect(folder / "state.sqlite", isolation_level=None, timeout=20)
-    database.execute("BEGIN IMMEDIATE")
-    try:
-        yield database
-    finally:
-        database.close()
-
-
-def until_nothing_is_held(client: Client) -> dict[str, Any]:
-    deadline = time.monotonic() + 20
-    while True:
-        account = client.inspect()
-        if account["held"] == 0:
-            return account
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def test_nothing_is_lost_beside_a_process_on_a_slow_disk(used: Client, tmp_path: Path) -> None:

@@ -3,37 +3,27 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from client_sdk import Client, Delivery
+from client_sdk import Client
 from client_sdk.location.recorder import SAVE_SECONDS
 from client_sdk.recording.overflow import MOST_HELD
 from client_sdk.storage.interface import VISITS
 from client_sdk.storage.state_file import PATIENCE
 from rappor_core.metrics.file import parse_metrics
 from tests.client.location_support import DECLARED
+from tests.client.lock_support import NOISE, QUIET, held, until_nothing_is_held
 
-QUIET = Delivery(mean_delay=86_400.0)
-NOISE = 0.25  # seconds that a busy machine may add to one call
 DAILY = (
     'mode = "memo"\nnum_bits = 16\nnum_cohorts = 4\nmechanism = "l-osue"\n'
     "epsilon_infinity = 2.0\nepsilon_one = 1.0\nmax_memoized_values = 3\n"
 )
 START = datetime(2026, 11, 21, 12, tzinfo=UTC)  # what the clock of the tests shows
-
-
-@pytest.fixture(autouse=True)
-def impatient(unhurried: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As an app is: locks are what this is about."""
-    monkeypatch.setattr("client_sdk.storage.state_file.PATIENCE", PATIENCE)
 
 
 @pytest.fixture
@@ -44,27 +34,6 @@ def open_phone(open_client: Any) -> Any:
         return client
 
     return open_
-
-
-@contextmanager
-def held(folder: Path) -> Iterator[sqlite3.Connection]:
-    """The write lock, in the hands of another process."""
-    database = sqlite3.connect(folder / "state.sqlite", isolation_level=None, timeout=20)
-    database.execute("BEGIN IMMEDIATE")
-    try:
-        yield database
-    finally:
-        database.close()
-
-
-def until_nothing_is_held(client: Client) -> dict[str, Any]:
-    deadline = time.monotonic() + 20
-    while True:
-        account = client.inspect()
-        if account["held"] == 0:
-            return account
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def dwell(client: Client) -> dict[tuple[str, Any], float]:

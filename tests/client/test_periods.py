@@ -19,37 +19,12 @@ from client_sdk.storage.periods import KEPT_PERIODS, MOST_TOUCHED, SPARE_PERIODS
 from client_sdk.storage.rollback_guard import RollbackGuard
 from client_sdk.storage.sqlite import SqliteState
 from rappor_core.calendar import EPOCH_ORDINAL, date_of, last_day, period_number
-from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metric import Metric
+from tests.client.period_support import declared
 
 DAY = 86_400
 START = date(2026, 11, 21).toordinal() - EPOCH_ORDINAL
 UNITS = ("day", "week", "month")
-
-
-def declared(period: str = "day", most: int = 1, more: str = "") -> dict[str, Metric]:
-    return dict(
-        parse_metrics(
-            f"""
-[metrics.m]
-kind = "string"
-description = "d"
-owner = "o@example.org"
-expires = 2399-01-01
-num_bits = 16
-num_hashes = 2
-num_cohorts = 1
-prob_f = 0.5
-prob_p = 0.5
-prob_q = 0.75
-max_memoized_values = 3
-fallback = "other"
-period = "{period}"
-max_reports_per_period = {most}
-{more}
-"""
-        ).metrics
-    )
 
 
 class Device:

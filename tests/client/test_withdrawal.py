@@ -15,7 +15,9 @@ from typing import Any
 import pytest
 
 from client_sdk import Client, Delivery
-from rappor_core.metrics.file import MetricsFile, parse_metrics
+from rappor_core.metrics.file import MetricsFile
+from tests.client.period_support import file_of
+from tests.client.process_support import output_of
 
 QUIET = Delivery(mean_delay=86_400.0)  # nothing is sent during a test
 NOWHERE = "http://127.0.0.1:9"
@@ -138,16 +140,7 @@ print(client.status.sentence)
 def test_where_files_may_not_grow_no_secret_stays(
     tmp_path: Path, metrics_text: str, limit: int, when: str
 ) -> None:
-    (tmp_path / "metrics.toml").write_text(metrics_text)
-    arguments = [str(tmp_path / "metrics.toml"), str(tmp_path / "state"), str(limit), when]
-    done = subprocess.run(
-        [sys.executable, "-c", LIMITED, *arguments],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    found, sentence = done.stdout.splitlines()
+    found, sentence = output_of(LIMITED, tmp_path, metrics_text, str(limit), when)
     assert found == "False"
     assert "yet" not in sentence
 
@@ -183,27 +176,6 @@ def test_a_process_that_has_a_deleted_state_open_stops(
         then, _ = process.communicate("\n", timeout=20)
         assert then.startswith("False False")
         first.close()
-
-
-METRIC = """
-[metrics.m]
-kind = "string"
-description = "d"
-owner = "o@example.org"
-expires = 2399-01-01
-num_bits = 16
-num_hashes = 2
-num_cohorts = 1
-prob_f = 0.5
-prob_p = 0.5
-prob_q = 0.75
-max_memoized_values = 3
-fallback = "other"
-"""
-
-
-def version(period: str, most: int) -> MetricsFile:
-    return parse_metrics(f'{METRIC}period = "{period}"\nmax_reports_per_period = {most}\n')
 
 
 def ask_for_reset(folder: Path, metrics: MetricsFile) -> None:
@@ -249,12 +221,12 @@ def test_a_limit_by_period_holds_over_the_end_of_a_secret(
     first: tuple[str, int],
     then: tuple[str, int],
 ) -> None:
-    folder, metrics = tmp_path / "state", version(*first)
+    folder, metrics = tmp_path / "state", file_of(*first)
     with open_at(folder, metrics) as client:
         assert sum(client.record("m", "a") for _ in range(first[1] + 2)) == first[1]
     for _ in range(2):
         end(folder, metrics)
-        with open_at(folder, version(*then)) as client:
+        with open_at(folder, file_of(*then)) as client:
             assert not any(client.record("m", "a") for _ in range(20))
             assert "m" in client.last_refusal
 
@@ -263,7 +235,7 @@ def test_a_limit_by_period_holds_over_the_end_of_a_secret(
 def test_a_new_secret_records_where_the_limit_leaves_room(
     tmp_path: Path, end: Callable[[Path, MetricsFile], Any]
 ) -> None:
-    folder, metrics = tmp_path / "state", version("month", 5)
+    folder, metrics = tmp_path / "state", file_of("month", 5)
     with open_at(folder, metrics) as client:
         assert client.record("m", "a")
         secret = secret_of(client)

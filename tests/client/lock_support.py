@@ -1,0 +1,34 @@
+"""A state whose write lock another process has, and waiting until nothing waits for it."""
+
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from client_sdk import Client, Delivery
+
+QUIET = Delivery(mean_delay=86_400.0)
+NOISE = 0.25  # seconds that a busy machine may add to one call
+
+
+@contextmanager
+def held(folder: Path) -> Iterator[sqlite3.Connection]:
+    """The write lock, in the hands of another process."""
+    database = sqlite3.connect(folder / "state.sqlite", isolation_level=None, timeout=20)
+    database.execute("BEGIN IMMEDIATE")
+    try:
+        yield database
+    finally:
+        database.close()
+
+
+def until_nothing_is_held(client: Client) -> dict[str, Any]:
+    deadline = time.monotonic() + 20
+    while True:
+        account = client.inspect()
+        if account["held"] == 0:
+            return account
+        assert time.monotonic() < deadline
+        time.sleep(0.02)

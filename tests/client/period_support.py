@@ -1,0 +1,31 @@
+"""A metric with a limit by period, `m`."""
+
+from rappor_core.metrics.file import MetricsFile, parse_metrics
+from rappor_core.metrics.metric import Metric
+
+METRIC = """
+[metrics.m]
+kind = "string"
+description = "d"
+owner = "o@example.org"
+expires = 2399-01-01
+num_bits = 16
+num_hashes = 2
+num_cohorts = 1
+prob_f = 0.5
+prob_p = 0.5
+prob_q = 0.75
+max_memoized_values = 3
+fallback = "other"
+"""
+
+
+def file_of(period: str = "day", most: int = 1, more: str = "") -> MetricsFile:
+    """The file that declares it."""
+    limit = f'period = "{period}"\nmax_reports_per_period = {most}\n'
+    return parse_metrics(METRIC + limit + more)
+
+
+def declared(period: str = "day", most: int = 1, more: str = "") -> dict[str, Metric]:
+    """The metrics of that file."""
+    return dict(file_of(period, most, more).metrics)
