@@ -10,16 +10,20 @@ import { noCollector, startCollector } from "./collector.mjs";
 
 const PROCESS = fileURLToPath(new URL("node_process.mjs", import.meta.url));
 
-/** Lets a process record for some time, and kills it. How many it began and how many it was told. */
-const killed = (setup, milliseconds) =>
+// Each process is killed so many milliseconds after so many records, however slow the machine.
+const MOMENTS = [[120, 15], [250, 15], [60, 0], [333, 15], [181, 15]];
+
+/** Kills a process at a moment. How many records it began and how many it was told. */
+const killed = (setup, milliseconds, records) =>
   new Promise((resolve) => {
     const child = spawn(process.execPath, [PROCESS, JSON.stringify(setup)]);
     const marks = { "?": 0, "!": 0 };
     let complaint = "";
+    let timer;
     child.stderr.on("data", (data) => (complaint += data));
     child.stdout.on("data", (data) => {
-      if (marks["?"] === 0) setTimeout(() => child.kill("SIGKILL"), milliseconds);
       for (const mark of String(data)) marks[mark]++;
+      if (marks["!"] >= records) timer ??= setTimeout(() => child.kill("SIGKILL"), milliseconds);
     });
     child.once("close", () => resolve({ ...marks, complaint }));
   });
@@ -28,9 +32,9 @@ test("a process that is killed five times loses nothing and counts nothing twice
   const { folder, faults, metrics, url, counted } = await startCollector(t);
   const setup = { metrics, collector: url, stateDir: join(folder, "state") };
   let [begun, told] = [0, 0];
-  for (const milliseconds of [120, 250, 60, 333, 181]) {
+  for (const moment of MOMENTS) {
     faults.push("after", "before", 503, "garbage", "after");
-    const marks = await killed(setup, milliseconds);
+    const marks = await killed(setup, ...moment);
     assert.equal(marks.complaint, "");
     begun += marks["?"];
     told += marks["!"];
