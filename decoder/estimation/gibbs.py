@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from decoder.numerics.bit_tensor import compiled
-from decoder.typing import Floats
+from decoder.typing import Floats, Indices
 
 TEMPERATURES = 1.5 ** np.arange(10)
 SWEEPS = 3000
@@ -42,6 +42,12 @@ class Samples:
     variances: Floats
     weights: Floats
 
+    def of(self, some: Indices) -> Samples:
+        """Those of some of the shares; one by one they do not depend on which others are kept."""
+        columns = self.shares, self.centres, self.weights
+        shares, centres, weights = (column[:, some] for column in columns)
+        return Samples(shares, centres, self.variances[some], weights)
+
     def posterior_interval(self, level: float) -> tuple[Floats, Floats]:
         """Central interval under the prior that all shares have, (M,) each."""
         low, high = np.quantile(self.shares, [(1 - level) / 2, (1 + level) / 2], axis=0)
@@ -55,7 +61,8 @@ class Samples:
         """
         points = ndtri((np.arange(_POINTS) + 0.5) / _POINTS)
         spread = np.sqrt(self.variances) * points[:, None]
-        values = (self.centres[:, None, :] + spread).reshape(-1, len(self.variances))
+        size = len(self.centres) * _POINTS, len(self.variances)
+        values = (self.centres[:, None, :] + spread).reshape(size)
         order = np.argsort(values, axis=0)
         weights = np.repeat(self.weights / _POINTS, _POINTS, axis=0)
         passed = np.cumsum(np.take_along_axis(weights, order, axis=0), axis=0)

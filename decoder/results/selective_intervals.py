@@ -62,11 +62,15 @@ def found_intervals(
     """
     if samples is None:
         return FoundIntervals(*selected_intervals(estimate, decision, options))
-    found, shares = decision.detected, np.clip(estimate.shares, 0, 1)
-    low, high = sampled_intervals(samples, shares, found, options.level)
-    low, high = np.minimum(low, estimate.shrunken), np.maximum(high, estimate.shrunken)
-    low, high = (np.where(found, end.clip(0, 1), np.nan) for end in (low, high))
-    return FoundIntervals(low, high, unsettled(samples, found))
+    found = np.flatnonzero(decision.detected)
+    some, all_found = samples.of(found), np.ones(len(found), dtype=bool)
+    shares, printed = np.clip(estimate.shares[found], 0, 1), estimate.shrunken[found]
+    low = np.full(len(estimate.shares), np.nan)
+    high = low.copy()
+    ends = sampled_intervals(some, shares, all_found, options.level)
+    low[found] = np.minimum(ends[0], printed).clip(0, 1)
+    high[found] = np.maximum(ends[1], printed).clip(0, 1)
+    return FoundIntervals(low, high, unsettled(some, all_found))
 
 
 def selected_intervals(

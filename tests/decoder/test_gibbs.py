@@ -42,3 +42,20 @@ def test_the_same_state_gives_the_same_bytes() -> None:
     assert one.weights.tobytes() == again.weights.tobytes()
     other = sample(gram, score, np.random.default_rng(5))
     assert one.shares.tobytes() != other.shares.tobytes()
+
+
+def test_intervals_of_some_shares_are_those_among_all() -> None:
+    """To the last bit, also of none: a list of thousands sorts the samples of what was found."""
+    information = np.array([4e4, 1e4, 2.5e5, 3e4])
+    gram = np.diag(information) + 5e3
+    found = sample(gram, gram @ np.array([0.2, 0.05, 0.0, 0.01]), np.random.default_rng(6))
+    for some in (np.array([3, 1]), np.zeros(0, dtype=np.intp)):
+        part = found.of(some)
+        for ends, all_ends in (
+            (part.flat_interval(0.95), found.flat_interval(0.95)),
+            (part.posterior_interval(0.95), found.posterior_interval(0.95)),
+            (part.flat_estimates, found.flat_estimates),
+        ):
+            for end, all_end in zip(ends, all_ends, strict=True):
+                np.testing.assert_array_equal(end, all_end[some])
+        np.testing.assert_array_equal(part.disagreement, found.disagreement[some])
