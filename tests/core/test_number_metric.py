@@ -270,3 +270,14 @@ def test_the_review_says_what_will_be_known() -> None:
     assert "warning: 100 reports a period over 4 questions" in said(100)
     mean = said(1_000, ask='"mean"', edges='{ scale = "linear", from = 0, to = 500 }')
     assert "the mean is known to about 36" in mean
+
+
+def test_a_bound_on_reports_lowers_what_memoised_answers_cost() -> None:
+    assert declared().max_reports is None
+    metric = declared(max_reports="1")
+    assert metric.max_reports == 1
+    assert metric.lifetime_epsilon == metric.epsilon_one
+    assert metric.params_id == declared().params_id
+    assert declared(**ONCE, max_reports="1").max_reports == 1
+    with pytest.raises(MetricsFileError, match="max_reports = 2 must be 1 for mode 'once'"):
+        declared(**ONCE, max_reports="2")
