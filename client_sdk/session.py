@@ -79,7 +79,9 @@ class Session:
         self._setup = setup
         places = {m.base_name for m in setup.metrics.metrics.values() if m.location is not None}
         self._collected = {m.name for m in setup.metrics.metrics.values() if m.rules.collected}
-        notes = {VISITS + name for name in places} | {NUMBERS + name for name in self._collected}
+        here = {m.base_name for m in setup.metrics.declared if self.recorder.runs_here(m)}
+        notes = {VISITS + name for name in places & here}
+        notes |= {NUMBERS + name for name in self._collected & here}
         self.state.keep_notes(notes)  # an earlier version had more
         located = self._located = bool(places)
         filled = any(metric.no_data is not None for metric in setup.metrics.metrics.values())

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import csv
+import math
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
+from typing import Any
 
 from decoder.errors import CountsError, DecodeError, OutputError
+from decoder.progress import Progress, silent
 from rappor_core.aggregate import Aggregate
 from rappor_core.errors import RapporError, shown
 from rappor_core.failures import failure_reason
@@ -82,6 +85,35 @@ def replacing(path: Path) -> Iterator[Path]:
             raise
     except OSError as error:
         raise _refused(path, error) from error
+
+
+def write_files(
+    directory: str | Path,
+    files: Mapping[str, Callable[[Path], object]],
+    progress: Progress = silent,
+) -> tuple[Path, ...]:
+    """Write each file, by its name, into a directory, made if needed; returns their paths.
+
+    Each is written whole or not at all. Raises OutputError.
+    """
+    folder = Path(directory)
+    make_folder(folder)
+    for done, (name, write) in enumerate(files.items(), start=1):
+        with replacing(folder / name) as part:
+            write(part)
+        progress("writing files", done, len(files))
+    return tuple(folder / name for name in files)
+
+
+def finite(value: Any) -> Any:
+    """Plain values with NaN and infinities, which JSON does not have, as null."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, dict):
+        return {key: finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(item) for item in value]
+    return value
 
 
 def _refused(path: Path, error: OSError) -> OutputError:

@@ -22,6 +22,7 @@ from decoder.workflows.kinds import Answer
 from rappor_cli.text import plain
 
 _SHOWN = 25
+_UNCUT = 14  # characters of a cell, such as a date, that no narrow terminal breaks
 _FORGERS = "forgers: holding this part of the reports, they could explain the estimate"
 
 
@@ -57,7 +58,9 @@ def print_answer(answer: Answer, output: Path | None, as_json: bool) -> None:
     for one in answer.tables:
         table = Table(title=plain(one.title))
         for number, heading in enumerate(one.headings):
-            table.add_column(heading, justify="right" if number else "left")
+            widest = max(len(row[number]) for row in one.rows)
+            table.add_column(heading, justify="right" if number else "left", overflow="fold",
+                             no_wrap=widest <= _UNCUT)  # fmt: skip
         for row in one.rows:
             table.add_row(*map(Text, row))
         console.print(table)

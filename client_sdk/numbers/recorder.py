@@ -13,13 +13,13 @@ from typing import Literal
 from client_sdk.errors import StateChangedError, UnknownMetricError
 from client_sdk.numbers.collected import Collected
 from client_sdk.randomisation.key_derivation import draw
-from client_sdk.recording.recorder import Recorder
+from client_sdk.recording.recorder import ELSEWHERE, Recorder
 from client_sdk.storage.interface import NUMBERS, State
 from rappor_core.calendar import SECONDS_A_DAY, day_of, last_day, period_number
 from rappor_core.errors import ValueRefusedError
 from rappor_core.metrics.metric import Metric
 
-Taken = Literal["queued", "expired"] | None
+Taken = Literal["queued", "expired", "elsewhere"] | None
 
 
 class NumberRecorder:
@@ -31,6 +31,7 @@ class NumberRecorder:
     def __init__(self, metrics: Mapping[str, Metric], state: State, recorder: Recorder) -> None:
         """Nothing is read until a metric is used. Raises StateChangedError without a secret."""
         self._metrics = {name: m for name, m in metrics.items() if m.rules.collected}
+        self._here = [name for name, m in self._metrics.items() if recorder.runs_here(m)]
         self._all = metrics
         self._state = state
         self._recorder = recorder
@@ -41,10 +42,13 @@ class NumberRecorder:
     def record(self, name: str, value: object, now: float) -> Taken:
         """Take a number of a metric; "queued" where that closed a period before, with its report.
 
+        "expired", and "elsewhere" for a metric of other platforms: nothing is kept.
         now: seconds since 1970, UTC.
         Raises UnknownMetricError, ValueRefusedError, StateChangedError.
         """
         metric = self._metric(name)
+        if name not in self._here:
+            return ELSEWHERE
         number = metric.rules.number(metric, value)
         if number is None:
             raise ValueRefusedError(f"metric {name!r} takes a finite number, not a NoneType")
@@ -65,7 +69,7 @@ class NumberRecorder:
     def roll(self, now: float) -> bool:
         """Close the periods that are over; begin to count at the first call. True if any closed."""
         day = _day(now)
-        closed = [self._roll(name, day) for name in self._metrics]
+        closed = [self._roll(name, day) for name in self._here]
         return any(closed)
 
     def _roll(self, name: str, day: int) -> bool:

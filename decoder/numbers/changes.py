@@ -26,6 +26,9 @@ from decoder.options import DecodeOptions
 from decoder.typing import Floats
 from rappor_core.aggregate import Aggregate
 
+ANY_DATA = "any data"
+MEAN = "mean"  # begins the names of quantities that are no shares
+
 
 @dataclass(frozen=True)
 class ChangeRow:
@@ -43,6 +46,11 @@ class ChangeRow:
     high: float
     p_value: float
     p_adjusted: float = math.nan
+
+    @property
+    def of_share(self) -> bool:
+        """Whether it is the difference of two shares; otherwise of two means."""
+        return not self.quantity.startswith(MEAN)
 
 
 @dataclass(frozen=True)
@@ -147,7 +155,7 @@ def _factor(
 
 
 def _name(cut: float) -> str:
-    return "any data" if math.isinf(cut) else f"{cut:.10g}"
+    return ANY_DATA if math.isinf(cut) else f"{cut:.10g}"
 
 
 def _row(name: str, difference: float, variance: float, freedom: float, level: float) -> ChangeRow:
@@ -176,7 +184,7 @@ def _mean_row(
     variance = kappa * float(
         early_slope @ plain[0] @ early_slope + late_slope @ plain[1] @ late_slope
     )
-    name = "mean logarithm" if first.counts.number.scale == "log" else "mean"
+    name = f"{MEAN} logarithm" if first.counts.number.scale == "log" else MEAN
     return _row(name, late - early, variance, freedom, level)
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import csv
 import json
-import math
 import platform
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
@@ -21,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import csv as arrow_csv
 
-from decoder.files import make_folder, replacing
+from decoder.files import finite, write_files
 from decoder.progress import Progress, silent
 from decoder.reports.decoding_html import render_report
 from decoder.results.tables import NOTES, Decoding
@@ -47,8 +46,6 @@ def write_outputs(
 
     Each is written whole or not at all. Raises OutputError.
     """
-    folder = Path(directory)
-    make_folder(folder)
     files: dict[str, Callable[[Path], object]] = {
         "results.csv": partial(write_results_csv, decoding),
         "candidates.csv": partial(write_candidates_csv, decoding),
@@ -56,11 +53,7 @@ def write_outputs(
         "manifest.json": lambda path: _write_json(manifest(decoding), path),
         "report.html": lambda path: path.write_text(render_report(decoding), encoding="utf-8"),
     }
-    for done, (name, write) in enumerate(files.items(), start=1):
-        with replacing(folder / name) as part:
-            write(part)
-        progress("writing files", done, len(files))
-    return tuple(folder / name for name in files)
+    return write_files(directory, files, progress)
 
 
 def write_results_csv(decoding: Decoding, path: Path) -> None:
@@ -131,7 +124,7 @@ def results(decoding: Decoding) -> dict[str, Any]:
         "candidates_read": decoding.notes,
         "detected": [asdict(row) for row in decoding.detected],
     }
-    return {name: _finite(value) for name, value in content.items()}
+    return {name: finite(value) for name, value in content.items()}
 
 
 def manifest(decoding: Decoding) -> dict[str, Any]:
@@ -175,16 +168,5 @@ def _version(library: str) -> str:
 
 
 def _write_json(content: dict[str, Any], path: Path) -> None:
-    text = json.dumps(_finite(content), indent=2, ensure_ascii=False, allow_nan=False)
+    text = json.dumps(finite(content), indent=2, ensure_ascii=False, allow_nan=False)
     path.write_text(text + "\n", encoding="utf-8")
-
-
-def _finite(value: Any) -> Any:
-    """Replace NaN and infinities, which JSON does not have, by null."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
-    return value

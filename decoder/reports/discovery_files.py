@@ -18,7 +18,7 @@ from typing import Any
 
 from decoder.discovery.discovery import Discovery, FoundString
 from decoder.errors import CandidatesError, DecodeError
-from decoder.files import make_folder, naming, replacing
+from decoder.files import naming, write_files
 from decoder.progress import Progress, silent
 from decoder.reports.jinja import page_template
 from rappor_core.text import visible
@@ -58,18 +58,12 @@ def write_discovery(
     discovery: Discovery, directory: str | Path, progress: Progress = silent
 ) -> tuple[Path, ...]:
     """Write all files into a directory, made if needed; returns their paths. Raises OutputError."""
-    folder = Path(directory)
-    make_folder(folder)
     files: dict[str, Callable[[Path], object]] = {
         CSV_NAME: partial(_write_csv, discovery),
         JSON_NAME: lambda path: path.write_text(discovery_json(discovery), encoding="ascii"),
         HTML_NAME: lambda path: path.write_text(render_discovery(discovery), encoding="utf-8"),
     }
-    for done, (name, write) in enumerate(files.items(), start=1):
-        with replacing(folder / name) as part:
-            write(part)
-        progress("writing files", done, len(files))
-    return tuple(folder / name for name in files)
+    return write_files(directory, files, progress)
 
 
 def _write_csv(discovery: Discovery, path: Path) -> None:

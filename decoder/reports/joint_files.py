@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from decoder.association.table import JointTable
-from decoder.files import make_folder, replacing
+from decoder.files import write_files
 from decoder.reports.joint_html import render_joint
 from decoder.typing import Floats
 
@@ -28,8 +28,6 @@ MARGIN_COLUMNS = ("side", "value", "estimate", "std_error", "low", "high")
 
 def write_joint(table: JointTable, directory: str | Path) -> tuple[Path, ...]:
     """Write all files into a directory, made if needed; returns their paths. Raises OutputError."""
-    folder = Path(directory)
-    make_folder(folder)
     text = json.dumps(joint_content(table), indent=2, allow_nan=False) + "\n"
     files: dict[str, Callable[[Path], object]] = {
         "joint.csv": partial(_write, (*table.of, *CELL_COLUMNS), cell_rows(table)),
@@ -37,10 +35,7 @@ def write_joint(table: JointTable, directory: str | Path) -> tuple[Path, ...]:
         "results.json": lambda path: path.write_text(text, encoding="utf-8"),
         "report.html": lambda path: path.write_text(render_joint(table), encoding="utf-8"),
     }
-    for name, write in files.items():
-        with replacing(folder / name) as part:
-            write(part)
-    return tuple(folder / name for name in files)
+    return write_files(directory, files)
 
 
 def joint_content(table: JointTable) -> dict[str, Any]:

@@ -13,8 +13,9 @@ from decoder.results.tables import short
 from decoder.results.warnings import percent
 
 SHOWN = 40  # values of each side, the largest; joint.csv has all
-CELL, LABEL, HEAD = 44, 190, 130  # pixels
-DARK = 0.5  # place on the scale from which text is white
+CELL, LABEL, HEAD, RIGHT = 44, 170, 130, 60  # pixels; labels of columns lean over the right
+MOST_ROW, MOST_COLUMN = 22, 20  # characters of a label
+EVEN = 0.179  # relative luminance on which black and white contrast alike, 4.58 to 1
 
 
 @dataclass(frozen=True)
@@ -60,16 +61,17 @@ def heat_map(table: JointTable) -> HeatMap:
                 f"{percent(float(cells.estimate[i, j]))} of all reports "
                 f"({percent(float(cells.low[i, j]))} to {percent(float(cells.high[i, j]))})"
             )
-            ink = "#fff" if place > DARK else "#1c2430"
             squares.append(
-                HeatCell(LABEL + CELL * x, HEAD + CELL * y, _hex(place), f"{100 * share:.0f}", ink,
-                         title)
+                HeatCell(LABEL + CELL * x, HEAD + CELL * y, _hex(place), f"{100 * share:.0f}",
+                         ink(place), title)
             )  # fmt: skip
     return HeatMap(
         tuple(squares),
-        tuple((HEAD + CELL * y, short(table.rows[i], 28)) for y, i in enumerate(rows)),
-        tuple((LABEL + CELL * x, short(table.columns[j], 20)) for x, j in enumerate(columns)),
-        LABEL + CELL * len(columns) + 20,
+        tuple((HEAD + CELL * y, short(table.rows[i], MOST_ROW)) for y, i in enumerate(rows)),
+        tuple(
+            (LABEL + CELL * x, short(table.columns[j], MOST_COLUMN)) for x, j in enumerate(columns)
+        ),
+        LABEL + CELL * len(columns) + RIGHT,
         HEAD + CELL * len(rows) + 20,
     )
 
@@ -89,6 +91,8 @@ def render_joint(table: JointTable) -> str:
         table=table,
         heat=heat_map(table),
         cell=CELL,
+        label=LABEL,
+        head=HEAD,
         sides=sides,
         shown=SHOWN,
         hidden=max(table.shape) > SHOWN,
@@ -101,6 +105,13 @@ def _largest(table: JointTable, side: int) -> list[int]:
     """The largest values of a side, in their own order."""
     sums = table.fitted.sum(axis=1 - side)
     return sorted(np.argsort(-sums, kind="stable")[:SHOWN].tolist())
+
+
+def ink(place: float) -> str:
+    """Black or white, whichever is told better from the colour of a place on the scale."""
+    parts = colours(np.array([place]))[0]
+    linear = np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
+    return "#000" if float(linear @ (0.2126, 0.7152, 0.0722)) > EVEN else "#fff"  # WCAG 2.2
 
 
 def _hex(place: float) -> str:

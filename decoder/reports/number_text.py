@@ -31,6 +31,15 @@ def count(number: float) -> str:
     return f"{round(number):,}"
 
 
+def known(value: float, low: float, high: float) -> str:
+    """A number to the digits that its interval tells: two of the half-width."""
+    half = (high - low) / 2
+    if not 0 < half < math.inf:
+        return f"{value:,.6g}"
+    digits = 1 - math.floor(math.log10(half))
+    return f"{round(value, digits) + 0.0:,.{max(digits, 0)}f}"
+
+
 def interval(low: float, high: float) -> str:
     """Two shares as one interval, the unit said once."""
     return f"{percent(low).removesuffix(' %')} to {percent(high)}"

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from decoder.files import make_folder, replacing
+from decoder.files import finite, write_files
 from decoder.numbers.changes import NumberSeries
 from decoder.numbers.tables import NumberDecoding
 from decoder.reports.numbers_html import render_numbers
@@ -35,8 +35,6 @@ def write_numbers(
 
     series: of windows, for changes.csv, and its picture in the page.  Raises OutputError.
     """
-    folder = Path(directory)
-    make_folder(folder)
     json_text = json.dumps(numbers_content(decoding, series), indent=2, allow_nan=False)
     page = partial(render_numbers, decoding, series)
     files: dict[str, Callable[[Path], object]] = {
@@ -49,10 +47,7 @@ def write_numbers(
     if series is not None:
         rows = [tuple(row.values()) for row in change_rows(series)]
         files["changes.csv"] = partial(_write, CHANGE_COLUMNS, rows)
-    for name, write in files.items():
-        with replacing(folder / name) as part:
-            write(part)
-    return tuple(folder / name for name in files)
+    return write_files(directory, files)
 
 
 def numbers_content(decoding: NumberDecoding, series: NumberSeries | None = None) -> dict[str, Any]:
@@ -81,7 +76,7 @@ def numbers_content(decoding: NumberDecoding, series: NumberSeries | None = None
     if series is not None:
         content["windows"] = [numbers_content(window) for window in series.windows]
         content["changes"] = change_rows(series)
-    plain: dict[str, Any] = _plain(content)
+    plain: dict[str, Any] = finite(content)
     return plain
 
 
@@ -116,11 +111,3 @@ def _cell(value: Any) -> Any:
     if isinstance(value, float):
         return repr(value) if math.isfinite(value) else ""
     return "" if value is None else value
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value

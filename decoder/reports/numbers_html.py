@@ -7,8 +7,8 @@ from typing import Any
 from decoder.numbers.changes import NumberSeries
 from decoder.numbers.tables import NumberDecoding
 from decoder.reports.jinja import page_template
-from decoder.reports.number_text import factor
-from decoder.reports.numbers_svg import bin_text, bins_plot, curve_plot, edge_text
+from decoder.reports.number_text import days, factor, known
+from decoder.reports.numbers_svg import bins_plot, change_text, curve_plot, edge_text
 
 OF_PERIOD = {
     "sum": "sum", "count": "number of records", "mean": "mean", "median": "median",
@@ -18,22 +18,17 @@ OF_PERIOD = {
 
 def render_numbers(decoding: NumberDecoding, series: NumberSeries | None = None) -> str:
     """The page as text."""
-    page = page_template("numbers.html.j2", edge=edge_text, bin_text=bin_text)
+    page = page_template("numbers.html.j2", edge=edge_text)
     return page.render(_context(decoding, series))
 
 
 def _context(decoding: NumberDecoding, series: NumberSeries | None) -> dict[str, Any]:
     of_edges = bool(decoding.curve)
-    window = decoding.first_day and (
-        f"{decoding.first_day}"
-        if decoding.first_day == decoding.last_day
-        else f"{decoding.first_day} to {decoding.last_day}"
-    )
     return {
         "decoding": decoding,
         "number": decoding.number,
         "level": f"{100 * decoding.level:g} %",
-        "window": window,
+        "window": days(decoding.first_day, decoding.last_day) if decoding.first_day else None,
         "description": decoding.definition.get("description"),
         "of_period": OF_PERIOD[decoding.number.of_period],
         "period": decoding.definition.get("period", "day"),
@@ -41,6 +36,8 @@ def _context(decoding: NumberDecoding, series: NumberSeries | None) -> dict[str,
         "bins": bins_plot(decoding) if of_edges else None,
         "guarantee": _guarantee(decoding),
         "series": series,
+        "known": known,
+        "change_text": change_text,
     }
 
 

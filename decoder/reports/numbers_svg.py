@@ -1,11 +1,13 @@
-"""Geometry of the pictures of numbers: a curve with its intervals, and bars. Coordinates only."""
+"""Geometry of the pictures of numbers: a curve with its intervals, and bars; and their text."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from decoder.numbers.changes import ANY_DATA, ChangeRow
 from decoder.numbers.tables import Bin, CurvePoint, NumberDecoding
+from decoder.reports.number_text import known
 from decoder.reports.svg import Tick, axis_step, tick_text
 
 WIDTH, HEIGHT = 860, 320
@@ -92,6 +94,17 @@ def bin_text(one: Bin) -> str:
     if one.upper is None:
         return f"{edge_text(one.lower)} or more"
     return f"{edge_text(one.lower)} to {edge_text(one.upper)}"
+
+
+def change_text(row: ChangeRow) -> tuple[str, str, str, str]:
+    """What has changed, by how much, and both ends of its interval; shares in per cent points."""
+    numbers = (row.difference, row.low, row.high)
+    if row.of_share:
+        change, low, high = (f"{100 * number:+.1f}" for number in numbers)
+        any_data = row.quantity == ANY_DATA
+        return f"% {row.quantity if any_data else f'at or above {row.quantity}'}", change, low, high
+    change, low, high = (known(number, row.low, row.high) for number in numbers)
+    return row.quantity, change if change.startswith("-") else f"+{change}", low, high
 
 
 def edge_text(edge: float) -> str:

@@ -120,10 +120,7 @@ def run_series(
 ) -> Series:
     """As `run_decode`, for a series of windows of length `each`."""
     progress = watched(progress, cancelled)
-    windows = []
-    for window in job.source.windows(each, note):
-        windows.append(window)
-        check_cancelled(cancelled, "all windows were read")
+    windows = read_windows(job, each, note, cancelled)
     candidates = _prepared(job, windows[0], progress, note, cancelled)
     series = decode_over_time(windows, candidates, job.options, progress)
     if job.output:
@@ -131,6 +128,15 @@ def run_series(
         write_series(series, job.output)
         write_outputs(series.whole, job.output, progress)
     return series
+
+
+def read_windows(job: DecodeJob, each: Each, note: Note, cancelled: Cancelled) -> list[Aggregate]:
+    """The windows of a job's source. Raises CancelledError between two of them, and as it does."""
+    windows = []
+    for window in job.source.windows(each, note):
+        windows.append(window)
+        check_cancelled(cancelled, "all windows were read")
+    return windows
 
 
 def _prepared(

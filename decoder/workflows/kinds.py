@@ -7,7 +7,7 @@ are None for one window, or the aggregates of a series. Without an entry, values
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from importlib import import_module
@@ -26,7 +26,7 @@ from decoder.progress import (
     watched,
 )
 from decoder.sources.windows import Each
-from decoder.workflows.decoding import DecodeJob
+from decoder.workflows.decoding import DecodeJob, read_windows
 from rappor_core.aggregate import Aggregate
 
 _HOMES = {"number": "decoder.workflows.numbers", "pair": "decoder.workflows.pairs"}
@@ -90,7 +90,9 @@ def run_own(
         RapporError: what the source, the decoder or the disk refuse.
     """
     check_cancelled(cancelled, "the counts were read")
-    aggregates = _read(job, each, note, cancelled)
+    aggregates = (
+        (job.source.read(),) if each is None else tuple(read_windows(job, each, note, cancelled))
+    )
     home = _HOMES.get(str(aggregates[0].definition.get("kind")))
     if home is None:
         return replace(job, source=Fetched(aggregates))
@@ -100,15 +102,3 @@ def run_own(
         job, aggregates[0] if each is None else aggregates, watched(progress, cancelled)
     )
     return answer
-
-
-def _read(
-    job: DecodeJob, each: Each | None, note: Note, cancelled: Cancelled
-) -> tuple[Aggregate, ...]:
-    if each is None:
-        return (job.source.read(),)
-    windows: Sequence[Aggregate] = []
-    for window in job.source.windows(each, note):
-        windows = [*windows, window]
-        check_cancelled(cancelled, "all windows were read")
-    return tuple(windows)

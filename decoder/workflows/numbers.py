@@ -9,9 +9,9 @@ from decoder.numbers.changes import NumberSeries, decode_numbers_over_time
 from decoder.numbers.decoding import decode_numbers
 from decoder.numbers.tables import NumberDecoding
 from decoder.progress import Progress
-from decoder.reports.number_text import p_text
+from decoder.reports.number_text import known, p_text
 from decoder.reports.numbers_files import numbers_content, write_numbers
-from decoder.reports.numbers_svg import edge_text
+from decoder.reports.numbers_svg import change_text, edge_text
 from decoder.results.warnings import percent
 from decoder.workflows.decoding import CandidateChoice, DecodeJob
 from decoder.workflows.kinds import Answer, AnswerTable
@@ -60,7 +60,8 @@ def _mean_table(decoding: NumberDecoding) -> AnswerTable:
     mean = decoding.mean
     if mean is not None:
         name = f"{'geometric ' if mean.geometric else ''}mean, {decoding.number.unit}"
-        rows.append((name, *map(edge_text, (mean.estimate, mean.low, mean.high))))
+        three = (mean.estimate, mean.low, mean.high)
+        rows.append((name, *(known(one, mean.low, mean.high) for one in three)))
         top = mean.at_or_above_top
         rows.append((f"at or above {edge_text(mean.clipped_to[1])}, where the mean is clipped",
                      *map(percent, (top.estimate, top.low, top.high))))  # fmt: skip
@@ -89,13 +90,14 @@ def _curve_table(decoding: NumberDecoding) -> AnswerTable:
 def _change_table(series: NumberSeries) -> AnswerTable:
     rows = [
         (str(series.windows[change.first].first_day), str(series.windows[change.second].first_day),
-         row.quantity, f"{row.difference:+.4g}", f"{row.low:+.4g}", f"{row.high:+.4g}",
-         p_text(row.p_adjusted))
+         *change_text(row), p_text(row.p_adjusted))
         for change in series.changes
         for row in sorted(change.rows, key=lambda one: one.p_value)[:3]
     ]  # fmt: skip
-    headings = ("from", "to", "quantity", "change", "low", "high", "corrected p")
-    title = "changes, the three clearest of each pair"
+    headings = ("from", "to", "quantity", "change", "low", "high", "p")
+    title = "changes in points, with corrected p: the three clearest of each pair of windows"
+    if len(rows) > SHOWN_CHANGES:
+        title = f"{title}; the first {SHOWN_CHANGES} of {len(rows):,}"
     return AnswerTable(title, headings, tuple(rows[:SHOWN_CHANGES]))
 
 

@@ -23,7 +23,7 @@ from rappor_core.params import RapporParams
 _NUMBER_KEYS = {"unit", "of_period", "edges", "ask", "none", "mode", "spread", "whole"}
 _NUMBER_KEYS |= {"num_symbols", "num_cohorts", "epsilon", "epsilon_infinity", "epsilon_one"}
 _OPTIONAL_KEYS = {"period", "min_reports", "min_reports_per_cohort", "accept_days", "keep_raw_days"}
-_OPTIONAL_KEYS |= {"platforms", "lives"}
+_OPTIONAL_KEYS |= {"platforms", "lives", "max_reports"}
 _REQUIRED_KEYS = {"kind", "description", "owner", "expires"}
 _KEYS = _NUMBER_KEYS | _OPTIONAL_KEYS | _REQUIRED_KEYS
 _EDGE_KEYS = {"scale", "from", "to", "bins"}
@@ -38,14 +38,18 @@ def number_metric(name: str, table: Mapping[str, Any]) -> Metric:
     refuse_unknown(f"metric {name!r}", table, _KEYS)
     common = {key: needed(name, table, key) for key in sorted(_REQUIRED_KEYS)}
     common |= {key: table[key] for key in _OPTIONAL_KEYS & table.keys()}
+    if table.get("mode") == "once":
+        if table.get("max_reports", 1) != 1:
+            refuse(name, "max_reports", table["max_reports"], "must be 1 for mode 'once'")
+        common["max_reports"] = 1
     try:
         number = _number(name, table)
-        symbols, mechanism, cap = _noise(name, table, number)
+        symbols, mechanism = _noise(name, table, number)
         stride = number.stride(symbols)
         cohorts = table.get("num_cohorts", DEFAULT_REPLICATES * stride)
         params = RapporParams(symbols, 1, cohorts, mechanism, "ordered")
         return Metric(name=name, params=params, details=number,
-                      max_memoized_values=symbols, max_reports=cap, **common)  # fmt: skip
+                      max_memoized_values=symbols, **common)  # fmt: skip
     except (ParameterError, TypeError) as error:
         raise MetricsFileError(f"metric {name!r}: {error}") from error
 
@@ -94,18 +98,16 @@ def _edges(name: str, table: Mapping[str, Any], ask: object) -> tuple[str, tuple
     return scale, made_edges(scale, first, last, bins)
 
 
-def _noise(
-    name: str, table: Mapping[str, Any], number: Number
-) -> tuple[int, TwoRoundMechanism, int | None]:
-    """Symbols, the rounds, and the reports for life: of `memo` any number."""
+def _noise(name: str, table: Mapping[str, Any], number: Number) -> tuple[int, TwoRoundMechanism]:
+    """How many symbols there are, and both rounds."""
     if number.mode == "memo":
         for key in sorted({"epsilon", "num_symbols"} & table.keys()):
             refuse(name, key, table[key], "goes with mode = 'once'")
         pair = [positive(name, table, key) for key in ("epsilon_infinity", "epsilon_one")]
-        return 2, TwoRoundMechanism.symbols(2, *pair), None
+        return 2, TwoRoundMechanism.symbols(2, *pair)
     for key in sorted({"epsilon_infinity", "epsilon_one"} & table.keys()):
         refuse(name, key, table[key], "goes with mode = 'memo'; give epsilon, of the one report")
     epsilon = positive(name, table, "epsilon")
     usual = next(g for most, g in SYMBOLS_BY_EPSILON if epsilon <= most)
     symbols = table.get("num_symbols", min(usual, len(number.asked) + 1))
-    return symbols, TwoRoundMechanism.one_symbol(symbols, epsilon), 1
+    return symbols, TwoRoundMechanism.one_symbol(symbols, epsilon)

@@ -27,7 +27,7 @@ def findings(metric: Metric, population: int | None) -> Iterator[tuple[str, str]
         yield "warning", message
     if population is None:
         return
-    reports = population // number.spread
+    reports = max(1, population // number.spread)
     spread = params.q_star - params.p_star
     questions = len(number.asked) / (params.num_bits - 1)
     if number.ask == "mean":

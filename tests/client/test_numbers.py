@@ -43,6 +43,8 @@ none = "{none}"
 """
 MEMO = 'mode = "memo"\nepsilon_infinity = 15.0\nepsilon_one = 8.0'  # answers are seldom lies
 
+WEB = f'{MEMO}\nmax_reports = 4\nplatforms = ["web"]\nlives = 2'
+
 
 def table(name: str, of: str, edges: str = "[1, 2, 4]", none: str = "zero", more: str = "") -> str:
     return TEMPLATE.format(name=name, of=of, edges=edges, none=none, noise=more or MEMO)
@@ -236,6 +238,31 @@ def test_sums_stay_finite_and_numbers_of_other_metrics_are_refused() -> None:
         device.numbers.check_sum("startup")
 
 
+def test_no_number_is_kept_for_a_metric_of_browsers_alone(path: Path) -> None:
+    """It would never be reported: numbers waited on the device all the same."""
+    text = table("crashes", "sum", more=WEB) + table("startup", "median", "[100, 400]", "apart")
+    device = Device(text)
+    assert device.numbers.record("crashes", 3, START) == "elsewhere"
+    assert device.numbers.roll(START) is False
+    assert device.numbers.roll(START + DAY) is True
+    assert device.state.note(NUMBERS + "crashes") is None
+    assert [name for name, _, _ in device.sent] == ["startup"]
+    path.write_text(text)
+    with opened(path, "http://127.0.0.1:9", [START]) as client:
+        assert not client.add("crashes", 2)
+        assert "declared for other platforms" in client.last_refusal
+
+
+def test_a_bound_on_reports_ends_them_at_a_time_that_tells_nothing() -> None:
+    """Each period is reported until then, whatever was recorded."""
+    device = Device(table("crashes", "sum", more=f"{MEMO}\nmax_reports = 2"))
+    for day in range(5):
+        if day != 1:
+            device.numbers.record("crashes", 3, START + day * DAY)
+        device.numbers.roll(START + day * DAY)
+    assert [day for _, _, day in device.sent] == [20_500, 20_501]
+
+
 def test_the_jitter_is_uniform_constant_and_keyed() -> None:
     drawn = [jitter_of(secret, "m", "00" * 16) for secret in secrets(2_000)]
     assert all(0 <= u < 1 for u in drawn)
@@ -355,10 +382,12 @@ def test_two_processes_add_to_one_sum(path: Path) -> None:
     assert kept(path)[NUMBERS + "crashes"]["kept"] == [40.0]
 
 
-def test_a_metric_that_is_no_longer_declared_leaves_no_trace(path: Path) -> None:
+@pytest.mark.parametrize("later", ["", table("crashes", "sum", more=WEB)], ids=["none", "web"])
+def test_a_metric_that_is_no_longer_declared_leaves_no_trace(path: Path, later: str) -> None:
+    """Nor does one that is for browsers alone from now on."""
     with opened(path, "http://127.0.0.1:9", [START]) as client:
         assert client.add("crashes", 5)
-    path.write_text(table("startup", "median", "[100, 400]", "apart"))
+    path.write_text(later + table("startup", "median", "[100, 400]", "apart"))
     with opened(path, "http://127.0.0.1:9", [START]):
         pass
     assert kept(path).keys() <= {NUMBERS + "startup"}

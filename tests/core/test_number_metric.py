@@ -13,6 +13,7 @@ from rappor_core.metrics.compiled import compiled_text, read_compiled
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metric import Metric
 from rappor_core.metrics.number import NO_CUT
+from rappor_core.metrics.review_number import findings
 
 BASE = {
     "kind": '"number"',
@@ -270,3 +271,24 @@ def test_the_review_says_what_will_be_known() -> None:
     assert "warning: 100 reports a period over 4 questions" in said(100)
     mean = said(1_000, ask='"mean"', edges='{ scale = "linear", from = 0, to = 500 }')
     assert "the mean is known to about 36" in mean
+
+
+def test_a_bound_on_reports_lowers_what_memoised_answers_cost() -> None:
+    assert declared().max_reports is None
+    metric = declared(max_reports="1")
+    assert metric.max_reports == 1
+    assert metric.lifetime_epsilon == metric.epsilon_one
+    assert metric.params_id == declared().params_id
+    assert declared(**ONCE, max_reports="1").max_reports == 1
+    with pytest.raises(MetricsFileError, match="max_reports = 2 must be 1 for mode 'once'"):
+        declared(**ONCE, max_reports="2")
+
+
+@pytest.mark.parametrize("ask", ["edges", "mean"])
+def test_check_takes_fewer_devices_than_periods_of_the_spread(ask: str) -> None:
+    """No report a period is expected then; the command ended in a ZeroDivisionError."""
+    edges = '{ scale = "linear", from = 0, to = 10, bins = 4 }'
+    metric = declared(**ONCE, spread="10", ask=f'"{ask}"', edges=edges)
+    levels = [level for level, _ in findings(metric, 9)]
+    assert levels == ["warning"]
+    assert all("1 reports a period" in message for _, message in findings(metric, 19))

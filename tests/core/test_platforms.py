@@ -18,6 +18,7 @@ from rappor_cli.main import main
 from rappor_core.errors import MetricsFileError
 from rappor_core.metrics.compiled import compiled_text, read_compiled
 from rappor_core.metrics.file import parse_metrics
+from rappor_core.metrics.kinds import kind_names
 from rappor_core.metrics.metric import Metric
 from rappor_core.metrics.review import check_metrics
 from tests.client.location_support import DECLARED, MEMO
@@ -157,3 +158,48 @@ def test_no_fix_is_kept_for_a_metric_of_places_for_browsers_alone() -> None:
 def test_an_old_definition_reads_as_it_did() -> None:
     metric = Metric.from_dict(APP_ONLY.to_dict())
     assert (metric.platforms, metric.lives) == (("app",), None)
+
+
+NOISE = "epsilon_infinity = 2.0\nepsilon_one = 1.0\n"
+CAPPED = 'max_memoized_values = 2\nfallback = "other"\n'
+NUMBER = 'unit = "s"\nof_period = "sum"\nedges = [1, 2, 4]\nnone = "apart"\n'
+PLACES = 'grid = "square"\nbox = [42.0, -73.0, 42.5, -72.0]\nlevels = [0]\nrows = 4\ncolumns = 4\n'
+KINDS = {
+    "string": f"num_bits = 16\nnum_hashes = 2\nnum_cohorts = 8\n{NOISE}{CAPPED}max_reports = 4\n",
+    "category": f'categories = ["other", "a"]\n{NOISE}{CAPPED}max_reports = 4\n',
+    "boolean": f"{NOISE}max_reports = 4\n",
+    "location": f'{PLACES}mode = "once"\nencoding = "one_hot"\nepsilon = 2.0\n',
+    "number": f'{NUMBER}mode = "memo"\n{NOISE}max_reports = 4\n',
+    "number, once": f'{NUMBER}mode = "once"\nepsilon = 2.0\n',
+    "discover": f"epsilon_infinity = 4.0\n{CAPPED}max_reports = 1\n",
+    "pair": (
+        'of = ["a", "b"]\nvalues.a = ["x", "y"]\nvalues.b = [false, true]\n'
+        f'{NOISE}max_memoized_values = 2\nfallback = "x | true"\nmax_reports = 4\n'
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_says_where_it_runs(
+    kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """From the file over the compiled form to what `rappor metrics check` prints."""
+    assert {name.partition(",")[0] for name in KINDS} == set(kind_names())
+    text = (
+        f'[metrics.one]\nkind = "{kind.partition(",")[0]}"\ndescription = "a test"\n'
+        f'owner = "test@example.org"\nexpires = 2099-06-30\n{KINDS[kind]}'
+        'platforms = ["app", "web"]\nlives = 7\n'
+    )
+    file = parse_metrics(text)
+    (metric,) = file.declared
+    assert (metric.platforms, metric.lives) == (("app", "web"), 7)
+    assert read_compiled(compiled_text(file)) == file
+    assert metric.lifetime_epsilon_on("web") == 7 * metric.lifetime_epsilon
+    path = tmp_path / "metrics.toml"
+    path.write_text(text)
+    assert main(["metrics", "check", str(path)]) == 0
+    printed = capsys.readouterr().out
+    one, all_lives = metric.lifetime_epsilon, 7 * metric.lifetime_epsilon
+    assert f"note: one: in a browser up to epsilon {one:.3f} in each life" in printed
+    assert f"{all_lives:.3f} over the declared lives = 7" in printed
+    assert f"(app {one:.3f}; web {all_lives:.3f}, over all lives" in printed

@@ -25,6 +25,7 @@ from decoder.errors import CandidatesError, DecodeError
 from decoder.numbers.fit import fitted_shares
 from decoder.numbers.quantities import quantile_ends
 from decoder.numbers.survival import cut_counts, survival
+from decoder.reports.number_text import known
 from decoder.typing import Floats
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.metric import Metric
@@ -211,3 +212,20 @@ def test_files_are_the_same_for_the_same_counts(tmp_path: Any) -> None:
         write_numbers(decoding, tmp_path / folder)
     for path in (tmp_path / "a").iterdir():
         assert path.read_bytes() == (tmp_path / "b" / path.name).read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("three", "said"),
+    [
+        ((106.649, 60.958, 135.007), ("107", "61", "135")),
+        ((1.234567, 1.2339, 1.2352), ("1.23457", "1.23390", "1.23520")),
+        ((123_456.7, 100_000.0, 150_000.0), ("123,000", "100,000", "150,000")),
+        ((-0.2, -12.0, 12.0), ("0", "-12", "12")),
+        ((5.0, 5.0, 5.0), ("5", "5", "5")),
+        ((5.0, -math.inf, math.inf), ("5", "-inf", "inf")),
+    ],
+)
+def test_a_mean_is_written_to_the_digits_that_its_interval_tells(
+    three: tuple[float, float, float], said: tuple[str, str, str]
+) -> None:
+    assert tuple(known(one, *three[1:]) for one in three) == said

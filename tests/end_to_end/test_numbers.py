@@ -130,7 +130,10 @@ def test_curve_counter_and_no_data_come_back(aggregates: dict[str, list[Aggregat
 
 
 def test_the_command_writes_curve_quantiles_and_changes(
-    aggregates: dict[str, list[Aggregate]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    aggregates: dict[str, list[Aggregate]],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     files = []
     for number, aggregate in enumerate(aggregates["startup"]):
@@ -154,6 +157,15 @@ def test_the_command_writes_curve_quantiles_and_changes(
     assert main(["decode", *files[:2]]) == 0
     printed = capsys.readouterr().out
     assert "quantiles, ms, of devices with data" in printed
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main(["decode", *files, "--each", "day"]) == 0
+    printed = capsys.readouterr().out
+    assert "\N{HORIZONTAL ELLIPSIS}" not in printed
+    tables = [line for line in printed.splitlines() if not line.startswith("note ")]
+    assert max(map(len, tables)) <= 80
+    for day in (TODAY, TODAY + timedelta(days=1)):
+        assert str(day) in printed
+    assert "% at or above" in printed
     (tmp_path / "list.txt").write_text("812\n")
     command = ["decode", *files[:2], "--candidates", str(tmp_path / "list.txt")]
     assert main(command) == 1

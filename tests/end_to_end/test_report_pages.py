@@ -11,17 +11,29 @@ import numpy as np
 import pytest
 
 from decoder import Candidates, DecodeOptions, decode
+from decoder.association.pairs import decode_pairs
 from decoder.density.cells import places_of
 from decoder.density.maps import Density, DensityOptions, estimate_density
+from decoder.discovery.discovery import discover
+from decoder.numbers.changes import decode_numbers_over_time
+from decoder.numbers.decoding import decode_numbers
 from decoder.reports.assets import SCRIPTS, script, stylesheet
 from decoder.reports.decoding_html import render_report
 from decoder.reports.density_html import map_data, render_page, view_of
+from decoder.reports.discovery_files import render_discovery
 from decoder.reports.jinja import page_template
+from decoder.reports.joint_html import render_joint
+from decoder.reports.numbers_html import render_numbers
 from decoder.reports.series_files import render_series
 from decoder.series.series import decode_over_time
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.file import parse_metrics
+from simulations.association.draws import drawn_pairs
+from simulations.numbers.draws import Fleet, metric_of
+from simulations.numbers.populations import POPULATIONS
 from simulations.populations.draws import draw_aggregate
+from simulations.populations.prefix_draws import StringPopulation
+from tests.discovery_support import falling_shares, site_names, small_metric
 from tests.end_to_end.browser import (
     THEMES,
     WIDTHS,
@@ -68,7 +80,23 @@ num_cohorts = 8
 epsilon_infinity = 3.0
 epsilon_one = 2.0
 """
+PAIRS = """
+[metrics.pages]
+kind = "pair"
+of = ["page", "language of the device"]
+values.page = ["{long}", "<script>alert(1)</script>", {pages}]
+values."language of the device" = [{languages}]
+description = "The start page, and the language"
+owner = "web@example.org"
+expires = 2099-12-31
+mechanism = "l-osue"
+epsilon_infinity = 8.0
+epsilon_one = 5.0
+max_memoized_values = 2
+fallback = "page 0 | language 0"
+"""
 LONG = "https://www.example.org/a/very/long/address/that/does/not/end/soon?with=parameters&more"
+NAMES = ("report", "series", "density", "numbers", "joint", "found")
 VALUES = [LONG, "half of it", "<script>alert(1)</script>", "\u202egnp.exe", *map(str, range(20))]
 SHARES = np.array([0.3, 0.5, 0.1, 0.05] + [0.05 / 20] * 20)
 
@@ -103,6 +131,41 @@ def maps(number: int) -> list[Density]:
     return made
 
 
+def joint_page() -> str:
+    """A table of 10 x 24 values, of which some are long, and a tenth of the cells frequent."""
+    listed = {
+        side: ", ".join(f'"{side} {i}"' for i in range(count))
+        for side, count in (("page", 8), ("language", 24))
+    }
+    text = PAIRS.format(long=LONG, pages=listed["page"], languages=listed["language"])
+    metric, rng = parse_metrics(text).metrics["pages"], np.random.default_rng(3)
+    shares = rng.random((10, 24)) ** 12
+    found = drawn_pairs(metric, shares / shares.sum(), 200_000, rng)
+    return render_joint(decode_pairs(found))
+
+
+def numbers_page() -> str:
+    """Three weeks of one fleet, whose numbers double in the last."""
+    population, rng = POPULATIONS[0], np.random.default_rng(4)
+    fleet = Fleet.make(metric_of(population, 4.0), 60_000, rng)
+    numbers = population.draw(rng, 60_000)
+    windows = [fleet.report(numbers * (1 + (week == 2)), week) for week in range(3)]
+    series = decode_numbers_over_time(windows)
+    return render_numbers(decode_numbers(windows[0]), series)
+
+
+def discovery_page() -> str:
+    """Found strings, of which one is replaced by text that would steer a page."""
+    metric, rng = small_metric(), np.random.default_rng(5)
+    population = StringPopulation.of(metric, site_names(200))
+    aggregate, _ = population.draw(falling_shares(200), 300_000, rng)
+    discovery = discover(aggregate)
+    first, second, *rest = discovery.found
+    hostile = (replace(first, string="\u202e<script>alert(1)</script>", whole=False),
+               replace(second, string=LONG), *rest)  # fmt: skip
+    return render_discovery(replace(discovery, found=hostile))
+
+
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     need_browser()
@@ -114,6 +177,8 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     series = decode_over_time(counts, candidates)
     (folder / "series.html").write_text(render_series(series), encoding="utf-8")
     (folder / "density.html").write_text(render_page(maps(3)), encoding="utf-8")
+    for name, page in (("numbers", numbers_page), ("joint", joint_page), ("found", discovery_page)):
+        (folder / f"{name}.html").write_text(page(), encoding="utf-8")
     return folder
 
 
@@ -123,7 +188,7 @@ def browser() -> Iterator[Any]:
         yield found
 
 
-@pytest.mark.parametrize("name", ["report", "series", "density"])
+@pytest.mark.parametrize("name", NAMES)
 def test_a_page_fits_every_window_in_both_themes(name: str, pages: Path, browser: Any) -> None:
     """Nothing is cut, nothing scrolls sideways, and axe has nothing to say."""
     for theme in THEMES:
@@ -158,6 +223,37 @@ def test_every_mark_of_an_interval_plot_is_in_sight_on_a_phone(pages: Path, brow
     page.close()
 
 
+@pytest.mark.parametrize("name", ["joint", "found"])
+def test_a_long_value_leaves_its_share_in_sight_on_a_phone(
+    name: str, pages: Path, browser: Any
+) -> None:
+    page = browser.new_page(viewport={"width": 390, "height": 800})
+    page.goto((pages / f"{name}.html").as_uri())
+    rights = page.evaluate(
+        "[...document.querySelectorAll('table')]"
+        ".map(one => one.querySelectorAll('th')[1].getBoundingClientRect().right)"
+    )
+    assert rights
+    assert max(rights) < 390
+    page.close()
+
+
+def test_all_text_of_a_picture_is_within_it(pages: Path, browser: Any) -> None:
+    """The first letters of a long value were cut at the edge of the heat map."""
+    page = browser.new_page(viewport={"width": 1280, "height": 800})
+    for name in ("joint", "numbers"):
+        page.goto((pages / f"{name}.html").as_uri())
+        gaps = page.evaluate(
+            "[...document.querySelectorAll('svg text')].map(one => {"
+            " const box = one.getBoundingClientRect();"
+            " const all = one.ownerSVGElement.getBoundingClientRect();"
+            " return Math.min(box.left - all.left, all.right - box.right, box.top - all.top) })"
+        )
+        assert gaps
+        assert min(gaps) >= 0, name
+    page.close()
+
+
 def test_a_map_is_worked_by_keys_and_its_view_is_in_the_address(pages: Path, browser: Any) -> None:
     page = browser.new_page(viewport={"width": 390, "height": 800})
     page.goto((pages / "density.html").as_uri())
@@ -179,7 +275,7 @@ def test_a_map_is_worked_by_keys_and_its_view_is_in_the_address(pages: Path, bro
     page.close()
 
 
-@pytest.mark.parametrize("name", ["report", "series", "density"])
+@pytest.mark.parametrize("name", NAMES)
 def test_a_page_is_printed_light_and_whole(name: str, pages: Path, browser: Any) -> None:
     page = browser.new_page(viewport={"width": 1280, "height": 800}, color_scheme="dark")
     page.goto((pages / f"{name}.html").as_uri())

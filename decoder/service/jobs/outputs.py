@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import math
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -16,6 +15,7 @@ from pyarrow import parquet
 
 from decoder.density.map_change import MapChange
 from decoder.density.maps import Density
+from decoder.files import finite
 from decoder.reports.decoding_files import results
 from decoder.reports.density_html import map_data
 from decoder.reports.series_files import series_rows
@@ -80,7 +80,7 @@ def write_comparison(series: Series, folder: Path) -> dict[str, Any]:
     return {
         **_summary(series.whole),
         "windows": _windows(series),
-        "changes": _finite(changed[:MOST_SHOWN]),
+        "changes": finite(changed[:MOST_SHOWN]),
     }
 
 
@@ -173,16 +173,5 @@ def _moved(change: MapChange) -> dict[str, Any]:
 
 
 def _write_json(content: dict[str, Any], path: Path) -> None:
-    text = json.dumps(_finite(content), indent=1, ensure_ascii=False, allow_nan=False, default=str)
+    text = json.dumps(finite(content), indent=1, ensure_ascii=False, allow_nan=False, default=str)
     path.write_text(text + "\n", encoding="utf-8")
-
-
-def _finite(value: Any) -> Any:
-    """NaN and infinities, which JSON does not have, as null."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
-    return value
