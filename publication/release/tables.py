@@ -5,7 +5,7 @@ A table is of one metric, one stratum and one window; its rows are values, or ce
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import date
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -143,6 +143,18 @@ def table_name(key: TableKey) -> str:
     metric, strata, first, last = key
     parts = [metric, *(f"{name}={value}" for name, value in strata), f"{first} to {last}"]
     return ", ".join(shown(part)[1:-1] for part in parts)
+
+
+def rows_agree(tables: Iterable[ReleasedTable]) -> bool:
+    """Whether each cell is in one row, the same in all tables: their pools do not differ."""
+    held: dict[str, tuple[str, ...]] = {}
+    for table in tables:
+        for cell, kind in zip(table.cells, table.kinds, strict=True):
+            members = table.members.get(cell, (cell,))
+            if kind != "total" and held.setdefault(cell, members) != members:
+                return False
+    every = [one for members in held.values() for one in members]
+    return len(set(every)) == len(every)
 
 
 def stratum_key(strata: Mapping[str, str]) -> Strata:
