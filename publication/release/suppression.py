@@ -7,10 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from publication.errors import ReleaseError
 from publication.release.complement import Network, complement
 from publication.release.policy import ReleasePolicy
 from publication.release.strata import Family, adds_up, families
-from publication.release.tables import ReleasedTable, TableKey
+from publication.release.tables import ReleasedTable, TableKey, rows_agree
 from publication.typing import Booleans
 
 _UNKNOWN = 0  # the node of all sums that nobody knows
@@ -27,7 +28,8 @@ def suppress_complements(
     of a table that stands beside them, in this release or an earlier one, if they hold everybody.
 
     Raises:
-        ReleaseError: earlier releases show too much for a number to be protected.
+        ReleaseError: earlier releases show too much for a number to be protected; or tables that
+            add up pool other cells, so that what can be computed is not a network.
     """
     shown = {table.key: table for table in tables if table.reports is not None}
     known = {key: table for key, table in earlier.items() if key not in shown} | shown
@@ -41,6 +43,11 @@ def suppress_complements(
             continue
         family = together.get(key, Family(key, ()))
         members = [known[one] for one in (family.whole, *family.parts)]
+        if not rows_agree(members):
+            raise ReleaseError(
+                f"{members[0].name}: it and the tables that add up to it pool other cells; what "
+                "one tells of the others is not judged: publish it without them, or without roll_up"
+            )
         done |= _suppress(members, set(shown), earlier, policy)
     return [done.get(table.key, table) for table in tables]
 

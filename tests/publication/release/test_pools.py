@@ -14,6 +14,7 @@ from tests.publication.release.support import ISSUED, policy, shown, table
 
 CELLS = {"010": 0.3, "011": 0.28, "120": 0.2, "121": 0.03, "122": 0.025, "123": 0.02}
 ROLL_UP = {"places": RollUp(tree="cells", levels=2)}
+NORTH, SOUTH = (("region", "north"),), (("region", "south"),)
 
 
 def release(*tables: CellTable, earlier: Release | None = None, **changes: Any) -> Release:
@@ -90,3 +91,21 @@ def test_rows_that_were_everybody_stay_so() -> None:
                     estimate=rest.estimate[:1], std_error=rest.std_error[:1], low=rest.low[:1],
                     high=rest.high[:1], members={}, complete=False)  # fmt: skip
     assert Earlier.of([first]).reconcile(fewer, policy()).complete
+
+
+def test_pools_of_other_members_in_one_sum_are_refused() -> None:
+    """12 of all, less what is shown of north and south, would be 121 of the south: 0.002."""
+    whole = table({"010": 0.5, "120": 0.3, "121": 0.03, "122": 0.03})
+    north = table({"010": 0.5, "120": 0.3, "121": 0.09, "122": 0.06}, strata=NORTH,
+                  num_reports=4000)  # fmt: skip
+    south = table({"010": 0.5, "120": 0.3, "121": 0.002, "122": 0.07}, strata=SOUTH,
+                  num_reports=6000)  # fmt: skip
+    with pytest.raises(ReleaseError, match="pool other cells"):
+        release(whole, north, south)
+    assert len(release(whole, north).tables) == 2  # the rest of 6,000 is not known
+    first = release(north, south)
+    with pytest.raises(ReleaseError, match="pool other cells"):
+        release(whole, earlier=first)
+    same = [table(CELLS), table(CELLS, strata=NORTH, num_reports=4000),
+            table(CELLS, strata=SOUTH, num_reports=6000)]  # fmt: skip
+    assert all("12" in shown(release(*same), index) for index in range(3))
