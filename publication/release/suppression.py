@@ -63,7 +63,7 @@ def _suppress(
     for table in members:
         for cell in table.cells:
             rows.setdefault(cell, len(rows))
-    network, starts = _network(members, rows, new, earlier)
+    network, starts = _network(members, rows, earlier)
     added = complement(network)
     symbol = policy.symbol("complement")
     found = {}
@@ -78,7 +78,6 @@ def _suppress(
 def _network(
     members: Sequence[ReleasedTable],
     rows: Mapping[str, int],
-    new: set[TableKey],
     earlier: Mapping[TableKey, ReleasedTable],
 ) -> tuple[Network, list[int]]:
     """Cells of the tables one after the other, then what a table does not list."""
@@ -93,7 +92,7 @@ def _network(
         ends.append(np.column_stack([of_row, np.full(len(of_row), top, dtype=np.int64)]))
         is_shown = table.is_shown
         hidden.append(~is_shown)
-        fixed.append(_fixed(table, new, earlier))
+        fixed.append(_fixed(table, earlier))
         cost.append(np.where(is_shown, np.maximum(np.nan_to_num(table.estimate), 0.0), 0.0))
         starts.append(count)
         count += len(of_row)
@@ -110,15 +109,11 @@ def _network(
     return Network(*(np.concatenate(parts) for parts in (ends, hidden, fixed, cost))), starts
 
 
-def _fixed(
-    table: ReleasedTable, new: set[TableKey], earlier: Mapping[TableKey, ReleasedTable]
-) -> Booleans:
+def _fixed(table: ReleasedTable, earlier: Mapping[TableKey, ReleasedTable]) -> Booleans:
     """Cells that an earlier release shows."""
     before = earlier.get(table.key)
     if before is None:
         return np.zeros(len(table.cells), dtype=bool)
-    if table.key not in new:
-        return table.is_shown
     seen = {cell for cell, flag in zip(before.cells, before.is_shown, strict=True) if flag}
     return np.array([cell in seen for cell in table.cells], dtype=bool)
 
