@@ -149,9 +149,9 @@ def rows_agree(tables: Iterable[ReleasedTable]) -> bool:
     """Whether each cell is in one row, the same in all tables: their pools do not differ."""
     held: dict[str, tuple[str, ...]] = {}
     for table in tables:
-        for cell, kind in zip(table.cells, table.kinds, strict=True):
+        for cell in table.cells:
             members = table.members.get(cell, (cell,))
-            if kind != "total" and held.setdefault(cell, members) != members:
+            if held.setdefault(cell, members) != members:
                 return False
     every = [one for members in held.values() for one in members]
     return len(set(every)) == len(every)

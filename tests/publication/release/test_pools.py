@@ -62,6 +62,29 @@ def test_a_total_is_of_the_rows_that_stand_with_it() -> None:
     assert shown(added) == {**shown(without), "(total)": 0.855}
 
 
+def test_a_total_never_has_the_number_of_a_value_of_its_name() -> None:
+    first = release(table({**CELLS, "(total)": 0.1}), roll_up={})
+    again = release(table(CELLS), earlier=first, roll_up={}, total=True)
+    assert shown(again) == shown(first)
+
+
+def test_a_table_that_stays_has_its_outlines_and_symbols() -> None:
+    """Not the outline of other cells; and what was suppressed is so as it was before."""
+    ring = [[0.0, 0.0], [1.0, 0.0], [1.0, 1.0], [0.0, 1.0], [0.0, 0.0]]
+    cells = table({**CELLS, "130": 0.001}, error=0.02,
+                  shapes={cell: {"type": "Polygon", "coordinates": [ring]} for cell in CELLS},
+                  detected=table(CELLS | {"130": 0.0}).estimate > 0.0)  # fmt: skip
+    first = release(cells, roll_up={})
+    assert shown(first)["121"] == "u"
+    symbols = {**policy().symbols, "earlier": "x"}
+    again = release(replace(cells, level=0.99), earlier=first, symbols=symbols)
+    assert shown(again) == {cell: "x" if seen == "u" else seen
+                            for cell, seen in shown(first).items()}  # fmt: skip
+    pooled = release(table(CELLS, shapes=cells.shapes))
+    other = release(table(CELLS, shapes=cells.shapes), earlier=pooled, min_low=0.015)
+    assert other.tables[0].shapes.keys() == pooled.tables[0].shapes.keys() - {"12"}
+
+
 def test_the_same_pools_stay_and_may_be_revised() -> None:
     first = release(table(CELLS))
     other = table({**CELLS, "010": 0.31, "121": 0.032})
