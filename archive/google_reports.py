@@ -22,10 +22,10 @@ from archive.bit_sums import Bytes
 from archive.errors import ArchiveError, NotArchivedError
 from archive.keys import ArchiveKey
 from archive.manifest import Entry, folder_of, params_of, read_entries, touches
-from archive.parquet import read_group, reading
-from archive.parts import PartLabel, write_part
+from archive.parquet import open_part, read_group, reading
+from archive.parts import PartLabel, check_digest, write_part
 from archive.store import Store
-from archive.tasks import PartCounts
+from archive.tasks import PartCounts, add_rows, no_counts
 from rappor_core.errors import shown
 from rappor_core.metrics.metric import Metric
 from rappor_core.params import RapporParams
@@ -88,19 +88,25 @@ def read_csv(path: Path, params: RapporParams) -> tuple[Cohorts, Bytes]:
 def write_csv(
     output: IO[str], entries: Iterable[Entry], store: Store, key: ArchiveKey
 ) -> Iterator[int]:
-    """Write the reports of parts as lines; yield how many each row group gave."""
+    """Write the reports of parts as lines; yield how many each row group gave.
+
+    Raises ArchiveDamagedError, maybe after lines were written, for a part that is missing, damaged,
+    or not of the sums that its entry tells.
+    """
     output.write(",".join(HEADER) + "\n")
     number = 0
     for entry in entries:
-        params = params_of(entry)
-        with store.open(entry.file) as raw, reading(raw, entry.file, key) as opened:
+        params, counts = params_of(entry), no_counts(*entry.shape)
+        with open_part(store, entry.file) as raw, reading(raw, entry.file, key) as opened:
             for group in range(opened.num_row_groups):
                 cohorts, rows = read_group(opened, group)
+                add_rows(counts, cohorts, rows)
                 lines = zip(cohorts.tolist(), _bit_strings(rows, params.num_bits), strict=True)
                 for cohort, bits in lines:
                     number += 1
                     output.write(f"{number},{cohort},,,{bits}\n")
                 yield len(rows)
+        check_digest(entry, counts)
 
 
 def _parse(

@@ -20,6 +20,7 @@ from pyarrow.parquet import encryption
 from archive.bit_sums import Bytes
 from archive.errors import ArchiveDamagedError
 from archive.keys import ArchiveKey
+from archive.store import Store
 
 MOST_ROWS = 1_000_000  # in a row group
 MOST_BYTES = 32 << 20  # of a row group's reports, so that a reader's memory is bounded
@@ -106,6 +107,14 @@ def _shuffled_within(cohorts: Cohorts, random_bytes: RandomBytes) -> NDArray[np.
 def _binary(rows: Bytes) -> Any:
     data = pa.py_buffer(np.ascontiguousarray(rows))
     return pa.FixedSizeBinaryArray.from_buffers(pa.binary(rows.shape[1]), len(rows), [None, data])
+
+
+def open_part(store: Store, name: str) -> IO[bytes]:
+    """Open a file that an entry names. Raises ArchiveDamagedError where it is missing."""
+    try:
+        return store.open(name)
+    except FileNotFoundError:
+        raise ArchiveDamagedError(f"{name}: missing, and its entry counts on it") from None
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from archive.bit_sums import Bytes
 from archive.errors import ArchiveDamagedError
 from archive.keys import ArchiveKey
 from archive.manifest import REPORTS, Entry, commit, digest_of, folder_of, week_of
-from archive.parquet import read_group, reading, rows_in_group, write_reports
+from archive.parquet import open_part, read_group, reading, rows_in_group, write_reports
 from archive.store import Store
 from archive.tasks import PartCounts, add_rows, no_counts
 from rappor_core.params import RapporParams
@@ -74,11 +74,7 @@ def write_part(
 def read_back(store: Store, key: ArchiveKey, name: str, params: RapporParams) -> PartCounts:
     """The sums of a whole file. Raises ArchiveDamagedError."""
     counts = no_counts(params.num_cohorts, params.num_bits)
-    try:
-        file = store.open(name)
-    except FileNotFoundError:
-        raise ArchiveDamagedError(f"{name}: missing, and its entry counts on it") from None
-    with file, reading(file, name, key) as opened:
+    with open_part(store, name) as file, reading(file, name, key) as opened:
         for group in range(opened.num_row_groups):
             add_rows(counts, *read_group(opened, group))
     return counts
@@ -87,12 +83,9 @@ def read_back(store: Store, key: ArchiveKey, name: str, params: RapporParams) ->
 def verify_part(store: Store, key: ArchiveKey, entry: Entry) -> None:
     """Read a part whole: its bytes, and its sums. Raises ArchiveDamagedError."""
     name, digest = entry.file, sha256()
-    try:
-        with store.open(name) as file:
-            while piece := file.read(_READ_BYTES):
-                digest.update(piece)
-    except FileNotFoundError:
-        raise ArchiveDamagedError(f"{name}: missing, and its entry counts on it") from None
+    with open_part(store, name) as file:
+        while piece := file.read(_READ_BYTES):
+            digest.update(piece)
     if digest.hexdigest() != entry.file_digest:
         raise ArchiveDamagedError(f"{name}: its bytes are not those of which the manifest tells")
     counts = read_back(store, key, name, RapporParams.from_dict(entry.params))

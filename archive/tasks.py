@@ -12,7 +12,7 @@ from archive.bit_sums import Bytes, Counts, sum_bits
 from archive.errors import ArchiveDamagedError
 from archive.keys import load_key
 from archive.manifest import Entry
-from archive.parquet import Cohorts, read_group, reading
+from archive.parquet import Cohorts, open_part, read_group, reading
 from archive.store import open_store
 
 TASK_REPORTS = 16_000_000  # of a task: fractions of a second of work
@@ -72,11 +72,8 @@ def count_part(task: Task) -> PartCounts:
     """Sum the reports of a task. Raises ArchiveDamagedError."""
     key = load_key(None if task.key_file is None else Path(task.key_file))
     counts = no_counts(task.num_cohorts, task.num_bits)
-    try:
-        file = open_store(task.archive).open(task.file)
-    except FileNotFoundError:
-        raise ArchiveDamagedError(f"{task.file}: missing, and its entry counts on it") from None
-    with file, reading(file, task.file, key) as opened:
+    store = open_store(task.archive)
+    with open_part(store, task.file) as file, reading(file, task.file, key) as opened:
         if opened.num_row_groups < task.last:
             raise ArchiveDamagedError(
                 f"{task.file}: {opened.num_row_groups} row groups, and {task.last} are expected"

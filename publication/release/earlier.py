@@ -10,7 +10,7 @@ import numpy as np
 
 from publication.errors import ReleaseError
 from publication.release.policy import ReleasePolicy
-from publication.release.tables import ReleasedTable, Strata, TableKey
+from publication.release.tables import ReleasedTable, Strata, TableKey, rows_agree
 from publication.release.windows import Window
 from publication.typing import Integers
 from rappor_core.errors import shown
@@ -57,12 +57,18 @@ class Earlier:
         down. One that was suppressed stays so. A row that is not there any more is added: it is
         known. Rows that are new are new. With `revise` the new numbers stand.
 
+        Where the rows of both do not go together (`_together`), the whole table stays as it was:
+        a pool of other cells is another number, and less the earlier one tells of single cells.
+
         Raises:
-            ReleaseError: a number has changed, and the policy refuses that.
+            ReleaseError: a number has changed, and the policy refuses that; or the rows do not go
+                together, and the policy does not say that what was published stays.
         """
         before = self.tables.get(table.key)
         if before is None:
             return table
+        if not _together(table, before, policy):
+            return _as_before(table, before, policy)
         table = _with_rows_of(table, before)
         if policy.on_change == "revise":
             return table
@@ -83,6 +89,39 @@ class Earlier:
         return replace(table, reports=before.reports, symbols=tuple(symbols), **columns)
 
 
+def _together(table: ReleasedTable, before: ReleasedTable, policy: ReleasePolicy) -> bool:
+    """Whether the rows of both can stand in one table, as parts of one whole.
+
+    Intervals that stay are of the level of the others; each cell is in one row, the same in both; a
+    total, which is of the rows listed with it, is of the same rows.
+    """
+    listed, earlier = (
+        {cell for cell, kind in zip(one.cells, one.kinds, strict=True) if kind != "total"}
+        for one in (table, before)
+    )
+    stays = policy.on_change != "revise" or not earlier <= listed
+    if table.level != before.level and stays:
+        return False
+    totals = "total" in (*table.kinds, *before.kinds)
+    return rows_agree((table, before)) and (listed == earlier or not totals)
+
+
+def _as_before(table: ReleasedTable, before: ReleasedTable, policy: ReleasePolicy) -> ReleasedTable:
+    """The earlier table once more. Raises ReleaseError unless the policy keeps what was shown."""
+    if policy.on_change != "keep":
+        raise ReleaseError(
+            f"{table.name} was published with other rows than now, by another roll_up, min_low, "
+            "total or level; publish it as it was (on_change = keep), or leave it out"
+        )
+    hidden = policy.symbol("earlier")
+    same = {cell for cell in before.cells if before.members.get(cell) == table.members.get(cell)}
+    return replace(
+        before,
+        symbols=tuple(hidden if symbol else "" for symbol in before.symbols),
+        shapes={cell: shape for cell, shape in table.shapes.items() if cell in same},
+    )
+
+
 def _with_rows_of(table: ReleasedTable, before: ReleasedTable) -> ReleasedTable:
     """The table, and below it the rows that only its earlier release has."""
     there = set(table.cells)
@@ -95,7 +134,12 @@ def _with_rows_of(table: ReleasedTable, before: ReleasedTable) -> ReleasedTable:
     for name in ("cells", "kinds", "symbols"):
         old = getattr(before, name)
         columns[name] = (*getattr(table, name), *(old[index] for index in lost))
-    return replace(table, members={**before.members, **table.members}, **columns)
+    return replace(
+        table,
+        complete=table.complete or before.complete,
+        members={**before.members, **table.members},
+        **columns,
+    )
 
 
 def _refuse_changes(

@@ -7,10 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from publication.errors import ReleaseError
 from publication.release.complement import Network, complement
 from publication.release.policy import ReleasePolicy
 from publication.release.strata import Family, adds_up, families
-from publication.release.tables import ReleasedTable, TableKey
+from publication.release.tables import ReleasedTable, TableKey, rows_agree
 from publication.typing import Booleans
 
 _UNKNOWN = 0  # the node of all sums that nobody knows
@@ -27,7 +28,8 @@ def suppress_complements(
     of a table that stands beside them, in this release or an earlier one, if they hold everybody.
 
     Raises:
-        ReleaseError: earlier releases show too much for a number to be protected.
+        ReleaseError: earlier releases show too much for a number to be protected; or tables that
+            add up pool other cells, so that what can be computed is not a network.
     """
     shown = {table.key: table for table in tables if table.reports is not None}
     known = {key: table for key, table in earlier.items() if key not in shown} | shown
@@ -41,6 +43,11 @@ def suppress_complements(
             continue
         family = together.get(key, Family(key, ()))
         members = [known[one] for one in (family.whole, *family.parts)]
+        if not rows_agree(members):
+            raise ReleaseError(
+                f"{members[0].name}: it and the tables that add up to it pool other cells; what "
+                "one tells of the others is not judged: publish it without them, or without roll_up"
+            )
         done |= _suppress(members, set(shown), earlier, policy)
     return [done.get(table.key, table) for table in tables]
 
@@ -56,7 +63,7 @@ def _suppress(
     for table in members:
         for cell in table.cells:
             rows.setdefault(cell, len(rows))
-    network, starts = _network(members, rows, new, earlier)
+    network, starts = _network(members, rows, earlier)
     added = complement(network)
     symbol = policy.symbol("complement")
     found = {}
@@ -71,7 +78,6 @@ def _suppress(
 def _network(
     members: Sequence[ReleasedTable],
     rows: Mapping[str, int],
-    new: set[TableKey],
     earlier: Mapping[TableKey, ReleasedTable],
 ) -> tuple[Network, list[int]]:
     """Cells of the tables one after the other, then what a table does not list."""
@@ -86,7 +92,7 @@ def _network(
         ends.append(np.column_stack([of_row, np.full(len(of_row), top, dtype=np.int64)]))
         is_shown = table.is_shown
         hidden.append(~is_shown)
-        fixed.append(_fixed(table, new, earlier))
+        fixed.append(_fixed(table, earlier))
         cost.append(np.where(is_shown, np.maximum(np.nan_to_num(table.estimate), 0.0), 0.0))
         starts.append(count)
         count += len(of_row)
@@ -103,15 +109,11 @@ def _network(
     return Network(*(np.concatenate(parts) for parts in (ends, hidden, fixed, cost))), starts
 
 
-def _fixed(
-    table: ReleasedTable, new: set[TableKey], earlier: Mapping[TableKey, ReleasedTable]
-) -> Booleans:
+def _fixed(table: ReleasedTable, earlier: Mapping[TableKey, ReleasedTable]) -> Booleans:
     """Cells that an earlier release shows."""
     before = earlier.get(table.key)
     if before is None:
         return np.zeros(len(table.cells), dtype=bool)
-    if table.key not in new:
-        return table.is_shown
     seen = {cell for cell, flag in zip(before.cells, before.is_shown, strict=True) if flag}
     return np.array([cell in seen for cell in table.cells], dtype=bool)
 

@@ -5,7 +5,7 @@ A table is of one metric, one stratum and one window; its rows are values, or ce
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import date
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -25,10 +25,32 @@ TableKey: TypeAlias = tuple[str, Strata, date, date]
 
 
 @dataclass(frozen=True)
-class CellTable:
-    """Decoded estimates, as they are before a policy is applied. Arrays are (n,), shares of 1.
+class KeyedTable:
+    """What a table is of: a metric, a stratum and a window.
 
     strata: name and value of each stratum that the reports were split by, sorted by name.
+    """
+
+    metric: str
+    strata: Strata
+    first_day: date
+    last_day: date
+
+    @property
+    def key(self) -> TableKey:
+        """What makes it the same table in another release."""
+        return self.metric, self.strata, self.first_day, self.last_day
+
+    @property
+    def name(self) -> str:
+        """For messages and headings."""
+        return table_name(self.key)
+
+
+@dataclass(frozen=True)
+class CellTable(KeyedTable):
+    """Decoded estimates, as they are before a policy is applied. Arrays are (n,), shares of 1.
+
     cells: distinct values.  detected: told apart from zero, corrected for how many were tried.
     complete: whether the cells hold everybody, so that their shares are known to add up to 1.
     level: of the intervals.  max_correlation: bound on the correlation of two estimates.
@@ -39,10 +61,6 @@ class CellTable:
     unbiased: estimates that may be added up, where `estimate` is shrunken; None: `estimate`.
     """
 
-    metric: str
-    strata: Strata
-    first_day: date
-    last_day: date
     num_reports: int
     cells: Sequence[str]
     estimate: Floats
@@ -75,19 +93,9 @@ class CellTable:
         if list(self.strata) != sorted(dict(self.strata).items()):
             raise TableError(f"{self.name}: strata must be sorted, each named once")
 
-    @property
-    def key(self) -> TableKey:
-        """What makes it the same table in another release."""
-        return self.metric, self.strata, self.first_day, self.last_day
-
-    @property
-    def name(self) -> str:
-        """For messages."""
-        return table_name(self.key)
-
 
 @dataclass(frozen=True)
-class ReleasedTable:
+class ReleasedTable(KeyedTable):
     """A table of a release. Arrays are (n,); NaN where a symbol stands.
 
     reports: rounded down, None where the whole table is withheld, for which it has one symbol.
@@ -96,10 +104,6 @@ class ReleasedTable:
     complete: as in `CellTable`.  withheld: the symbol of the whole table, or "".
     """
 
-    metric: str
-    strata: Strata
-    first_day: date
-    last_day: date
     reports: int | None
     level: float
     cells: tuple[str, ...]
@@ -113,16 +117,6 @@ class ReleasedTable:
     withheld: str = ""
     shapes: Mapping[str, Any] = field(default_factory=dict)
     members: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-
-    @property
-    def key(self) -> TableKey:
-        """What makes it the same table in another release."""
-        return self.metric, self.strata, self.first_day, self.last_day
-
-    @property
-    def name(self) -> str:
-        """For messages and headings."""
-        return table_name(self.key)
 
     @property
     def is_shown(self) -> Booleans:
@@ -143,6 +137,18 @@ def table_name(key: TableKey) -> str:
     metric, strata, first, last = key
     parts = [metric, *(f"{name}={value}" for name, value in strata), f"{first} to {last}"]
     return ", ".join(shown(part)[1:-1] for part in parts)
+
+
+def rows_agree(tables: Iterable[ReleasedTable]) -> bool:
+    """Whether each cell is in one row, the same in all tables: their pools do not differ."""
+    held: dict[str, tuple[str, ...]] = {}
+    for table in tables:
+        for cell in table.cells:
+            members = table.members.get(cell, (cell,))
+            if held.setdefault(cell, members) != members:
+                return False
+    every = [one for members in held.values() for one in members]
+    return len(set(every)) == len(every)
 
 
 def stratum_key(strata: Mapping[str, str]) -> Strata:

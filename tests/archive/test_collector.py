@@ -31,7 +31,7 @@ pytestmark = pytest.mark.long  # minutes in all
 
 ROOT = Path(__file__).parents[2]
 KILLS = int(os.environ.get("RAPPOR_KILLS", "2"))
-KEPT = make_metric("kept", keep_raw_days=30)
+KEPT = make_metric("kept", keep_raw_days=30, accept_days=21)  # the long form fills 20 days
 
 
 @pytest.fixture
@@ -52,7 +52,8 @@ def fill(bench: Bench, sizes: list[int]) -> list[Report]:
     for day, size in zip(days, sizes, strict=True):
         sent = bench.sender.reports(KEPT, size, day)
         for start in range(0, size, 5_000):
-            bench.send(sent[start : start + 5_000])
+            (outcome,) = bench.send(sent[start : start + 5_000])
+            assert outcome.accepted == len(sent[start : start + 5_000])
         reports += sent
     bench.collector.close_day(today, "test")
     return reports

@@ -91,6 +91,28 @@ def test_a_report_file_comes_in_and_goes_out(folder: Path, dated: bool) -> None:
     )
 
 
+def test_single_reports_are_given_of_whole_parts_only(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of a file that is gone, or holds other reports than its entry says, none is written."""
+    params = ["--params", str(folder / "params.csv"), "--keep-days", "9"]
+    lines = (folder / "reports.csv").read_text().splitlines()
+    (folder / "fewer.csv").write_text("\n".join(lines[:-1]) + "\n")
+    assert run(folder, *params) == 0
+    assert run(folder, *params, file="fewer.csv") == 0
+    whole, fewer = sorted((folder / "archive" / "reports").rglob("*.parquet"),
+                          key=lambda path: path.stat().st_mtime)  # fmt: skip
+    out = folder / "out.csv"
+    write = ["archive", "csv", str(folder / "archive"), "seen", "-o", str(out)]
+    whole.write_bytes(fewer.read_bytes())
+    assert main(write) == 1
+    assert "do not give the sums" in capsys.readouterr().err
+    whole.unlink()
+    assert main(write) == 1
+    assert f"{whole.name}: missing" in capsys.readouterr().err
+    assert not out.exists()
+
+
 def test_the_same_file_comes_in_once(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     params = ["--params", str(folder / "params.csv"), "--keep-days", "9"]
     assert run(folder, *params) == 0

@@ -25,7 +25,7 @@ from archive.errors import (
 )
 from archive.export import DUE, EARLIER, ELSEWHERE, INCOMPLETE, MOVED, OVERLAPS, export
 from archive.keys import IN_CLEAR, ArchiveKey, load_key, make_key
-from archive.manifest import read_entries
+from archive.manifest import commit, read_entries
 from archive.parts import verify_part
 from archive.retention import expire
 from archive.store import FolderStore, Store, open_store
@@ -339,6 +339,47 @@ def test_an_edited_entry_is_refused(
     path.write_text(json.dumps(json.loads(path.read_text()) | {field: value}))
     with pytest.raises(ArchiveDamagedError, match=r"entries/metric=kept/.*2026-11-18\.json"):
         summed(tmp_path, key=key)
+
+
+def test_without_a_key_who_means_it_is_not_noticed(tmp_path: Path) -> None:
+    """An entry that is edited together with its digest: found out with a key, and not without."""
+    for key in (IN_CLEAR, KEY):
+        url = tmp_path / (key.name or "clear")
+        move(url, make_block(), key=key)
+        store, entry = open_store(str(url)), only_entry(url, key)
+        store.delete(entry.name)
+        commit(store, replace(entry, keep_until="2099-12-31"), IN_CLEAR)  # its seal has no secret
+        later = date(2099, 1, 1)
+        if key is IN_CLEAR:
+            assert summed(url, today=later) == expected(make_block())
+            continue
+        with pytest.raises(ArchiveDamagedError, match="changed after it was written"):
+            summed(url, key=key, today=later)
+
+
+@pytest.mark.parametrize("key", [IN_CLEAR, KEY], ids=["clear", "encrypted"])
+def test_parts_deleted_at_an_end_are_not_noticed_and_in_the_middle_they_are(
+    tmp_path: Path, key: ArchiveKey
+) -> None:
+    blocks = [make_block(day=DAY + timedelta(days=number)) for number in range(4)]
+    move(tmp_path, *blocks, key=key)
+    store = open_store(str(tmp_path))
+    key_file = None if key is IN_CLEAR else str(tmp_path / "key")
+    (tmp_path / "key").write_text(bytes(range(32)).hex())
+    (tmp_path / "key").chmod(0o600)
+    entries = list(read_entries(store, key))
+    for entry in (entries[0], entries[3]):
+        store.delete(entry.name)
+        store.delete(entry.file)
+    assert summed(tmp_path, key=key, key_file=key_file) == expected(*blocks[1:3])
+    early = summed(tmp_path, key=key, key_file=key_file, window=(DAY, None))
+    assert early.first_day == NEXT  # the answer says its days, as the collector's does
+    with pytest.raises(NotArchivedError, match="2026-11-21 is not archived yet"):
+        summed(tmp_path, key=key, window=(None, blocks[3].last_day))
+    store.delete(entries[1].name)
+    move(tmp_path, blocks[0], blocks[3], key=key)
+    with pytest.raises(NotArchivedError, match="2026-11-19 to the day before 2026-11-20"):
+        summed(tmp_path, key=key, key_file=key_file)
 
 
 def test_an_entry_under_another_name_is_refused(tmp_path: Path) -> None:

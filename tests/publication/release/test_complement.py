@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from publication.errors import ReleaseError
-from publication.release.complement import Network, complement, exposed_cells
+from publication.release.complement import _MANY, Network, complement, exposed_cells
 
 
 def network(rows: int, columns: int, sums: list[bool], hidden: list[bool], fixed=None, cost=None):
@@ -93,6 +93,22 @@ def test_cells_that_are_known_are_not_asked_to_hide() -> None:
     assert 4 not in added
     with pytest.raises(ReleaseError, match="can be computed"):
         complement(network(3, 3, [True] * 6, hidden, fixed=[not one for one in hidden]))
+
+
+def test_the_fast_rule_gives_up_no_cell_for_a_sum_that_nobody_knows() -> None:
+    """70 sums, each of a hidden cell and two shown ones; one hidden cell is in no other sum.
+
+    All cells of the last sum are in unknown sums, too, so that a second one of it is hidden; of
+    the other cells in unknown sums none is.
+    """
+    pairs = [(2 * n + 1, 2 * n + 2) for n in range(70) for _ in range(3)]
+    last, other = 141, 142
+    ends = np.array([*pairs, (0, last), (0, last), (0, other), (0, other)], dtype=np.int64)
+    hidden = np.array([True, False, False] * 70 + [True, False, False, False])
+    cost = np.array([1.0, 1.0, 2.0] * 70 + [1.0, 9.0, 0.1, 0.2])
+    assert len(exposed_cells(ends, hidden)) > _MANY
+    added = complement(Network(ends, hidden, np.zeros(len(ends), dtype=bool), cost))
+    assert added.tolist() == [*range(1, 210, 3), 211]
 
 
 def test_a_sparse_table_of_many_sums_takes_seconds() -> None:

@@ -1,0 +1,67 @@
+"""Memory of writing and summing: of a row group and of the counts, whatever the archive's size."""
+
+from __future__ import annotations
+
+import tracemalloc
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from archive import parquet
+from archive.bit_sums import Bytes
+from archive.keys import IN_CLEAR
+from archive.parts import PartLabel, write_part
+from archive.store import open_store
+from rappor_core.params import RapporParams
+from tests.archive.support import DAY, TODAY, summed
+
+GROUP = 1 << 18  # bytes
+
+
+def peak_of(work: Callable[[], object]) -> int:
+    """Bytes of numpy, Python and Arrow at their most, above what was there."""
+    before = pa.default_memory_pool()
+    pool = pa.proxy_memory_pool(before)
+    pa.set_memory_pool(pool)
+    tracemalloc.start()
+    try:
+        work()
+        return tracemalloc.get_traced_memory()[1] + int(pool.max_memory())
+    finally:
+        tracemalloc.stop()
+        pa.set_memory_pool(before)
+
+
+def pieces(params: RapporParams, count: int) -> Iterator[tuple[int, Bytes]]:
+    """Random reports, in pieces as small as a collector's pages."""
+    rng = np.random.default_rng(1)
+    left = [count // params.num_cohorts] * params.num_cohorts
+    for cohort, size in enumerate(left):
+        for start in range(0, size, 500):
+            shape = min(500, size - start), params.report_bytes
+            yield cohort, rng.integers(0, 256, shape, dtype=np.uint8)
+
+
+@pytest.mark.parametrize(("num_bits", "num_cohorts"), [(128, 16), (8192, 4), (64, 256)])
+def test_memory_does_not_grow_with_the_archive(
+    num_bits: int, num_cohorts: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 3 and of 24 row groups; narrow and wide reports, few and many cohorts."""
+    monkeypatch.setattr(parquet, "MOST_BYTES", GROUP)
+    params = RapporParams.rappor(num_bits=num_bits, num_hashes=2, num_cohorts=num_cohorts,
+                                 prob_f=0.5, prob_p=0.5, prob_q=0.75)  # fmt: skip
+    label = PartLabel("wide", "", {}, params, DAY, DAY, TODAY)
+    written, read = [], []
+    for groups in (3, 3, 24):  # the first fills what is loaded and cached once
+        url = str(tmp_path / f"archive{len(read)}")
+        count = groups * GROUP // params.report_bytes
+        store = open_store(url)
+        written.append(peak_of(lambda: write_part(
+            store, IN_CLEAR, label, pieces(params, count), lambda _: None)))  # noqa: B023  # fmt: skip
+        read.append(peak_of(lambda: summed(url, "wide")))  # noqa: B023
+    ints = 32 * num_bits * num_cohorts  # of the answer; Python makes small ones once
+    assert read[2] < read[1] + GROUP + ints
+    assert written[2] < written[1] + GROUP + ints
