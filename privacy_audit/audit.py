@@ -15,7 +15,7 @@ from privacy_audit.black_box.attacks import attack
 from privacy_audit.black_box.checks import Check, exact
 from privacy_audit.black_box.errors import AuditError, ClientError, client_errors
 from privacy_audit.black_box.exact_checks import exact_checks
-from privacy_audit.black_box.scenarios import Scenario, scenarios
+from privacy_audit.black_box.scenarios import Scenario, left_out, scenarios, why_not
 from privacy_audit.black_box.trials import Source
 from privacy_audit.stages import (
     ANSWERS,
@@ -118,10 +118,11 @@ def audit(
     source = Source(compiled_text(file), command)
     tell = progress or (lambda *_: None)
     notes = list(_notes(chosen, command))
-    boxes = options.boxes
-    runs = [(m, s) for m in chosen for s in scenarios(m, upkeep=command is None) if s.box in boxes]
-    if not any(True for m in chosen for _ in scenarios(m, upkeep=command is None)):
-        raise AuditError("no metric of the file can be audited with this client")
+    boxes, upkeep = options.boxes, command is None
+    chosen = [metric for metric in chosen if not why_not(metric, upkeep=upkeep)]
+    if not chosen:
+        raise AuditError("no metric can be audited with this client: " + "; ".join(notes))
+    runs = [(m, s) for m in chosen for s in scenarios(m, upkeep=upkeep) if s.box in boxes]
     pending: list[Check] = []
     with workers(options.processes) as pool:
         every = [(s, options.trials_of(s)) for _, s in runs]
@@ -185,11 +186,14 @@ def _judged(
 
 
 def _notes(metrics: list[Metric], command: str | None) -> Iterator[str]:
+    """What is not audited, and why: nothing is left out in silence."""
     for metric in metrics:
-        if metric.location is not None and command is not None:
-            yield f"{metric.base_name}: not audited: the protocol of --command has no places"
-        if metric.no_data is not None and command is not None:
-            yield f"{metric.base_name}: no_data was not audited: the protocol has no upkeep"
+        reason = why_not(metric, upkeep=command is None)
+        if reason:
+            yield f"{metric.base_name}: not audited: {reason}"
+            continue
+        for text in left_out(metric, upkeep=command is None):
+            yield f"{metric.base_name}: {text}"
     if command is not None:
         yield "files, queue, sending and exact enumeration are in the audit of this SDK alone"
     elif do_not_track():

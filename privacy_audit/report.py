@@ -9,11 +9,13 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from decoder.planning.risk import belief, risk_sentence
 from privacy_audit.audit import AuditResult
 from privacy_audit.black_box.checks import Check
 from rappor_core.metrics.metric import Metric
 
 VERSION = 1
+PRIOR = 0.01  # of the risk in words
 DEFAULT_METRICS = Path(__file__).with_name("default_metrics.toml")
 BOXES = {
     "encoder": "the mechanism: an encoder opened anew for each report, over wire bytes",
@@ -59,7 +61,11 @@ def page(result: AuditResult, day: date) -> str:
     return environment.get_template("audit.html.j2").render(
         result=result,
         day=day.isoformat(),
-        metrics=[(metric, _promise(metric)) for metric in result.metrics],
+        promises=[_promise(metric) for metric in result.metrics],
+        risks=[
+            (m.base_name, risk_sentence(m.params.epsilon_one, m.lifetime_epsilon, PRIOR))
+            for m in result.metrics
+        ],
         attacks=[check for check in result.checks if check.attack is not None],
         others=[check for check in result.checks if check.attack is None],
         boxes={k: v for k, v in BOXES.items() if any(check.box == k for check in result.checks)},
@@ -79,17 +85,8 @@ def percent(value: float | None) -> str:
     return "-" if value is None else f"{value:.0%}"
 
 
-def belief(epsilon: float, before: float = 0.01) -> float:
-    """What somebody who thought a value so likely can come to believe, at most."""
-    if math.isinf(epsilon):
-        return 1.0
-    odds = before / (1 - before) * math.exp(min(epsilon, 700.0))
-    return odds / (1 + odds)
-
-
 def _promise(metric: Metric) -> dict[str, Any]:
     params = metric.params
-    ever = params.epsilon_infinity
     return {
         "name": metric.base_name,
         "params_id": metric.params_id,
@@ -97,10 +94,10 @@ def _promise(metric: Metric) -> dict[str, Any]:
         "epsilon_one": params.epsilon_one,
         "epsilon_7": params.epsilon_n(7),
         "epsilon_30": params.epsilon_n(30),
-        "epsilon_infinity": _number(ever),
+        "epsilon_infinity": _number(params.epsilon_infinity),
         "lifetime_epsilon": _number(metric.lifetime_epsilon),
-        "belief_after_one_report": belief(params.epsilon_one),
-        "belief_ever": belief(ever),
+        "belief_after_one_report": belief(PRIOR, params.epsilon_one),
+        "belief_ever": belief(PRIOR, metric.lifetime_epsilon),
     }
 
 

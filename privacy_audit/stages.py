@@ -90,8 +90,6 @@ def derivation_checks(
     pool: Executor | None, file: MetricsFile, metric: Metric, source: Source, devices: int
 ) -> list[Check]:
     """What is derived from secrets, each question in whatever process is free."""
-    if metric.location is not None and source.command is not None:
-        return []
     try:
         return list(_derivation_checks(pool, file, metric, source, devices))
     except ClientError as error:

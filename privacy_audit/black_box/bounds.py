@@ -71,6 +71,14 @@ def normal_p_value(z: float) -> float:
     return float(2 * stats.norm.sf(abs(z)))
 
 
+def student_p_value(t: float, devices: int) -> float:
+    """Two-sided, of a mean over so many devices in units of its estimated standard error.
+
+    A crowd of installations may be a dozen: the normal law would call them wrong too often.
+    """
+    return float(2 * stats.t.sf(abs(t), max(devices - 1, 1)))
+
+
 def _chance(epsilon: float) -> float:
     return 1 / (1 + math.exp(-epsilon))
 

@@ -18,6 +18,7 @@ from rappor_core.metrics.compiled import read_compiled
 
 CHANGING_HEADERS = frozenset({"content-length", "host"})
 SECONDS = 20.0  # to send what waits, at most
+AFTER_FAILURE = 0.5  # the same, once a device of the day could not: the audit fails in any case
 
 
 @dataclass
@@ -54,7 +55,7 @@ def run_day(asked: Day) -> Sent:
 
 def _run(asked: Day) -> Sent:
     file = read_compiled(asked.metrics)
-    sent = Sent([])
+    sent, wait = Sent([]), SECONDS
     with MemoryCollector() as collector:
         for directory, value in zip(asked.directories, asked.values, strict=True):
             before = len(collector.reports)
@@ -69,7 +70,8 @@ def _run(asked: Day) -> Sent:
                 client.record(asked.metric, value)
                 if asked.twin:
                     client.record(asked.twin, value)
-                client.flush(SECONDS)
+                if not client.flush(wait):
+                    wait = AFTER_FAILURE
             new = [
                 Seen(r.metric, r.cohort, day_of(r.day), r.bits) for r in collector.reports[before:]
             ]

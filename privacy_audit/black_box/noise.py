@@ -85,12 +85,12 @@ def _permanence(metric: str, sums: NoiseSums, box: str) -> Check:
     number, total, squares = sums.sums["excess"]
     mean = total / number
     error = np.sqrt(max(squares / number - mean**2, 1e-30) / number)
-    z = mean / error
+    t = mean / error
     return test(
         metric,
         f"{sums.reports} reports of a device share one permanent response, and nothing else",
-        box, bounds.normal_p_value(z),
-        f"their covariance is off by {mean:+.6f}, {z:.2f} standard errors",
+        box, bounds.student_p_value(t, int(number)),
+        f"their covariance is off by {mean:+.6f}, {t:.2f} standard errors",
     )  # fmt: skip
 
 

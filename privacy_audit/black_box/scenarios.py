@@ -20,6 +20,7 @@ PERIODS = (1, 7, 30)
 DEVICE_PERIODS = 7
 TOGETHER = 5  # reports of a long life between two openings: opening is what costs most
 MOST_FILLERS = 40  # values recorded to reach the cap
+KINDS = ("string", "category", "boolean", "pair", "location")  # others need attacks of their own
 POOL = tuple(f"audit-{number:03d}.example.org" for number in range(60))
 
 
@@ -48,11 +49,36 @@ class Scenario:
     together: int = 1
 
 
+def why_not(metric: Metric, *, upkeep: bool) -> str:
+    """Why no attack here fits the metric; "" where some do. upkeep: as in `scenarios`."""
+    if metric.kind not in KINDS:
+        return f"there are no attacks on kind {metric.kind!r}"
+    if metric.location is None:
+        return ""
+    if not upkeep:
+        return "the protocol of --command has no places"
+    if metric.location.pairs:
+        return "there are no attacks on trips"
+    return "" if metric.location.grid.box is not None else "its grid has no box to take places from"
+
+
+def left_out(metric: Metric, *, upkeep: bool) -> Iterator[str]:
+    """Lives that an audit of the metric does not try. upkeep: as in `scenarios`."""
+    if metric.no_data is not None:
+        if not upkeep:
+            yield "no_data was not audited: the protocol has no upkeep"
+        elif metric.period == "month":
+            yield "no_data was not audited: its period is a month"
+    if metric.fallback is not None and fillers(metric, values_of(metric), 0) is None:
+        yield "values past the cap were not tried: a list, a cap or max_reports keeps them away"
+
+
 def scenarios(metric: Metric, *, upkeep: bool) -> Iterator[Scenario]:
     """All pairs for one declared metric. upkeep: the client does more than answer `record`."""
+    if why_not(metric, upkeep=upkeep):
+        return
     if metric.location is not None:
-        if upkeep:
-            yield from _places(metric)
+        yield from _places(metric)
         return
     pool = values_of(metric)
     for periods in PERIODS:
@@ -200,8 +226,6 @@ def _places(metric: Metric) -> Iterator[Scenario]:
     """Two places far apart, an hourly fix at one of them in every period."""
     location = metric.location
     assert location is not None  # noqa: S101 (asked by the caller)
-    if location.pairs or location.grid.box is None:
-        return
     places = _two_places(metric)
     if location.mode == "once":
         periods, reports = len(location.slots), 1

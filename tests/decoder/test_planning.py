@@ -13,12 +13,14 @@ import pytest
 
 from decoder.errors import PlanError
 from decoder.planning.design import given_population, solve, zipf_population
-from decoder.planning.plan import Labels, Plan, Trust, make_plan
+from decoder.planning.detection import detection, information, interference
+from decoder.planning.plan import Labels, Plan, Trust, make_plan, smallest_cohort
 from decoder.planning.population import read_shares, zipf_shares
 from decoder.planning.request import Request
 from decoder.planning.risk import belief, percent_up, risk_sentence
 from decoder.reports.plan_html import at_most, render_plan
 from rappor_core.errors import MetricsFileError
+from rappor_core.metrics.central_claim import claim
 from rappor_core.metrics.file import parse_metrics
 
 ZIPF = zipf_population(1.0)
@@ -146,6 +148,54 @@ def test_the_budget_and_the_crowd() -> None:
     for bad in ({"delta": 0.0}, {"forged": 1.0}):
         with pytest.raises(PlanError, match=next(iter(bad))):
             Trust(**bad)
+
+
+def test_what_other_metrics_cost_is_taken_from_the_budget() -> None:
+    existing = parse_metrics(planned(devices=1e6, epsilon_life=2).table)
+    labels = dataclasses.replace(LABELS, name="another")
+    request = Request(devices=1e6, epsilon_life=6)
+    made = make_plan(request, ZIPF, labels, Trust(), existing, 10.0)
+    assert made.spent == existing.lifetime_epsilon > 1.9
+    assert made.left == pytest.approx(10 - made.spent - made.metric.lifetime_epsilon)
+    with pytest.raises(PlanError, match="other metrics take 2"):
+        make_plan(request, ZIPF, labels, Trust(), existing, 7.0)
+
+
+def test_the_smallest_cohort_is_seldom_smaller_than_is_said() -> None:
+    """400 draws of 32 cohorts: about 1 in 8 has a smaller one; 1 in 5 comes once in 10,000 runs."""
+    rng = np.random.default_rng(6)
+    draws = rng.multinomial(32_000, np.full(32, 1 / 32), 400).min(axis=1)
+    said = smallest_cohort(32_000, 32)
+    assert np.mean(draws < said) < 0.2
+    assert said > 900  # and no idle bound
+
+
+def test_a_crowd_below_min_reports_is_the_declared_one() -> None:
+    """Several periods make one block then, and nobody knows how many devices come again."""
+    made = planned(devices=500, epsilon_life=6, candidates=5, complete=True)
+    assert made.metric.min_reports > 500
+    declared = claim(made.metric, 1, delta=1e-6, forged=0.1)
+    assert made.claims[0] == declared
+    assert made.claims[0] != claim(made.metric, 1, delta=1e-6, crowd=500, forged=0.1)
+
+
+def test_values_beside_a_value_cost_power() -> None:
+    setting = planned(devices=1e6, epsilon_life=6).design.setting
+    alone, beside = information(setting), information(setting, 0.05)
+    assert beside < 0.9 * alone
+    shares = zipf_shares(1.0, 1_000)
+    left = interference(setting, shares)
+    assert 0 < left < float((shares**2).sum())
+    share = np.array([0.01])
+    assert detection(setting, share, left) < detection(setting, share)
+
+
+def test_alternatives_that_cost_more_do_not_fit() -> None:
+    rows = {row.name: row for row in planned(devices=1e6, epsilon_life=6).alternatives}
+    assert rows["recommended"].fits
+    assert not rows["Chrome SPARSE"].fits
+    assert rows["Chrome SPARSE"].epsilon_life > 6.1
+    assert rows["Chrome SPARSE, f raised"].fits
 
 
 def test_risk_in_words_is_bayes_rule_rounded_up() -> None:

@@ -1,6 +1,6 @@
 """Audit the client of the tree that stands first on the path, and print JSON.
 
-python -m tests.privacy_audit.fault_run METRICS_FILE TRIALS INSTALLATIONS BOX[,BOX]
+python -m tests.privacy_audit.fault_run METRICS_FILE TRIALS INSTALLATIONS BOX[,BOX] ALPHA
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ def main(arguments: list[str]) -> None:
         processes=0,
         installations=installations,
         boxes=tuple(arguments[3].split(",")),
+        alpha=float(arguments[4]),
     )
     found = audit(load_metrics(arguments[0]), options)
     print(json.dumps([f"{check.box}: {check.what}: {check.found}" for check in found.broken]))

@@ -15,28 +15,38 @@ ROOT = Path(__file__).parents[2]
 PACKAGES = ("client_sdk", "rappor_core", "privacy_audit")
 
 
-def plant(fault: Fault, tree: Path) -> None:
-    """Copy what an audit needs, with the fault in it."""
+def copy_client(tree: Path) -> None:
+    """Copy what an audit needs."""
     for name in PACKAGES:
         shutil.copytree(ROOT / name, tree / name, ignore=shutil.ignore_patterns("__pycache__"))
     own = tree / "tests" / "privacy_audit"
     own.mkdir(parents=True)
     shutil.copy(ROOT / "tests" / "privacy_audit" / "fault_run.py", own)
-    path = tree / fault.file
-    text = path.read_text(encoding="utf-8")
+
+
+def text_with(fault: Fault, tree: Path = ROOT) -> str:
+    """The file of the fault, which must stand in it once to be planted."""
+    text = (tree / fault.file).read_text(encoding="utf-8")
     assert text.count(fault.old) == 1, (
         f"{fault.name}: {text.count(fault.old)} times in {fault.file}"
     )
+    return text
+
+
+def plant(fault: Fault, tree: Path) -> None:
+    """Copy what an audit needs, with the fault in it."""
+    copy_client(tree)
+    text, path = text_with(fault, tree), tree / fault.file
     path.write_text(text.replace(fault.old, fault.new), encoding="utf-8")
 
 
 def broken_claims(
-    tree: Path, fault: Fault, trials: int, boxes: str, installations: int = 0
+    tree: Path, metrics: str, trials: int, boxes: str, installations: int, alpha: float
 ) -> list[str]:
     """What the audit of that tree finds. boxes: parts of the audit, with commas between."""
     file = tree / "metrics.toml"
-    file.write_text(fault.metrics, encoding="utf-8")
-    arguments = [str(file), str(trials), str(installations), boxes]
+    file.write_text(metrics, encoding="utf-8")
+    arguments = [str(file), str(trials), str(installations), boxes, str(alpha)]
     environment = os.environ | {"PYTHONPATH": str(tree), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
         [sys.executable, "-m", "tests.privacy_audit.fault_run", *arguments],

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from decoder.planning.risk import risk_sentence
 from privacy_audit.audit import AuditOptions, audit
 from privacy_audit.black_box.errors import AuditError
 from privacy_audit.report import DEFAULT_METRICS, page, to_dict
@@ -110,6 +111,47 @@ def test_a_broken_claim_is_told_in_all_forms(monkeypatch: pytest.MonkeyPatch) ->
     assert not told["held"]
     text = page(result, date(2026, 1, 1))
     assert "claims are broken" in text
+
+
+NUMBER = """
+[metrics.memory]
+kind = "number"
+description = "Memory in use"
+owner = "web@example.org"
+expires = 2099-06-30
+unit = "MB"
+of_period = "mean"
+ask = "mean"
+edges = { scale = "linear", from = 0, to = 2000 }
+none = "apart"
+mode = "memo"
+epsilon_infinity = 2.0
+epsilon_one = 1.8
+"""
+
+
+def test_a_kind_without_attacks_is_told_and_the_others_audited(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A metric of numbers ended the audit of the whole file with a traceback."""
+    file = parse_metrics(NUMBER + METRICS.replace("values = 4", "values = 99"))
+    options = AuditOptions(trials=2_000, processes=0, boxes=("derivations",), alpha=1e-4)
+    result = audit(file, options)
+    assert [metric.name for metric in result.metrics] == ["homepage"]
+    told = (
+        "memory: not audited: there are no attacks on kind 'number'",
+        "homepage: values past the cap were not tried: a list, a cap or max_reports keeps them "
+        "away",
+    )
+    assert result.notes == told
+    text = page(result, date(2026, 1, 1))
+    assert "Not audited, or not wholly" in text
+    (metric,) = result.metrics
+    assert risk_sentence(metric.params.epsilon_one, metric.lifetime_epsilon) in text  # rounded up
+    path = tmp_path / "metrics.toml"
+    path.write_text(NUMBER)
+    assert main(["audit", str(path)]) == 1
+    assert "no metric can be audited with this client: memory" in capsys.readouterr().err
 
 
 def test_a_program_that_fails_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,8 +13,13 @@ from privacy_audit.black_box.bounds import (
     detectable,
     lower_bound,
     point_estimate,
+    student_p_value,
     two_sided,
 )
+from privacy_audit.black_box.noise import noise_checks
+from privacy_audit.black_box.noise_sums import NoiseSums
+from privacy_audit.report import DEFAULT_METRICS
+from rappor_core.metrics.loading import load_metrics
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.5, 2.0, 4.0])
@@ -73,3 +78,20 @@ def test_an_attack_finds_randomised_response_and_does_not_overstate_it() -> None
     assert found.p_value > 1e-4
     worse = attack(table, world, 1.2, 1e-4, 0.25)
     assert worse.p_value < 1e-10
+
+
+def test_a_small_crowd_is_not_called_wrong_too_often() -> None:
+    """20,000 crowds of 12 at a level of .001; the normal law has 7 times as many false alarms.
+
+    More than .0017 comes once in 1,000 runs.
+    """
+    params = load_metrics(DEFAULT_METRICS).metrics["homepage"].params
+    crowds = np.random.default_rng(4).normal(size=(20_000, 12))
+    means, errors = crowds.mean(axis=1), crowds.std(axis=1) / math.sqrt(12)
+    wrong = np.mean([student_p_value(t * math.sqrt(11 / 12), 12) < 0.001 for t in means / errors])
+    assert wrong < 0.0017
+    crowd = crowds[0] + 4 * crowds[0].std() / math.sqrt(12) - crowds[0].mean()
+    sums = NoiseSums(4, {"excess": np.array([12, crowd.sum(), (crowd**2).sum()])})
+    (check,) = noise_checks("homepage", params, sums, "installed")
+    assert check.p_value == pytest.approx(student_p_value(4.0, 12))
+    assert check.p_value > 0.002  # 6e-5 by the normal law
