@@ -154,10 +154,7 @@ def media_type(name: str) -> str:
 
 
 def shown_result(row: ResultRow, person: Person) -> dict[str, Any]:
-    """A result as it may be listed. Viewers do not see whose list it was made with."""
-    manifest = json.loads(row.manifest)
-    if not person.may(Act.ANALYSE):
-        manifest.pop("spec", None)
+    """A result as it may be listed."""
     return {
         "id": row.id,
         "kind": row.kind,
@@ -170,5 +167,13 @@ def shown_result(row: ResultRow, person: Person) -> dict[str, Any]:
         "released": row.released,
         "created": text_of(row.created),
         "summary": json.loads(row.summary),
-        "manifest": manifest,
+        "manifest": shown_manifest(row, person),
     }
+
+
+def shown_manifest(row: ResultRow, person: Person) -> dict[str, Any]:
+    """What a result was made from; viewers do not see whose list that was."""
+    manifest: dict[str, Any] = json.loads(row.manifest)
+    if not person.may(Act.ANALYSE):
+        manifest.pop("spec", None)
+    return manifest
