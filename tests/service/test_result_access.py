@@ -63,3 +63,18 @@ def test_the_page_of_a_released_result_names_its_list_to_its_owner_alone(shared:
         assert f"/lists/{shared.listed}" not in shared.page(name), name
     assert shared.listed not in shared.page("vic")
     assert shared.release("ana", False) == 200
+
+
+def test_a_release_is_taken_back_by_who_made_it_or_an_admin(shared: Shared) -> None:
+    for releases, others in (("ana", "ben"), ("ben", "ana"), ("root", "ana")):
+        assert shared.release(releases, True) == 200
+        assert shared.release(others, True) == 200  # it is released: nothing changes
+        assert shared.release(others, False) == 403
+        assert shared.is_released()
+        assert "/release" not in shared.page(others)
+        assert "/release" in shared.page(releases)
+        assert shared.release(releases, False) == 200
+        assert not shared.is_released()
+    assert shared.release("ana", True) == 200
+    assert shared.release("root", False) == 200
+    assert shared.release("vic", True) == 403

@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, true
 
 from decoder.service.clock import text_of
-from decoder.service.errors import NotFoundError
+from decoder.service.errors import NotFoundError, RoleError
 from decoder.service.operations.access import Access
 from decoder.service.operations.jobs import check_page
 from decoder.service.operations.permissions import (
@@ -117,11 +117,20 @@ class Results:
         return content
 
     def release(self, person: Person, result_id: str, released: bool) -> ResultRow:
-        """Show a result of one's own to every viewer, or take it back. Raises as `get`."""
+        """Show a result of one's own to every viewer, or take back what one released.
+
+        Raises as `get`, and RoleError where another person released it.
+        """
         require(person, Act.ANALYSE)
         with self.database.change() as connection:
-            self._one(connection, own_results(person), result_id)
-            rows.set_released(connection, result_id, released)
+            row = self._one(connection, own_results(person), result_id)
+            if row.released == released:
+                return row
+            if not may_take_back(person, row):
+                raise RoleError(
+                    "another person released this result; they or an admin take it back"
+                )
+            rows.set_released(connection, result_id, person.id if released else None)
             self.access.note(
                 connection, person, "release-result", result=result_id, released=released
             )
@@ -132,6 +141,11 @@ class Results:
         if not found:
             raise NotFoundError(f"there is no result {result_id[:40]!a} that you may see")
         return found[0]
+
+
+def may_take_back(person: Person, row: ResultRow) -> bool:
+    """Whether a release is not another person's."""
+    return person.is_admin or row.released_by in (None, person.id)
 
 
 def is_list(name: str) -> bool:

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from decoder.reports.density_html import view_of
 from decoder.service.errors import NotFoundError, RequestError
 from decoder.service.operations.permissions import Person
-from decoder.service.operations.results import shown_manifest
+from decoder.service.operations.results import may_take_back, shown_manifest
 from decoder.service.pages.commands import command_of
 from decoder.service.pages.compare_view import comparison
 from decoder.service.pages.decode_view import decoding
@@ -74,6 +74,7 @@ def one(request: Request, person: Reader, result_id: str) -> Response:
         files=results.files(person, result_id),
         later=later,
         own=own,
+        may_take_back=may_take_back(person, row),
         has_list=_may_open_list(request, person, manifest),
         command=command_of(manifest, row) if own else "",
         query=query,
