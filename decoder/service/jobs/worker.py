@@ -21,6 +21,7 @@ from decoder.service.clock import utc_now
 from decoder.service.environment import PARENT_VARIABLE
 from decoder.service.errors import ConflictError, StorageError
 from decoder.service.jobs import running
+from decoder.service.jobs.folders import delete_left_folders, make_folder
 from decoder.service.jobs.running import Running
 from decoder.service.jobs.storing import differences, make_task, store_result
 from decoder.service.jobs.task import Failed, Finished
@@ -64,7 +65,7 @@ class Worker:
 
     def run(self, stopped: Callable[[], bool]) -> None:
         """Work until `stopped` says so; then jobs that run are queued again."""
-        running.delete_left_folders(self._work)
+        delete_left_folders(self._work)
         self._log.info("worker_started", slots=self._settings.job_slots)
         try:
             while not stopped():
@@ -192,19 +193,19 @@ class Worker:
             return State.DONE, "computed before: this is the stored result", known.id
         if outcome is None:
             return State.FAILED, "the stored result was deleted meanwhile; start it again", None
-        out = job.folder / "out"
+        out = job.folder.path / "out"
         size = sum(path.stat().st_size for path in out.iterdir())
         if size > self._settings.max_result_bytes:
             most = self._settings.max_result_bytes
             return State.FAILED, f"the result has {size:,} bytes, above {most:,}", None
         at = utc_now().timestamp()
-        result = store_result(connection, job.job, job.folder, keyed, outcome, os.urandom, at)
+        result = store_result(connection, job.job, job.folder.path, keyed, outcome, os.urandom, at)
         return State.DONE, "", result
 
     def _compared(
         self, connection: Connection, job: Running, result: str
     ) -> tuple[State, str, str | None]:
-        names, total = differences(connection, result, job.folder)
+        names, total = differences(connection, result, job.folder.path)
         if names:
             text = f"{len(names)} of {total} files differ: {', '.join(names)}"
             return State.FAILED, text, result
@@ -250,9 +251,13 @@ class Worker:
             job = claims.load_held(connection, hold)
             if job is None:
                 return
-            folder = running.make_folder(self._work, job)
-            task = make_task(connection, job, folder, self._settings)
-        self._jobs.append(running.start(self._context, job, hold, task))
+            folder = make_folder(self._work, job.id)
+            try:
+                task = make_task(connection, job, folder.path, self._settings)
+                self._jobs.append(running.start(self._context, job, hold, folder, task))
+            except BaseException:
+                folder.delete()
+                raise
 
     def _close(self, job: Running) -> None:
         self._jobs.remove(job)

@@ -128,7 +128,7 @@ class Results:
                 return row
             if not may_take_back(person, row):
                 raise RoleError(
-                    "another person released this result; they or an admin take it back"
+                    "another person released this result; only they and admins take it back"
                 )
             rows.set_released(connection, result_id, person.id if released else None)
             self.access.note(
