@@ -96,6 +96,8 @@ async def _keep_house(service: Service, log: Log) -> None:
             await run_in_threadpool(service.keep_house)
         except StorageError as error:
             log.warning("housekeeping_failed", reason=str(error))
+        except Exception as error:  # a defect must not leave jobs of dead workers for good
+            log.crash(error)
 
 
 async def _keep_ticking(service: Service, log: Log) -> None:

@@ -22,7 +22,10 @@ End = Finished | Failed | None
 
 @dataclass(slots=True)
 class Running:
-    """What a worker keeps of a job. `renewed`, `started`: by the worker's own clock."""
+    """What a worker keeps of a job. Times are by the worker's own clock.
+
+    strikes: how often the database refused to store it.  not_before: time of the next try.
+    """
 
     job: JobRow
     hold: Hold
@@ -35,6 +38,8 @@ class Running:
     told: Told | None = None  # to be stored
     keyed: Keyed | None = None
     answered: bool = False  # to `keyed`
+    strikes: int = 0
+    not_before: float = 0.0
     end: list[End] = field(default_factory=list)  # one, when it has ended by itself
 
     def listen(self) -> None:

@@ -35,6 +35,7 @@ from decoder.service.store.results import let_read, result_of_key
 from rappor_core.errors import RapporError
 
 _CHORES_SECONDS = 1.0
+_STRIKES = 5  # failures of the database with one job, after which that job ends
 
 
 class _LostError(StorageError):
@@ -85,7 +86,8 @@ class Worker:
 
     def _step(self) -> None:
         """Wait a moment for messages, then look after every job, and take another."""
-        waited = [end for job in self._jobs for end in (job.pipe, job.process.sentinel)]
+        ready = [job for job in self._jobs if not job.strikes]  # others wait for their pause
+        waited = [end for job in ready for end in (job.pipe, job.process.sentinel)]
         if waited:
             pipes.wait(waited, timeout=self._settings.poll_seconds)
         else:
@@ -115,22 +117,38 @@ class Worker:
         with self._database.read() as connection:
             states = claims.states_of(connection, [job.hold for job in self._jobs])
         for job in list(self._jobs):
-            job.listen()
-            state = states.get(job.hold)
-            if state is State.CANCELLING:
-                self._close(job)
-                self._end(job.hold, State.CANCELLED, "cancelled while it ran")
-            elif state is not State.RUNNING:
-                self._close(job)  # another worker has it
-            elif job.is_over:
-                job.listen()  # what came before the process was gone
-                self._settle(job)
-            elif time.monotonic() - job.started > self._settings.job_seconds:
-                self._close(job)
-                most = f"{self._settings.job_seconds:g} seconds"
-                self._end(job.hold, State.FAILED, f"it took longer than {most}, as jobs may take")
-            else:
-                self._hear(job)
+            try:
+                self._look_after(job, states.get(job.hold))
+            except StorageError as error:  # of this job alone: the others are looked after
+                self._strike(job, error)
+
+    def _look_after(self, job: Running, state: State | None) -> None:
+        job.listen()
+        if state is State.CANCELLING:
+            self._close(job)
+            self._end(job.hold, State.CANCELLED, "cancelled while it ran")
+        elif state is not State.RUNNING:
+            self._close(job)  # another worker has it
+        elif time.monotonic() < job.not_before:
+            return
+        elif job.is_over:
+            job.listen()  # what came before the process was gone
+            self._settle(job)
+        elif time.monotonic() - job.started > self._settings.job_seconds:
+            self._close(job)
+            most = f"{self._settings.job_seconds:g} seconds"
+            self._end(job.hold, State.FAILED, f"it took longer than {most}, as jobs may take")
+        else:
+            self._hear(job)
+
+    def _strike(self, job: Running, error: StorageError) -> None:
+        """Try again after a pause what the database refused; end a job that it refuses always."""
+        self._log.warning("job_not_stored", job=job.job.id, reason=str(error))
+        job.strikes += 1
+        job.not_before = time.monotonic() + job.strikes * self._settings.poll_seconds
+        if job.strikes >= _STRIKES and job in self._jobs:
+            self._end(job.hold, State.FAILED, f"it could not be stored: {error}")
+            self._close(job)
 
     def _hear(self, job: Running) -> None:
         """Store progress, and answer whether the result is still to be computed."""
@@ -160,7 +178,7 @@ class Worker:
         except _LostError:
             self._log.warning("job_lost", job=job.job.id)
         except StorageError:
-            raise  # to be tried again
+            raise  # it is tried again
         except Exception as error:  # no result may stop a worker, and the jobs of all others
             self._end(job.hold, State.FAILED, self._why(error))
         self._close(job)
