@@ -24,6 +24,7 @@ from urllib.parse import quote, urlencode, urlsplit
 
 from decoder.errors import DecodeError, RemoteError
 from decoder.notebook import html_table, to_frame
+from decoder.sources.collector_client import NoRedirects
 from rappor_core.failures import failure_reason
 
 KEY_VARIABLE = "RAPPOR_DECODER_KEY"
@@ -31,13 +32,6 @@ _LIVE = ("queued", "running", "cancelling")
 _SECONDS = 60.0
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _ROWS = {"decode": "detected", "series": "rows", "compare": "rows", "density": "maps"}
-
-
-class _Stay(urllib.request.HTTPRedirectHandler):
-    """Follows no redirect: the key would go along."""
-
-    def redirect_request(self, *_: Any, **__: Any) -> None:
-        """Never."""
 
 
 @dataclass(frozen=True)
@@ -156,7 +150,7 @@ class Service:
         if isinstance(body, dict):
             headers["Content-Type"] = "application/json"
         request = urllib.request.Request(url, content, headers, method=method)  # noqa: S310
-        opener = urllib.request.build_opener(_Stay())
+        opener = urllib.request.build_opener(NoRedirects())
         try:
             with opener.open(request, timeout=_SECONDS) as answer:
                 return bytes(answer.read())

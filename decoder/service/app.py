@@ -25,6 +25,7 @@ from decoder.service.openapi import document
 from decoder.service.operations.service import Service, make_service
 from decoder.service.pages import add_pages
 from decoder.service.problems import answer, problem
+from decoder.service.requests import origin_of
 from decoder.service.routes import add_routes
 from decoder.service.settings import Settings
 from decoder.service.store.schema import prepare
@@ -44,7 +45,7 @@ HEADERS = {  # of every answer that does not set its own
 def create_app(settings: Settings, *, clock: Clock = utc_now) -> FastAPI:
     """The service for these settings. The database is opened when the app starts.
 
-    clock: the current time, UTC.
+    clock: the current time, UTC.  Raises SettingsError.
     """
     log = make_log(settings.log_level)
     redirect_libraries(log)
@@ -59,6 +60,7 @@ def create_app(settings: Settings, *, clock: Clock = utc_now) -> FastAPI:
         redirect_slashes=False,  # to an address made of the Host that the client sent
     )
     app.state.service = service
+    app.state.public_origin = origin_of(settings.public_url) if settings.public_url else None
     app.openapi = partial(document, app)  # type: ignore[method-assign]
     add_routes(app)
     add_pages(app)
@@ -96,6 +98,8 @@ async def _keep_house(service: Service, log: Log) -> None:
             await run_in_threadpool(service.keep_house)
         except StorageError as error:
             log.warning("housekeeping_failed", reason=str(error))
+        except Exception as error:  # a defect must not leave jobs of dead workers for good
+            log.crash(error)
 
 
 async def _keep_ticking(service: Service, log: Log) -> None:

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from fastapi import Request
 from starlette.responses import Response
 
-from decoder.service.errors import AuthenticationError, OriginError
+from decoder.service.errors import AuthenticationError, OriginError, SettingsError
 from decoder.service.operations.permissions import Person
 from decoder.service.operations.service import Service
 
@@ -65,11 +65,27 @@ def check_origin(request: Request, *, may_be_missing: bool = False) -> None:
 
 def own_origin(request: Request) -> str:
     """Scheme, host and port of the service, as browsers see it."""
-    public = service_of(request).settings.public_url
+    public: str | None = request.app.state.public_origin
     if public is not None:
-        parts = urlsplit(public)
-        return f"{parts.scheme}://{parts.netloc}"
+        return public
     return f"{request.url.scheme}://{request.headers.get('host', '')}"
+
+
+def origin_of(url: str) -> str:
+    """The origin of a URL as browsers write it: lower case, without the port of the scheme.
+
+    Raises SettingsError for a URL without a host, or with a port that is none.
+    """
+    try:
+        parts = urlsplit(url)
+        port, host = parts.port, (parts.hostname or "").encode("idna").decode("ascii")
+    except ValueError:  # UnicodeError too
+        host, port = "", None
+    if not host:
+        raise SettingsError(f"setting public_url: {url!r} is not the address of a host")
+    place = f"[{host}]" if ":" in host else host
+    usual = {"http": 80, "https": 443}[parts.scheme]
+    return f"{parts.scheme}://{place}" + ("" if port in (None, usual) else f":{port}")
 
 
 def is_https(request: Request) -> bool:

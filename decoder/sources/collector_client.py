@@ -24,6 +24,13 @@ _SECONDS = 60.0
 _MOST_BYTES = 1 << 28  # of an answer that is read whole
 
 
+class NoRedirects(urllib.request.HTTPRedirectHandler):
+    """Follows no redirect: the key in the headers would go along, to any host."""
+
+    def redirect_request(self, *_: Any, **__: Any) -> None:
+        """Never: the answer is an HTTPError."""
+
+
 def ask(collector: str, path: str, **options: Any) -> bytes:
     """Send a request and return the body of the answer. Options and errors: see `answer_of`.
 
@@ -69,7 +76,7 @@ def answer_of(
         request.add_header("Content-Type", content_type)
     _add_key(request, os.environ.get(KEY_VARIABLE, "") if key is None else key)
     try:
-        with urllib.request.urlopen(request, timeout=_SECONDS) as answer:  # noqa: S310
+        with urllib.request.build_opener(NoRedirects()).open(request, timeout=_SECONDS) as answer:
             yield answer
     except urllib.error.HTTPError as error:
         raise _refusal(error) from error
@@ -129,6 +136,9 @@ def fetch_aggregate(
 
 def _refusal(error: urllib.error.HTTPError) -> RemoteError:
     """The detail of a problem document, and how to send a key where one is missing."""
+    if 300 <= error.code < 400:
+        text = "it sends on to another address, which is not followed; name that one as collector"
+        return RemoteError(f"the collector answered {error.code}: {text}")
     try:
         problem = json.loads(error.read())
         detail = str(problem["detail"])

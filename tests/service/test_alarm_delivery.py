@@ -6,8 +6,9 @@ import hmac
 import json
 import socket
 import threading
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import timedelta
 from hashlib import sha256
@@ -219,6 +220,30 @@ def test_the_connection_goes_to_the_address_that_was_checked(hook: Hook) -> None
             "https://hook.example/", b"{}", event="e", secret="k", at=1, allow_loopback=True,
             resolver=lambda *_: ["127.0.0.2"],
         )  # fmt: skip
+
+
+def test_a_webhook_that_drips_is_left_at_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each byte comes within the time of a read; the exchange would never end."""
+    monkeypatch.setattr(webhooks, "_SECONDS", 0.5)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def drip() -> None:
+            connection, _ = listener.accept()
+            with connection, suppress(OSError):
+                connection.sendall(b"HTTP/1.1 200 OK\r\n")
+                for _ in range(100):
+                    connection.sendall(b"A: b\r\n")
+                    time.sleep(0.1)
+                connection.sendall(b"\r\n")
+
+        thread = threading.Thread(target=drip)
+        thread.start()
+        before = time.monotonic()
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/"
+        with pytest.raises(UnavailableError, match="does not answer"):
+            webhooks.post(url, b"{}", event="e", secret="k", at=1, allow_loopback=True)
+        assert time.monotonic() - before < 3
+        thread.join()
 
 
 def test_mail_arrives_at_a_real_server(tmp_path: Path) -> None:

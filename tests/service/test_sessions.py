@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import httpx
 import pytest
 
+from decoder.service.app import create_app
+from decoder.service.errors import SettingsError
 from decoder.service.operations.access import COMMAND_LINE
 from decoder.service.operations.permissions import Role
+from decoder.service.requests import origin_of
+from decoder.service.settings import Settings
 from tests.service.support import Running, running
 
 OTHERS = ["https://evil.example", "null", "", "http://127.0.0.1:1", "http://127.0.0.1"]
@@ -97,6 +102,37 @@ def test_over_https_the_cookie_is_secure(tmp_path_factory: pytest.TempPathFactor
         assert "Domain" not in cookie
         plain = {"Origin": served.url}
         assert client.post("/v1/session", json=body, headers=plain).status_code == 403
+
+
+@pytest.mark.parametrize(
+    ("public", "origin"),
+    [
+        ("https://Decode.Example:443/", "https://decode.example"),
+        ("HTTPS://decode.example/path?x#y", "https://decode.example"),
+        ("http://decode.example:80", "http://decode.example"),
+        ("https://decode.example:8443", "https://decode.example:8443"),
+        ("https://b\u00fccher.example", "https://xn--bcher-kva.example"),
+        ("https://[2001:DB8::1]:443", "https://[2001:db8::1]"),
+    ],
+)
+def test_the_public_url_is_compared_as_browsers_write_it(public: str, origin: str) -> None:
+    assert origin_of(public) == origin
+
+
+@pytest.mark.parametrize("public", ["https://", "https://a:b", "https://:443", "https://[::1"])
+def test_a_public_url_without_a_host_is_refused_at_the_start(public: str) -> None:
+    with pytest.raises(SettingsError, match="public_url"):
+        create_app(Settings(public_url=public))
+
+
+def test_a_form_is_taken_where_the_public_url_has_capitals(tmp_path: Path) -> None:
+    public = "https://Decode.Example:443/"
+    with (
+        running(f"sqlite:///{tmp_path}/d.sqlite", public_url=public) as served,
+        served.client(None) as client,
+    ):
+        body, origin = {"key": served.keys["ana"]}, {"Origin": "https://decode.example"}
+        assert client.post("/v1/session", json=body, headers=origin).status_code == 200
 
 
 def test_acts_and_reads_are_audited_without_secrets(served: Running) -> None:

@@ -1,35 +1,35 @@
-"""One job that runs: its process, its pipes and its folder."""
+"""One job that runs: its process and its pipes."""
 
 from __future__ import annotations
 
-import os
-import shutil
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerContext
 from multiprocessing.process import BaseProcess
-from pathlib import Path
 from typing import Any
 
 from decoder.service.jobs.child import run
+from decoder.service.jobs.folders import JobFolder
 from decoder.service.jobs.task import Failed, Finished, Keyed, Task, Told
 from decoder.service.store.claims import Hold
 from decoder.service.store.jobs import JobRow
 
-FOLDER = "rappor-job-"
 _KILLED_BY_SYSTEM = -9
 End = Finished | Failed | None
 
 
 @dataclass(slots=True)
 class Running:
-    """What a worker keeps of a job. `renewed`, `started`: by the worker's own clock."""
+    """What a worker keeps of a job. Times are by the worker's own clock.
+
+    strikes: how often the database refused to store it.  not_before: time of the next try.
+    """
 
     job: JobRow
     hold: Hold
-    folder: Path
+    folder: JobFolder
     process: BaseProcess
     pipe: Connection
     life: Connection
@@ -38,6 +38,8 @@ class Running:
     told: Told | None = None  # to be stored
     keyed: Keyed | None = None
     answered: bool = False  # to `keyed`
+    strikes: int = 0
+    not_before: float = 0.0
     end: list[End] = field(default_factory=list)  # one, when it has ended by itself
 
     def listen(self) -> None:
@@ -87,10 +89,12 @@ class Running:
         self.process.close()
         self.pipe.close()
         self.life.close()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        self.folder.delete()
 
 
-def start(context: ForkServerContext, job: JobRow, hold: Hold, task: Task) -> Running:
+def start(
+    context: ForkServerContext, job: JobRow, hold: Hold, folder: JobFolder, task: Task
+) -> Running:
     """Start the process of a job."""
     pipe, its_pipe = context.Pipe()
     its_life, life = context.Pipe(duplex=False)
@@ -99,29 +103,4 @@ def start(context: ForkServerContext, job: JobRow, hold: Hold, task: Task) -> Ru
     its_pipe.close()
     its_life.close()
     now = time.monotonic()
-    return Running(job, hold, task.folder, process, pipe, life, now, now)
-
-
-def make_folder(work: Path, job: JobRow) -> Path:
-    """A folder of a job, for its owner alone; the name tells whose process made it."""
-    folder = work / f"{FOLDER}{os.getpid()}-{job.id}-{job.attempt}"
-    folder.mkdir(mode=0o700)
-    return folder
-
-
-def delete_left_folders(work: Path) -> None:
-    """Delete folders of workers of this machine that are dead: they hold counts and lists."""
-    for folder in work.glob(f"{FOLDER}*-*"):
-        pid = folder.name.removeprefix(FOLDER).partition("-")[0]
-        if pid.isdecimal() and not _lives(int(pid)):
-            shutil.rmtree(folder, ignore_errors=True)
-
-
-def _lives(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True
-    return True
+    return Running(job, hold, folder, process, pipe, life, now, now)

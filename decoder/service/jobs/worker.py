@@ -21,6 +21,7 @@ from decoder.service.clock import utc_now
 from decoder.service.environment import PARENT_VARIABLE
 from decoder.service.errors import ConflictError, StorageError
 from decoder.service.jobs import running
+from decoder.service.jobs.folders import delete_left_folders, make_folder
 from decoder.service.jobs.running import Running
 from decoder.service.jobs.storing import differences, make_task, store_result
 from decoder.service.jobs.task import Failed, Finished
@@ -34,6 +35,7 @@ from decoder.service.store.results import let_read, result_of_key
 from rappor_core.errors import RapporError
 
 _CHORES_SECONDS = 1.0
+_STRIKES = 5  # failures of the database with one job, after which that job ends
 
 
 class _LostError(StorageError):
@@ -64,7 +66,7 @@ class Worker:
 
     def run(self, stopped: Callable[[], bool]) -> None:
         """Work until `stopped` says so; then jobs that run are queued again."""
-        running.delete_left_folders(self._work)
+        delete_left_folders(self._work)
         self._log.info("worker_started", slots=self._settings.job_slots)
         try:
             while not stopped():
@@ -84,7 +86,8 @@ class Worker:
 
     def _step(self) -> None:
         """Wait a moment for messages, then look after every job, and take another."""
-        waited = [end for job in self._jobs for end in (job.pipe, job.process.sentinel)]
+        ready = [job for job in self._jobs if not job.strikes]  # others wait for their pause
+        waited = [end for job in ready for end in (job.pipe, job.process.sentinel)]
         if waited:
             pipes.wait(waited, timeout=self._settings.poll_seconds)
         else:
@@ -114,22 +117,38 @@ class Worker:
         with self._database.read() as connection:
             states = claims.states_of(connection, [job.hold for job in self._jobs])
         for job in list(self._jobs):
-            job.listen()
-            state = states.get(job.hold)
-            if state is State.CANCELLING:
-                self._close(job)
-                self._end(job.hold, State.CANCELLED, "cancelled while it ran")
-            elif state is not State.RUNNING:
-                self._close(job)  # another worker has it
-            elif job.is_over:
-                job.listen()  # what came before the process was gone
-                self._settle(job)
-            elif time.monotonic() - job.started > self._settings.job_seconds:
-                self._close(job)
-                most = f"{self._settings.job_seconds:g} seconds"
-                self._end(job.hold, State.FAILED, f"it took longer than {most}, as jobs may take")
-            else:
-                self._hear(job)
+            try:
+                self._look_after(job, states.get(job.hold))
+            except StorageError as error:  # of this job alone: the others are looked after
+                self._strike(job, error)
+
+    def _look_after(self, job: Running, state: State | None) -> None:
+        job.listen()
+        if state is State.CANCELLING:
+            self._close(job)
+            self._end(job.hold, State.CANCELLED, "cancelled while it ran")
+        elif state is not State.RUNNING:
+            self._close(job)  # another worker has it
+        elif time.monotonic() < job.not_before:
+            return
+        elif job.is_over:
+            job.listen()  # what came before the process was gone
+            self._settle(job)
+        elif time.monotonic() - job.started > self._settings.job_seconds:
+            self._close(job)
+            most = f"{self._settings.job_seconds:g} seconds"
+            self._end(job.hold, State.FAILED, f"it took longer than {most}, as jobs may take")
+        else:
+            self._hear(job)
+
+    def _strike(self, job: Running, error: StorageError) -> None:
+        """Try again after a pause what the database refused; end a job that it refuses always."""
+        self._log.warning("job_not_stored", job=job.job.id, reason=str(error))
+        job.strikes += 1
+        job.not_before = time.monotonic() + job.strikes * self._settings.poll_seconds
+        if job.strikes >= _STRIKES and job in self._jobs:
+            self._end(job.hold, State.FAILED, f"it could not be stored: {error}")
+            self._close(job)
 
     def _hear(self, job: Running) -> None:
         """Store progress, and answer whether the result is still to be computed."""
@@ -159,7 +178,7 @@ class Worker:
         except _LostError:
             self._log.warning("job_lost", job=job.job.id)
         except StorageError:
-            raise  # to be tried again
+            raise  # it is tried again
         except Exception as error:  # no result may stop a worker, and the jobs of all others
             self._end(job.hold, State.FAILED, self._why(error))
         self._close(job)
@@ -192,19 +211,19 @@ class Worker:
             return State.DONE, "computed before: this is the stored result", known.id
         if outcome is None:
             return State.FAILED, "the stored result was deleted meanwhile; start it again", None
-        out = job.folder / "out"
+        out = job.folder.path / "out"
         size = sum(path.stat().st_size for path in out.iterdir())
         if size > self._settings.max_result_bytes:
             most = self._settings.max_result_bytes
             return State.FAILED, f"the result has {size:,} bytes, above {most:,}", None
         at = utc_now().timestamp()
-        result = store_result(connection, job.job, job.folder, keyed, outcome, os.urandom, at)
+        result = store_result(connection, job.job, job.folder.path, keyed, outcome, os.urandom, at)
         return State.DONE, "", result
 
     def _compared(
         self, connection: Connection, job: Running, result: str
     ) -> tuple[State, str, str | None]:
-        names, total = differences(connection, result, job.folder)
+        names, total = differences(connection, result, job.folder.path)
         if names:
             text = f"{len(names)} of {total} files differ: {', '.join(names)}"
             return State.FAILED, text, result
@@ -250,9 +269,13 @@ class Worker:
             job = claims.load_held(connection, hold)
             if job is None:
                 return
-            folder = running.make_folder(self._work, job)
-            task = make_task(connection, job, folder, self._settings)
-        self._jobs.append(running.start(self._context, job, hold, task))
+            folder = make_folder(self._work, job.id)
+            try:
+                task = make_task(connection, job, folder.path, self._settings)
+                self._jobs.append(running.start(self._context, job, hold, folder, task))
+            except BaseException:
+                folder.delete()
+                raise
 
     def _close(self, job: Running) -> None:
         self._jobs.remove(job)

@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, true
 
 from decoder.service.clock import text_of
-from decoder.service.errors import NotFoundError
+from decoder.service.errors import NotFoundError, RoleError
 from decoder.service.operations.access import Access
 from decoder.service.operations.jobs import check_page
 from decoder.service.operations.permissions import (
@@ -117,11 +117,20 @@ class Results:
         return content
 
     def release(self, person: Person, result_id: str, released: bool) -> ResultRow:
-        """Show a result of one's own to every viewer, or take it back. Raises as `get`."""
+        """Show a result of one's own to every viewer, or take back what one released.
+
+        Raises as `get`, and RoleError where another person released it.
+        """
         require(person, Act.ANALYSE)
         with self.database.change() as connection:
-            self._one(connection, own_results(person), result_id)
-            rows.set_released(connection, result_id, released)
+            row = self._one(connection, own_results(person), result_id)
+            if row.released == released:
+                return row
+            if not may_take_back(person, row):
+                raise RoleError(
+                    "another person released this result; only they and admins take it back"
+                )
+            rows.set_released(connection, result_id, person.id if released else None)
             self.access.note(
                 connection, person, "release-result", result=result_id, released=released
             )
@@ -132,6 +141,11 @@ class Results:
         if not found:
             raise NotFoundError(f"there is no result {result_id[:40]!a} that you may see")
         return found[0]
+
+
+def may_take_back(person: Person, row: ResultRow) -> bool:
+    """Whether a release is not another person's."""
+    return person.is_admin or row.released_by in (None, person.id)
 
 
 def is_list(name: str) -> bool:
@@ -154,10 +168,7 @@ def media_type(name: str) -> str:
 
 
 def shown_result(row: ResultRow, person: Person) -> dict[str, Any]:
-    """A result as it may be listed. Viewers do not see whose list it was made with."""
-    manifest = json.loads(row.manifest)
-    if not person.may(Act.ANALYSE):
-        manifest.pop("spec", None)
+    """A result as it may be listed."""
     return {
         "id": row.id,
         "kind": row.kind,
@@ -170,5 +181,13 @@ def shown_result(row: ResultRow, person: Person) -> dict[str, Any]:
         "released": row.released,
         "created": text_of(row.created),
         "summary": json.loads(row.summary),
-        "manifest": manifest,
+        "manifest": shown_manifest(row, person),
     }
+
+
+def shown_manifest(row: ResultRow, person: Person) -> dict[str, Any]:
+    """What a result was made from; viewers do not see whose list that was."""
+    manifest: dict[str, Any] = json.loads(row.manifest)
+    if not person.may(Act.ANALYSE):
+        manifest.pop("spec", None)
+    return manifest

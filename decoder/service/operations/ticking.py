@@ -6,10 +6,7 @@ and its key is unique; a window is settled by one guarded UPDATE, with the event
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from datetime import date
-from typing import Protocol
 
 from sqlalchemy import Connection
 
@@ -19,7 +16,6 @@ from decoder.service.errors import ConflictError, ServiceError, StorageError
 from decoder.service.operations.aggregates import described
 from decoder.service.operations.causes import Causes
 from decoder.service.operations.jobs import Jobs
-from decoder.service.operations.periods import DAY, Every, period_end, period_start
 from decoder.service.operations.permissions import Person
 from decoder.service.operations.schedules import (
     Schedules,
@@ -27,6 +23,7 @@ from decoder.service.operations.schedules import (
     question_of,
     spec_of_schedule,
 )
+from decoder.service.operations.sealed_windows import AskCollector, sealed_windows
 from decoder.service.specs import JobSpec, Source
 from decoder.service.store.aggregates import save_aggregate
 from decoder.service.store.engine import Database
@@ -46,20 +43,6 @@ from rappor_core.aggregate import Aggregate
 MOST_WINDOWS = 20  # of one schedule that are queued by one tick
 TRIES = 3  # of a window whose job failed
 PAUSE_SECONDS = 600.0  # before another try, times the tries
-_WAIT = ("day_open", "too_few_reports", "too_few_in_a_cohort", "no_closed_days")
-
-
-class AskCollector(Protocol):
-    """What a tick asks; `decoder.service.operations.collector.Collector` over HTTP."""
-
-    def metrics(self) -> list[dict[str, object]]:
-        """Every version of every metric."""
-
-    def aggregate(self, metric: str, params_id: str, first: date, last: date) -> Aggregate:
-        """The counts of a window."""
-
-    def counters(self) -> tuple[float, float]:
-        """Reports accepted and refused."""
 
 
 @dataclass(slots=True)
@@ -112,6 +95,7 @@ class Ticker:
     def _queue(
         self, schedule: ScheduleRow, listed: list[dict[str, object]], ticked: Ticked
     ) -> None:
+        assert self.collector is not None  # noqa: S101 (its list was read)
         spec = spec_of_schedule(schedule)
         with self.database.read() as connection:
             person = self._owner(connection, schedule)
@@ -126,59 +110,11 @@ class Ticker:
                 for one in known
                 if (one.digest, one.params_id) == (question, row["params_id"])
             }
-            for window, aggregate in self._sealed(schedule, row, question, done):
+            for window, aggregate in sealed_windows(self.collector, schedule, row, question, done):
                 ticked.queued += self._insert(person, pinned, window, aggregate)
                 room -= 1
                 if not room:
                     return
-
-    def _sealed(
-        self,
-        schedule: ScheduleRow,
-        row: dict[str, object],
-        question: str,
-        known: dict[str, WindowRow],
-    ) -> Iterator[tuple[WindowRow, Aggregate | None]]:
-        """The windows that are sealed and not there yet, oldest first; None: without reports.
-
-        Days that the collector merged stay together: the window before their end is made longer.
-        """
-        assert self.collector is not None  # noqa: S101 (its list was read)
-        every, served = Every(schedule.every), row["served"]
-        assert isinstance(served, dict)  # noqa: S101 (checked by the caller)
-        start, through = _day(served["first_day"]), _day(served["last_day"])
-        first = period_start(every, start)
-        if schedule.first_day is not None:
-            first = max(first, _day(schedule.first_day))
-        params_id = str(row["params_id"])
-        last = period_end(every, first)
-        while last <= through:
-            there = known.get(first.isoformat())
-            if there is not None:
-                last = _day(there.last_day)
-            else:
-                try:
-                    aggregate = self.collector.aggregate(schedule.metric, params_id, first, last)
-                except RemoteError as refusal:
-                    reason, blocks = refusal.problem.get("reason"), _blocks(refusal)
-                    if blocks and blocks[0][0] < first:
-                        first = blocks[0][1] + DAY  # the days before belong to no window
-                        last = max(last, period_end(every, first))
-                        continue
-                    if blocks and blocks[-1][1] > last:
-                        last = period_end(every, blocks[-1][1])
-                        continue
-                    if reason in _WAIT:
-                        return
-                    if reason != "no_reports":
-                        raise
-                    aggregate = None
-                state = WindowState.EMPTY if aggregate is None else WindowState.WAITING
-                reports = 0 if aggregate is None else aggregate.num_reports
-                names = (schedule.id, question, params_id, first.isoformat(), last.isoformat())
-                yield WindowRow(*names, reports, state), aggregate
-            first = last + DAY
-            last = period_end(every, first)
 
     def _insert(
         self, person: Person, spec: JobSpec, window: WindowRow, aggregate: Aggregate | None
@@ -273,17 +209,6 @@ class Ticker:
             ticked.problems["refusals"] = str(error)
             return
         self.causes.tell_refusals(accepted, refused)
-
-
-def _day(text: object) -> date:
-    return date.fromisoformat(str(text))
-
-
-def _blocks(refusal: RemoteError) -> list[tuple[date, date]]:
-    """First and last day of the merged days that a window would cut, oldest first."""
-    if refusal.problem.get("reason") != "window_cuts_block":
-        return []
-    return [(_day(first), _day(last)) for first, last in refusal.problem.get("blocks", [])]
 
 
 def _series(window: WindowRow) -> tuple[str, str]:

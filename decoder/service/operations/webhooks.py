@@ -9,8 +9,11 @@ from __future__ import annotations
 import hmac
 import ipaddress
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from hashlib import sha256
+from threading import Timer
+from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
@@ -19,7 +22,7 @@ from decoder.service.errors import RequestError, UnavailableError
 
 SIGNATURE = "Rappor-Signature"
 EVENT = "Rappor-Event"
-_SECONDS = 10.0
+_SECONDS = 10.0  # of the whole exchange
 Resolve = Callable[[str, int], list[str]]
 
 
@@ -141,14 +144,49 @@ def post(
         SIGNATURE: sign(secret, at, body),
     }
     try:
-        with (
-            httpx.Client(timeout=_SECONDS, follow_redirects=False, trust_env=False) as client,
-            client.stream(
-                "POST", url, content=body, headers=headers, extensions={"sni_hostname": host}
-            ) as answer,
-        ):
-            status = answer.status_code
+        status = _status_of(url, body, headers, host)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise UnavailableError(f"the webhook does not answer ({type(error).__name__})") from error
     if not 200 <= status < 300:
         raise UnavailableError(f"the webhook answered {status}")
+
+
+def _status_of(url: str, body: bytes, headers: dict[str, str], host: str) -> int:
+    """Send a request; the status of its answer. Raises httpx.HTTPError, httpx.InvalidURL."""
+    with (
+        _deadline(_SECONDS) as trace,
+        httpx.Client(timeout=_SECONDS, follow_redirects=False, trust_env=False) as client,
+        client.stream(
+            "POST",
+            url,
+            content=body,
+            headers=headers,
+            extensions={"sni_hostname": host, "trace": trace},
+        ) as answer,
+    ):
+        return answer.status_code
+
+
+@contextmanager
+def _deadline(seconds: float) -> Iterator[Callable[[str, dict[str, Any]], None]]:
+    """Shut the connection of an exchange that takes too long: a timeout is of each read alone.
+
+    Yields the `trace` of httpx, which is told of the connection, then of TLS on it.
+    """
+    opened: list[socket.socket] = []
+
+    def trace(event: str, info: dict[str, Any]) -> None:
+        if event.endswith((".connect_tcp.complete", ".start_tls.complete")):
+            opened.append(info["return_value"].get_extra_info("socket"))
+
+    def shut() -> None:
+        for one in opened[-1:]:
+            with suppress(OSError):
+                socket.socket.shutdown(one, socket.SHUT_RDWR)
+
+    timer = Timer(seconds, shut)
+    timer.start()
+    try:
+        yield trace
+    finally:
+        timer.cancel()

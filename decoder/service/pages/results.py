@@ -10,8 +10,9 @@ from fastapi import Request
 from starlette.responses import Response
 
 from decoder.reports.density_html import view_of
-from decoder.service.errors import RequestError
+from decoder.service.errors import NotFoundError, RequestError
 from decoder.service.operations.permissions import Person
+from decoder.service.operations.results import may_take_back, shown_manifest
 from decoder.service.pages.commands import command_of
 from decoder.service.pages.compare_view import comparison
 from decoder.service.pages.decode_view import decoding
@@ -61,7 +62,7 @@ def one(request: Request, person: Reader, result_id: str) -> Response:
     query = query_of(request.query_params)
     shown = _VIEWS[row.kind](request, person, row, query)
     later = results.superseded_by(person, result_id)
-    manifest = json.loads(row.manifest)
+    manifest = shown_manifest(row, person)
     own = results.is_own(person, result_id)
     return render(
         request,
@@ -73,6 +74,8 @@ def one(request: Request, person: Reader, result_id: str) -> Response:
         files=results.files(person, result_id),
         later=later,
         own=own,
+        may_take_back=may_take_back(person, row),
+        has_list=_may_open_list(request, person, manifest),
         command=command_of(manifest, row) if own else "",
         query=query,
         **shown,
@@ -98,6 +101,18 @@ def release(request: Request, person: Reader, result_id: str, form: Form) -> Res
     """Show a result to every viewer, or take it back."""
     service_of(request).results.release(person, result_id, bool(form.text("released")))
     return redirect(f"/results/{result_id}")
+
+
+def _may_open_list(request: Request, person: Person, manifest: dict[str, Any]) -> bool:
+    """Whether the list of a result is there for this person."""
+    listed = manifest.get("spec", {}).get("candidates", {}).get("list")
+    if listed is None:
+        return False
+    try:
+        service_of(request).lists.get(person, listed)
+    except NotFoundError:
+        return False
+    return True
 
 
 def _decode(request: Request, person: Person, row: ResultRow, query: TableQuery) -> dict[str, Any]:

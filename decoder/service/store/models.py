@@ -135,6 +135,7 @@ results = Table(
     Column("summary", Text, nullable=False),
     Column("released", Boolean, nullable=False),
     Column("created", Double, nullable=False),
+    Column("released_by", String(16)),  # id of a person, who may take it back
 )
 
 result_files = Table(

@@ -21,7 +21,7 @@ class ResultRow:
 
     key: digest of aggregates, candidates, options and version.  question: the same without the
     version.  supersedes: id of the result of an earlier version to the same question.
-    manifest, summary: JSON.
+    manifest, summary: JSON.  released_by: id of a person, None where it is not known.
     """
 
     id: str
@@ -38,6 +38,7 @@ class ResultRow:
     summary: str
     released: bool
     created: float
+    released_by: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,9 +117,10 @@ def delete_old_results(connection: Connection, before: float) -> int:
     return len(ids)
 
 
-def set_released(connection: Connection, result_id: str, released: bool) -> None:
-    """Show a result to every viewer, or take it back."""
-    connection.execute(update(results).where(results.c.id == result_id).values(released=released))
+def set_released(connection: Connection, result_id: str, person: str | None) -> None:
+    """Show a result to every viewer. person: who releases it; None takes it back."""
+    values = {"released": person is not None, "released_by": person}
+    connection.execute(update(results).where(results.c.id == result_id).values(values))
 
 
 def load_results(
