@@ -18,12 +18,12 @@ from collector.service.batch_writer import Outcome, ReportWriter, Submission
 from collector.service.operations import Collector
 from collector.service.report_validation import Judge
 from collector.settings import Settings, load_settings
-from collector.store.engine import Database, make_engine
-from collector.store.schema import prepare
+from collector.store.database import Database, make_engine
 from rappor_core.metrics.metric import Metric
 from rappor_core.params import RapporParams
 from rappor_core.wire.json import encode_json
 from rappor_core.wire.report import Report, make_batch
+from rappor_server.schema import prepare
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 TODAY = NOON.date()

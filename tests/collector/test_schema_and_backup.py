@@ -19,12 +19,11 @@ from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import make_url, text
 
-from collector.backup import back_up, restore
 from collector.errors import BatchConflictError, SchemaError, SettingsError, StorageError
 from collector.service.batch_writer import Receipt
-from collector.store.engine import Database, make_engine
+from collector.store.database import MIGRATIONS, Database, back_up, make_engine, restore
 from collector.store.models import metadata
-from collector.store.schema import MIGRATIONS, check_connections, migrate, prepare
+from rappor_server.schema import check_connections, migrate, prepare
 from tests.collector.support import TODAY, Bench, make_bench, make_metric, submission
 
 METRIC = make_metric(min_reports=1)

@@ -454,8 +454,8 @@ COLLECTOR = (
     ),
     Mutation(
         "key-by-id-alone", "the secret part of a key is compared",
-        "collector/service/access.py",
-        "return hmac.compare_digest(_hash(secret), stored)",
+        "rappor_server/keys.py",
+        "return hmac.compare_digest(hash_secret(secret), bytes(stored))",
         "return True",
         ("tests/collector/test_access.py",),
     ),

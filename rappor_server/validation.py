@@ -1,4 +1,4 @@
-"""What pydantic finds wrong, in our words: the one place where its errors become messages."""
+"""What pydantic finds wrong with settings and requests, in our words."""
 
 from __future__ import annotations
 
@@ -28,14 +28,21 @@ _EXPECTED = {
     "less_than": "less than {lt}",
     "less_than_equal": "{le} or less",
 }
+_SECRET = {"key"}  # fields whose value is in no message
 
 
-def first_problem(error: ValidationError, choices: Mapping[str, str]) -> tuple[str, str]:
+def first_problem(
+    error: ValidationError,
+    choices: Mapping[str, str],
+    *,
+    unknown: str = "there is no such setting or field",
+) -> tuple[str, str]:
     """The name of the first field that is wrong, and what is wrong with it, as a sentence.
 
     Args:
         error: what pydantic raised.
         choices: of fields that are bound by a pattern, what may be given.
+        unknown: what is said of a name that there is not.
 
     Returns:
         (name, message); the name is "" where several fields do not go together.
@@ -46,7 +53,13 @@ def first_problem(error: ValidationError, choices: Mapping[str, str]) -> tuple[s
     if kind == "value_error":  # raised by a check of ours, in our words
         return name, str(context["error"])
     if kind == "extra_forbidden":
-        return name, "there is no such setting"
+        return name, unknown
+    if kind in ("json_invalid", "model_attributes_type"):
+        return name, "send a JSON object as Content-Type: application/json"
+    if kind == "missing":  # its input is all that was sent, which may hold a key
+        return name, "it is missing"
+    if name.rpartition(".")[2] in _SECRET:
+        return name, f"it is not {_expected(kind, name, context, choices)}"
     return name, f"{shown(first['input'])} is not {_expected(kind, name, context, choices)}"
 
 
