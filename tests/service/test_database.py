@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import sqlite3
-import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import psycopg
 import pytest
@@ -21,18 +19,7 @@ from decoder.service.server import running_service
 from decoder.service.settings import Settings
 from decoder.service.store.engine import Database, make_engine
 from rappor_server.schema import check_connections, migrate, prepare
-
-
-def set_fsync(database: Database, server: psycopg.Connection[Any], value: str) -> None:
-    """Change it for the whole server, and wait until the service's sessions know."""
-    server.execute(f"ALTER SYSTEM SET fsync = {value}")  # type: ignore[arg-type]
-    server.execute("SELECT pg_reload_conf()")
-    for _ in range(200):
-        with database.read() as connection:
-            if connection.execute(text("SHOW fsync")).scalar_one() == value:
-                return
-        time.sleep(0.02)
-    raise AssertionError(f"fsync did not become {value}")
+from tests.collector.support import set_fsync
 
 
 def add_key(service: Service, name: str) -> None:
