@@ -25,10 +25,10 @@ from collector.service.commit_queue import Bounds, Intake
 from collector.service.operations import Collector
 from collector.service.report_validation import Judge
 from collector.settings import Settings, load_settings
-from collector.store.engine import Database, make_engine
-from collector.store.schema import prepare
+from collector.store.database import Database, make_engine
 from rappor_core.metrics.file import load_metrics
 from rappor_core.wire.report import BINARY_CONTENT_TYPE
+from rappor_server.schema import prepare
 
 
 class ReportModel(BaseModel):
@@ -48,7 +48,7 @@ class BatchModel(BaseModel):
 def plain(settings: Settings) -> FastAPI:
     """As one would write it first: a model, a row a report, a transaction a request."""
     engine = make_engine(settings.database, pool_size=32)
-    writing = engine.execution_options(collector_write=True)
+    writing = engine.execution_options(writes=True)
     metadata = MetaData()
     reports = Table(
         "reports",

@@ -20,9 +20,8 @@ from starlette.types import Receive, Scope, Send
 from collector import unsent
 from collector.buffers import Buffers
 from collector.errors import RequestError, StorageError
-from collector.logs import Log, make_log, redirect_libraries
 from collector.openapi import API_VERSION, document
-from collector.problems import Refuser, problem
+from collector.problems import Refuser
 from collector.request_body import BodyBounds
 from collector.routes import admin, aggregates, health
 from collector.routes.dependencies import Parts, make_limits
@@ -37,12 +36,14 @@ from collector.service.operations import COMMAND_LINE, Collector
 from collector.service.readiness import Readiness
 from collector.service.report_validation import Judge
 from collector.settings import Settings
-from collector.store.engine import Database, make_engine
+from collector.store.database import Database, make_engine
 from collector.store.probe import try_to_read, try_to_write
-from collector.store.schema import check_connections, prepare
 from collector.telemetry import Telemetry, forget_process
 from rappor_core.errors import RapporError
 from rappor_core.metrics.file import load_metrics
+from rappor_server.logs import Log, make_log, redirect_libraries
+from rappor_server.problems import problem
+from rappor_server.schema import check_connections, prepare
 
 _GROWTH_SECONDS = 600.0  # between looks at the numbers of all days
 REPORTS_PATH = "/v1/reports"

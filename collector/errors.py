@@ -1,11 +1,11 @@
 """What the collector refuses, in the one tree of errors.
 
 RapporError
-`-- CollectorError
+`-- CollectorError             it is `ServerError`: some are raised by what servers share
     |-- SettingsError          a setting is wrong, or not safe as it stands
     |-- SchemaError            the database is not at this code's version
     |-- StorageError           the database cannot be reached or cannot write; nothing was counted
-    |   `-- StaleError         another process changed the same rows first; repeat
+    |   `-- ConflictError      another process changed the same rows first; repeat
     |-- OverloadedError        the queue is full, or the collector is shutting down; try again
     |-- RequestError           the request itself is wrong
     |   |-- BodyTooLargeError
@@ -22,50 +22,43 @@ RapporError
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from rappor_server.errors import (
+    AuthenticationError,
+    BodyTimeoutError,
+    BodyTooLargeError,
+    ConflictError,
+    NotFoundError,
+    RequestError,
+    SchemaError,
+    SettingsError,
+    StorageError,
+)
+from rappor_server.errors import ServerError as CollectorError
 
-from rappor_core.errors import RapporError
-
-
-class CollectorError(RapporError):
-    """Base of the collector's errors. `details` are extra members of the problem document."""
-
-    def __init__(self, message: str, **details: Any) -> None:
-        super().__init__(message)
-        self.details: Mapping[str, Any] = details
-
-
-class SettingsError(CollectorError, ValueError):
-    """A setting is wrong, or is not safe as it stands."""
-
-
-class SchemaError(CollectorError):
-    """The database was made by another version of the code."""
-
-
-class StorageError(CollectorError):
-    """The database cannot be reached or cannot write. What was not answered was not counted."""
-
-
-class StaleError(StorageError):
-    """Another process changed the same rows first; read them again and repeat."""
+__all__ = [
+    "AuthenticationError",
+    "BatchConflictError",
+    "BodyTimeoutError",
+    "BodyTooLargeError",
+    "CollectorError",
+    "ConflictError",
+    "MetricChangeError",
+    "NotFoundError",
+    "NotServedError",
+    "OverloadedError",
+    "RateLimitedError",
+    "RequestError",
+    "SchemaError",
+    "ScopeError",
+    "SettingsError",
+    "StorageError",
+    "UnsupportedMediaError",
+    "drop_traces",
+]
 
 
 class OverloadedError(CollectorError):
     """More is waiting than the bound allows, or the collector is shutting down."""
-
-
-class RequestError(CollectorError, ValueError):
-    """The request is wrong in itself."""
-
-
-class BodyTooLargeError(RequestError):
-    """The body is over the bound, as it is or inflated."""
-
-
-class BodyTimeoutError(RequestError):
-    """The body did not arrive in time."""
 
 
 class UnsupportedMediaError(RequestError):
@@ -76,20 +69,12 @@ class RateLimitedError(RequestError):
     """Too many requests from one key or address."""
 
 
-class AuthenticationError(CollectorError):
-    """No key, or one that is unknown or revoked."""
-
-
 class ScopeError(CollectorError):
     """The key is good for something else."""
 
 
 class BatchConflictError(CollectorError):
     """The batch id came before with another body."""
-
-
-class NotFoundError(CollectorError, LookupError):
-    """There is no such metric, version or key."""
 
 
 class NotServedError(CollectorError):

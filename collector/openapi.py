@@ -8,10 +8,10 @@ from __future__ import annotations
 import json
 
 from collector.openapi_schemas import DAY, FLAG, HEX, TEXT, Schema, ref, schemas
-from collector.problems import PROBLEM_JSON
 from collector.routes.aggregates import JSON_LINES
 from collector.service.access import Scope
 from rappor_core.wire.report import BINARY_CONTENT_TYPE
+from rappor_server.problems import PROBLEM_JSON
 
 API_VERSION = "1"
 

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import random
-from collections.abc import Mapping
-from http import HTTPStatus
-from typing import Any
 
 from starlette.responses import Response
 
 from collector import errors
-from collector.logs import Log
 from rappor_core.errors import (
     AggregateError,
     MetricsFileError,
     RapporError,
     WireFormatError,
 )
-
-PROBLEM_JSON = "application/problem+json"
-URN = "urn:rappor-telemetry:problem:"
+from rappor_server.logs import Log
+from rappor_server.problems import RETRY_LATER, problem, status_of
 
 # The first class that an error is an instance of decides.
 STATUS: tuple[tuple[type[RapporError], int, str], ...] = (
@@ -41,7 +35,6 @@ STATUS: tuple[tuple[type[RapporError], int, str], ...] = (
     (MetricsFileError, 422, "bad-metrics"),
     (AggregateError, 422, "bad-aggregate"),
 )
-RETRY_LATER = frozenset({408, 429, 503})
 _UNAVAILABLE = "the database is not available; send again later"
 
 
@@ -63,10 +56,7 @@ class Refuser:
             errors.drop_traces(error)
 
     def _answer(self, error: Exception) -> Response:
-        status, slug = next(
-            ((status, slug) for kind, status, slug in STATUS if isinstance(error, kind)),
-            (500, "internal"),
-        )
+        status, slug = status_of(error, STATUS)
         if status == 500:
             self._log.crash(error)
             return problem(500, slug, "the collector failed; nothing was counted")
@@ -78,25 +68,6 @@ class Refuser:
         if status in RETRY_LATER:
             headers = later(self._retry_after)
         return problem(status, slug, detail, details, headers)
-
-
-def problem(
-    status: int,
-    slug: str,
-    detail: str,
-    details: Mapping[str, Any] | None = None,
-    headers: Mapping[str, str] | None = None,
-) -> Response:
-    """A problem document."""
-    document = {
-        "type": URN + slug,
-        "title": HTTPStatus(status).phrase,
-        "status": status,
-        "detail": detail,
-        **(details or {}),
-    }
-    body = json.dumps(document).encode("ascii")
-    return Response(body, status, dict(headers or {}), media_type=PROBLEM_JSON)
 
 
 def later(seconds: int) -> dict[str, str]:

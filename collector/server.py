@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from multiprocessing import connection
-from time import monotonic, sleep
+from time import sleep
 
 import uvicorn
 from uvicorn.supervisors import Multiprocess
@@ -21,12 +21,12 @@ from uvicorn.supervisors import Multiprocess
 from collector.app import App, create_app, prepare_database
 from collector.errors import CollectorError, SettingsError
 from collector.http_protocol import BoundedHttpProtocol
-from collector.logs import make_log
 from collector.service.clock import Clock, utc_now
-from collector.settings import Settings, is_loopback, load_settings
+from collector.settings import Settings, load_settings
 from collector.telemetry import MULTIPROCESS_DIR, forget_dead_workers
-
-_START_SECONDS = 30.0
+from rappor_server.logs import make_log
+from rappor_server.serving import Server, bind, running
+from rappor_server.settings import is_loopback
 
 
 def serve(settings: Settings) -> None:
@@ -45,7 +45,7 @@ def serve(settings: Settings) -> None:
             _announce_when_answered(listener, announce)
             _serve_many(settings, listener)
             return
-        server = _Server(_config(_lasting(create_app(settings)), settings), announce)
+        server = Server(_config(_lasting(create_app(settings)), settings), announce)
         server.run(sockets=[listener])
     if not server.started:
         raise CollectorError("the collector did not start; the reason is in the log above")
@@ -115,28 +115,6 @@ def _lasting(app: App) -> App:
     return app
 
 
-class _Server(uvicorn.Server):
-    """uvicorn's server; a signal that ended in a clean shutdown is not raised again.
-
-    on_start: called when connections are taken.
-    """
-
-    def __init__(self, config: uvicorn.Config, on_start: Callable[[], None] = lambda: None) -> None:
-        super().__init__(config)
-        self._on_start = on_start
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        if self.started:
-            self._on_start()
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        with super().capture_signals():
-            yield
-            self._captured_signals.clear()
-
-
 @contextmanager
 def running_collector(settings: Settings, *, clock: Clock = utc_now) -> Iterator[str]:
     """A collector on a thread, on `settings.host` and a free port if port is 0; yields its URL.
@@ -145,18 +123,12 @@ def running_collector(settings: Settings, *, clock: Clock = utc_now) -> Iterator
     not start, with the reason that it gave.
     """
     prepare_database(settings, clock)
-    server = _Server(_config(create_app(settings, clock=clock), settings))
-    failures: list[BaseException] = []
-    with _listening(settings) as listener:
-        thread = threading.Thread(target=_run, args=(server, listener, failures), daemon=True)
-        thread.start()
-        try:
-            _await_start(server, thread, failures)
-            host = f"[{settings.host}]" if ":" in settings.host else settings.host
-            yield f"http://{host}:{listener.getsockname()[1]}"
-        finally:
-            server.should_exit = True
-            thread.join()
+    server = Server(_config(create_app(settings, clock=clock), settings))
+    with (
+        _listening(settings) as listener,
+        running(server, listener, settings.host, "collector") as url,
+    ):
+        yield url
 
 
 def _config(app: App | str, settings: Settings) -> uvicorn.Config:
@@ -185,7 +157,9 @@ def _listening(settings: Settings) -> Iterator[socket.socket]:
     fd = settings.listen_fd
     where = f"{settings.host}:{settings.port}" if fd is None else f"listen_fd = {fd}"
     try:
-        listener = _bound(settings) if fd is None else socket.socket(fileno=os.dup(fd))
+        listener = (
+            bind(settings.host, settings.port) if fd is None else socket.socket(fileno=os.dup(fd))
+        )
     except OSError as error:
         reason = error.strerror or error
         raise SettingsError(f"cannot listen on {where}: {reason}") from error
@@ -208,34 +182,3 @@ def _address(listener: socket.socket) -> dict[str, str | int]:
     """Where it listens: host and port, or the path of an inherited Unix socket."""
     name = listener.getsockname()
     return {"path": name} if isinstance(name, str) else {"host": name[0], "port": name[1]}
-
-
-def _bound(settings: Settings) -> socket.socket:
-    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    # asyncio sets TCP_NODELAY only where the protocol is named; without it an answer waits 40 ms
-    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((settings.host, settings.port))
-    except OSError:
-        listener.close()
-        raise
-    return listener
-
-
-def _run(server: uvicorn.Server, listener: socket.socket, failures: list[BaseException]) -> None:
-    try:
-        server.run(sockets=[listener])
-    except BaseException as error:  # handed to the thread that waits for the start
-        failures.append(error)
-
-
-def _await_start(
-    server: uvicorn.Server, thread: threading.Thread, failures: list[BaseException]
-) -> None:
-    deadline = monotonic() + _START_SECONDS
-    while not server.started:
-        if not thread.is_alive() or monotonic() > deadline:
-            reason = failures[0] if failures else "see the log"
-            raise CollectorError(f"the collector did not start: {reason}")
-        sleep(0.01)

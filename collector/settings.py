@@ -2,42 +2,39 @@
 
 from __future__ import annotations
 
-import difflib
-import ipaddress
-import os
-import tomllib
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-from pydantic import Field, ValidationError, field_validator, model_validator
-from pydantic_settings import (
-    BaseSettings,
-    PydanticBaseSettingsSource,
-    SettingsConfigDict,
-    TomlConfigSettingsSource,
-)
-from pydantic_settings.exceptions import SettingsError as UnreadableSettingError
+from pydantic import Field, field_validator, model_validator
+from pydantic_settings import SettingsConfigDict
 
 from collector.cross_origin import check_origins
-from collector.errors import SettingsError
-from collector.logs import LEVELS
-from collector.store.engine import parse_url
-from collector.validation import first_problem
-from rappor_core.errors import toml_problem
+from collector.store.database import parse_url
+from rappor_server.logs import LEVELS
+from rappor_server.settings import (
+    Environment,
+    ServerSettings,
+    is_loopback,
+    read_settings,
+    refuse_placeholder_password,
+)
 
 PREFIX = "RAPPOR_"
-# Read by the command line, and by this project's own long tests.
-_OTHER_VARIABLES = {
-    f"{PREFIX}{name}" for name in ("SETTINGS", "KEY", "KILLS", "FUZZ", "SOAK_MINUTES")
-}
-_OTHER_PREFIXES = (f"{PREFIX}DECODER_", f"{PREFIX}TEST_")  # of other programs on this machine
-_PLACEHOLDERS = {"changeme", "change-me", "password", "secret", "postgres", "rappor", "example"}
+_ENVIRONMENT = Environment(
+    prefix=PREFIX,
+    # read by the command line, and by this project's own long tests
+    others=[f"{PREFIX}{name}" for name in ("SETTINGS", "KEY", "KILLS", "FUZZ", "SOAK_MINUTES")],
+    other_prefixes=(f"{PREFIX}DECODER_", f"{PREFIX}TEST_"),  # of other programs on this machine
+    choices={"log_level": ", ".join(LEVELS)},
+    help="rappor serve --help",
+)
 
 
-class Settings(BaseSettings):
+class Settings(ServerSettings):
     """Everything that an operator can choose. `load_settings` turns what is wrong into one line."""
 
+    FILE_VARIABLE: ClassVar[str] = f"{PREFIX}SETTINGS"
     model_config = SettingsConfigDict(env_prefix=PREFIX, extra="forbid", frozen=True)
 
     database: str = "sqlite:///rappor.sqlite"
@@ -82,22 +79,6 @@ class Settings(BaseSettings):
         """How far a device's clock may be ahead."""
         return timedelta(seconds=self.clock_skew_seconds)
 
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 (pydantic passes it by name)
-        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Arguments over environment over the file that RAPPOR_SETTINGS names."""
-        file = os.environ.get("RAPPOR_SETTINGS")
-        sources: tuple[PydanticBaseSettingsSource, ...] = (init_settings, env_settings)
-        if file:
-            sources += (TomlConfigSettingsSource(settings_cls, Path(file)),)
-        return sources
-
     @field_validator("allowed_origins")
     @classmethod
     def _origins(cls, origins: tuple[str, ...]) -> tuple[str, ...]:
@@ -113,13 +94,7 @@ class Settings(BaseSettings):
                 "aggregates; bind 127.0.0.1, use keys, or set open_anywhere = true"
             )
         url = parse_url(self.database)
-        if (
-            url.password
-            and str(url.password).lower() in _PLACEHOLDERS
-            and not is_loopback(url.host or "localhost")
-            and not self.allow_placeholder_password
-        ):
-            raise ValueError("the database password is a placeholder; set a real one")
+        refuse_placeholder_password(url, allowed=self.allow_placeholder_password)
         if self.workers > 1 and url.get_backend_name() == "sqlite":
             raise ValueError(
                 f"workers = {self.workers} on SQLite, which has one writer; use 1, or PostgreSQL"
@@ -129,37 +104,4 @@ class Settings(BaseSettings):
 
 def load_settings(**chosen: Any) -> Settings:
     """Read the settings. Raises SettingsError with one line that names what is wrong."""
-    file = os.environ.get("RAPPOR_SETTINGS")
-    if file and not Path(file).is_file():
-        raise SettingsError(f"RAPPOR_SETTINGS = {file!r}: there is no such file")
-    _refuse_unknown_variables()
-    try:
-        return Settings(**chosen)
-    except UnreadableSettingError as error:
-        raise SettingsError(f"{error}: give a list as JSON") from None
-    except tomllib.TOMLDecodeError as error:
-        raise SettingsError(f"{file}: {toml_problem(error)}") from None
-    except ValidationError as error:
-        name, message = first_problem(error, {"log_level": ", ".join(LEVELS)})
-        raise SettingsError(f"setting {name}: {message}" if name else message) from None
-
-
-def _refuse_unknown_variables() -> None:
-    """A variable that starts as ours and is no setting is a mistake. Raises SettingsError."""
-    known = {PREFIX + name.upper() for name in Settings.model_fields} | _OTHER_VARIABLES
-    for name in sorted(os.environ):
-        ours = name.upper()
-        if ours.startswith(PREFIX) and ours not in known and not ours.startswith(_OTHER_PREFIXES):
-            near = difflib.get_close_matches(ours, known, 1)
-            hint = f"; did you mean {near[0]}?" if near else "; rappor serve --help names them"
-            raise SettingsError(f"environment variable {name}: there is no such setting{hint}")
-
-
-def is_loopback(host: str) -> bool:
-    """Whether an address is of this machine only."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
+    return read_settings(Settings, _ENVIRONMENT, chosen)

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from collector.backup import back_up
-from collector.backup import restore as put_back
 from collector.service.operations import COMMAND_LINE
+from collector.store.database import back_up
+from collector.store.database import restore as put_back
 from rappor_cli.store import opened
 
 DatabaseOption = Annotated[

@@ -12,8 +12,6 @@ from typing import Annotated, Any
 
 import typer
 
-from decoder.service.backup import back_up
-from decoder.service.backup import restore as put_back
 from decoder.service.errors import SettingsError
 from decoder.service.operations.access import COMMAND_LINE, shown_key
 from decoder.service.operations.permissions import Role
@@ -22,11 +20,12 @@ from decoder.service.operations.service import Service, make_service
 from decoder.service.server import serve as run_service
 from decoder.service.server import work
 from decoder.service.settings import Settings, load_settings
-from decoder.service.store.engine import Database, make_engine, parse_url
-from decoder.service.store.schema import migrate as run_migrations
-from decoder.service.store.schema import prepare
+from decoder.service.store.engine import Database, back_up, make_engine, parse_url
+from decoder.service.store.engine import restore as put_back
 from rappor_cli.store import JsonOption
 from rappor_cli.text_columns import print_columns
+from rappor_server.schema import migrate as run_migrations
+from rappor_server.schema import prepare
 
 app = typer.Typer(help="The decoder service: jobs, results, lists, people.", no_args_is_help=True)
 keys = typer.Typer(help="Create, list and revoke keys of the service.", no_args_is_help=True)

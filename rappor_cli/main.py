@@ -53,6 +53,7 @@ OWN_PACKAGES = (
     "rappor_core",
     "rappor_cli",
     "client_sdk",
+    "rappor_server",
     "collector",
     "decoder",
     "publication",

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from collector.store.engine import Database, make_engine
-from collector.store.schema import migrate as bring
+from collector.store.database import Database, make_engine
+from rappor_server.schema import migrate as bring
 
 
 def migrate(

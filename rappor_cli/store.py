@@ -34,8 +34,8 @@ def opened(database: str, *, may_be_new: bool = False) -> Iterator[Collector]:
     # Loaded here: it takes most of a second, which commands that read files do not need.
     from collector.errors import SettingsError
     from collector.service.operations import Collector
-    from collector.store.engine import Database, make_engine, parse_url
-    from collector.store.schema import prepare
+    from collector.store.database import Database, make_engine, parse_url
+    from rappor_server.schema import prepare
 
     url = parse_url(database)
     engine = make_engine(database)

@@ -20,7 +20,7 @@ from collector.service.key_cache import MAX_AGE_OF_UNKNOWN, KeyKeeper
 from collector.service.operations import Collector
 from collector.service.readiness import Readiness
 from collector.settings import Settings
-from collector.store.engine import Database
+from collector.store.database import Database
 from collector.telemetry import Telemetry
 from collector.unsent import Unsent
 from rappor_core.wire.report import MAX_METRIC_BYTES

@@ -6,13 +6,10 @@ secret has 256 random bits, so a plain SHA-256 of it cannot be searched.
 
 from __future__ import annotations
 
-import base64
-import hmac
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from hashlib import sha256
 from typing import Any
 
 from sqlalchemy import Connection
@@ -21,6 +18,7 @@ from collector.errors import AuthenticationError, NotFoundError, RequestError, S
 from collector.store.access import KeyRow, load_keys, revoke_key, save_key
 from collector.store.registry import touch_state
 from rappor_core.calendar import date_of
+from rappor_server.keys import hash_secret, is_secret, make_secret
 
 MAX_LABEL = 200
 _KEY = re.compile(r"rk_(report|aggregate|admin)_([0-9a-f]{16})_([A-Za-z0-9_-]{43})", re.ASCII)
@@ -58,7 +56,7 @@ def check_key(ring: KeyRing, authorization: str | None, allowed: Collection[Scop
     scheme, _, text = authorization.partition(" ")
     match = _KEY.fullmatch(text.strip()) if scheme.lower() == "bearer" else None
     row = ring.get(match[2]) if match else None
-    if match is None or row is None or not _same(match[3], row.secret_hash):
+    if match is None or row is None or not is_secret(match[3], row.secret_hash):
         raise AuthenticationError("the key is unknown or revoked")
     if row.scope not in allowed:
         raise ScopeError(f"the key has scope {row.scope}; this needs {scopes}")
@@ -76,8 +74,8 @@ def create_key(
     if len(label) > MAX_LABEL or not label.isprintable():
         raise RequestError(f"label {label[:60]!a}: up to {MAX_LABEL} printable characters")
     key_id = random_bytes(8).hex()
-    secret = base64.urlsafe_b64encode(random_bytes(32)).decode("ascii").rstrip("=")
-    save_key(connection, KeyRow(key_id, scope.value, label, _hash(secret), today))
+    secret = make_secret(random_bytes)
+    save_key(connection, KeyRow(key_id, scope.value, label, hash_secret(secret), today))
     touch_state(connection)
     return NewKey(key_id, scope, label, f"rk_{scope.value}_{key_id}_{secret}")
 
@@ -103,11 +101,3 @@ def shown(row: KeyRow) -> dict[str, Any]:
         "created": date_of(row.created).isoformat(),
         "revoked": None if row.revoked is None else date_of(row.revoked).isoformat(),
     }
-
-
-def _hash(secret: str) -> bytes:
-    return sha256(secret.encode("ascii")).digest()
-
-
-def _same(secret: str, stored: bytes) -> bool:
-    return hmac.compare_digest(_hash(secret), stored)

@@ -9,7 +9,7 @@ from datetime import timedelta
 
 from sqlalchemy import Connection
 
-from collector.errors import BatchConflictError, StaleError
+from collector.errors import BatchConflictError, ConflictError
 from collector.service.clock import Clock, latest_day, today
 from collector.service.registry import Registry, load_registry
 from collector.service.report_validation import (
@@ -23,7 +23,7 @@ from collector.service.report_validation import (
 )
 from collector.store.batches import BatchRow, hash_of_id, keyed_digest
 from collector.store.counters import CounterCache
-from collector.store.engine import Database
+from collector.store.database import Database
 from collector.store.group_commit import statements
 from collector.store.raw import keep_raw
 from rappor_core.wire.report import GroupedBatch
@@ -78,7 +78,7 @@ class ReportWriter:
         for _ in range(_ATTEMPTS - 1):
             try:
                 return self._write_once(submissions)
-            except StaleError:
+            except ConflictError:
                 self._cache.leave_shard()
         return self._write_once(submissions)
 

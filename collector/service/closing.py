@@ -19,7 +19,7 @@ from collector.errors import NotFoundError, RequestError
 from collector.service.registry import Entry, Registry, load_registry
 from collector.store.batches import forget_batches
 from collector.store.blocks import Floors, delete_unserved, first_day, first_days, fold_day
-from collector.store.engine import Database
+from collector.store.database import Database
 from collector.store.raw import delete_raw
 from collector.store.registry import advance_frontiers, touch_state
 from rappor_core.calendar import date_of

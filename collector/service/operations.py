@@ -20,7 +20,7 @@ from collector.service.raw_blocks import RawBlocks
 from collector.service.registry import Registry, registry_as_known
 from collector.store.access import AuditRow, KeyRow, load_keys, read_audit, write_audit
 from collector.store.blocks import load_blocks
-from collector.store.engine import Database
+from collector.store.database import Database
 from rappor_core.aggregate import Aggregate
 from rappor_core.calendar import date_of, day_of
 from rappor_core.metrics.metric import Metric

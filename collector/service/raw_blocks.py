@@ -18,7 +18,7 @@ from sqlalchemy import Connection
 from collector.service.registry import Entry, load_registry
 from collector.store.bit_counters import counts
 from collector.store.blocks import BlockRow, load_blocks, sum_blocks
-from collector.store.engine import Database
+from collector.store.database import Database
 from collector.store.raw import count_raw, delete_raw_cohort, raw_cohort_page
 from rappor_core.calendar import date_of
 from rappor_core.metrics.metric import Metric

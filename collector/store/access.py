@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, select
 
 from collector.store.models import audit, keys
+from rappor_server.rows import insert_record, revoke_row
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,19 +41,17 @@ def load_keys(connection: Connection) -> list[KeyRow]:
 
 def save_key(connection: Connection, row: KeyRow) -> None:
     """Insert a key."""
-    connection.execute(insert(keys).values({name: getattr(row, name) for name in row.__slots__}))
+    insert_record(connection, keys, row)
 
 
 def revoke_key(connection: Connection, key_id: str, day: int) -> bool:
     """Revoke a key; False when there is no such key that still holds."""
-    live = (keys.c.key_id == key_id, keys.c.revoked.is_(None))
-    return connection.execute(update(keys).where(*live).values(revoked=day)).rowcount == 1
+    return revoke_row(connection, keys, key_id, day)
 
 
 def write_audit(connection: Connection, row: AuditRow) -> None:
     """Append to the audit log."""
-    values = {name: getattr(row, name) for name in row.__slots__}
-    connection.execute(insert(audit).values(values))
+    insert_record(connection, audit, row)
 
 
 def read_audit(connection: Connection, limit: int) -> list[AuditRow]:

@@ -13,15 +13,11 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from sqlalchemy import Connection
 
-from collector.errors import StaleError
+from collector.errors import ConflictError
 from collector.store.batches import BatchRow
 from collector.store.counters import NUM_SHARDS, CounterCache, CounterRow
-from collector.store.engine import (
-    COMMIT_SETTINGS,
-    GATE_LOCK,
-    SHARD_LOCKS,
-    refuse_unsafe_commits,
-)
+from collector.store.database import GATE_LOCK, SHARD_LOCKS
+from rappor_server.database import COMMIT_SETTINGS, refuse_unsafe_commits
 
 _ROWS_AT_ONCE = 100  # SQLite: 999 parameters a statement in its older versions
 
@@ -61,8 +57,8 @@ class GroupStatements(Protocol):
     ) -> None:
         """Store rows, which are in the order of their keys.
 
-        Raises StaleError where a counter is no longer what it was; an id of a batch that is there
-        already raises the driver's IntegrityError.
+        Raises ConflictError where a counter is no longer what it was; an id of a batch that is
+        there already raises the driver's IntegrityError.
         """
 
 
@@ -170,7 +166,7 @@ def _old_and_new(
 
 def _check_all_were_set(changed: int, rows: Sequence[Any]) -> None:
     if changed != len(rows):
-        raise StaleError("another process writes the same counters")
+        raise ConflictError("another process writes the same counters")
 
 
 def _chunks(rows: Sequence[_Row]) -> Iterator[Sequence[_Row]]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 
-from sqlalchemy import Connection, delete, insert, text
+from sqlalchemy import Connection, delete, insert
 
 from collector.errors import StorageError
-from collector.store.engine import COMMIT_SETTINGS, Database, refuse_unsafe_commits
+from collector.store.database import Database
 from collector.store.models import batches
 from collector.store.registry import state_version
+from rappor_server.database import check_commits
 
 _TRIAL_BYTES = 16 << 10  # more than one page of either database, so that it must find room
 
@@ -37,5 +38,4 @@ def try_to_write(database: Database) -> None:
 
 def _check_commits(database: Database, connection: Connection) -> None:
     if database.is_postgresql:
-        row = connection.execute(text(f"SELECT {COMMIT_SETTINGS}")).one()
-        refuse_unsafe_commits(*row)
+        check_commits(connection)

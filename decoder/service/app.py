@@ -20,17 +20,18 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from decoder.service.body_limit import BodyBounds, BodyLimit
 from decoder.service.clock import Clock, utc_now
 from decoder.service.errors import RequestError, StorageError
-from decoder.service.logs import Log, make_log, redirect_libraries
 from decoder.service.openapi import document
 from decoder.service.operations.service import Service, make_service
 from decoder.service.pages import add_pages
-from decoder.service.problems import answer, problem
+from decoder.service.problems import answer
 from decoder.service.requests import origin_of
 from decoder.service.routes import add_routes
 from decoder.service.settings import Settings
-from decoder.service.store.schema import prepare
-from decoder.service.validation import first_problem
 from rappor_core.errors import RapporError
+from rappor_server.logs import Log, make_log, redirect_libraries
+from rappor_server.problems import problem
+from rappor_server.schema import prepare
+from rappor_server.validation import first_problem
 
 API_VERSION = "1"
 _HOUSE_SECONDS = 1.0

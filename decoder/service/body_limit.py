@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from decoder.service.errors import BodyTimeoutError, BodyTooLargeError, ServiceError
-from decoder.service.logs import Log
 from decoder.service.problems import answer
+from rappor_server.logs import Log
 
 UPLOADS = ("/v1/lists", "/v1/aggregates", "/lists")  # paths that take files
 

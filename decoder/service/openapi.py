@@ -10,7 +10,7 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
-from decoder.service.problems import PROBLEM_JSON
+from rappor_server.problems import PROBLEM_JSON
 
 OPEN = ("getHealth", "getReady", "getPrometheus", "signIn")  # operations without a key
 _PROBLEM = {

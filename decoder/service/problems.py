@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
-from http import HTTPStatus
-from typing import Any
+from functools import partial
 
 from starlette.responses import Response
 
 from decoder.errors import DecodeError, RemoteError
 from decoder.service import errors
-from decoder.service.logs import Log
 from rappor_core.errors import AggregateError, RapporError, WireFormatError
-
-PROBLEM_JSON = "application/problem+json"
-URN = "urn:rappor-telemetry:problem:"
+from rappor_server import problems
+from rappor_server.logs import Log
+from rappor_server.problems import RETRY_LATER, problem
 
 # The first class that an error is an instance of decides.
 STATUS: tuple[tuple[type[RapporError], int, str], ...] = (
@@ -39,13 +35,7 @@ _UNAVAILABLE = "the database is not available; try again later"
 _CONFLICT = "something was changed at the same time; look at it and try again"
 _RETRY_SECONDS = "5"
 
-
-def status_of(error: Exception) -> tuple[int, str]:
-    """The status code and the last part of the type of an error's problem document."""
-    return next(
-        ((status, slug) for kind, status, slug in STATUS if isinstance(error, kind)),
-        (500, "internal"),
-    )
+status_of = partial(problems.status_of, table=STATUS)
 
 
 def answer(error: Exception, log: Log) -> Response:
@@ -58,7 +48,7 @@ def answer(error: Exception, log: Log) -> Response:
         log.warning("request_failed", status=status, reason=str(error))
     details = error.details if isinstance(error, errors.ServiceError) else {}
     headers = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
-    if status in (408, 429, 503):
+    if status in RETRY_LATER:
         headers["Retry-After"] = _RETRY_SECONDS
     return problem(status, slug, _detail(error), details, headers)
 
@@ -67,22 +57,3 @@ def _detail(error: Exception) -> str:
     if isinstance(error, errors.ConflictError):
         return str(error) if error.details.get("name") else _CONFLICT
     return _UNAVAILABLE if isinstance(error, errors.StorageError) else str(error)
-
-
-def problem(
-    status: int,
-    slug: str,
-    detail: str,
-    details: Mapping[str, Any] | None = None,
-    headers: Mapping[str, str] | None = None,
-) -> Response:
-    """A problem document."""
-    document = {
-        "type": URN + slug,
-        "title": HTTPStatus(status).phrase,
-        "status": status,
-        "detail": detail,
-        **(details or {}),
-    }
-    body = json.dumps(document).encode("ascii")
-    return Response(body, status, dict(headers or {}), media_type=PROBLEM_JSON)

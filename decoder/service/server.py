@@ -8,9 +8,9 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from multiprocessing import connection as pipes
 from multiprocessing.process import BaseProcess
-from time import monotonic, sleep
 
 import uvicorn
 from fastapi import FastAPI
@@ -19,14 +19,15 @@ from decoder.service.app import create_app
 from decoder.service.errors import ServiceError, SettingsError
 from decoder.service.jobs.process_limits import die_with_parent
 from decoder.service.jobs.worker import Worker
-from decoder.service.logs import make_log
 from decoder.service.settings import Settings
 from decoder.service.store.engine import Database, make_engine
-from decoder.service.store.schema import prepare
+from rappor_server.logs import make_log
+from rappor_server.schema import check_connections, prepare
+from rappor_server.serving import Server, bind, running
 
-_START_SECONDS = 30.0
 _STOP_SECONDS = 10.0
 _MOST_CONNECTIONS = 256
+_OF_WORKER = 2  # its connections to PostgreSQL
 
 
 def serve(settings: Settings) -> None:
@@ -34,12 +35,11 @@ def serve(settings: Settings) -> None:
 
     Raises ServiceError when it does not start; the log says why.
     """
-    prepare_database(settings)  # what is wrong is said before a port is taken
+    _prepare_to_serve(settings)  # what is wrong is said before a port is taken
     with _listening(settings) as listener, _with_worker(settings):
-        server = _Server(_config(create_app(settings), settings))
-        log = make_log(settings.log_level)
         host, port = listener.getsockname()[:2]
-        log.info("listening", host=host, port=port)
+        announce = partial(make_log(settings.log_level).info, "listening", host=host, port=port)
+        server = Server(_config(create_app(settings), settings), announce)
         server.run(sockets=[listener])
     if not server.started:
         raise ServiceError("the service did not start; the reason is in the log above")
@@ -48,7 +48,7 @@ def serve(settings: Settings) -> None:
 def work(settings: Settings) -> None:
     """Do jobs until a signal comes. Raises ServiceError where the database is not ready."""
     log = make_log(settings.log_level)
-    prepare_database(settings)
+    prepare_database(settings, _OF_WORKER)
     stopping = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopping.set())
@@ -59,17 +59,29 @@ def work(settings: Settings) -> None:
         database.close()
 
 
-def prepare_database(settings: Settings) -> None:
-    """Bring an empty database up, check any other. Raises SchemaError, StorageError."""
+def _prepare_to_serve(settings: Settings) -> None:
+    of_worker = _OF_WORKER if settings.job_slots else 0
+    prepare_database(settings, settings.database_connections + of_worker)
+
+
+def prepare_database(settings: Settings, connections: int) -> None:
+    """Bring an empty database up, check any other.
+
+    connections: how many of PostgreSQL are taken at once.
+
+    Raises SettingsError, SchemaError, StorageError.
+    """
     database = _database(settings)
     try:
+        who = "the service and its worker take"
+        check_connections(database, connections, who, "database_connections")
         prepare(database)
     finally:
         database.close()
 
 
 def _database(settings: Settings) -> Database:
-    engine = make_engine(settings.database, pool_size=2, timeout=settings.database_seconds)
+    engine = make_engine(settings.database, pool_size=_OF_WORKER, timeout=settings.database_seconds)
     return Database(engine)
 
 
@@ -115,44 +127,21 @@ def _stop(process: BaseProcess) -> None:
     process.close()
 
 
-class _Server(uvicorn.Server):
-    """uvicorn's server; a signal that ended in a clean shutdown is not raised again."""
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        with super().capture_signals():
-            yield
-            self._captured_signals.clear()
-
-
 @contextmanager
 def running_service(settings: Settings) -> Iterator[tuple[str, FastAPI]]:
     """The service on a thread, with a worker unless job_slots = 0; yields its URL and the app.
 
     Raises ServiceError when it does not start.
     """
-    prepare_database(settings)
+    _prepare_to_serve(settings)
     app = create_app(settings)
-    server = _Server(_config(app, settings))
-    with _listening(settings) as listener, _with_worker(settings):
-        options = {"sockets": [listener]}
-        thread = threading.Thread(target=server.run, kwargs=options, daemon=True)
-        thread.start()
-        try:
-            _await_start(server, thread)
-            host = f"[{settings.host}]" if ":" in settings.host else settings.host
-            yield f"http://{host}:{listener.getsockname()[1]}", app
-        finally:
-            server.should_exit = True
-            thread.join()
-
-
-def _await_start(server: uvicorn.Server, thread: threading.Thread) -> None:
-    deadline = monotonic() + _START_SECONDS
-    while not server.started:
-        if not thread.is_alive() or monotonic() > deadline:
-            raise ServiceError("the service did not start; see the log")
-        sleep(0.01)
+    server = Server(_config(app, settings))
+    with (
+        _listening(settings) as listener,
+        _with_worker(settings),
+        running(server, listener, settings.host, "service") as url,
+    ):
+        yield url, app
 
 
 def _config(app: FastAPI, settings: Settings) -> uvicorn.Config:
@@ -176,12 +165,10 @@ def _config(app: FastAPI, settings: Settings) -> uvicorn.Config:
 @contextmanager
 def _listening(settings: Settings) -> Iterator[socket.socket]:
     """The socket to listen on. Raises SettingsError."""
-    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    with socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listener:
-        try:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind((settings.host, settings.port))
-        except OSError as error:
-            where = f"{settings.host}:{settings.port}"
-            raise SettingsError(f"cannot listen on {where}: {error.strerror or error}") from error
+    try:
+        listener = bind(settings.host, settings.port)
+    except OSError as error:
+        where = f"{settings.host}:{settings.port}"
+        raise SettingsError(f"cannot listen on {where}: {error.strerror or error}") from error
+    with listener:
         yield listener

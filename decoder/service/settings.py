@@ -2,38 +2,37 @@
 
 from __future__ import annotations
 
-import difflib
-import ipaddress
-import os
-import tomllib
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-from pydantic import Field, SecretStr, ValidationError, model_validator
-from pydantic_settings import (
-    BaseSettings,
-    PydanticBaseSettingsSource,
-    SettingsConfigDict,
-    TomlConfigSettingsSource,
-)
+from pydantic import Field, SecretStr, model_validator
+from pydantic_settings import SettingsConfigDict
 
 from decoder.service.environment import PARENT_VARIABLE, PREFIX
-from decoder.service.errors import SettingsError
-from decoder.service.logs import LEVELS
 from decoder.service.store.engine import parse_url
-from decoder.service.validation import first_problem
-from rappor_core.errors import toml_problem
+from rappor_server.logs import LEVELS
+from rappor_server.settings import (
+    Environment,
+    ServerSettings,
+    is_loopback,
+    read_settings,
+    refuse_placeholder_password,
+)
 
 FILE_VARIABLE = f"{PREFIX}SETTINGS"
 KEY_VARIABLE = f"{PREFIX}KEY"  # of programs that call the service
-_CHOICES = {"log_level": ", ".join(LEVELS), "smtp_security": "starttls, tls, none"}
-_OTHER_VARIABLES = {FILE_VARIABLE, PARENT_VARIABLE, KEY_VARIABLE}
-_PLACEHOLDERS = {"changeme", "change-me", "password", "secret", "postgres", "rappor", "example"}
+_ENVIRONMENT = Environment(
+    prefix=PREFIX,
+    others=(FILE_VARIABLE, PARENT_VARIABLE, KEY_VARIABLE),
+    choices={"log_level": ", ".join(LEVELS), "smtp_security": "starttls, tls, none"},
+    help="docs/service.md",
+)
 
 
-class Settings(BaseSettings):
+class Settings(ServerSettings):
     """Everything that an operator can choose. `load_settings` turns what is wrong into one line."""
 
+    FILE_VARIABLE: ClassVar[str] = FILE_VARIABLE
     model_config = SettingsConfigDict(env_prefix=PREFIX, extra="forbid", frozen=True)
 
     database: str = "sqlite:///rappor-decoder.sqlite"
@@ -82,33 +81,11 @@ class Settings(BaseSettings):
     database_seconds: float = Field(default=5.0, gt=0)
     log_level: str = Field(default="info", pattern="^(debug|info|warning|error)$")
 
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 (pydantic passes it by name)
-        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Arguments over environment over the file that RAPPOR_DECODER_SETTINGS names."""
-        file = os.environ.get(FILE_VARIABLE)
-        sources: tuple[PydanticBaseSettingsSource, ...] = (init_settings, env_settings)
-        if file:
-            sources += (TomlConfigSettingsSource(settings_cls, Path(file)),)
-        return sources
-
     @model_validator(mode="after")
     def _safe_together(self) -> Settings:
         """Refuse what is dangerous unless it is asked for by name."""
         url = parse_url(self.database)
-        if (
-            url.password
-            and str(url.password).lower() in _PLACEHOLDERS
-            and not is_loopback(url.host or "localhost")
-            and not self.allow_placeholder_password
-        ):
-            raise ValueError("the database password is a placeholder; set a real one")
+        refuse_placeholder_password(url, allowed=self.allow_placeholder_password)
         if self.smtp_host is not None and "@" not in self.smtp_from:
             raise ValueError("smtp_host needs smtp_from, the address that alarms come from")
         if self.smtp_security == "none" and not is_loopback(self.smtp_host or "localhost"):
@@ -122,34 +99,4 @@ class Settings(BaseSettings):
 
 def load_settings(**chosen: Any) -> Settings:
     """Read the settings. Raises SettingsError with one line that names what is wrong."""
-    file = os.environ.get(FILE_VARIABLE)
-    if file and not Path(file).is_file():
-        raise SettingsError(f"{FILE_VARIABLE} = {file!r}: there is no such file")
-    _refuse_unknown_variables()
-    try:
-        return Settings(**chosen)
-    except tomllib.TOMLDecodeError as error:
-        raise SettingsError(f"{file}: {toml_problem(error)}") from None
-    except ValidationError as error:
-        name, message = first_problem(error, _CHOICES)
-        raise SettingsError(f"setting {name}: {message}" if name else message) from None
-
-
-def _refuse_unknown_variables() -> None:
-    """A variable that starts as ours and is no setting is a mistake. Raises SettingsError."""
-    known = {PREFIX + name.upper() for name in Settings.model_fields} | _OTHER_VARIABLES
-    for name in sorted(os.environ):
-        if name.upper().startswith(PREFIX) and name.upper() not in known:
-            near = difflib.get_close_matches(name.upper(), known, 1)
-            hint = f"; did you mean {near[0]}?" if near else "; docs/service.md names them"
-            raise SettingsError(f"environment variable {name}: there is no such setting{hint}")
-
-
-def is_loopback(host: str) -> bool:
-    """Whether an address is of this machine only."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
+    return read_settings(Settings, _ENVIRONMENT, chosen)

@@ -16,6 +16,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PACKAGES = [
     "rappor_core",
+    "rappor_server",
     "client_sdk",
     "collector",
     "decoder",

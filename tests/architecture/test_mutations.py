@@ -21,6 +21,7 @@ def test_every_package_has_mutations_with_names_of_their_own() -> None:
     assert len({mutation.name for mutation in MUTATIONS}) == len(MUTATIONS) >= 30
     assert {mutation.file.partition("/")[0] for mutation in MUTATIONS} == {
         "rappor_core",
+        "rappor_server",
         "client_sdk",
         "collector",
         "decoder",

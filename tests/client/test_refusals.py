@@ -10,8 +10,9 @@ import pytest
 from client_sdk import Delivery
 from client_sdk.delivery.replies import FINAL, PROBLEM_TYPE, PROBLEM_URN, failure
 from client_sdk.testing import MemoryCollector
-from collector.problems import PROBLEM_JSON, STATUS, URN
+from collector.problems import STATUS
 from rappor_core.wire.report import Batch
+from rappor_server.problems import PROBLEM_JSON, URN
 
 WHEN_FLUSHED = Delivery(mean_delay=3600.0, first_pause=0.05)
 HTML = b"<html><body><h1>Bad request</h1></body></html>"

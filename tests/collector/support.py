@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
@@ -11,6 +12,8 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import httpx
+import psycopg
+from sqlalchemy import text
 
 from collector.fast_json import decode_groups
 from collector.server import running_collector
@@ -18,12 +21,13 @@ from collector.service.batch_writer import Outcome, ReportWriter, Submission
 from collector.service.operations import Collector
 from collector.service.report_validation import Judge
 from collector.settings import Settings, load_settings
-from collector.store.engine import Database, make_engine
-from collector.store.schema import prepare
+from collector.store.database import Database, make_engine
 from rappor_core.metrics.metric import Metric
 from rappor_core.params import RapporParams
 from rappor_core.wire.json import encode_json
 from rappor_core.wire.report import Report, make_batch
+from rappor_server.database import Database as AnyDatabase
+from rappor_server.schema import prepare
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 TODAY = NOON.date()
@@ -154,3 +158,15 @@ def running_server(metrics: list[Metric] | None, clock: Clock, **changes: Any) -
 
 
 ServerMaker = Callable[..., AbstractContextManager[Server]]
+
+
+def set_fsync(database: AnyDatabase, server: psycopg.Connection[Any], value: str) -> None:
+    """Change it for the whole server, and wait until the sessions of a database know."""
+    server.execute(f"ALTER SYSTEM SET fsync = {value}")  # type: ignore[arg-type]
+    server.execute("SELECT pg_reload_conf()")
+    for _ in range(200):
+        with database.read() as connection:
+            if connection.execute(text("SHOW fsync")).scalar_one() == value:
+                return
+        time.sleep(0.02)
+    raise AssertionError(f"fsync did not become {value}")

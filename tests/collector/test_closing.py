@@ -12,7 +12,7 @@ from collector.errors import StorageError
 from collector.service import closing
 from collector.service.batch_writer import Receipt
 from collector.store import batches as stored_batches
-from collector.store.engine import FOLD_LOCK
+from collector.store.database import FOLD_LOCK
 from collector.store.models import batches, counters
 from tests.collector.support import TODAY, Bench, make_bench, make_metric
 

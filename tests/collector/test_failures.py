@@ -33,7 +33,7 @@ def test_a_full_disk_is_a_503_until_there_is_room(
     """SQLite's own limit on pages gives the very error that a full disk gives."""
     wide = make_metric(num_bits=4096, min_reports=1)
     connections: list[sqlite3.Connection] = []
-    from collector.store import engine
+    from rappor_server import database as engine
 
     prepare = engine._prepare_sqlite
 

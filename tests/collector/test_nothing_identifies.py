@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
-from collector.backup import back_up
 from collector.fast_json import decode_groups
-from collector.logs import make_log
 from collector.service.batch_writer import Submission
 from collector.store.batches import hash_of_id, keyed_digest
+from collector.store.database import back_up
 from collector.store.models import batches, metadata
 from rappor_core.metrics.metric import Metric
+from rappor_server.logs import make_log
 from tests.collector.support import TODAY, Bench, Sender, ServerMaker, make_metric
 
 METRIC = make_metric(num_bits=128, min_reports=1)

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-import time
 from collections.abc import Callable
 from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import psycopg
 import pytest
@@ -19,13 +17,12 @@ from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import make_url, text
 
-from collector.backup import back_up, restore
 from collector.errors import BatchConflictError, SchemaError, SettingsError, StorageError
 from collector.service.batch_writer import Receipt
-from collector.store.engine import Database, make_engine
+from collector.store.database import MIGRATIONS, Database, back_up, make_engine, restore
 from collector.store.models import metadata
-from collector.store.schema import MIGRATIONS, check_connections, migrate, prepare
-from tests.collector.support import TODAY, Bench, make_bench, make_metric, submission
+from rappor_server.schema import check_connections, migrate, prepare
+from tests.collector.support import TODAY, Bench, make_bench, make_metric, set_fsync, submission
 
 METRIC = make_metric(min_reports=1)
 
@@ -141,7 +138,7 @@ def test_a_server_whose_commits_stop_to_last_is_refused_at_once(
     bench.send(bench.sender.reports(METRIC, 3))
     with psycopg.connect(postgresql, autocommit=True) as server:
         try:
-            _set_fsync(bench.database, server, "off")
+            set_fsync(bench.database, server, "off")
             with pytest.raises(StorageError, match="fsync = off in PostgreSQL"):
                 bench.send(bench.sender.reports(METRIC, 5))
             for act in (
@@ -151,7 +148,7 @@ def test_a_server_whose_commits_stop_to_last_is_refused_at_once(
                 with pytest.raises(StorageError, match="fsync = off"):
                     act()
         finally:
-            _set_fsync(bench.database, server, "on")
+            set_fsync(bench.database, server, "on")
     bench.send(bench.sender.reports(METRIC, 4))
     assert bench.collector.list_metrics()[0]["accepted"] == 7
     with bench.database.add() as connection:  # a session that somebody turned off, say a pooler
@@ -159,18 +156,6 @@ def test_a_server_whose_commits_stop_to_last_is_refused_at_once(
     with pytest.raises(StorageError, match="synchronous_commit = off"):
         bench.send(bench.sender.reports(METRIC, 5))
     bench.database.close()
-
-
-def _set_fsync(database: Database, server: psycopg.Connection[Any], value: str) -> None:
-    """Change it for the whole server, and wait until the collector's sessions know."""
-    server.execute(f"ALTER SYSTEM SET fsync = {value}")  # type: ignore[arg-type]
-    server.execute("SELECT pg_reload_conf()")
-    for _ in range(200):
-        with database.read() as connection:
-            if connection.execute(text("SHOW fsync")).scalar_one() == value:
-                return
-        time.sleep(0.02)
-    raise AssertionError(f"fsync did not become {value}")
 
 
 def test_workers_that_need_more_connections_than_there_are_do_not_start(

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from collector.logs import Log, make_logger
 from collector.telemetry import MULTIPROCESS_DIR, forget_dead_workers
+from rappor_server.logs import Log, make_logger
 from tests.collector.support import TODAY, Server, ServerMaker, make_metric
 
 METRIC = make_metric(min_reports=1)

@@ -19,7 +19,7 @@ from sqlalchemy import text
 
 from collector.service.batch_writer import Receipt
 from collector.store.counters import NUM_SHARDS, CounterCache
-from collector.store.engine import SHARD_LOCKS
+from collector.store.database import SHARD_LOCKS
 from tests.collector.crash import METRIC, Tally, await_ready, listening, port_of, send_until, start
 from tests.collector.support import make_bench
 

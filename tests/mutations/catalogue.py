@@ -454,10 +454,24 @@ COLLECTOR = (
     ),
     Mutation(
         "key-by-id-alone", "the secret part of a key is compared",
-        "collector/service/access.py",
-        "return hmac.compare_digest(_hash(secret), stored)",
+        "rappor_server/keys.py",
+        "return hmac.compare_digest(hash_secret(secret), bytes(stored))",
         "return True",
         ("tests/collector/test_access.py",),
+    ),
+    Mutation(
+        "unsafe-commits-taken", "nothing is acknowledged that PostgreSQL would not keep",
+        "rappor_server/database.py",
+        'if value == "off":',
+        "if False:",
+        ("tests/collector/test_schema_and_backup.py", "tests/service/test_database.py"),
+    ),
+    Mutation(
+        "ended-session-used", "a session that PostgreSQL ended is not used again",
+        "rappor_server/database.py",
+        "    if waiting.poll(0):",
+        "    if False:",
+        ("tests/service/test_database.py",),
     ),
     Mutation(
         "rate-without-bound", "a sender's rate is bounded",

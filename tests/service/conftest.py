@@ -9,7 +9,7 @@ import pytest
 
 from decoder.service.settings import Settings
 from decoder.service.store.engine import Database, make_engine
-from decoder.service.store.schema import prepare
+from rappor_server.schema import prepare
 from tests.collector.conftest import new_postgresql, postgresql, postgresql_server
 from tests.service.support import Running, running
 

@@ -25,8 +25,8 @@ from decoder.service.store.schedules import (
     load_schedules,
     save_schedule,
 )
-from decoder.service.store.schema import prepare
 from rappor_cli.main import main
+from rappor_server.schema import prepare
 from tests.collector.support import make_bench
 from tests.service.test_claims import fill, row
 

@@ -25,7 +25,6 @@ from decoder.service.jobs.folders import delete_left_folders, make_folder
 from decoder.service.jobs.running import Running
 from decoder.service.jobs.storing import differences, make_task, store_result
 from decoder.service.jobs.task import Failed, Finished
-from decoder.service.logs import Log
 from decoder.service.settings import Settings
 from decoder.service.store import claims
 from decoder.service.store.claims import Hold, WorkerRow
@@ -33,6 +32,7 @@ from decoder.service.store.engine import Database
 from decoder.service.store.jobs import State
 from decoder.service.store.results import let_read, result_of_key
 from rappor_core.errors import RapporError
+from rappor_server.logs import Log
 
 _CHORES_SECONDS = 1.0
 _STRIKES = 5  # failures of the database with one job, after which that job ends

@@ -7,13 +7,10 @@ session.
 
 from __future__ import annotations
 
-import base64
-import hmac
 import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from hashlib import sha256
 from typing import Any
 
 from sqlalchemy import Connection
@@ -24,6 +21,7 @@ from decoder.service.operations.permissions import Act, Person, Role, require
 from decoder.service.store import people as rows
 from decoder.service.store.engine import Database
 from decoder.service.store.people import AuditRow, KeyRow, SessionRow
+from rappor_server.keys import hash_secret, is_secret, make_secret
 
 COMMAND_LINE = Person("", "command-line", Role.ADMIN)
 MAX_NAME = 200
@@ -58,7 +56,7 @@ class Access:
         match = _KEY.fullmatch(text.strip())
         with self.database.read() as connection:
             row = rows.load_key(connection, match[2]) if match else None
-        if match is None or row is None or not _same(match[3], row.secret_hash):
+        if match is None or row is None or not is_secret(match[3], row.secret_hash):
             raise AuthenticationError(_UNKNOWN)
         if row.revoked is not None or row.role != match[1]:
             raise AuthenticationError(_UNKNOWN)
@@ -69,7 +67,7 @@ class Access:
         found = None
         if _TOKEN.fullmatch(token):
             with self.database.read() as connection:
-                found = rows.load_session(connection, _hash(token), self._now())
+                found = rows.load_session(connection, hash_secret(token), self._now())
         if found is None:
             raise AuthenticationError("the session is over; sign in again")
         return Person(found.person_id, found.name, Role(found.role), found.key_id or "", True)
@@ -80,9 +78,9 @@ class Access:
         Raises AuthenticationError.
         """
         person = self.person_of_key(key)
-        token, at = self._secret(), self._now()
+        token, at = make_secret(self.random_bytes), self._now()
         row = SessionRow(
-            token_hash=_hash(token),
+            token_hash=hash_secret(token),
             person_id=person.id,
             name=person.name,
             role=person.role,
@@ -99,7 +97,7 @@ class Access:
     def sign_out(self, person: Person, token: str) -> None:
         """End a session."""
         with self.database.change() as connection:
-            rows.end_session(connection, _hash(token))
+            rows.end_session(connection, hash_secret(token))
             self.note(connection, person, "sign-out")
 
     def create_key(self, person: Person, name: str, role: Role, label: str = "") -> NewKey:
@@ -113,13 +111,13 @@ class Access:
                 raise RequestError(f"{what} {text[:60]!a}: up to {MAX_NAME} printable characters")
         if not name or name == COMMAND_LINE.name:
             raise RequestError(f"name {name!a}: give the name of a person")
-        at, key_id, secret = self._now(), self.random_bytes(8).hex(), self._secret()
+        at, key_id, secret = self._now(), self.random_bytes(8).hex(), make_secret(self.random_bytes)
         with self.database.change() as connection:
             owner = rows.person_named(connection, name)
             if owner is None:
                 owner = self.random_bytes(8).hex()
                 rows.save_person(connection, owner, name, at)
-            row = KeyRow(key_id, owner, name, role.value, label, _hash(secret), at)
+            row = KeyRow(key_id, owner, name, role.value, label, hash_secret(secret), at)
             rows.save_key(connection, row)
             self.note(connection, person, "create-key", key=key_id, name=name, role=role.value)
         return NewKey(key_id, name, role, label, f"rd_{role.value}_{key_id}_{secret}")
@@ -163,9 +161,6 @@ class Access:
     def _now(self) -> float:
         return self.clock().timestamp()
 
-    def _secret(self) -> str:
-        return base64.urlsafe_b64encode(self.random_bytes(32)).decode("ascii").rstrip("=")
-
 
 def shown_key(row: KeyRow) -> dict[str, Any]:
     """A key as it may be listed."""
@@ -177,11 +172,3 @@ def shown_key(row: KeyRow) -> dict[str, Any]:
         "created": text_of(row.created),
         "revoked": None if row.revoked is None else text_of(row.revoked),
     }
-
-
-def _hash(secret: str) -> bytes:
-    return sha256(secret.encode("ascii")).digest()
-
-
-def _same(secret: str, stored: bytes) -> bool:
-    return hmac.compare_digest(_hash(secret), bytes(stored))

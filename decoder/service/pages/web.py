@@ -27,9 +27,9 @@ from decoder.service.errors import (
 from decoder.service.operations.permissions import Act, Person
 from decoder.service.problems import status_of
 from decoder.service.requests import current_person
-from decoder.service.validation import first_problem
 from rappor_core.errors import RapporError
 from rappor_core.text import visible
+from rappor_server.validation import first_problem
 
 ASSETS = "/static/"
 HEADERS = {

@@ -13,9 +13,10 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, delete, func, insert, select, update
 
-from decoder.service.store.engine import CLAIM_LOCK, lock, now
+from decoder.service.store.engine import CLAIM_LOCK, now
 from decoder.service.store.jobs import COLUMNS, HELD, JobRow, State
 from decoder.service.store.models import jobs, people, workers
+from rappor_server.database import lock
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,8 @@ from sqlalchemy import (
     text,
 )
 
+from rappor_server.rows import key_columns
+
 metadata = MetaData()
 
 people = Table(
@@ -38,10 +40,7 @@ keys = Table(
     Column("key_id", String(16), primary_key=True),
     Column("person_id", String(16), ForeignKey("people.id"), nullable=False),
     Column("role", String(16), nullable=False),
-    Column("label", String(200), nullable=False),
-    Column("secret_hash", LargeBinary(32), nullable=False),
-    Column("created", Double, nullable=False),
-    Column("revoked", Double),
+    *key_columns(Double),
 )
 
 # Of browsers. A session that was made from a key ends with it.

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Connection, delete, insert, select
 
 from decoder.service.store.models import audit, keys, people, sessions
+from rappor_server.rows import insert_record, revoke_row
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,14 +84,12 @@ def load_keys(connection: Connection) -> list[KeyRow]:
 
 def save_key(connection: Connection, row: KeyRow) -> None:
     """Insert a key of a person that is there."""
-    values = {name: getattr(row, name) for name in row.__slots__ if name != "name"}
-    connection.execute(insert(keys).values(values))
+    insert_record(connection, keys, row, {"name"})
 
 
 def revoke_key(connection: Connection, key_id: str, at: float) -> bool:
     """Revoke a key and end its sessions; False when there is no such key that still holds."""
-    live = (keys.c.key_id == key_id, keys.c.revoked.is_(None))
-    if connection.execute(update(keys).where(*live).values(revoked=at)).rowcount != 1:
+    if not revoke_row(connection, keys, key_id, at):
         return False
     connection.execute(delete(sessions).where(sessions.c.key_id == key_id))
     return True
@@ -98,8 +97,7 @@ def revoke_key(connection: Connection, key_id: str, at: float) -> bool:
 
 def save_session(connection: Connection, row: SessionRow) -> None:
     """Insert a session."""
-    values = {name: getattr(row, name) for name in row.__slots__ if name != "name"}
-    connection.execute(insert(sessions).values(values))
+    insert_record(connection, sessions, row, {"name"})
 
 
 def load_session(connection: Connection, token_hash: bytes, at: float) -> SessionRow | None:
@@ -130,7 +128,7 @@ def end_old_sessions(connection: Connection, at: float) -> int:
 
 def write_audit(connection: Connection, row: AuditRow) -> None:
     """Append to the audit log."""
-    connection.execute(insert(audit).values({n: getattr(row, n) for n in row.__slots__}))
+    insert_record(connection, audit, row)
 
 
 def read_audit(connection: Connection, limit: int, before: int | None = None) -> list[AuditRow]:

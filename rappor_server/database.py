@@ -16,17 +16,11 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, DisconnectionError, NoSuchModuleError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
-from collector.errors import SettingsError, StaleError, StorageError
-
-# Advisory locks of PostgreSQL, any fixed numbers of our own. The gate is held shared by whoever
-# adds reports and alone by whoever closes days or changes metrics.
-GATE_LOCK = 0x7261_7070_6F72
-MIGRATION_LOCK = GATE_LOCK + 1
-FOLD_LOCK = GATE_LOCK + 2
-SHARD_LOCKS = GATE_LOCK + 1_000
+from rappor_server.errors import ConflictError, SettingsError, StorageError
+from rappor_server.program import Program
 
 _WAYS_OUT = {  # by SQLite's error code
-    sqlite3.SQLITE_NOTADB: "name the file that rappor migrate made, or restore a backup",
+    sqlite3.SQLITE_NOTADB: "name the file that {migrate} made, or restore a backup",
     sqlite3.SQLITE_CORRUPT: "restore a backup",
     sqlite3.SQLITE_CANTOPEN: "check the path, and that it is a file that may be written",
     sqlite3.SQLITE_READONLY: "change its permissions, and those of its directory",
@@ -39,14 +33,14 @@ COMMIT_SETTINGS = "current_setting('fsync'), current_setting('synchronous_commit
 _ON_COMMIT = "-c synchronous_commit=on"  # over what the server, the role and the database say
 
 
-def parse_url(database: str) -> URL:
+def parse_url(database: str, program: Program) -> URL:
     """Check a database URL. Raises SettingsError that shows it without its password."""
     try:
         url = make_url(database)
     except ArgumentError:
         raise SettingsError(
             f"database {database.partition('@')[0].partition('://')[0]!r}...: not a URL such as "
-            "sqlite:///rappor.sqlite or postgresql+psycopg://user@host/name"
+            f"{program.example} or postgresql+psycopg://user@host/name"
         ) from None
     if url.get_backend_name() == "postgresql" and url.drivername != "postgresql+psycopg":
         url = url.set(drivername="postgresql+psycopg")
@@ -55,12 +49,14 @@ def parse_url(database: str) -> URL:
     return url
 
 
-def make_engine(database: str, *, pool_size: int = 2, timeout: float = 5.0) -> Engine:
+def make_engine(
+    database: str, program: Program, *, pool_size: int = 2, timeout: float = 5.0
+) -> Engine:
     """An engine; no connection is made yet.
 
     pool_size: the most connections to PostgreSQL.  timeout: seconds to wait for a lock or one.
     """
-    url = parse_url(database)
+    url = parse_url(database, program)
     try:
         if url.get_backend_name() == "sqlite":
             return _sqlite(url, timeout)
@@ -97,7 +93,7 @@ def _prepare_sqlite(connection: sqlite3.Connection, _record: object) -> None:
 
 def _begin_sqlite(connection: Connection) -> None:
     """Writers take the one write lock at once, so that they wait instead of failing later."""
-    write = connection.get_execution_options().get("collector_write", False)
+    write = connection.get_execution_options().get("writes", False)
     connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
 
 
@@ -138,11 +134,28 @@ def refuse_unsafe_commits(fsync: str, synchronous_commit: str) -> None:
             )
 
 
+def check_commits(connection: Connection, lock: str = "") -> None:
+    """See that commits last, on PostgreSQL, and take a lock. Raises StorageError.
+
+    lock: a call of one of its functions, waited for in the same round trip.
+    """
+    called = f", {lock}" if lock else ""
+    statement = text(f"SELECT {COMMIT_SETTINGS}{called}")
+    refuse_unsafe_commits(*connection.execute(statement).one()[:2])
+
+
+def lock(connection: Connection, number: int) -> None:
+    """Take an advisory lock of PostgreSQL until the transaction ends; SQLite has one writer."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(text("SELECT pg_advisory_xact_lock(:number)"), {"number": number})
+
+
 class Database:
     """Transactions on one engine. Every failure of the database itself is a StorageError."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, program: Program) -> None:
         self.engine = engine
+        self.program = program
         self.is_postgresql = engine.dialect.name == "postgresql"
         host = f" at {engine.url.host}" if engine.url.host else ""
         self._name = f"{str(engine.url.database)!r}{host}"
@@ -155,39 +168,25 @@ class Database:
             yield connection
 
     @contextmanager
-    def add(self) -> Iterator[Connection]:
-        """A transaction that adds rows: many at once on PostgreSQL.
-
-        Who adds reports takes the gate in it first (`store.group`), never to be beside `change`.
-        """
-        with self._transaction(collector_write=True) as connection:
-            yield connection
-
-    @contextmanager
     def change(self) -> Iterator[Connection]:
-        """A transaction that closes days or changes metrics and keys: alone."""
-        with self._transaction(collector_write=True) as connection:
-            if self.is_postgresql:
-                self._lock(connection, f"pg_advisory_xact_lock({GATE_LOCK})")
+        """A transaction that writes; on SQLite it holds the one write lock from its start.
+
+        Raises StorageError where its commit would not last.
+        """
+        with self.locked() as connection:
             yield connection
 
     @contextmanager
-    def fold(self) -> Iterator[Connection]:
-        """A transaction that moves counters of closed days: one at a time, beside who adds.
+    def locked(self, *locks: str) -> Iterator[Connection]:
+        """A transaction that writes and takes locks of PostgreSQL first, in this order.
 
-        Nobody adds to a closed day, so the gate is held shared: reports go on being counted, where
-        the database has more than one writer.
+        locks: calls of its functions.  Raises StorageError where the commit would not last.
         """
-        with self._transaction(collector_write=True) as connection:
+        with self._transaction(writes=True) as connection:
             if self.is_postgresql:
-                self._lock(connection, f"pg_advisory_xact_lock({FOLD_LOCK})")
-                self._lock(connection, f"pg_advisory_xact_lock_shared({GATE_LOCK})")
+                for statement in locks or ("",):
+                    check_commits(connection, statement)
             yield connection
-
-    def _lock(self, connection: Connection, lock: str) -> None:
-        """Wait for a lock, and see that the commit to come would last. Raises StorageError."""
-        statement = text(f"SELECT {COMMIT_SETTINGS}, {lock}")
-        refuse_unsafe_commits(*connection.execute(statement).one()[:2])
 
     @contextmanager
     def _transaction(self, **options: Any) -> Iterator[Connection]:
@@ -198,9 +197,10 @@ class Database:
             ):
                 yield connection
         except (DBAPIError, PoolTimeoutError, sqlite3.Error, psycopg.Error) as error:
+            reason = describe(error, self.program.migrate)
             if _is_conflict(error):
-                raise StaleError(f"another process was first: {describe(error)}") from error
-            raise StorageError(f"the database {self._name} failed: {describe(error)}") from error
+                raise ConflictError(f"another process was first: {reason}") from error
+            raise StorageError(f"the database {self._name} failed: {reason}") from error
 
     def close(self) -> None:
         """Give back every connection."""
@@ -215,15 +215,18 @@ def _is_conflict(error: Exception) -> bool:
     return getattr(cause, "sqlstate", None) in ("40P01", "40001")
 
 
-def describe(error: Exception) -> str:
-    """A database error in one short line, without the statement and its values."""
+def describe(error: Exception, migrate: str) -> str:
+    """A database error in one short line, without the statement and its values.
+
+    migrate: the command that makes a database.
+    """
     cause = _cause(error)
     first = str(cause).strip().partition("\n")[0][:200]
     if isinstance(cause, PoolTimeoutError):
         first = "all its connections are in use"
     code = getattr(cause, "sqlite_errorcode", None)
     way_out = None if code is None else _WAYS_OUT.get(code & 0xFF)
-    return f"{first}; {way_out}" if way_out else first
+    return f"{first}; {way_out.format(migrate=migrate)}" if way_out else first
 
 
 def _cause(error: Exception) -> BaseException:

@@ -31,12 +31,18 @@ _EXPECTED = {
 _SECRET = {"key"}  # fields whose value is in no message
 
 
-def first_problem(error: ValidationError, choices: Mapping[str, str]) -> tuple[str, str]:
+def first_problem(
+    error: ValidationError,
+    choices: Mapping[str, str],
+    *,
+    unknown: str = "there is no such setting or field",
+) -> tuple[str, str]:
     """The name of the first field that is wrong, and what is wrong with it, as a sentence.
 
     Args:
         error: what pydantic raised.
         choices: of fields that are bound by a pattern, what may be given.
+        unknown: what is said of a name that there is not.
 
     Returns:
         (name, message); the name is "" where several fields do not go together.
@@ -47,7 +53,7 @@ def first_problem(error: ValidationError, choices: Mapping[str, str]) -> tuple[s
     if kind == "value_error":  # raised by a check of ours, in our words
         return name, str(context["error"])
     if kind == "extra_forbidden":
-        return name, "there is no such setting or field"
+        return name, unknown
     if kind in ("json_invalid", "model_attributes_type"):
         return name, "send a JSON object as Content-Type: application/json"
     if kind == "missing":  # its input is all that was sent, which may hold a key

@@ -15,24 +15,25 @@ from pathlib import Path
 
 from sqlalchemy.engine import URL
 
-from decoder.service.errors import SettingsError, StorageError
-from decoder.service.store.engine import make_private, parse_url
+from rappor_server.database import make_private, parse_url
+from rappor_server.errors import SettingsError, StorageError
+from rappor_server.program import Program
 
 
-def back_up(database: str, file: Path) -> int:
+def back_up(database: str, file: Path, program: Program) -> int:
     """Write a consistent copy of a database to a new file; return its size in bytes.
 
     Raises SettingsError where the file exists or the database is not there, StorageError where
     copying fails. A copy that is not whole is never left under the name.
     """
-    url = parse_url(database)
+    url = parse_url(database, program)
     if file.exists():
         raise SettingsError(f"{file} exists; name a new file")
     partial = file.with_name(file.name + ".partial")
     partial.unlink(missing_ok=True)
     try:
         if url.get_backend_name() == "sqlite":
-            _copy_sqlite(_sqlite_file(url), partial)
+            _copy_sqlite(_sqlite_file(url), partial, program)
         else:
             _run("pg_dump", "--format=custom", f"--file={partial}", url=url)
         partial.chmod(0o600)
@@ -42,25 +43,25 @@ def back_up(database: str, file: Path) -> int:
     return file.stat().st_size
 
 
-def restore(file: Path, database: str) -> None:
+def restore(file: Path, database: str, program: Program) -> None:
     """Make a database from a copy. It must not exist yet (SQLite) or be empty (PostgreSQL).
 
     Raises SettingsError or StorageError.
     """
-    url = parse_url(database)
+    url = parse_url(database, program)
     if not file.is_file():
         raise SettingsError(f"{file}: there is no such file")
     if url.get_backend_name() == "sqlite":
         target = Path(str(url.database))
         if target.exists():
-            raise SettingsError(f"{target} exists; stop the service and move it away first")
-        _copy_sqlite(file, target)
+            raise SettingsError(f"{target} exists; stop the {program.name} and move it away first")
+        _copy_sqlite(file, target, program)
         return
     options = ("--exit-on-error", "--single-transaction", "--no-owner")
     _run("pg_restore", *options, f"--dbname={url.database}", str(file), url=url)
 
 
-def _copy_sqlite(source: Path, target: Path) -> None:
+def _copy_sqlite(source: Path, target: Path, program: Program) -> None:
     make_private(target)
     try:
         with (
@@ -69,15 +70,15 @@ def _copy_sqlite(source: Path, target: Path) -> None:
         ):
             old.backup(new)
             found = new.execute("PRAGMA integrity_check").fetchone()[0]
-            ours = new.execute("SELECT count(*) FROM sqlite_master WHERE name = 'result_files'")
-            if ours.fetchone() == (0,):
+            known = "SELECT count(*) FROM sqlite_master WHERE name = ?"
+            if new.execute(known, (program.table,)).fetchone() == (0,):
                 found = "none of its tables is ours"
     except sqlite3.Error as error:
         target.unlink(missing_ok=True)
         raise StorageError(f"{source} could not be copied to {target}: {error}") from error
     if found != "ok":
         target.unlink(missing_ok=True)
-        raise StorageError(f"{source} is not a whole database of the service: {found}")
+        raise StorageError(f"{source} is not a whole database of {program.owner}: {found}")
 
 
 def _sqlite_file(url: URL) -> Path:

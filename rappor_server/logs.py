@@ -16,7 +16,7 @@ LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
 
 class Log:
-    """What the collector says about itself."""
+    """What a server says about itself."""
 
     def __init__(self, logger: Any, seconds: Callable[[], float] = monotonic) -> None:
         self._logger = logger

@@ -1,0 +1,76 @@
+"""The collector's database: what is its own of `rappor_server`, and the locks of its writers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+from sqlalchemy import Connection, Engine
+
+from rappor_server import backup, database
+from rappor_server.program import Program
+
+# Advisory locks of PostgreSQL, any fixed numbers of our own. The gate is held shared by whoever
+# adds reports and alone by whoever closes days or changes metrics.
+GATE_LOCK = 0x7261_7070_6F72
+MIGRATION_LOCK = GATE_LOCK + 1
+FOLD_LOCK = GATE_LOCK + 2
+SHARD_LOCKS = GATE_LOCK + 1_000
+
+MIGRATIONS = Path(__file__).parent.parent / "migrations"
+COLLECTOR = Program(
+    name="collector",
+    owner="a collector",
+    instances="every collector",
+    table="counters",
+    example="sqlite:///rappor.sqlite",
+    migrate="rappor migrate",
+    migrations=MIGRATIONS,
+    migration_lock=MIGRATION_LOCK,
+    not_ours="none of them is ours; name an empty database",
+    unknown_schema="; run the version of rappor-telemetry that made it, or a newer one",
+    shares_database=True,
+)
+
+parse_url = partial(database.parse_url, program=COLLECTOR)
+make_engine = partial(database.make_engine, program=COLLECTOR)
+back_up = partial(backup.back_up, program=COLLECTOR)
+restore = partial(backup.restore, program=COLLECTOR)
+
+
+class Database(database.Database):
+    """The collector's transactions."""
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__(engine, COLLECTOR)
+
+    @contextmanager
+    def add(self) -> Iterator[Connection]:
+        """A transaction that adds rows: many at once on PostgreSQL.
+
+        Who adds reports takes the gate in it first (`store.group`), never to be beside `change`.
+        """
+        with self._transaction(writes=True) as connection:
+            yield connection
+
+    @contextmanager
+    def change(self) -> Iterator[Connection]:
+        """A transaction that closes days or changes metrics and keys: alone."""
+        with self.locked(f"pg_advisory_xact_lock({GATE_LOCK})") as connection:
+            yield connection
+
+    @contextmanager
+    def fold(self) -> Iterator[Connection]:
+        """A transaction that moves counters of closed days: one at a time, beside who adds.
+
+        Nobody adds to a closed day, so the gate is held shared: reports go on being counted, where
+        the database has more than one writer.
+        """
+        locks = (
+            f"pg_advisory_xact_lock({FOLD_LOCK})",
+            f"pg_advisory_xact_lock_shared({GATE_LOCK})",
+        )
+        with self.locked(*locks) as connection:
+            yield connection

@@ -1,0 +1,65 @@
+"""What every server of the project refuses, in the one tree of errors.
+
+RapporError
+`-- ServerError
+    |-- SettingsError          a setting is wrong, or not safe as it stands
+    |-- SchemaError            the database is not at this code's version
+    |-- StorageError           the database cannot be reached or cannot write
+    |   `-- ConflictError      another process changed the same rows first, or a name is taken
+    |-- RequestError           the request itself is wrong
+    |   |-- BodyTooLargeError
+    |   `-- BodyTimeoutError
+    |-- AuthenticationError    no key, or one that is unknown or revoked
+    `-- NotFoundError          what was named is not there
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rappor_core.errors import RapporError
+
+
+class ServerError(RapporError):
+    """Base of a server's errors. `details` are extra members of the problem document."""
+
+    def __init__(self, message: str, **details: Any) -> None:
+        super().__init__(message)
+        self.details: Mapping[str, Any] = details
+
+
+class SettingsError(ServerError, ValueError):
+    """A setting is wrong, or is not safe as it stands."""
+
+
+class SchemaError(ServerError):
+    """The database was made by another version of the code."""
+
+
+class StorageError(ServerError):
+    """The database cannot be reached or cannot write. What was not answered was not done."""
+
+
+class ConflictError(StorageError):
+    """Another process changed the same rows first (read and repeat), or a name is taken."""
+
+
+class RequestError(ServerError, ValueError):
+    """The request is wrong in itself."""
+
+
+class BodyTooLargeError(RequestError):
+    """The body is over the bound, as it is or inflated."""
+
+
+class BodyTimeoutError(RequestError):
+    """The body did not arrive in time."""
+
+
+class AuthenticationError(ServerError):
+    """No key or session, or one that is unknown, revoked or over."""
+
+
+class NotFoundError(ServerError, LookupError):
+    """What was named is not there, or the asker may not know of it."""

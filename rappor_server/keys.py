@@ -1,0 +1,26 @@
+"""Secrets of keys and sessions: 256 random bits as text, stored as a hash.
+
+A plain SHA-256 of so many random bits cannot be searched.
+"""
+
+from __future__ import annotations
+
+import base64
+import hmac
+from collections.abc import Callable
+from hashlib import sha256
+
+
+def make_secret(random_bytes: Callable[[int], bytes]) -> str:
+    """43 characters of letters, digits, `-` and `_`."""
+    return base64.urlsafe_b64encode(random_bytes(32)).decode("ascii").rstrip("=")
+
+
+def hash_secret(secret: str) -> bytes:
+    """What is stored of a secret: SHA-256, 32 bytes."""
+    return sha256(secret.encode("ascii")).digest()
+
+
+def is_secret(secret: str, stored: bytes) -> bool:
+    """Whether a hash is of this secret, in a time that does not depend on either."""
+    return hmac.compare_digest(hash_secret(secret), bytes(stored))

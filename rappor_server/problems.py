@@ -1,0 +1,46 @@
+"""Problem documents (RFC 9457), and which error has which status code."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from typing import Any
+
+from starlette.responses import Response
+
+from rappor_core.errors import RapporError
+
+PROBLEM_JSON = "application/problem+json"
+URN = "urn:rappor-telemetry:problem:"
+RETRY_LATER = frozenset({408, 429, 503})  # answers that say when to come back
+
+# The first class that an error is an instance of decides.
+StatusTable = Sequence[tuple[type[RapporError], int, str]]
+
+
+def status_of(error: Exception, table: StatusTable) -> tuple[int, str]:
+    """The status code and the last part of the type of an error's problem document."""
+    return next(
+        ((status, slug) for kind, status, slug in table if isinstance(error, kind)),
+        (500, "internal"),
+    )
+
+
+def problem(
+    status: int,
+    slug: str,
+    detail: str,
+    details: Mapping[str, Any] | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> Response:
+    """A problem document."""
+    document = {
+        "type": URN + slug,
+        "title": HTTPStatus(status).phrase,
+        "status": status,
+        "detail": detail,
+        **(details or {}),
+    }
+    body = json.dumps(document).encode("ascii")
+    return Response(body, status, dict(headers or {}), media_type=PROBLEM_JSON)

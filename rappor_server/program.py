@@ -1,0 +1,32 @@
+"""What differs between the programs that keep a database, in one record."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A program that keeps a database, and how messages speak of it.
+
+    name: as in "stop the collector".  owner: whose database it is, as in "a collector".  instances:
+    what must stop before a migration, as in "every collector".
+    table: one that only its databases have.  example: a URL of SQLite.
+    migrate: the command that brings a database to this version.
+    migrations: the folder of Alembic.  migration_lock: an advisory lock of PostgreSQL.
+    not_ours: of tables that are somebody else's.  unknown_schema: of a revision not known here.
+    shares_database: whether `migrate` may add its tables beside somebody else's.
+    """
+
+    name: str
+    owner: str
+    instances: str
+    table: str
+    example: str
+    migrate: str
+    migrations: Path
+    migration_lock: int
+    not_ours: str
+    unknown_schema: str
+    shares_database: bool

@@ -1,0 +1,126 @@
+"""Bringing a database to this code's schema, or refusing one that is at another.
+
+The migrations are Alembic's, in the folder of the program. An empty database is brought to the head
+at once; one that is behind is left alone until an operator says so.
+"""
+
+from __future__ import annotations
+
+from alembic import command
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, inspect, text
+
+from rappor_server.database import Database, lock
+from rappor_server.errors import SchemaError, SettingsError
+from rappor_server.program import Program
+
+
+def prepare(database: Database) -> None:
+    """Make the tables in an empty database; check the schema of any other.
+
+    Raises SchemaError for one that is older (naming the command), newer, or of something else,
+    and StorageError for a PostgreSQL whose commits are not on the disk when they return.
+    """
+    with database.change() as connection:
+        lock(connection, database.program.migration_lock)
+        current = _current(connection)
+        if current is None and not inspect(connection).get_table_names():
+            _upgrade(connection, database.program)
+            return
+        check(current, database.program)
+
+
+def check_connections(
+    database: Database,
+    needed: int,
+    who: str = "the workers of this host take",
+    lower: str = "workers or database_connections",
+) -> None:
+    """Raises SettingsError where PostgreSQL cannot give this many connections at once.
+
+    who: takes them, with its verb.  lower: the settings that decide how many.
+    """
+    if not database.is_postgresql:
+        return
+    settings = ("max_connections", "superuser_reserved_connections")
+    with database.read() as connection:
+        values = [connection.execute(text(f"SHOW {name}")).scalar_one() for name in settings]
+    most, reserved = map(int, values)
+    if needed > most - reserved:
+        raise SettingsError(
+            f"{who} up to {needed} connections, and PostgreSQL gives "
+            f"{most - reserved} (max_connections = {most}, less {reserved} reserved); raise "
+            f"max_connections, or lower {lower}"
+        )
+
+
+def migrate(database: Database) -> tuple[str | None, str]:
+    """Bring a database to the head, in one transaction; return its revision before and after.
+
+    Raises SchemaError for a newer one, or one of something else unless the program may share it.
+    """
+    program = database.program
+    with database.change() as connection:
+        lock(connection, program.migration_lock)
+        current = _current(connection)
+        if current is not None and current not in _known(program):
+            raise SchemaError(_newer(current, program))
+        if current is None and not program.shares_database:
+            _refuse_tables(connection, program)
+        _upgrade(connection, program)
+        return current, _head(program)
+
+
+def check(current: str | None, program: Program) -> None:
+    """Raises SchemaError unless `current` is the head."""
+    head = _head(program)
+    if current == head:
+        return
+    if current is None:
+        raise SchemaError(f"the database has tables, and {program.not_ours}")
+    if current not in _known(program):
+        raise SchemaError(_newer(current, program))
+    raise SchemaError(
+        f"the database is at schema {current}, this code needs {head}; make a backup, stop "
+        f"{program.instances} on it, then run: {program.migrate} --database URL"
+    )
+
+
+def _newer(current: str, program: Program) -> str:
+    return (
+        f"the database is at schema {current}, which this code (schema {_head(program)}) does not "
+        f"know{program.unknown_schema}"
+    )
+
+
+def _refuse_tables(connection: Connection, program: Program) -> None:
+    if inspect(connection).get_table_names():
+        check(None, program)
+
+
+def _current(connection: Connection) -> str | None:
+    return MigrationContext.configure(connection).get_current_revision()
+
+
+def _upgrade(connection: Connection, program: Program) -> None:
+    config = _config(program)
+    config.attributes["connection"] = connection
+    command.upgrade(config, "head")
+
+
+def _config(program: Program) -> Config:
+    config = Config()
+    config.set_main_option("script_location", str(program.migrations))
+    return config
+
+
+def _known(program: Program) -> set[str]:
+    script = ScriptDirectory.from_config(_config(program))
+    return {revision.revision for revision in script.walk_revisions()}
+
+
+def _head(program: Program) -> str:
+    head = ScriptDirectory.from_config(_config(program)).get_current_head()
+    return str(head)

@@ -1,0 +1,89 @@
+"""Running an app under uvicorn: the socket, the server, and waiting for its start."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from time import monotonic, sleep
+
+import uvicorn
+
+from rappor_server.errors import ServerError
+
+_START_SECONDS = 30.0
+
+
+class Server(uvicorn.Server):
+    """uvicorn's server; a signal that ended in a clean shutdown is not raised again.
+
+    on_start: called when connections are taken.
+    """
+
+    def __init__(self, config: uvicorn.Config, on_start: Callable[[], None] = lambda: None) -> None:
+        super().__init__(config)
+        self._on_start = on_start
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to take connections."""
+        await super().startup(sockets)
+        if self.started:
+            self._on_start()
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Shut down on a signal, which ends here."""
+        with super().capture_signals():
+            yield
+            self._captured_signals.clear()
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A socket to listen on; a free port where it is 0. Raises OSError."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # asyncio sets TCP_NODELAY only where the protocol is named; without it an answer waits 40 ms
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+    except OSError:
+        listener.close()
+        raise
+    return listener
+
+
+@contextmanager
+def running(server: Server, listener: socket.socket, host: str, name: str) -> Iterator[str]:
+    """A server on a thread; yields its URL, and shuts down cleanly on leaving.
+
+    Raises ServerError, with the reason that it gave, when it does not start.
+    """
+    failures: list[BaseException] = []
+    thread = threading.Thread(target=_run, args=(server, listener, failures), daemon=True)
+    thread.start()
+    try:
+        _await_start(server, thread, failures, name)
+        shown = f"[{host}]" if ":" in host else host
+        yield f"http://{shown}:{listener.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+def _run(server: Server, listener: socket.socket, failures: list[BaseException]) -> None:
+    try:
+        server.run(sockets=[listener])
+    except BaseException as error:  # handed to the thread that waits for the start
+        failures.append(error)
+
+
+def _await_start(
+    server: Server, thread: threading.Thread, failures: Sequence[BaseException], name: str
+) -> None:
+    deadline = monotonic() + _START_SECONDS
+    while not server.started:
+        if not thread.is_alive() or monotonic() > deadline:
+            reason = failures[0] if failures else "see the log"
+            raise ServerError(f"the {name} did not start: {reason}")
+        sleep(0.01)

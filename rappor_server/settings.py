@@ -1,0 +1,118 @@
+"""Reading settings: arguments, then environment, then a TOML file; what is wrong is one line."""
+
+from __future__ import annotations
+
+import difflib
+import ipaddress
+import os
+import tomllib
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
+
+from pydantic import ValidationError
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, TomlConfigSettingsSource
+from pydantic_settings.exceptions import SettingsError as UnreadableSettingError
+from sqlalchemy.engine import URL
+
+from rappor_core.errors import toml_problem
+from rappor_server.errors import SettingsError
+from rappor_server.validation import first_problem
+
+_PLACEHOLDERS = {"changeme", "change-me", "password", "secret", "postgres", "rappor", "example"}
+
+
+class ServerSettings(BaseSettings):
+    """Base of a server's settings. `FILE_VARIABLE` names a TOML file."""
+
+    FILE_VARIABLE: ClassVar[str]
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 (pydantic passes it by name)
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Arguments over environment over the file."""
+        file = os.environ.get(cls.FILE_VARIABLE)
+        sources: tuple[PydanticBaseSettingsSource, ...] = (init_settings, env_settings)
+        if file:
+            sources += (TomlConfigSettingsSource(settings_cls, Path(file)),)
+        return sources
+
+
+AnySettings = TypeVar("AnySettings", bound=ServerSettings)
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """Names of environment variables beside the settings, and what messages say.
+
+    prefix: of every setting.  others: variables that start so and are read elsewhere.
+    other_prefixes: of other programs.  help: who names the settings, as in "FILE names them".
+    choices: of settings that are bound by a pattern, what may be given.
+    """
+
+    prefix: str
+    others: Collection[str]
+    help: str
+    choices: Mapping[str, str]
+    other_prefixes: tuple[str, ...] = ()
+
+
+def read_settings(
+    kind: type[AnySettings], environment: Environment, chosen: Mapping[str, Any]
+) -> AnySettings:
+    """Read the settings. Raises SettingsError with one line that names what is wrong."""
+    file = os.environ.get(kind.FILE_VARIABLE)
+    if file and not Path(file).is_file():
+        raise SettingsError(f"{kind.FILE_VARIABLE} = {file!r}: there is no such file")
+    _refuse_unknown_variables(kind, environment)
+    try:
+        return kind(**chosen)
+    except UnreadableSettingError as error:
+        raise SettingsError(f"{error}: give a list as JSON") from None
+    except tomllib.TOMLDecodeError as error:
+        raise SettingsError(f"{file}: {toml_problem(error)}") from None
+    except ValidationError as error:
+        name, message = first_problem(
+            error, environment.choices, unknown="there is no such setting"
+        )
+        raise SettingsError(f"setting {name}: {message}" if name else message) from None
+
+
+def _refuse_unknown_variables(kind: type[BaseSettings], environment: Environment) -> None:
+    """A variable that starts as ours and is no setting is a mistake. Raises SettingsError."""
+    prefix, others = environment.prefix, environment.other_prefixes
+    known = {prefix + name.upper() for name in kind.model_fields} | set(environment.others)
+    for name in sorted(os.environ):
+        ours = name.upper()
+        if ours.startswith(prefix) and ours not in known and not ours.startswith(others):
+            near = difflib.get_close_matches(ours, known, 1)
+            hint = f"did you mean {near[0]}?" if near else f"{environment.help} names them"
+            raise SettingsError(f"environment variable {name}: there is no such setting; {hint}")
+
+
+def refuse_placeholder_password(url: URL, *, allowed: bool) -> None:
+    """Raises ValueError for the password of an example, to a database on another machine."""
+    if (
+        url.password
+        and str(url.password).lower() in _PLACEHOLDERS
+        and not is_loopback(url.host or "localhost")
+        and not allowed
+    ):
+        raise ValueError("the database password is a placeholder; set a real one")
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address is of this machine only."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
