@@ -15,13 +15,13 @@ from decoder.service.errors import StorageError
 from decoder.service.jobs import worker
 from decoder.service.jobs.storing import store_result
 from decoder.service.jobs.worker import Worker
-from decoder.service.logs import make_log
 from decoder.service.operations.access import COMMAND_LINE
 from decoder.service.operations.permissions import Role
 from decoder.service.operations.service import Service, make_service
 from decoder.service.settings import Settings
 from decoder.service.specs import JobSpec
-from decoder.service.store.schema import prepare
+from rappor_server.logs import make_log
+from rappor_server.schema import prepare
 from tests.service.support import STRINGS
 
 

@@ -12,14 +12,14 @@ import psutil
 
 from decoder.service.jobs.folders import PREFIX, delete_left_folders, make_folder
 from decoder.service.jobs.worker import Worker
-from decoder.service.logs import make_log
 from decoder.service.operations.access import COMMAND_LINE
 from decoder.service.operations.permissions import Role
 from decoder.service.operations.service import make_service
 from decoder.service.settings import Settings
 from decoder.service.specs import JobSpec, Source
 from decoder.service.store.models import aggregates
-from decoder.service.store.schema import prepare
+from rappor_server.logs import make_log
+from rappor_server.schema import prepare
 from tests.service.support import STRINGS
 
 MAKE = """
