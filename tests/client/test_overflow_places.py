@@ -55,8 +55,8 @@ def test_a_fix_that_ends_a_period_waits_and_is_counted(open_phone: Any, tmp_path
     phone, twin = open_phone(), open_phone()
     assert all(fixes(phone, [0, 0.1]))
     tomorrow = [24 + step / 10 for step in range(6)]
-    phone._setup.clock.now += tomorrow[-1] * 3_600  # the clock of both
     with held(tmp_path / "state"):
+        phone._setup.clock.now += tomorrow[-1] * 3_600  # of both; a thread may look at it at once
         started = time.perf_counter()
         assert not any(fixes(phone, tomorrow, 6.5))
         assert time.perf_counter() - started < PATIENCE + NOISE
@@ -79,8 +79,8 @@ def test_fixes_that_wait_are_not_overtaken(
     assert all(fixes(phone, [0]))
     session = phone._life.session
     monkeypatch.setattr(session.worker, "keep_house", lambda: None)  # a thread that is late
-    phone._setup.clock.now += 86_400
     with held(tmp_path / "state"):
+        phone._setup.clock.now += 86_400
         assert fixes(phone, [24]) == [False]
     time.sleep(0.15)  # the circuit breaker's rest
     assert fixes(phone, [24.1]) == [False]
@@ -108,8 +108,8 @@ def test_a_fix_is_taken_where_only_its_saving_must_wait(open_phone: Any, tmp_pat
 def test_what_waits_is_bounded_and_told(open_phone: Any, tmp_path: Path) -> None:
     phone = open_phone()
     assert all(fixes(phone, [0]))
-    phone._setup.clock.now += 86_400
     with held(tmp_path / "state"):
+        phone._setup.clock.now += 86_400
         assert not any(fixes(phone, [24 + step / 1_000 for step in range(MOST_HELD + 5)]))
         account = phone.inspect()
         assert account["held"] == MOST_HELD
@@ -121,8 +121,8 @@ def test_what_waits_is_bounded_and_told(open_phone: Any, tmp_path: Path) -> None
 def test_a_withdrawal_forgets_the_fixes(open_phone: Any, tmp_path: Path) -> None:
     phone = open_phone()
     assert all(fixes(phone, [0]))
-    phone._setup.clock.now += 86_400
     with held(tmp_path / "state"):
+        phone._setup.clock.now += 86_400
         assert not any(fixes(phone, [24, 24.1]))
         fixes_held = phone._life.session._fixes
         phone.set_consent(False)
@@ -140,8 +140,8 @@ def test_a_withdrawal_forgets_the_fixes(open_phone: Any, tmp_path: Path) -> None
 def test_closing_writes_the_fixes_or_counts_them(open_phone: Any, tmp_path: Path) -> None:
     phone = open_phone()
     assert all(fixes(phone, [0]))
-    phone._setup.clock.now += 86_400
     with held(tmp_path / "state"):
+        phone._setup.clock.now += 86_400
         assert fixes(phone, [24]) == [False]
     time.sleep(0.15)
     phone.close()
@@ -161,8 +161,8 @@ def test_a_trip_waits_too(open_phone: Any, tmp_path: Path) -> None:
     phone = open_phone("pairs = true\n")
     first, last = START, START + timedelta(days=1)
     assert phone.record_trip("density", (1.5, 1.5), (2.5, 2.5), first)
-    phone._setup.clock.now += 86_400
     with held(tmp_path / "state"):
+        phone._setup.clock.now += 86_400
         assert not phone.record_trip("density", [1.5, 1.5], [2.5, 3.5], last)
         assert not phone.record_trip("density", [[1.5], 1.5], (2.5, 3.5), last)  # may still change
         assert phone.inspect()["counters"] == {"held:density": 1, "not_recorded:busy": 1}
@@ -176,8 +176,8 @@ def test_what_a_fix_is_refused_for_is_counted_when_it_is_its_turn(
 ) -> None:
     phone = open_phone()
     assert all(fixes(phone, [0]))
-    phone._setup.clock.now += 86_400
     with held(tmp_path / "state"):
+        phone._setup.clock.now += 86_400
         assert not any(fixes(phone, [24]))
         assert not phone.record_location("density", 3.5, 2.5, START - timedelta(days=30))
         assert not phone.record_location("density", "north", 2.5, START + timedelta(days=1))

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 MINUTES = os.environ.get("RAPPOR_SOAK_MINUTES", "2")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_soak_with_restarts_loses_nothing_and_keeps_its_memory() -> None:
     """2 minutes here: two restarts of the database, 5 % broken requests, 1 % replays."""
     done = subprocess.run(

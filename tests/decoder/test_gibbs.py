@@ -45,7 +45,7 @@ def test_the_same_state_gives_the_same_bytes() -> None:
 
 
 def test_intervals_of_some_shares_are_those_among_all() -> None:
-    """To the last bit, also of none: a list of thousands sorts the samples of what was found."""
+    """Also of none: of a list of thousands only the samples of what was found are sorted."""
     information = np.array([4e4, 1e4, 2.5e5, 3e4])
     gram = np.diag(information) + 5e3
     found = sample(gram, gram @ np.array([0.2, 0.05, 0.0, 0.01]), np.random.default_rng(6))
@@ -57,5 +57,5 @@ def test_intervals_of_some_shares_are_those_among_all() -> None:
             (part.flat_estimates, found.flat_estimates),
         ):
             for end, all_end in zip(ends, all_ends, strict=True):
-                np.testing.assert_array_equal(end, all_end[some])
-        np.testing.assert_array_equal(part.disagreement, found.disagreement[some])
+                np.testing.assert_allclose(end, all_end[some], rtol=1e-12)
+        np.testing.assert_allclose(part.disagreement, found.disagreement[some], rtol=1e-12)

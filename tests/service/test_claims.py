@@ -94,6 +94,23 @@ def test_two_workers_do_200_jobs_once_each_and_in_turns(database: Database) -> N
     assert Counter(order[:60])["c"] >= 14
 
 
+def test_turns_go_on_where_the_clock_was_set_back(database: Database) -> None:
+    fill(database, [row(number, "ab"[number % 2]) for number in range(40)])
+    first = take(database)
+    assert first
+    with database.change() as connection:
+        connection.execute(update(table).where(first.where()).values(started=time.time() + 3_600))
+        assert claims.end(connection, first, State.DONE)
+    order = []
+    for _ in range(20):
+        hold = take(database)
+        assert hold
+        with database.change() as connection:
+            assert claims.end(connection, hold, State.DONE)
+        order.append("ab"[int(hold.job_id, 16) % 2])
+    assert Counter(order) == {"a": 10, "b": 10}
+
+
 def test_a_late_worker_changes_nothing(database: Database) -> None:
     fill(database, [row(1, "a")])
     late = take(database, lease=-1.0)

@@ -18,6 +18,8 @@ from decoder.service.store.jobs import COLUMNS, HELD, JobRow, State
 from decoder.service.store.models import jobs, people, workers
 from rappor_server.database import lock
 
+_LEAST = 1e-6  # seconds from one start to the next
+
 
 @dataclass(frozen=True, slots=True)
 class Hold:
@@ -68,6 +70,7 @@ def claim(connection: Connection, worker: str, token: str, lease: float, most: i
     if job_id is None:
         return None
     at = now(connection)
+    latest = connection.execute(select(func.max(jobs.c.started))).scalar() or 0.0
     values: dict[str, Any] = {
         "state": State.RUNNING,
         "stage": "starting",
@@ -77,7 +80,7 @@ def claim(connection: Connection, worker: str, token: str, lease: float, most: i
         "worker": worker,
         "token": token,
         "lease": at + lease,
-        "started": at,
+        "started": max(at, latest + _LEAST),  # turns go by it, also where the clock was set back
     }
     queued = (jobs.c.id == job_id) & (jobs.c.state == State.QUEUED)
     if connection.execute(update(jobs).where(queued).values(values)).rowcount != 1:
