@@ -27,7 +27,7 @@ const PLACES = 'export { places } from "rappor-telemetry-client/places";';
 test("the browser's client, and what places add, stay within their budgets", async (t) => {
   const [core, both] = [await bundle(BROWSER, ["production"]), await bundle(BROWSER + PLACES, ["production"])];
   t.diagnostic(`browser ${core.size} bytes gzipped, places ${both.size - core.size} more`);
-  assert.ok(core.size <= 13_700, `${core.size}`);
+  assert.ok(core.size <= 15_200, `${core.size}`);
   assert.ok(both.size - core.size <= 3_500, `${both.size - core.size}`);
   for (const text of [core.text, both.text]) assert.doesNotMatch(text, /\beval\(|new Function/);
 });
@@ -47,13 +47,13 @@ test("what the package says of each code is what the README says", () => {
   for (const code of Object.keys(TEXTS)) assert.match(used, new RegExp(`"${code}[":]|\\b${code}\\b`), code);
 });
 
-test("the package imports nothing but itself", () => {
+test("the package imports @noble/hashes and nothing else", () => {
   const files = readdirSync(SOURCES, { recursive: true }).filter((name) => name.endsWith(".ts"));
   const names = new Set();
   for (const name of files.filter((file) => !["node.ts", join("ports", "files.ts"), join("ports", "rollback_guard.ts")].includes(file))) {
     for (const [, from] of readFileSync(join(SOURCES, name), "utf8").matchAll(/from "([^."][^"]*)"/g)) names.add(from);
   }
-  assert.deepEqual([...names], []);
+  assert.deepEqual([...names], ["@noble/hashes/sha3.js"]);
 });
 
 test("importing the browser's part does nothing where there is no browser", async () => {

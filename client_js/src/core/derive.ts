@@ -1,7 +1,7 @@
 /** What a device derives from its secret (docs/porting.md, part 1). The secret never leaves. */
 
 import { bigEndian, concat, utf8 } from "./bytes.js";
-import { shake256 } from "./keccak.js";
+import { shake256 } from "./shake.js";
 
 export const SECRET_BYTES = 32;
 const DOMAIN = utf8("rappor-telemetry v1");

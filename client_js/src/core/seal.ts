@@ -1,7 +1,7 @@
 /** The digest of compiled metrics: what `rappor metrics compile` checked is known again by it. */
 
 import { toHex, utf8 } from "./bytes.js";
-import { shake256 } from "./keccak.js";
+import { shake256 } from "./shake.js";
 import type { Compiled } from "./metrics.js";
 
 const double = (value: number): string => toHex(new Uint8Array(new Float64Array([value]).buffer));
