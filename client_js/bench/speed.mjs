@@ -20,7 +20,7 @@ Object.assign(metrics.metrics[0].definition, { max_reports_per_period: 10_000 })
 const page = (dist) => `
 import { Client, IndexedDbStorage } from "${dist}/browser.js";
 import { MetricEncoder } from "${dist}/core/device.js";
-import { readMetrics } from "${dist}/core/metrics.js";
+import { readMetrics } from "${dist}/core/reading.js";
 import { systemRandomness } from "${dist}/ports/randomness.js";
 let count = 0;
 const metrics = ${JSON.stringify(metrics)};

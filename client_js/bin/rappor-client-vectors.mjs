@@ -3,14 +3,16 @@
 
 import { createInterface } from "node:readline";
 import { webcrypto } from "node:crypto";
-import { BINARY_TYPE, encodeBinary, encodeJson } from "../dist/core/batch.js";
+import { BINARY_TYPE, encodeBinary } from "../dist/core/batch.js";
+import { encodeJson } from "../dist/core/batch_json.js";
 import { fromHex, toHex } from "../dist/core/bytes.js";
 import { dayOf } from "../dist/core/days.js";
 import { decodeBatch } from "../dist/core/decode.js";
 import { secretCheck } from "../dist/core/derive.js";
 import { MetricEncoder } from "../dist/core/device.js";
 import { LEVELS, pinBudget } from "../dist/core/ledger.js";
-import { metricOf, readMetrics } from "../dist/core/metrics.js";
+import { metricOf } from "../dist/core/metrics.js";
+import { readMetrics } from "../dist/core/reading.js";
 import { Recorder } from "../dist/core/recorder.js";
 import { newDevice } from "../dist/core/state.js";
 import { places } from "../dist/places.js";

@@ -1,7 +1,7 @@
-// Bundle it with: npx esbuild example/page.js --bundle --format=esm --outfile=OUT/page.js
+// Bundle it with: npx esbuild example/page.js --bundle --minify --format=esm --outfile=OUT/page.js
 // and serve OUT, with index.html and metrics.json, from the address that passes /v1/reports on.
 
-import { openClient } from "../dist/browser.js";
+import { openClient } from "rappor-telemetry-client/browser";
 
 const [consent, record, account] = ["consent", "record", "account"].map((id) => document.getElementById(id));
 const metrics = await (await fetch("metrics.json")).json();

@@ -1,6 +1,6 @@
 /** What the client does with its state as a whole, and what it says of it. */
 
-import { own } from "./core/bytes.js";
+import { say } from "./core/errors.js";
 import { committed, spent } from "./core/ledger.js";
 import { BATCH, boundOf, DEVICE, LINE, QUEUE, valueOf, type DeviceState, type LineState, type Transaction } from "./core/state.js";
 import type { LocalTime } from "./options.js";
@@ -38,17 +38,11 @@ export const accountOf = (line: LineState): Record<string, unknown> => {
   };
 };
 
-const CLOSED: Record<string, string> = {
-  full: "has all the reports that its period or its life may have",
-  expired: "has expired",
-  elsewhere: "is not declared for the platform that this is (see `platforms`)",
-  late: "the time of the fix lies in a period that is over",
-  ahead: "the time of the fix lies more than a day ahead of this device's clock",
-  "closed:nothing_left": "is closed: what the ledger allows on this device is used up, for good",
+/** Why a record came to nothing. outcome: of the recorder or of the part for places. */
+export const sentence = (name: string, outcome: string): string => {
+  const [word, why, bound] = outcome.split(":");
+  return why ? say(bound ? "weaker" : why, name, bound ?? "") : say(word!, name);
 };
-
-export const sentence = (name: string, outcome: string): string =>
-  `${name}: ${own(CLOSED, outcome) ?? `is closed: it first promised less than it does now (${outcome.split(":")[2]})`}`;
 
 export const localTime = (seconds: number): LocalTime => {
   const ms = seconds * 1000;

@@ -1,16 +1,18 @@
 /** `Client`: what an app embeds. Record a value in one call; the rest happens by itself. */
 
 import { accountOf, localTime, sentence, wantsNoTracking, withdraw } from "./account.js";
+import { checkOptions } from "./check_options.js";
 import { toHex, own } from "./core/bytes.js";
 import { secretCheck, SECRET_BYTES } from "./core/derive.js";
 import type { Randomness } from "./core/device.js";
-import { ParameterError, StateError, UnknownMetricError, ValueRefusedError } from "./core/errors.js";
+import { ParameterError, say, StateError, UnknownMetricError, ValueRefusedError } from "./core/errors.js";
 import { budgetOf, LEVELS, pinBudget, type PrivacyLevel } from "./core/ledger.js";
-import { readMetrics, type Metrics } from "./core/metrics.js";
-import { DELIVERY, RANGES, type Delivery } from "./core/outbox.js";
+import type { Metrics } from "./core/metrics.js";
+import { DELIVERY, type Delivery } from "./core/outbox.js";
+import { readMetrics } from "./core/reading.js";
 import { dayAt, Recorder, secretIsWhole } from "./core/recorder.js";
 import { BATCH, boundOf, count, DEVICE, LINE, newDevice, QUEUE, type DeviceState, type LineState, type Transaction } from "./core/state.js";
-import { SENTENCES, type Condition, type LocalTime, type Options, type Status } from "./options.js";
+import type { Condition, LocalTime, Options, Status } from "./options.js";
 import { checked, systemRandomness } from "./ports/randomness.js";
 import { platformHere, type Scope } from "./ports/storage.js";
 import { batchUrl, fetchTransport } from "./ports/transport.js";
@@ -32,14 +34,11 @@ export class Client {
 
   private constructor(private readonly options: Options) {
     const { metrics, places, privacyLevel = "standard", collector, key, development = false } = options;
-    if (typeof options.consent !== "boolean") throw new ParameterError("consent: say true or false, as the person did");
+    if (typeof options.consent !== "boolean") throw new ParameterError("consent_unsaid");
     const level = typeof privacyLevel === "string" ? own<PrivacyLevel>(LEVELS, privacyLevel) : privacyLevel;
-    if (!level || !Object.values(level).every((bound) => bound > 0)) throw new ParameterError("privacyLevel is none");
+    if (!level || !Object.values(level).every((bound) => bound > 0)) throw new ParameterError("privacy_level");
     this.delivery = { ...DELIVERY, ...options.delivery };
-    for (const [name, [low, high]] of Object.entries(RANGES)) {
-      const value = this.delivery[name as keyof typeof RANGES];
-      if (!(value >= low && value <= high)) throw new ParameterError(`delivery.${name} is not from ${low} to ${high}`);
-    }
+    checkOptions(this.delivery);
     const url = batchUrl(collector, key, development);
     this.randomness = checked(options.randomness ?? systemRandomness());
     this.clock = options.clock ?? (() => Date.now() / 1000);
@@ -67,7 +66,7 @@ export class Client {
   get status(): Status {
     const { keyIsRefused } = this.sender;
     const condition = this.condition === "active" && keyIsRefused ? "key_refused" : this.condition;
-    return { condition, sentence: SENTENCES[condition] ?? `nothing is recorded: ${this.trouble}` };
+    return { condition, sentence: condition.startsWith("state_") ? say("trouble", this.trouble) : say(condition) };
   }
 
   /** Why the last try to send failed; "" when it did not. */
@@ -124,7 +123,7 @@ export class Client {
     if (this.condition === "closed") return;
     const declared = this.recorder.metrics.budget;
     if (budget !== undefined && !(consent && budget > 0 && budget <= declared)) {
-      throw new ParameterError(`budget needs consent, and a number above 0, up to ${declared}`);
+      throw new ParameterError("budget", declared);
     }
     const mayRecord = !(this.options.doNotTrack ?? wantsNoTracking)();
     this.condition = consent ? (mayRecord ? "active" : "do_not_track") : "no_consent";
@@ -143,7 +142,7 @@ export class Client {
    * privacy budget again: never call it automatically. wipe: removes what the storage holds.
    */
   async reset(wipe: () => Promise<void> = async () => undefined): Promise<void> {
-    if (!this.condition.startsWith("state_")) throw new ParameterError("the state can be used: nothing to reset");
+    if (!this.condition.startsWith("state_")) throw new ParameterError("nothing_to_reset");
     await this.options.storage.close().catch(() => undefined);
     await wipe();
     await this.options.storage.reset?.();
@@ -173,7 +172,7 @@ export class Client {
     const { places } = this.options;
     return this.guarded(
       () => {
-        if (!places) throw new UnknownMetricError("pass the part for places to `open`");
+        if (!places) throw new UnknownMetricError("places_missing", name);
         return places.scope(this.recorder, name);
       },
       (store) => {
@@ -204,7 +203,7 @@ export class Client {
       if (this.options.development) throw error;
       const { name: kind, message } = error as Error;
       const ours = error instanceof ValueRefusedError || error instanceof UnknownMetricError;
-      return this.refused(`mistake:${kind}`, `the call is wrong: ${ours ? message : kind}`);
+      return this.refused(`mistake:${kind}`, say("wrong_call", ours ? message : kind));
     }
     if (outcome === undefined) return this.refused("not_recorded", this.status.sentence);
     if (!outcome.startsWith("queued")) return this.refused("", sentence(name, outcome));
@@ -235,7 +234,7 @@ export class Client {
   private begin(store: Transaction, budget?: number): void {
     const device = store.get<DeviceState>(DEVICE) ?? newDevice();
     if (device.version !== 1 || !secretIsWhole(device)) {
-      throw new StateError("the stored state is not whole", "state_corrupt");
+      throw new StateError("state_corrupt", "state_damaged");
     }
     let changed = pinBudget(device, this.recorder.metrics.budget);
     if (budget !== undefined) {
@@ -243,7 +242,7 @@ export class Client {
       changed = true;
     }
     if (device.secret === null) {
-      if (this.hadSecret) throw new StateError("another tab withdrew consent, or the browser deleted the state", "no_consent");
+      if (this.hadSecret) throw new StateError("no_consent", "secret_gone");
       const secret = this.randomness(SECRET_BYTES);
       device.secret = toHex(secret);
       device.check = toHex(secretCheck(secret));

@@ -67,11 +67,3 @@ export interface Status {
   readonly condition: Condition;
   readonly sentence: string;
 }
-
-export const SENTENCES: Partial<Record<Condition, string>> = {
-  active: "values are recorded and reports are sent",
-  no_consent: "nothing is recorded: the person does not consent",
-  do_not_track: "nothing is recorded: the platform says that the person wants no tracking",
-  key_refused: "the collector refuses the key; reports wait",
-  closed: "the client is closed",
-};

@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 const ROOT = fileURLToPath(new URL("../../", import.meta.url));
-const PYTHON = process.env.RAPPOR_PYTHON ?? join(ROOT, ".venv/bin/python");
+export const PYTHON = process.env.RAPPOR_PYTHON ?? join(ROOT, ".venv/bin/python");
 
 /** Why there is no collector to test with; false where there is. */
 export const noCollector = existsSync(PYTHON) ? false : `no ${PYTHON}: set RAPPOR_PYTHON`;
@@ -44,10 +44,10 @@ max_reports_per_period = 10000
 `;
 
 const COMPILE = `
-import json, sys
+import sys
+from rappor_core.metrics.compiled import compiled_text
 from rappor_core.metrics.file import load_metrics
-from tests.vectors.make_compiled_v1 import compiled
-print(json.dumps(compiled(load_metrics(sys.argv[1]))))`;
+print(compiled_text(load_metrics(sys.argv[1])))`;
 
 const COUNT = `
 import json, sqlite3, sys

@@ -4,7 +4,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { gunzipSync } from "node:zlib";
 import { readResponse } from "../dist/core/answers.js";
-import { BINARY_TYPE, encodeBinary, encodeJson, gzipPadded, JSON_TYPE } from "../dist/core/batch.js";
+import { BINARY_TYPE, encodeBinary, gzipPadded } from "../dist/core/batch.js";
+import { encodeJson, JSON_TYPE } from "../dist/core/batch_json.js";
 import { fromHex, toBase64, toHex, utf8 } from "../dist/core/bytes.js";
 import { coinPair } from "../dist/core/coins.js";
 import { addRun, countReport, countsOf, isFull } from "../dist/core/counts.js";
@@ -14,7 +15,7 @@ import { cohortOf, derive, keyedInput, secretCheck } from "../dist/core/derive.j
 import { MetricEncoder } from "../dist/core/device.js";
 import { canonical, md5Positions, mmh3Positions, murmur3, normalise } from "../dist/core/hashing.js";
 import { budgetOf, LEVELS, newLine, pinBudget, promiseOf, weakerThan } from "../dist/core/ledger.js";
-import { readMetrics } from "../dist/core/metrics.js";
+import { readMetrics } from "../dist/core/reading.js";
 import { epsilonN } from "../dist/core/privacy.js";
 import { Recorder } from "../dist/core/recorder.js";
 import { newDevice } from "../dist/core/state.js";
@@ -240,7 +241,7 @@ test("answers: what is settled, tried again, and given up", () => {
   const id = "0".repeat(32);
   const good = { version: 1, batch_id: id, duplicate: true, results: [{ status: "accepted" }, { status: "refused", reason: "day_closed" }] };
   const read = (response) => readResponse(response, id, 2, 0);
-  assert.deepEqual(read(answer(good)), { kind: "answered", results: ["", "day_closed"], duplicate: true });
+  assert.deepEqual(read(answer(good)), { kind: "answered", results: ["", "day_closed"] });
   for (const strange of [{}, [], null, { ...good, version: 2 }, { ...good, batch_id: "1" }, { ...good, results: [] },
     { ...good, results: [{ status: "accepted" }, null] }, { ...good, results: [{}, { status: "refused" }] }]) {
     assert.equal(read(answer(strange)).kind, "again");

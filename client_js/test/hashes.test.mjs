@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { createHash, randomBytes } from "node:crypto";
 import { test } from "node:test";
-import { shake256 } from "../dist/core/derive.js";
+import { shake256 } from "../dist/core/shake.js";
 import { sha256 } from "../dist/core/sha256.js";
 import { add, highProduct, multiply, rotate, word, xorShift } from "../dist/core/words.js";
 import { systemRandomness } from "../dist/ports/randomness.js";

@@ -1,20 +1,26 @@
-// Places against the vectors in tests/vectors/v1/places.json; cells of h3 are not in this client.
+// Places against the vectors in tests/vectors/v1/places.json; cells of h3 by the library h3-js.
 
 import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
 import { test } from "node:test";
+import { fileURLToPath } from "node:url";
+import * as h3 from "h3-js";
 import { fromHex, toHex } from "../dist/core/bytes.js";
 import { oneBit, symbolCoin } from "../dist/core/coins.js";
 import { dayOf, lastDay, periodNumber } from "../dist/core/days.js";
 import { MetricEncoder } from "../dist/core/device.js";
 import { LEVELS } from "../dist/core/ledger.js";
-import { readMetrics } from "../dist/core/metrics.js";
+import { readMetrics } from "../dist/core/reading.js";
+import { paramsId } from "../dist/core/params_id.js";
 import { Recorder } from "../dist/core/recorder.js";
+import { digestOf } from "../dist/core/seal.js";
 import { newDevice } from "../dist/core/state.js";
 import { Client, MemoryStorage } from "../dist/index.js";
 import { places } from "../dist/places.js";
 import { covers, dutyOf, parseSlot } from "../dist/places/duty.js";
 import { Grid } from "../dist/places/grid.js";
 import { isWeekend, momentOf, Visits } from "../dist/places/visits.js";
+import { noCollector, PYTHON } from "./collector.mjs";
 import { Documents, vectors } from "./vectors.mjs";
 
 const VECTORS = vectors("places");
@@ -29,8 +35,8 @@ const localTime = (text) => {
 const moment = (text) => momentOf(localTime(text));
 
 for (const { grid: fields, points } of VECTORS.cells) {
-  test(`cells: ${fields.kind} ${fields.box} ${fields.levels}`, { skip: fields.kind === "h3" && "h3" }, () => {
-    const grid = new Grid(fields);
+  test(`cells: ${fields.kind} ${fields.box} ${fields.levels}`, () => {
+    const grid = new Grid(fields, h3);
     for (const { point, refused, cell, values } of points) {
       if (refused) {
         assert.throws(() => grid.locate(...point), { name: "ValueRefusedError" });
@@ -42,6 +48,52 @@ for (const { grid: fields, points } of VECTORS.cells) {
     }
   });
 }
+
+const PYTHON_DOMAIN = `
+import json, sys
+from rappor_core.grid.grid import Grid
+for line in sys.stdin:
+    fields, level = json.loads(line)
+    print(json.dumps(Grid.from_dict(fields).cells(level)))`;
+const noH3 = () => {
+  if (noCollector) return noCollector;
+  try {
+    execFileSync(PYTHON, ["-c", "import h3"], { stdio: "ignore" });
+    return false;
+  } catch {
+    return "the Python environment has no h3";
+  }
+};
+
+test("the domain of a grid of h3 is that of the Python package", { skip: noH3() }, () => {
+  const boxes = [[40.5, -74.3, 40.95, -73.65], [-21, 176, -12, -178], [59.9, 10.5, 60.1, 11], [-60, -170, 60, 170]];
+  const asked = boxes.flatMap((box, i) => (i < 3 ? [4, 6] : [0, 1]).map((level) => [{ kind: "h3", box, levels: i < 3 ? [4, 6] : [0, 1], rows: 0, columns: 0 }, level]));
+  const input = asked.map((row) => JSON.stringify(row)).join("\n");
+  const root = fileURLToPath(new URL("../../", import.meta.url));
+  const lines = execFileSync(PYTHON, ["-c", PYTHON_DOMAIN], { input, encoding: "utf8", maxBuffer: 1 << 28, cwd: root, env: { ...process.env, PYTHONPATH: root } }).trim().split("\n");
+  asked.forEach(([fields, level], i) => {
+    const wanted = [...JSON.parse(lines[i]), "other"];
+    assert.deepEqual([...new Grid(fields, h3).domain(level).keys()], wanted, `${fields.box} ${level}`);
+    assert.deepEqual([...new Grid(fields, h3).domain(level).values()], wanted.map((_, bit) => bit));
+  });
+});
+
+test("a grid of h3 needs its library, and says so", async () => {
+  const document = structuredClone(COMPILED.document);
+  document.metrics = document.metrics.slice(0, 1);
+  const { definition } = document.metrics[0];
+  definition.location.grid = { ...definition.location.grid, kind: "h3", levels: [8, 9, 10] };
+  Object.assign(definition.location, { level: 9 });
+  definition.name = `filter/${definition.location.slot}/9`;
+  document.metrics[0].params_id = paramsId(definition);
+  document.digest = digestOf(document);
+  const shipped = await import("../dist/production/index.js");
+  const { places: shippedPlaces } = await import("../dist/production/places.js");
+  for (const [read, part] of [[readMetrics, places], [shipped.readMetrics, shippedPlaces]]) {
+    assert.throws(() => read(document, part()), { name: "MetricsFileError", code: "h3_missing" });
+    assert.equal(read(document, part({ h3 })).metrics.size, 1);
+  }
+});
 
 test("what is not a point is refused", () => {
   for (const { box, point, reason } of VECTORS.refused) {

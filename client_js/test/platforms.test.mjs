@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { LEVELS } from "../dist/core/ledger.js";
-import { readMetrics } from "../dist/core/metrics.js";
+import { readMetrics } from "../dist/core/reading.js";
 import { Recorder } from "../dist/core/recorder.js";
 import { newDevice } from "../dist/core/state.js";
 import { places } from "../dist/places.js";

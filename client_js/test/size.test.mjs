@@ -7,32 +7,53 @@ import { test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";
 import { build } from "esbuild";
+import { TEXTS } from "../dist/core/texts.js";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const SOURCES = join(ROOT, "src");
 
-const bundle = async (contents) => {
+const gzipped = (text) => gzipSync(text, { level: 9 }).length;
+
+/** An app's own bundle, as its build makes it: the package by its names, minified. */
+const bundle = async (contents, conditions) => {
   const options = { bundle: true, minify: true, format: "esm", target: "es2022", write: false, platform: "browser" };
-  const { outputFiles } = await build({ stdin: { contents, resolveDir: ROOT }, ...options });
-  return { text: outputFiles[0].text, size: gzipSync(outputFiles[0].contents, { level: 9 }).length };
+  const { outputFiles } = await build({ stdin: { contents, resolveDir: ROOT }, conditions, ...options });
+  return { text: outputFiles[0].text, size: gzipped(outputFiles[0].contents) };
 };
 
+const BROWSER = 'export { openClient } from "rappor-telemetry-client/browser";';
+const PLACES = 'export { places } from "rappor-telemetry-client/places";';
+
 test("the browser's client, and what places add, stay within their budgets", async (t) => {
-  const core = await bundle('export { openClient } from "./dist/browser.js";');
-  const both = await bundle('export { openClient } from "./dist/browser.js"; export { places } from "./dist/places.js";');
+  const [core, both] = [await bundle(BROWSER, ["production"]), await bundle(BROWSER + PLACES, ["production"])];
   t.diagnostic(`browser ${core.size} bytes gzipped, places ${both.size - core.size} more`);
-  assert.ok(core.size <= 17_000, `${core.size}`);
-  assert.ok(both.size - core.size <= 4_500, `${both.size - core.size}`);
+  assert.ok(core.size <= 15_200, `${core.size}`);
+  assert.ok(both.size - core.size <= 3_500, `${both.size - core.size}`);
   for (const text of [core.text, both.text]) assert.doesNotMatch(text, /\beval\(|new Function/);
 });
 
-test("the core imports @noble/hashes and nothing else", () => {
+test("texts and checks are in the development build, by its condition, and in no other", async () => {
+  const [shipped, other] = [await bundle(BROWSER, ["production"]), await bundle(BROWSER, ["development"])];
+  assert.match(other.text, /first promised less/);
+  assert.doesNotMatch(shipped.text, /first promised less|num_hashes is not 1/);
+  assert.match(shipped.text, /not_sealed/);
+});
+
+test("what the package says of each code is what the README says", () => {
+  const rows = new Map([...readFileSync(join(ROOT, "README.md"), "utf8").matchAll(/^\| `(\w+)` \| (.*) \|$/gm)].map(([, code, text]) => [code, text]));
+  for (const [code, text] of Object.entries(TEXTS)) assert.equal(rows.get(code), text.replace(/\{(\d)\}/g, "{$1}").replaceAll("|", "\\|"), code);
+  const sources = readdirSync(SOURCES, { recursive: true }).filter((name) => name.endsWith(".ts") && !name.includes("texts"));
+  const used = sources.map((name) => readFileSync(join(SOURCES, name), "utf8")).join();
+  for (const code of Object.keys(TEXTS)) assert.match(used, new RegExp(`"${code}[":]|\\b${code}\\b`), code);
+});
+
+test("the package imports @noble/hashes and nothing else", () => {
   const files = readdirSync(SOURCES, { recursive: true }).filter((name) => name.endsWith(".ts"));
   const names = new Set();
   for (const name of files.filter((file) => !["node.ts", join("ports", "files.ts"), join("ports", "rollback_guard.ts")].includes(file))) {
     for (const [, from] of readFileSync(join(SOURCES, name), "utf8").matchAll(/from "([^."][^"]*)"/g)) names.add(from);
   }
-  assert.deepEqual([...names].sort(), ["@noble/hashes/sha3.js"]);
+  assert.deepEqual([...names], ["@noble/hashes/sha3.js"]);
 });
 
 test("importing the browser's part does nothing where there is no browser", async () => {

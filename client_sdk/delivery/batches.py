@@ -5,14 +5,14 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterable, Sequence
 
+from client_sdk.delivery.options import json_form
 from client_sdk.randomisation.randomness import Randomness
 from rappor_core.errors import WireFormatError
-from rappor_core.wire.binary import encode_binary
-from rappor_core.wire.decode import decode_batch
-from rappor_core.wire.json import encode_json
+from rappor_core.wire.binary import decode_binary, encode_binary
 from rappor_core.wire.report import (
     BINARY_CONTENT_TYPE,
     JSON_CONTENT_TYPE,
+    Batch,
     GroupedBatch,
     Report,
     make_batch,
@@ -32,7 +32,15 @@ def make_body(
     Reports are sorted by what they say: their order tells nothing else.
     """
     batch = make_batch(batch_id, sorted(reports, key=_content))
-    return gzip_padded(encode_json(batch) if json else encode_binary(batch), pad_to)
+    return gzip_padded(encode(batch, json=json), pad_to)
+
+
+def encode(batch: Batch, *, json: bool) -> bytes:
+    """A batch in one of its forms. Raises ParameterError where the JSON form is not installed."""
+    if not json:
+        return encode_binary(batch)
+    body: bytes = json_form().encode_json(batch)
+    return body
 
 
 def read_body(body: bytes, *, json: bool) -> GroupedBatch:
@@ -41,7 +49,10 @@ def read_body(body: bytes, *, json: bool) -> GroupedBatch:
         plain = zlib.decompress(body, wbits=GZIP)
     except zlib.error as error:
         raise WireFormatError(f"the stored batch is not gzip: {error}") from error
-    return decode_batch(plain, content_type(json=json))
+    if not json:
+        return decode_binary(plain)
+    batch: GroupedBatch = json_form().decode_json(plain)
+    return batch
 
 
 def content_type(*, json: bool) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from client_sdk.url import split_url
@@ -62,11 +63,24 @@ class Delivery(Frozen):
         for name in ("isolate_metrics", "json"):
             if type(getattr(self, name)) is not bool:
                 raise ParameterError(f"{name} = {shown(getattr(self, name))} is not True or False")
+        if self.json:
+            json_form()
         if self.proxy is not None:
             try:
                 split_url(self.proxy)
             except ParameterError as error:
                 raise ParameterError(f"proxy: {error}") from error
+
+
+def json_form() -> Any:
+    """The module of the JSON form, which the device's own wheel lacks. Raises ParameterError."""
+    try:
+        return import_module("rappor_core.wire.json")
+    except ModuleNotFoundError as error:
+        raise ParameterError(
+            "json = True: the JSON form is not installed here: install rappor-telemetry; "
+            "rappor-telemetry-client sends the binary form"
+        ) from error
 
 
 RANGES = {

@@ -12,13 +12,11 @@ import zlib
 from typing import TYPE_CHECKING
 
 from client_sdk import fork_hooks as forks
-from client_sdk.delivery.batches import GZIP, content_type
+from client_sdk.delivery.batches import GZIP, content_type, encode
 from client_sdk.delivery.cancellation import Cancellation, CancelledError
 from client_sdk.delivery.replies import Answer, failure, read_answer
 from client_sdk.errors import TransportError
 from client_sdk.url import address_of, check_key, check_key_is_hidden, split_url
-from rappor_core.wire.binary import encode_binary
-from rappor_core.wire.json import encode_json
 from rappor_core.wire.report import WIRE_VERSION, Batch
 
 if TYPE_CHECKING:
@@ -80,7 +78,7 @@ class Transport:
         Raises TransportError when no answer to this batch came; its `retry` says whether the same
         batch may be sent again.
         """
-        body = encode_binary(batch) if binary else encode_json(batch)
+        body = encode(batch, json=not binary)
         encoding = "gzip" if compress else None
         body = zlib.compress(body, 6, wbits=GZIP) if compress else body
         kind = content_type(json=not binary)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
+import sys
 import tempfile
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -16,19 +18,17 @@ ROOT = HERE.parents[1]
 class StrippedSources(BuildHookInterface):
     """Puts `files` (of the repository; a folder stands for all in it) into the wheel.
 
-    `left_out` are files and folders of which the wheel takes none.
+    `left_out` are files and folders of which the wheel takes none. With `bundle`, the modules are
+    one file (bundle.py).
     """
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:  # noqa: ARG002
         """Write the stripped files aside, and name them to the builder."""
         self.aside = tempfile.TemporaryDirectory()
-        sources = load("wheel_files").wheel_files(ROOT, self.config)
-        strip = load("strip_source").stripped
-        for number, name in enumerate(sorted(sources)):
-            source = ROOT / name
+        zlib.Z_DEFAULT_COMPRESSION = 9  # which zipfile takes where the builder names no level
+        for number, (name, text) in enumerate(load("wheel_files").wheel_texts(ROOT, self.config)):
             path = Path(self.aside.name) / str(number)
-            text = source.read_text(encoding="utf-8")
-            path.write_text(strip(text) if source.suffix == ".py" else text, encoding="utf-8")
+            path.write_text(text, encoding="utf-8")
             build_data["force_include"][str(path)] = name
 
     def finalize(self, *_: Any) -> None:
@@ -38,9 +38,6 @@ class StrippedSources(BuildHookInterface):
 
 def load(name: str) -> Any:
     """A module beside this one, which is on no path."""
-    spec = importlib.util.spec_from_file_location(name, HERE / f"{name}.py")
-    if spec is None or spec.loader is None:
-        raise FileNotFoundError(f"{HERE} lacks {name}.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    if str(HERE) not in sys.path:
+        sys.path.append(str(HERE))
+    return importlib.import_module(name)

@@ -6,7 +6,9 @@ Reading is strict: what does not come out as it went in, or has another `params_
 
 from __future__ import annotations
 
+import hashlib
 import json
+import struct
 from collections.abc import Iterable, Mapping
 from typing import Any, NoReturn
 
@@ -18,6 +20,7 @@ from rappor_core.strict_json import parse_strict_json
 COMPILED_VERSION = 1
 MAX_CHARACTERS = 4_000_000
 _TOP_KEYS = {"version", "budget", "metrics"}
+_DIGEST = "digest"
 _ROW_KEYS = {"params_id", "definition"}
 
 
@@ -31,8 +34,29 @@ def compiled(file: MetricsFile) -> dict[str, Any]:
 
 
 def compiled_text(file: MetricsFile) -> str:
-    """The compiled form as JSON in ASCII, on one line."""
-    return json.dumps(compiled(file), separators=(",", ":")) + "\n"
+    """The compiled form and its digest as JSON in ASCII, on one line."""
+    document = compiled(file)
+    return json.dumps({**document, _DIGEST: digest_of(document)}, separators=(",", ":")) + "\n"
+
+
+def digest_of(document: Mapping[str, Any]) -> str:
+    """32 hexadecimal digits, by which a client knows what was compiled (docs/porting.md, part 9).
+
+    Half of SHAKE-256 over budget and metrics as JSON without spaces, in UTF-8, where each number
+    is a text: its 8 bytes as a double, lowest first, in hexadecimal digits.
+    """
+    parts = _with_doubles([document["budget"], document["metrics"]])
+    text = json.dumps(parts, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.shake_256(text.encode("utf-8", "surrogatepass")).hexdigest(16)
+
+
+def _with_doubles(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _with_doubles(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_with_doubles(part) for part in value]
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return struct.pack("<d", value).hex() if is_number else value
 
 
 def read_compiled(text: str) -> MetricsFile:
@@ -43,7 +67,8 @@ def read_compiled(text: str) -> MetricsFile:
         document = parse_strict_json(text.encode("utf-8", "surrogatepass"))
     except WireFormatError as error:
         raise MetricsFileError(f"not a compiled file: {error}") from None
-    top = _fields("the file", document, _TOP_KEYS)
+    sealed = isinstance(document, dict) and _DIGEST in document
+    top = _fields("the file", document, _TOP_KEYS | {_DIGEST} if sealed else _TOP_KEYS)
     version, rows = top["version"], top["metrics"]
     if type(version) is not int or version != COMPILED_VERSION:
         why = f"is not {COMPILED_VERSION}, the one known here; compile again"
@@ -59,6 +84,8 @@ def read_compiled(text: str) -> MetricsFile:
     for declared in file.declared:
         _check_parts(declared.base_name, file.parts(declared.base_name))
     check_budget(file)
+    if sealed and top[_DIGEST] != digest_of(top):
+        raise MetricsFileError("its digest is another's: it was changed after it was compiled")
     return file
 
 

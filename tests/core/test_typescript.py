@@ -65,6 +65,15 @@ def test_the_command_writes_it_under_its_own_ending(
     assert ".ts" in capsys.readouterr().err
 
 
+def test_a_grid_of_h3_has_an_accessor() -> None:
+    """The app passes the library to the client: `places({ h3 })`."""
+    pytest.importorskip("h3")
+    grid = (DECLARED + MEMO).replace('"square"', '"h3"')
+    lines = [line for line in grid.splitlines() if not line.startswith(("rows", "columns"))]
+    text = typescript_text(parse_metrics("\n".join(lines)))
+    assert 'client.recordLocation("density", latitude, longitude, at)' in text
+
+
 NUMBER = """
 [metrics.startup]
 kind = "number"

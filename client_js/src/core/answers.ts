@@ -10,7 +10,7 @@ export interface Response {
 
 /** results: "" for an accepted report, otherwise the reason, in the order of the batch. */
 export type Verdict =
-  | { readonly kind: "answered"; readonly results: readonly string[]; readonly duplicate: boolean }
+  | { readonly kind: "answered"; readonly results: readonly string[] }
   | { readonly kind: "again"; readonly reason: string; readonly wait: number }
   | { readonly kind: "never"; readonly reason: string };
 
@@ -36,7 +36,7 @@ export const readResponse = (response: Response, id: string, reports: number, no
   if (status === 200) {
     const results = resultsOf(fields, id);
     return results?.length === reports
-      ? { kind: "answered", results, duplicate: fields["duplicate"] === true }
+      ? { kind: "answered", results }
       : { kind: "again", reason: "strange_answer", wait: 0 };
   }
   const reason = `http_${status}`;

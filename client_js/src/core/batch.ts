@@ -1,27 +1,9 @@
-/** Batches as bytes (docs/protocol.md, "Batch, JSON" and "Batch, binary"), and their padding. */
+/** Batches as bytes (docs/protocol.md, "Batch, binary"), and their padding. */
 
 import { bigEndian, concat, fromBase64, fromHex, utf8 } from "./bytes.js";
-import { dateText } from "./days.js";
 import type { QueuedReport } from "./state.js";
 
-export const JSON_TYPE = "application/json";
 export const BINARY_TYPE = "application/vnd.rappor.batch";
-
-/** The JSON form. id: 32 hexadecimal digits. */
-export const encodeJson = (id: string, reports: readonly QueuedReport[]): Uint8Array =>
-  utf8(
-    JSON.stringify({
-      version: 1,
-      batch_id: id,
-      reports: reports.map(({ metric, params_id, cohort, day, bits }) => ({
-        metric,
-        params_id,
-        cohort,
-        day: dateText(day),
-        bits,
-      })),
-    }),
-  );
 
 /** The binary form: a run of reports alike in all but cohort and bits is one group. */
 export const encodeBinary = (id: string, reports: readonly QueuedReport[]): Uint8Array => {

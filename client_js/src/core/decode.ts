@@ -1,6 +1,7 @@
 /** Reading batches, strictly, as a collector does: for tests and audits, not for devices. */
 
-import { BINARY_TYPE, JSON_TYPE } from "./batch.js";
+import { BINARY_TYPE } from "./batch.js";
+import { JSON_TYPE } from "./batch_json.js";
 import { fromBase64, toBase64, toHex } from "./bytes.js";
 import { dayOf } from "./days.js";
 import { WireFormatError } from "./errors.js";

@@ -1,32 +1,9 @@
 /** What a device derives from its secret (docs/porting.md, part 1). The secret never leaves. */
 
-import { keccakP } from "@noble/hashes/sha3.js";
 import { bigEndian, concat, utf8 } from "./bytes.js";
+import { shake256 } from "./shake.js";
 
 export const SECRET_BYTES = 32;
-const RATE = 136; // bytes of a block of SHAKE-256
-
-/** SHAKE-256 (FIPS 202): the sponge over the permutation, which is a library's. */
-export const shake256 = (data: Uint8Array, length: number): Uint8Array => {
-  const state = new Uint32Array(50);
-  const put = (at: number, byte: number): void => void (state[at >> 2]! ^= byte << (8 * (at & 3)));
-  let at = 0;
-  for (const byte of data) {
-    put(at++, byte);
-    if (at === RATE) {
-      keccakP(state);
-      at = 0;
-    }
-  }
-  put(at, 0x1f);
-  put(RATE - 1, 0x80);
-  const out = new Uint8Array(length);
-  for (let i = 0; i < length; i++) {
-    if (i % RATE === 0) keccakP(state);
-    out[i] = state[(i % RATE) >> 2]! >>> (8 * (i & 3));
-  }
-  return out;
-};
 const DOMAIN = utf8("rappor-telemetry v1");
 
 /** The bytes that are hashed: each field after its length in 4 bytes, big-endian. */

@@ -18,8 +18,8 @@ export const canonical = (text: string): string => text.normalize("NFC");
 
 /** NFC, then UTF-8. Throws ValueRefusedError for a lone surrogate, which UTF-8 cannot express. */
 export const normalise = (text: string): Uint8Array => {
-  if (/\p{Surrogate}/u.test(text)) {
-    throw new ValueRefusedError("the string holds a lone surrogate; clean it first");
+  if (/[\ud800-\udfff]/u.test(text)) {
+    throw new ValueRefusedError("value_surrogate");
   }
   return utf8(canonical(text));
 };

@@ -1,6 +1,6 @@
 /** From queued reports to stored batches, and what becomes of them. Each act is one transaction. */
 
-import { BINARY_TYPE, encodeBinary, encodeJson, gzipPadded, JSON_TYPE, sorted } from "./batch.js";
+import { BINARY_TYPE, encodeBinary, gzipPadded, sorted } from "./batch.js";
 import { fromBase64, toBase64, toHex } from "./bytes.js";
 import type { Randomness } from "./device.js";
 import { BATCH, count, DEVICE, type DeviceState, type QueuedReport, type StoredBatch, type Transaction } from "./state.js";
@@ -13,8 +13,6 @@ export interface Delivery {
   readonly batchReports: number;
   /** Bodies are padded to a multiple of so many bytes; 0 leaves them as they are. */
   readonly padTo: number;
-  /** Send JSON instead of the binary form. */
-  readonly json: boolean;
   /** For one exchange. */
   readonly timeout: number;
   /** Reports that wait at most; past them the oldest go, counted. */
@@ -30,25 +28,12 @@ export const DELIVERY: Delivery = {
   meanDelay: 600,
   batchReports: 100,
   padTo: 256,
-  json: false,
   timeout: 10,
   maxQueued: 20_000,
   maxAgeDays: 90,
   firstPause: 1,
   longestPause: 600,
   longestRetryAfter: 3600,
-};
-
-export const RANGES: Record<Exclude<keyof Delivery, "json">, readonly [number, number]> = {
-  meanDelay: [0, 604_800],
-  batchReports: [1, 10_000],
-  padTo: [0, 32_768],
-  timeout: [0.01, 600],
-  maxQueued: [1, 10_000_000],
-  maxAgeDays: [1, 36_500],
-  firstPause: [0.001, 3600],
-  longestPause: [0.001, 86_400],
-  longestRetryAfter: [0, 604_800],
 };
 
 const MOST_BODY = 58_000; // a request that outlives its page may have 64 KiB, with all others
@@ -64,13 +49,13 @@ export const shuffled = <T>(items: readonly T[], randomness: Randomness): T[] =>
 const makeBatch = (reports: readonly QueuedReport[], delivery: Delivery, randomness: Randomness): StoredBatch => {
   const id = toHex(randomness(16));
   const inOrder = sorted(reports);
-  const plain = (delivery.json ? encodeJson : encodeBinary)(id, inOrder);
+  const plain = encodeBinary(id, inOrder);
   const body = delivery.padTo ? gzipPadded(plain, delivery.padTo) : plain;
   return {
     id,
     metrics: inOrder.map((report) => report.metric),
     lastDay: Math.max(...inOrder.map((report) => report.day)),
-    contentType: delivery.json ? JSON_TYPE : BINARY_TYPE,
+    contentType: BINARY_TYPE,
     encoding: delivery.padTo ? "gzip" : "",
     body: toBase64(body),
     reports: inOrder,
@@ -86,7 +71,7 @@ export const compose = (store: Transaction, delivery: Delivery, randomness: Rand
   }
   store.through();
   for (const group of groups.values()) {
-    const each = (delivery.json ? 250 + group[0]!.bits.length : 4 + group[0]!.bits.length) + 40;
+    const each = group[0]!.bits.length + 44;
     const most = Math.max(1, Math.min(delivery.batchReports, Math.floor(MOST_BODY / each)));
     const order = shuffled(group, randomness);
     for (let at = 0; at < order.length; at += most) {
@@ -129,7 +114,7 @@ export const split = (store: Transaction, id: string, delivery: Delivery, random
   const order = shuffled(batch.reports, randomness);
   const middle = order.length >> 1;
   for (const half of [order.slice(0, middle), order.slice(middle)]) {
-    const made = makeBatch(half, { ...delivery, json: batch.contentType === JSON_TYPE }, randomness);
+    const made = makeBatch(half, delivery, randomness);
     store.put(BATCH + made.id, made);
   }
   store.remove(BATCH + id);

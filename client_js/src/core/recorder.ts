@@ -72,7 +72,7 @@ export class Recorder {
 
   /** This device's part in a metric. secret: as stored, hexadecimal. */
   device(metric: Metric, secret: string | null | undefined): MetricEncoder {
-    if (!secret) throw new StateError("another tab withdrew consent, or the browser deleted the state", "no_consent");
+    if (!secret) throw new StateError("no_consent", "secret_gone");
     if (secret !== this.secret) {
       this.devices.clear();
       this.secret = secret;

@@ -15,12 +15,12 @@ export const valueBits = (metric: Metric, value: unknown, cohort: number): Uint8
   const { encoding, num_bits: k, num_hashes: h } = params;
   const size = (k + 7) >> 3;
   if (encoding === "boolean") {
-    if (typeof value !== "boolean") throw wrongType(metric, value, "true or false");
+    if (typeof value !== "boolean") throw wrongType(metric, "boolean");
     return Uint8Array.of(value ? 1 : 0);
   }
-  if (!isText(value)) throw wrongType(metric, value, "a string");
+  if (!isText(value)) throw wrongType(metric, "string");
   if (value.length > MAX_VALUE_CHARS && [...value].length > MAX_VALUE_CHARS) {
-    throw new ValueRefusedError(`metric '${metric.name}' takes ${MAX_VALUE_CHARS} characters at most`);
+    throw new ValueRefusedError("value_long", metric.name, MAX_VALUE_CHARS);
   }
   if (encoding === "one_hot") {
     const { domain } = metric;
@@ -28,7 +28,7 @@ export const valueBits = (metric: Metric, value: unknown, cohort: number): Uint8
       ? (domain.get(value) ?? domain.get(OTHER)!)
       : categories.map(canonical).indexOf(canonical(value));
     if (index < 0) {
-      throw new ValueRefusedError(`metric '${metric.name}': the value is not one of its categories`);
+      throw new ValueRefusedError("value_category", metric.name);
     }
     return oneBit(index, size);
   }
@@ -38,5 +38,5 @@ export const valueBits = (metric: Metric, value: unknown, cohort: number): Uint8
   return bits;
 };
 
-const wrongType = (metric: Metric, value: unknown, wanted: string): ValueRefusedError =>
-  new ValueRefusedError(`metric '${metric.name}' takes ${wanted}, not a ${typeof value}`);
+const wrongType = (metric: Metric, wanted: string): ValueRefusedError =>
+  new ValueRefusedError("value_type", metric.name, wanted);

@@ -2,7 +2,7 @@
 
 import { draw } from "../core/derive.js";
 import { MetricsFileError } from "../core/errors.js";
-import type { Metric, Place } from "../core/metrics.js";
+import type { Metric } from "../core/metrics.js";
 
 /** Hours of the local day, over midnight where last <= first. */
 export interface Slot {
@@ -16,7 +16,7 @@ export interface Slot {
 export const parseSlot = (text: string): Slot => {
   const match = /^([a-z][a-z0-9_-]{0,31}) (\d{1,2})-(\d{1,2})(?: (weekdays|weekends))?$/.exec(text);
   const [first, last] = [Number(match?.[2]), Number(match?.[3])];
-  if (!match || first > 23 || last < 1 || last > 24 || first === last) throw new MetricsFileError(`slot '${text}'`);
+  if (!match || first > 23 || last < 1 || last > 24 || first === last) throw new MetricsFileError("metrics_file", `slot '${text}'`);
   return { name: match[1]!, first, last, days: (match[4] as Slot["days"] | undefined) ?? "all" };
 };
 
@@ -54,25 +54,4 @@ export const dutyOf = (secret: Uint8Array, parts: readonly Metric[]): Duty => {
     due: (period) =>
       every === 0 ? [pairs[phase]!] : pairs.filter((_, i) => (period * slots.length + i) % every === phase),
   };
-};
-
-/** Every rule of a definition's `location` but those of its grid. Throws MetricsFileError. */
-export const checkPlace = (place: Place): void => {
-  const refuse = (why: string): never => {
-    throw new MetricsFileError(`location: ${why}`);
-  };
-  const { level, grid, mode, window, max_gap_minutes: gap, slots } = place;
-  if (!grid.levels.includes(level)) refuse("level is not one of the grid's");
-  if (!["memo", "window", "once"].includes(mode)) refuse("mode is unknown");
-  const read = slots.map(parseSlot);
-  const names = read.map((slot) => slot.name);
-  if (!names.includes(place.slot) || new Set(names).size !== names.length || names.length > 24) refuse("slots");
-  for (let hour = 0; hour < 48; hour++) {
-    const both = read.filter((slot) => covers(slot, hour % 24, hour >= 24));
-    if (both.length > 1) refuse("slots overlap");
-  }
-  const fits = mode === "window" ? window >= 2 && window <= 1000 : window === 0;
-  if (!Number.isInteger(window) || !fits) refuse("window does not go with the mode");
-  if (!Number.isInteger(gap) || gap < 1 || gap > 1440) refuse("max_gap_minutes");
-  if (typeof place.pairs !== "boolean") refuse("pairs");
 };

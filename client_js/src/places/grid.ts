@@ -1,23 +1,19 @@
-/** Cells of a grid over a box: quadkey, geohash, square (docs/porting.md, part 7). */
+/** Cells of a grid over a box: quadkey, geohash, square, h3 (docs/porting.md, part 7). */
 
 import { MetricsFileError, ValueRefusedError } from "../core/errors.js";
 import { OTHER, type Place } from "../core/metrics.js";
+import { h3Code, h3InBox, type H3 } from "./h3.js";
 
 /** A grid as a definition has it. */
 export type GridFields = Place["grid"];
 
 const ALPHABET = "0123456789bcdefghjkmnpqrstuvwxyz";
-const MERCATOR_LATITUDE = 85.0511287798066;
 const MAX_CELLS = 1_000_000;
-const LEVELS = { quadkey: [1, 28], geohash: [1, 12], square: [0, 12] } as const;
 
 const clamp = (value: number, size: number): number => Math.min(Math.max(Math.trunc(value), 0), size - 1);
 
-/** One cell at a level by its column and row: rows from the south, but for quadkeys. */
-export interface Cell {
-  readonly x: number;
-  readonly y: number;
-}
+/** One cell at a level by its column and row: rows from the south, but for quadkeys; or its H3 index. */
+export type Cell = { readonly x: number; readonly y: number } | string;
 
 const inBox = ([south, west, north, east]: GridFields["box"], latitude: number, longitude: number): boolean => {
   if (!(south <= latitude && latitude <= north)) return false;
@@ -27,30 +23,12 @@ const inBox = ([south, west, north, east]: GridFields["box"], latitude: number, 
 
 const modulo = (value: number, by: number): number => ((value % by) + by) % by;
 
-/** A grid, checked. Throws MetricsFileError for one that cannot be. */
+/** A grid of a definition that was checked. h3: the library, where the grid is of its cells. */
 export class Grid {
-  constructor(readonly fields: GridFields) {
-    const { kind, box, levels, rows, columns } = fields;
-    const refuse = (why: string): never => {
-      throw new MetricsFileError(`grid: ${why}`);
-    };
-    if (!Object.hasOwn(LEVELS, kind)) refuse(kind === "h3" ? "h3 is not in this client" : "unknown kind");
-    const limits = [90, 180, 90, 180];
-    if (!Array.isArray(box) || box.length !== 4) refuse("box is not four numbers");
-    box.forEach((edge, i) => Math.abs(edge) <= limits[i]! || refuse("box is not on the globe"));
-    if (box[0] >= box[2] || box[1] === box[3]) refuse("box is empty");
-    if (kind === "quadkey" && Math.max(-box[0], box[2]) > MERCATOR_LATITUDE) refuse("quadkeys end before that latitude");
-    const [low, high] = LEVELS[kind as "square"];
-    if (!Array.isArray(levels) || !levels.length) refuse("no levels");
-    levels.forEach((level, i) => {
-      if (!Number.isInteger(level) || level < low || level > high) refuse("a level that it has not");
-      if (i && level <= levels[i - 1]!) refuse("levels do not increase");
-    });
-    for (const number of [rows, columns]) {
-      const fits = Number.isInteger(number) && (kind === "square" ? number >= 1 && number <= 4096 : number === 0);
-      if (!fits) refuse("rows and columns do not go with it");
-    }
-  }
+  constructor(
+    readonly fields: GridFields,
+    private readonly h3?: H3,
+  ) {}
 
   get finest(): number {
     return this.fields.levels.at(-1)!;
@@ -72,16 +50,19 @@ export class Grid {
   }
 
   /** The cell of level `level` that holds a finest one. */
-  parent({ x, y }: Cell, level: number): Cell {
+  parent(cell: Cell, level: number): Cell {
     const { kind } = this.fields;
+    if (typeof cell === "string") return this.h3!.cellToParent(cell, level);
+    const { x, y } = cell;
     const [bitsX, bitsY] = [bits(kind, this.finest), bits(kind, level)];
     return { x: Math.floor(x / 2 ** (bitsX[0] - bitsY[0])), y: Math.floor(y / 2 ** (bitsX[1] - bitsY[1])) };
   }
 
-  name({ x, y }: Cell, level: number): string {
+  name(cell: Cell, level: number): string {
     const { kind } = this.fields;
-    if (kind === "square") return `${level}-${y}-${x}`;
-    const code = this.code({ x, y }, level);
+    if (typeof cell === "string") return cell;
+    if (kind === "square") return `${level}-${cell.y}-${cell.x}`;
+    const code = this.code(cell, level);
     const each = kind === "quadkey" ? 2n : 5n;
     let text = "";
     for (let i = BigInt(level) - 1n; i >= 0n; i--) text += ALPHABET[Number((code >> (i * each)) & ((1n << each) - 1n))];
@@ -89,30 +70,44 @@ export class Grid {
   }
 
   /** The integer by which cells of a level are ordered. */
-  code({ x, y }: Cell, level: number): bigint {
+  code(cell: Cell, level: number): bigint {
     const { kind, columns } = this.fields;
+    if (typeof cell === "string") return h3Code(cell);
+    const { x, y } = cell;
     if (kind === "square") return BigInt(y) * BigInt(columns * 2 ** level) + BigInt(x);
     return kind === "quadkey" || level % 2 ? interleave(x, y) : interleave(y, x);
   }
 
   /** Every value of a level with its bit: the cells of the box by code, then `other`. */
   domain(level: number): Map<string, number> {
+    const cells = this.h3 && this.fields.kind === "h3" ? this.hexagons(level) : this.cells(level);
+    cells.sort(([a], [b]) => (a < b ? -1 : 1));
+    return new Map([...cells.map(([, name]) => name), OTHER].map((name, bit) => [name, bit]));
+  }
+
+  /** Coarser levels hold the parents of the finest cells in the box. */
+  private hexagons(level: number): [bigint, string][] {
+    const finest = h3InBox(this.h3!, this.fields.box, this.finest);
+    const names = new Set(finest.map((cell) => this.name(this.parent(cell, level), level)));
+    return [...names].map((name) => [h3Code(name), name]);
+  }
+
+  private cells(level: number): [bigint, string][] {
     const [south, west, north, east] = this.fields.box;
-    const [one, two] = [this.cell(south, west, level), this.cell(north, east, level)];
+    const [one, two] = [this.square(south, west, level), this.square(north, east, level)];
     const [bottom, top] = one.y < two.y ? [one.y, two.y] : [two.y, one.y];
     const width = this.size(level)[0];
     const spans: [number, number][] = west <= east ? [[one.x, two.x]] : two.x >= one.x ? [[0, width - 1]] : [[one.x, width - 1], [0, two.x]];
     if (this.fields.kind === "square") spans.splice(0, 2, [0, width - 1]);
     const number = (top - bottom + 1) * spans.reduce((sum, [first, last]) => sum + last - first + 1, 0);
-    if (number > MAX_CELLS) throw new MetricsFileError("grid: more than a million cells");
+    if (number > MAX_CELLS) throw new MetricsFileError("metrics_file", "grid: more than a million cells");
     const cells: [bigint, string][] = [];
     for (let y = bottom; y <= top; y++) {
       for (const [first, last] of spans) {
         for (let x = first; x <= last; x++) cells.push([this.code({ x, y }, level), this.name({ x, y }, level)]);
       }
     }
-    cells.sort(([a], [b]) => (a < b ? -1 : 1));
-    return new Map([...cells.map(([, name]) => name), OTHER].map((name, bit) => [name, bit]));
+    return cells;
   }
 
   private wrapped(latitude: number, longitude: number): number {
@@ -134,6 +129,10 @@ export class Grid {
   }
 
   private cell(latitude: number, longitude: number, level: number): Cell {
+    return this.fields.kind === "h3" ? this.h3!.latLngToCell(latitude, longitude, level) : this.square(latitude, longitude, level);
+  }
+
+  private square(latitude: number, longitude: number, level: number): { x: number; y: number } {
     const [columns, rows] = this.size(level);
     const { kind, box } = this.fields;
     const turn = (longitude + 180) / 360;
@@ -163,4 +162,4 @@ const interleave = (low: number, high: number): bigint => {
   return code;
 };
 
-const refused = (why: string): ValueRefusedError => new ValueRefusedError(`a point ${why}`);
+const refused = (why: string): ValueRefusedError => new ValueRefusedError("no_point", why);

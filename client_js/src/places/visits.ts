@@ -7,6 +7,7 @@ import { OTHER, type Metric } from "../core/metrics.js";
 import type { LocalTime } from "../options.js";
 import { covers, dutyOf, parseSlot, type Duty, type Slot } from "./duty.js";
 import { Grid } from "./grid.js";
+import type { H3 } from "./h3.js";
 
 const SHORTEST = 1; // seconds that a fix counts at least
 const MOST_AHEAD = 86_400;
@@ -21,7 +22,7 @@ export interface Moment {
 }
 
 export const momentOf = ({ ms, offset }: LocalTime): Moment => {
-  if (!Number.isFinite(ms) || !Number.isFinite(offset)) throw new ValueRefusedError("a time is not two numbers");
+  if (!Number.isFinite(ms) || !Number.isFinite(offset)) throw new ValueRefusedError("no_time");
   const local = ms / 1000 + offset * 60;
   const day = Math.floor(local / DAY_SECONDS);
   const inDay = local - day * DAY_SECONDS;
@@ -56,10 +57,11 @@ export class Visits {
     secret: Uint8Array,
     private readonly send: Send,
     saved: string | null,
+    h3?: H3,
   ) {
     const { location, period } = this.definition;
     this.duty = dutyOf(secret, parts);
-    this.grid = new Grid(location!.grid);
+    this.grid = new Grid(location!.grid, h3);
     this.slots = location!.slots.map(parseSlot);
     const of: [string, string] = [period, parts[0]!.paramsId];
     this.saved = { of, period: null, dwell: [], used: [], last: null };
@@ -78,7 +80,7 @@ export class Visits {
   take(points: readonly (readonly [number, number])[], moment: Moment): void {
     const { pairs, max_gap_minutes: gap } = this.definition.location!;
     if (pairs !== points.length > 1) {
-      throw new ValueRefusedError(`metric '${this.parts[0]!.line}' takes ${pairs ? "trips, not fixes" : "fixes, not trips"}`);
+      throw new ValueRefusedError("wrong_points", this.parts[0]!.line, pairs ? "trips" : "fixes");
     }
     const cells = points.map(([latitude, longitude]) => this.grid.value(this.grid.locate(latitude, longitude), this.duty.level));
     const place = cells.includes(OTHER) ? OTHER : cells.join(">");

@@ -148,7 +148,7 @@ export class FileStorage implements Storage {
     const rest = lines.pop();
     for (const line of lines) {
       const [check, body] = [line.slice(0, 16), line.slice(17)];
-      if (digest(body) !== check) throw new StateError("the state's journal is damaged", "state_corrupt");
+      if (digest(body) !== check) throw new StateError("state_corrupt", "state_damaged");
       for (const [key, document] of JSON.parse(body) as [string, string | null][]) {
         if (document === null) this.documents.delete(key);
         else this.documents.set(key, document);
@@ -165,7 +165,7 @@ export class FileStorage implements Storage {
       act();
     } catch (error) {
       if (error instanceof StateError) throw error;
-      throw new StateError(`the state cannot be used: ${(error as Error).message}`, "state_unavailable");
+      throw new StateError("state_unavailable", "storage_refused", (error as Error).message);
     }
   }
 }
@@ -212,5 +212,5 @@ const takeLock = (lock: string): void => {
     if (readFileSync(aside, "utf8") !== stale) linkSync(aside, lock);
     unlinkSync(aside);
   }
-  throw new StateError("another process uses the state", "state_in_use");
+  throw new StateError("state_in_use", "storage_busy");
 };

@@ -7,8 +7,8 @@ import { Exclusive, type Scope, type Storage } from "./storage.js";
 
 const STORE = "documents";
 
-const unavailable = (what: string, error: unknown): StateError =>
-  new StateError(`${what}: ${(error as Error | null)?.name ?? "unknown"}`, "state_unavailable");
+const unavailable = (error: unknown): StateError =>
+  new StateError("state_unavailable", "storage_refused", (error as Error | null)?.name ?? "unknown");
 
 /**
  * A database of its own. A transaction of IndexedDB is one over all tabs, so that a charge to the
@@ -34,16 +34,17 @@ export class IndexedDbStorage implements Storage {
         running = database.transaction(STORE, "readwrite", { durability: "strict" });
       } catch (error) {
         this.opened = undefined; // the browser closed it
-        return reject(unavailable("the state cannot be used", error));
+        return reject(unavailable(error));
       }
       const store = running.objectStore(STORE);
       running.oncomplete = () => resolve(result);
-      running.onabort = () => reject(failure ?? unavailable("the state cannot be written", running.error));
+      running.onabort = () => reject(failure ?? unavailable(running.error));
       read(store, scope, (known, listed) => {
         try {
           result = act(new Documents(store, known, listed));
+          running.commit(); // without a turn of the event loop for each write
         } catch (error) {
-          failure = error instanceof DOMException ? unavailable("the state cannot be written", error) : error;
+          failure = error instanceof DOMException ? unavailable(error) : error;
           try {
             running.abort();
           } catch {
@@ -71,7 +72,7 @@ export class IndexedDbStorage implements Storage {
     return new Promise<IDBDatabase>((resolve, reject) => {
       const fail = (error: unknown): void => {
         this.opened = undefined;
-        reject(unavailable("the browser gives no storage", error));
+        reject(unavailable(error));
       };
       try {
         const request = indexedDB.open(this.name, 1);

@@ -9,7 +9,7 @@ const AHEAD = 1024; // bytes drawn at once: a call of the generator costs as muc
 export const systemRandomness = (): Randomness => {
   const source = globalThis.crypto;
   if (typeof source?.getRandomValues !== "function") {
-    throw new ParameterError("no secure generator here: pass `randomness`, from the platform's own");
+    throw new ParameterError("no_randomness");
   }
   const drawn = new Uint8Array(AHEAD);
   let at = AHEAD;
@@ -34,7 +34,7 @@ export const systemRandomness = (): Randomness => {
 export const checked = (randomness: Randomness): Randomness => {
   const [one, two] = [randomness(32), randomness(32)];
   if (one.length !== 32 || two.length !== 32 || one.join() === two.join()) {
-    throw new ParameterError("`randomness` does not give random bytes");
+    throw new ParameterError("bad_randomness");
   }
   return randomness;
 };

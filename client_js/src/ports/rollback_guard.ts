@@ -22,8 +22,7 @@ export class RollbackGuard {
   check(now: Seen): void {
     const seen = (this.last = this.read());
     if (seen && (now.generation < seen.generation || (now.generation === seen.generation && now.check !== seen.check))) {
-      const why = "the journal is missing, or older than the guard beside it, or of another installation: what was told may have been forgotten";
-      throw new StateError(`${why}; restore the newest, or call reset, which spends the budget again`, "state_rolled_back");
+      throw new StateError("state_rolled_back", "journal_old");
     }
     if (now.generation) this.note(now);
   }

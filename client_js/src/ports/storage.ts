@@ -104,6 +104,7 @@ export class TextStorage implements Storage {
   constructor(
     private readonly read: () => Promise<string | null>,
     private readonly write: (text: string) => Promise<void>,
+    readonly platform: Platform = platformHere(),
   ) {}
 
   transaction<T>(scope: Scope, act: (store: Transaction) => T): Promise<T> {
@@ -134,7 +135,7 @@ export class TextStorage implements Storage {
       await this.write(JSON.stringify([...after]));
     } catch (error) {
       this.documents = undefined; // what is stored is not known: read again
-      throw new StateError(`the state cannot be written: ${String(error)}`, "state_unavailable");
+      throw new StateError("state_unavailable", "storage_refused", String(error));
     }
     this.documents = after;
     return result;
@@ -145,12 +146,12 @@ export class TextStorage implements Storage {
     try {
       text = await this.read();
     } catch (error) {
-      throw new StateError(`the state cannot be read: ${String(error)}`, "state_unavailable");
+      throw new StateError("state_unavailable", "storage_refused", String(error));
     }
     try {
       return new Map(text === null ? [] : (JSON.parse(text) as [string, string][]));
     } catch {
-      throw new StateError("the stored state is not whole", "state_corrupt");
+      throw new StateError("state_corrupt", "state_damaged");
     }
   }
 }

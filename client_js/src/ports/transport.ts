@@ -15,26 +15,21 @@ export interface Request {
 export type Transport = (request: Request) => Promise<Answer>;
 
 const MOST_ANSWER = 4 << 20;
-const LOOPBACK = /^(localhost|\[::1\]|127\.\d+\.\d+\.\d+)$/;
+const ADDRESS = /^(https?):\/\/(\[[\da-f:.]+\]|[^\s/?#@:[\]]+)(:\d{1,5})?(\/[^\s?#]*)?$/i;
+const LOOPBACK = /^(localhost|\[::1\]|127\.\d+\.\d+\.\d+)$/i;
 
-/** The address of batches. Throws ParameterError for what is no address, or would show the key. */
+/**
+ * The address of batches. Throws ParameterError for what is no address, or would show the key.
+ * (React Native has no whole `URL`.)
+ */
 export const batchUrl = (collector: string, key: string | undefined, development: boolean): string => {
-  let url: URL | undefined;
-  try {
-    url = new URL(collector);
-  } catch {
-    // said below
+  const [, scheme, host] = ADDRESS.exec(collector) ?? [];
+  if (!scheme) throw new ParameterError("collector_address");
+  if (key !== undefined) {
+    if (!/^[!-~]+$/.test(key)) throw new ParameterError("key_characters");
+    if (scheme.toLowerCase() === "http" && !LOOPBACK.test(host!) && !development) throw new ParameterError("key_over_http");
   }
-  if (!url || !/^https?:$/.test(url.protocol) || url.username || url.search || url.hash) {
-    throw new ParameterError("`collector` is not an address such as https://host:port/prefix");
-  }
-  if (key !== undefined && !/^[!-~]+$/.test(key)) {
-    throw new ParameterError("the key holds characters that a header cannot carry, or none");
-  }
-  if (key !== undefined && url.protocol === "http:" && !LOOPBACK.test(url.hostname) && !development) {
-    throw new ParameterError("over plain http anybody on the way can read the key; use https");
-  }
-  return `${url.origin}${url.pathname.replace(/\/$/, "")}/v1/reports`;
+  return `${collector.replace(/\/$/, "")}/v1/reports`;
 };
 
 /** The platform's `fetch`. url: of `batchUrl`. The request outlives its page (keepalive). */

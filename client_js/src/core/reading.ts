@@ -1,0 +1,27 @@
+/** From compiled metrics to those that a device uses. */
+
+import { checkDocument } from "./check.js";
+import { MetricsFileError } from "./errors.js";
+import { prepared, type Metrics, type PlaceRules } from "./metrics.js";
+
+const parsed = (text: string): unknown => {
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw new MetricsFileError("not_json");
+  }
+};
+
+/**
+ * Read a compiled metrics file: its text, or what JSON.parse made of it.
+ *
+ * rules: of places; a file with metrics of kind `location` is refused without them.
+ * Throws MetricsFileError that names the metric and, in the development build, the key.
+ */
+export const readMetrics = (compiled: unknown, rules?: PlaceRules): Metrics => {
+  const { budget, metrics } = checkDocument(typeof compiled === "string" ? parsed(compiled) : compiled, rules);
+  return {
+    metrics: new Map(metrics.map(({ definition, params_id: id }) => [definition.name, prepared(definition, id, rules)])),
+    budget: budget ?? Infinity,
+  };
+};
