@@ -21,6 +21,13 @@ from rappor_cli.location import location, location_attacks, location_coverage
 from rappor_cli.plan_check import plan_check
 from rappor_cli.simulate_discovery import discovery
 from rappor_cli.simulate_numbers import numbers
+from rappor_cli.simulate_published import (
+    homepages,
+    longitudinal,
+    parameters,
+    poisoning,
+    processes,
+)
 from simulations.experiments import paper
 from simulations.experiments.figures import draw_experiments
 from simulations.experiments.paper import Experiment
@@ -32,6 +39,8 @@ app = typer.Typer(
     help="Run a published or calibration experiment, from fresh draws.",
 )
 
+for experiment in (processes, homepages, parameters, longitudinal, poisoning):
+    app.command()(experiment)
 app.command("decoder-calibration")(decoder_calibration)
 app.command("association")(association)
 app.command("location")(location)
