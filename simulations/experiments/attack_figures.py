@@ -71,7 +71,7 @@ def draw_poisoning(rows: list[poisoning.Row], path: Path) -> None:
     left, right = figure.subplots(1, 2, width_ratios=[1, 1.2])
     forged = [row for row in rows if row.fraction > 0]
     for i, way in enumerate(poisoning.WAYS):
-        some = [row for row in forged if row.way == way and row.warnings["fit"] < 0.5]
+        some = [row for row in forged if row.way == way and row.true_found >= 1]
         at = np.array([row.fraction for row in some])
         shifts, errors = np.array([(row.shift, row.error) for row in some]).T
         low = np.minimum(1.96 * errors, np.maximum(shifts - 1e-4, 0))
@@ -104,7 +104,7 @@ def _draw_seen(panel: Axes, rows: list[poisoning.Row]) -> None:
             seen = max(row.warned, row.refused)
             panel.add_patch(_box(j, i, seen))
             told = "" if np.isnan(row.explained) else f"\ntold {100 * row.explained:.2g} %"
-            name = "no fit" if row.warnings["fit"] > 0.5 else f"found {row.found:.0%}{told}"
+            name = "nothing named" if row.true_found < 1 else f"found {row.found:.0%}{told}"
             dark = "white" if seen > 0.6 else "black"
             panel.text(
                 j, i, f"{name}\nwarned {row.warned:.0%}\n"

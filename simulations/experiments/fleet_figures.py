@@ -97,7 +97,8 @@ def _draw_errors(panel: Axes, result: Processes) -> None:
     panel.axhline(1, color="black", linewidth=0.8)
     names = [f"{way}\n$\\rho$ = {rows[way, HANDLINGS[0]].rho:.1f}" for way in ways]
     panel.set_xticks(np.arange(len(ways)), names)
-    panel.set_ylim(0.4, max(1.5, panel.get_ylim()[1]))
+    low, high = panel.get_ylim()
+    panel.set_ylim(low - 0.35 * (high - low), high + 0.05)  # room for the legend
     style(
         panel, "Stated over real error of the ten (1: honest); per cent: intervals that hold",
         "what the machines report", "stated standard error / real error",
