@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
-from rappor_cli.main import main
+from rappor_cli.main import load, main
 from simulations.experiments import longitudinal, parameters, poisoning, processes
 from tests.simulations.published_support import shrink
 
@@ -83,3 +84,16 @@ def test_a_folder_that_cannot_be_made_is_named(
     told = capsys.readouterr().err
     assert told.count("\n") == 1
     assert "file" in told
+
+
+def test_make_simulate_runs_every_experiment_with_options_that_exist() -> None:
+    """`make simulate` itself takes minutes; its lines are checked against the commands."""
+    makefile = (Path(__file__).parents[2] / "Makefile").read_text()
+    lines = re.findall(r"\$\(SIMULATE\) ([^;\n]+)", makefile)
+    known = load("simulate").commands
+    named = set()
+    for name, *words in map(str.split, lines):
+        named.add(name)
+        options = {option for param in known[name].params for option in param.opts}
+        assert {word for word in words if word.startswith("--")} <= options | {"--no-rivals"}, name
+    assert named == set(known)
