@@ -148,11 +148,12 @@ def _draw_detection(panel: Axes, result: Homepages) -> None:
         **{**LINES[4], "marker": ""},
     )  # fmt: skip
     panel.axvline(PAPER_SMALLEST, color="black", linewidth=0.9)
-    panel.annotate("smallest of the paper", (PAPER_SMALLEST, 1.03), ha="center", fontsize=9)
+    panel.annotate("smallest of the paper ", (PAPER_SMALLEST, 1.03), ha="right", fontsize=9)
     panel.set_xscale("log")
     panel.set_ylim(-0.02, 1.08)
+    panel.set_xlim(2_000, 3_000_000)  # room for the legend
     style(panel, "Who is found (points: simulated, 95 %)", "users of a page", "chance to be found")
-    panel.legend(frameon=False, fontsize=9, loc="lower right")
+    panel.legend(frameon=False, fontsize=9, loc="center right", bbox_to_anchor=(1, 0.4))
 
 
 def binom_interval(hits: int, total: int) -> tuple[float, float]:
@@ -189,9 +190,9 @@ def _draw_numbers(panel: Axes, result: Homepages) -> None:
           "pages named (square-root scale)")  # fmt: skip
     panel.set_yscale("function", functions=(np.sqrt, np.square))
     panel.set_yticks((0, 10, 31, 100, 200))
-    panel.legend(frameon=False, fontsize=9, loc="upper left", ncols=4, columnspacing=1,
+    panel.legend(frameon=False, fontsize=9, loc="upper left", ncols=2, columnspacing=1,
                  handlelength=1.2)  # fmt: skip
-    panel.set_ylim(0, 1.25 * max(row.found + row.false for row in result.rows))
+    panel.set_ylim(0, 1.5 * max(row.found + row.false for row in result.rows))
 
 
 def draw_parameters(rows: list[ParameterRow], path: Path) -> None:

@@ -61,7 +61,8 @@ class Row:
 
     rho: sum r^2 / sum r of the machines; used: what the decoder took, mean.  stated, real: root
     mean square of the ten's standard errors, and of their distances to the shares of the
-    population; real_error: of the latter.  coverage: of the 95 % intervals of the ten.
+    population; real_error: of the latter, as if
+    the ten erred independently.  coverage: of the 95 % intervals of the ten.
     estimate: of the marked name, mean; marked: share of lists in which it is found.  found, false:
     of the ten, and of names that nobody runs, means a list.
     """
