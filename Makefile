@@ -7,7 +7,7 @@ PYTEST_ARGS ?=
 CONSTRAINTS ?= constraints.txt
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check $(if $(CONSTRAINTS),-c $(CONSTRAINTS))
 
-.PHONY: help demo test test-long test-js lint bench docs client-wheel release versions constraints clean
+.PHONY: help demo test test-long test-js lint bench simulate docs client-wheel release versions constraints clean
 help:
 	@echo "make demo   the whole life of a report on this machine, ending with a table, an HTML report and a service to look at"
 	@echo "make test   lint, types, import rules, unit, statistical and end-to-end tests"
@@ -15,6 +15,7 @@ help:
 	@echo "make lint   lint, types and import rules only"
 	@echo "make test-long  the tests marked slow and long, which make test leaves out"
 	@echo "make bench  speed and memory, as ratios against named alternatives"
+	@echo "make simulate  every experiment in its small form, with pictures in simulation-output/; under 10 minutes on two cores"
 	@echo "make docs   the documentation as a site in site/, with the API reference; works offline"
 	@echo "make client-wheel  the device's part alone, as wheels in dist/"
 	@echo "make release  sdist, wheels, their check and an SBOM in dist/"
@@ -57,6 +58,29 @@ test-js:
 
 bench: $(VENV)/.dev
 	$(BIN)/rappor bench
+
+# Every experiment of `rappor simulate`, small. `location` needs a file of trips: make simulate TRIPS=trips.csv
+SIMULATE := $(BIN)/rappor simulate
+AUDITED := privacy_audit/default_metrics.toml
+TRIPS ?=
+simulate: $(VENV)/.all
+	$(SIMULATE) normal
+	$(SIMULATE) exponential
+	$(SIMULATE) processes --small
+	$(SIMULATE) homepages --small
+	$(SIMULATE) parameters --small
+	$(SIMULATE) longitudinal --small
+	$(SIMULATE) poisoning --small
+	$(SIMULATE) decoder-calibration --runs 1 --medium-runs 0
+	$(SIMULATE) association --reports 20000 --runs 4 --tests 20
+	$(SIMULATE) numbers --runs 1 --devices 10000
+	$(SIMULATE) discovery --runs 1 --epsilon 4 --reports 100000 --no-rivals
+	$(SIMULATE) plan --runs 2 --first 31 --last 50
+	$(SIMULATE) location-attacks $(AUDITED) --crowd 300
+	$(SIMULATE) location-coverage $(AUDITED) --devices 20000 --maps 2
+	$(SIMULATE) batch-linkage --crowds 4
+	@if [ -n "$(TRIPS)" ]; then $(SIMULATE) location --trips $(TRIPS) --people 5000 --days 10 --crowds 1 --riders 200 --windows 6; \
+	else echo "location: not run: it needs trips (make simulate TRIPS=trips.csv)"; fi
 
 $(VENV)/.docs: $(VENV)/.all pyproject.toml
 	$(INSTALL) -e '.[docs]'

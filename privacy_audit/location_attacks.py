@@ -37,9 +37,9 @@ def attack(
     groups: into which the crowd falls by what its reports show for certain: level, turn, cohort.
     """
     permanent = _two_places(params, crowd, rng)
-    before = _counts(permanent[0], reports, params, rng)
-    after = _counts(permanent[0], reports, params, rng)
-    moved = _counts(permanent[1], reports, params, rng)
+    before = draw_shown(permanent[0], reports, params, rng)
+    after = draw_shown(permanent[0], reports, params, rng)
+    moved = draw_shown(permanent[1], reports, params, rng)
     score = _scores(params, reports, before, after)
     other = _pairwise(params, reports, before, moved)
     same = np.diag(score).copy()
@@ -64,11 +64,11 @@ def series_scores(
     reports: of each slot and series.  places: distinct values of a device; slots take turns.
     """
     values = rng.integers(params.num_bits, size=(places, params.num_hashes, crowd))
-    permanent = [_permanent(bits, params, rng) for bits in values]
+    permanent = [draw_permanent(bits, params, rng) for bits in values]
     total = np.zeros((crowd, crowd))
     for slot in range(slots):
         bits = permanent[slot % places]
-        series = [_counts(bits, reports, params, rng) for _ in range(2)]
+        series = [draw_shown(bits, reports, params, rng) for _ in range(2)]
         total += _scores(params, reports, series[0], series[1])
     return total
 
@@ -92,14 +92,14 @@ def _two_places(
     values = rng.integers(params.num_bits, size=(2, params.num_hashes, crowd))
     if params.scheme.own_bits:  # every place has a bit of its own
         values[1] = (values[0] + rng.integers(1, params.num_bits, size=crowd)) % params.num_bits
-    first, second = (_permanent(bits, params, rng) for bits in values)
+    first, second = (draw_permanent(bits, params, rng) for bits in values)
     ordered = np.sort(values, axis=1)
     alike = (ordered[0] == ordered[1]).all(axis=0)
     second[alike] = first[alike]
     return first, second
 
 
-def _permanent(bits: Integers, params: RapporParams, rng: np.random.Generator) -> Integers:
+def draw_permanent(bits: Integers, params: RapporParams, rng: np.random.Generator) -> Integers:
     """B' of devices whose values set these bits, (h, n): (n, k)."""
     keep = params.mechanism.p1 / PROBABILITY_SCALE
     lie = params.mechanism.q1 / PROBABILITY_SCALE
@@ -115,7 +115,7 @@ def _permanent(bits: Integers, params: RapporParams, rng: np.random.Generator) -
     return (rng.random((n, k)) < chance).astype(np.int64)
 
 
-def _counts(
+def draw_shown(
     permanent: Integers, reports: int, params: RapporParams, rng: np.random.Generator
 ) -> Integers:
     """How often each bit was shown in a series: (n, k)."""

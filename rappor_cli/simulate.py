@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
+from secrets import randbits
 from typing import Annotated
 
 import numpy as np
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from decoder.options import DecodeOptions
 from rappor_cli.association_study import association
 from rappor_cli.calibration import decoder_calibration
 from rappor_cli.decode import CorrectionName, MethodName
+from rappor_cli.experiment_files import Outcome, show
 from rappor_cli.linkage import batch_linkage
 from rappor_cli.location import location, location_attacks, location_coverage
 from rappor_cli.plan_check import plan_check
+from rappor_cli.progress import progress_bar
 from rappor_cli.simulate_discovery import discovery
 from rappor_cli.simulate_numbers import numbers
+from rappor_cli.simulate_published import (
+    homepages,
+    longitudinal,
+    parameters,
+    poisoning,
+    processes,
+)
 from simulations.experiments import paper
 from simulations.experiments.figures import draw_experiments
 from simulations.experiments.paper import Experiment
@@ -32,6 +40,8 @@ app = typer.Typer(
     help="Run a published or calibration experiment, from fresh draws.",
 )
 
+for experiment in (processes, homepages, parameters, longitudinal, poisoning):
+    app.command()(experiment)
 app.command("decoder-calibration")(decoder_calibration)
 app.command("association")(association)
 app.command("location")(location)
@@ -51,16 +61,19 @@ Correction = Annotated[CorrectionName, typer.Option(help="What is promised about
 Alpha = Annotated[float, typer.Option(help="Level of the correction.")]
 AsJson = Annotated[bool, typer.Option("--json", help="For machines.")]
 DEFAULT_OUTPUT = Path("simulation-output")
-HEADINGS = {
-    "reports": "reports",
-    "held": "values_held",
-    "found": "found_true",
-    "false": "found_false",
-    "missed": "found_missed",
-    "coverage": "interval_coverage",
-    "visible share": "smallest_visible_share",
-    "epsilon_one": "epsilon_one",
-}
+COLUMNS = (
+    ("experiment", "name", "s"),
+    ("reports", "reports", ",d"),
+    ("held", "values_held", "d"),
+    ("found", "found_true", "d"),
+    ("false", "found_false", "d"),
+    ("missed", "found_missed", "d"),
+    ("coverage", "interval_coverage", ".4g"),
+    ("visible share", "smallest_visible_share", ".4g"),
+    ("above 2 errors, held", "above_two_errors_true", "d"),
+    ("false ", "above_two_errors_false", "d"),
+    ("epsilon_one", "epsilon_one", ".4g"),
+)
 
 
 @app.command()
@@ -75,10 +88,15 @@ def normal(
     as_json: AsJson = False,
 ) -> None:
     """Basic one-time RAPPOR on a normal variable (mean 50, sd 10), p = .5, q = .75."""
+    seed = randbits(32) if seed is None else seed
     rng = np.random.default_rng(seed)
     options = DecodeOptions(correction=correction.value, alpha=alpha)
-    experiments = [paper.normal(number, rng, options) for number in reports]
-    _show("normal", experiments, output, as_json)
+    with progress_bar("collections", len(reports)) as advance:
+        experiments = []
+        for number in reports:
+            experiments.append(paper.normal(number, rng, options))
+            advance(1)
+    _show("normal", experiments, seed, output, as_json)
 
 
 @app.command()
@@ -95,30 +113,21 @@ def exponential(
 ) -> None:
     """100 exponentially falling shares among 200 candidates: k=128, h=2, m=16, f=p=.5, q=.75."""
     options = DecodeOptions(method=method.value, correction=correction.value, alpha=alpha)
-    experiment = paper.exponential(reports, np.random.default_rng(seed), options)
-    _show("exponential", [experiment], output, as_json)
+    seed = randbits(32) if seed is None else seed
+    with progress_bar("collections", 1) as advance:
+        experiment = paper.exponential(reports, np.random.default_rng(seed), options)
+        advance(1)
+    _show("exponential", [experiment], seed, output, as_json)
 
 
-def _show(name: str, experiments: Sequence[Experiment], output: Path, as_json: bool) -> None:
-    output.mkdir(parents=True, exist_ok=True)
-    picture = output / f"{name}.png"
-    draw_experiments(experiments, picture)
+def _show(
+    name: str, experiments: Sequence[Experiment], seed: int, output: Path, as_json: bool
+) -> None:
+    options = experiments[0].decoding.options
+    settings = {"method": options.method, "correction": options.correction, "alpha": options.alpha}
     rows = [_row(experiment) for experiment in experiments]
-    if as_json:
-        print(json.dumps({"experiment": name, "picture": str(picture), "rows": rows}))
-        return
-    table = Table(title=f"Experiment: {name}")
-    for heading in HEADINGS:
-        table.add_column(heading, justify="right")
-    for row in rows:
-        table.add_row(*(_cell(row[key]) for key in HEADINGS.values()))
-    console = Console()
-    console.print(table)
-    console.print(f"picture: {picture}", soft_wrap=True)
-
-
-def _cell(value: str | int | float) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else f"{value:,}"
+    draw = partial(draw_experiments, experiments)
+    show(Outcome(name, f"Experiment: {name}", seed, settings, COLUMNS, rows, draw), output, as_json)
 
 
 def _row(experiment: Experiment) -> dict[str, str | int | float]:
@@ -132,5 +141,7 @@ def _row(experiment: Experiment) -> dict[str, str | int | float]:
         "found_missed": experiment.missed,
         "interval_coverage": experiment.coverage,
         "smallest_visible_share": summary.visible_share,
+        "above_two_errors_true": experiment.above_two_errors[0],
+        "above_two_errors_false": experiment.above_two_errors[1],
         "epsilon_one": summary.epsilon_one,
     }

@@ -6,6 +6,8 @@ reports cost as much as ten. The device's code is not run; the end-to-end tests 
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -41,13 +43,40 @@ def draw_aggregate(
         for value in np.flatnonzero(row):
             truth[cohort, _bits(values[value], int(value), cohort, params)] += row[value]
     counts = _noisy(truth, cohorts, params, rng, reports_each)
-    aggregate = Aggregate(
+    return _aggregate(metric, params, cohorts * reports_each, counts), holders.sum(axis=0)
+
+
+def draw_listed(
+    positions: NDArray[np.integer[Any]],
+    shares: Floats,
+    num_reports: int,
+    params: RapporParams,
+    rng: np.random.Generator,
+    reports_each: int = 1,
+) -> tuple[Aggregate, Counts]:
+    """As `draw_aggregate`, of thousands of values that were hashed before: the same draws.
+
+    positions: of every value in every cohort, (n, m, h), k where a hash repeats another.
+    """
+    m, k = params.num_cohorts, params.num_bits
+    cohorts = rng.multinomial(num_reports, np.full(m, 1 / m))
+    holders = rng.multinomial(cohorts, shares)
+    truth = np.zeros((m, k), dtype=np.int64)
+    for cohort, row in enumerate(holders):
+        each = np.repeat(row, positions.shape[2])
+        bits = np.bincount(positions[:, cohort].ravel(), weights=each, minlength=k + 1)
+        truth[cohort] = bits[:k].astype(np.int64)
+    counts = _noisy(truth, cohorts, params, rng, reports_each)
+    return _aggregate("simulated", params, cohorts * reports_each, counts), holders.sum(axis=0)
+
+
+def _aggregate(metric: str, params: RapporParams, reports: Counts, counts: Counts) -> Aggregate:
+    return Aggregate(
         metric=metric,
         params=params,
-        reports_per_cohort=tuple((cohorts * reports_each).tolist()),
+        reports_per_cohort=tuple(reports.tolist()),
         bit_counts=tuple(map(tuple, counts.tolist())),
     )
-    return aggregate, holders.sum(axis=0)
 
 
 def _noisy(

@@ -1,0 +1,95 @@
+"""What every experiment leaves: a table, a picture, and a manifest with seed and figures."""
+
+from __future__ import annotations
+
+import json
+import math
+import platform
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from decoder.files import make_folder
+
+WIDTH = 180  # of a table
+_LIBRARIES = ("rappor-telemetry", "numpy", "scipy", "scikit-learn", "numba", "matplotlib")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """An experiment that was run.
+
+    name: of the command.  title: over the table.  settings: what it was run with; with `seed` it
+    can be run again.  columns: heading, key of a row, and format.  rows: all figures, plain.
+    draw: writes the picture.  notes: sentences under the table.
+    """
+
+    name: str
+    title: str
+    seed: int
+    settings: Mapping[str, Any]
+    columns: Sequence[tuple[str, str, str]]
+    rows: Sequence[Mapping[str, Any]]
+    draw: Callable[[Path], None]
+    notes: Sequence[str] = ()
+
+
+def show(outcome: Outcome, output: Path, as_json: bool) -> None:
+    """Write NAME.png and NAME-manifest.json to `output`; print the table, or the manifest."""
+    make_folder(output)
+    picture, path = output / f"{outcome.name}.png", output / f"{outcome.name}-manifest.json"
+    outcome.draw(picture)
+    manifest = manifest_of(outcome, picture)
+    text = json.dumps(manifest, indent=2, allow_nan=False)
+    path.write_text(text + "\n", encoding="utf-8")
+    if as_json:
+        print(json.dumps(manifest | {"picture": str(picture)}, allow_nan=False))
+        return
+    table = Table(title=f"{outcome.title}, seed {outcome.seed}")
+    for heading, _, form in outcome.columns:
+        table.add_column(heading, justify="left" if form == "s" else "right")
+    for row in outcome.rows:
+        table.add_row(*(_cell(row[key], form) for _, key, form in outcome.columns))
+    console = Console(width=max(Console().width, WIDTH))  # figures are not to be cut
+    console.print(table)
+    for note in outcome.notes:
+        console.print(note)
+    console.print(f"picture: {picture}, manifest: {path}", soft_wrap=True)
+
+
+def manifest_of(outcome: Outcome, picture: Path) -> dict[str, Any]:
+    """What was run with what, and every figure; null where one is not defined."""
+    return {
+        "experiment": outcome.name,
+        "seed": outcome.seed,
+        "settings": dict(outcome.settings),
+        "rows": [{key: _plain(value) for key, value in row.items()} for row in outcome.rows],
+        "picture": picture.name,
+        "picture_sha256": sha256(picture.read_bytes()).hexdigest(),
+        "versions": {name: _version(name) for name in _LIBRARIES}
+        | {"python": platform.python_version()},
+    }
+
+
+def _cell(value: Any, form: str) -> str:
+    if isinstance(value, float) and math.isnan(value):
+        return "-"
+    return format(value, form)
+
+
+def _plain(value: Any) -> Any:
+    """JSON has neither NaN nor infinity."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "not installed"

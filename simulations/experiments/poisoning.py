@@ -1,0 +1,227 @@
+"""Forged reports: how far they move an estimate, and whether the decoder shows them.
+
+The paper's exponential population, in which some devices send what they like in order to make one
+value appear that nobody holds. Five ways to forge, from a lie within the protocol to the reports
+that move the estimate most; each against the decoder's `forged` (the smallest part of all reports
+that, forged, accounts for an estimate), its warnings, and the collector's check of weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from collector.service.plausibility import weight_range
+from decoder import Candidates, DecodeOptions, Decoding, decode
+from decoder.estimation.estimate import by_cavity
+from decoder.numerics.threads import one_thread
+from decoder.pipeline import observe
+from rappor_core.aggregate import Aggregate
+from rappor_core.params import RapporParams
+from simulations.experiments.parameters import BASE, held_shares
+from simulations.populations.draws import draw_listed
+
+Floats = NDArray[np.float64]
+Counts = NDArray[np.int64]
+
+REPORTS = 1_000_000
+PARAMS = RapporParams.rappor(**BASE)  # type: ignore[arg-type]
+TARGET = 150  # on the list; nobody holds it
+FRACTIONS = (0.001, 0.003, 0.01, 0.03, 0.1)
+NONE = "nothing forged"
+LIE, BARE, HIDDEN, BEST, ONE = (
+    "false value, honest noise",
+    "bare bits of the value",
+    "its bits, the others noisy",
+    "best bits that are accepted",
+    "its bits, in one cohort",
+)
+WAYS = (LIE, BARE, HIDDEN, BEST, ONE)
+WARNINGS = {
+    "fit": "No fit converged",
+    "cohorts": "do not follow the others",
+    "sizes": "not equally large",
+    "variance": "times more than the model says",
+    "unlisted": "not on the list weigh",
+    "sum": "sum to",
+    "repeats": "that nobody declared",
+}  # name -> words that only this warning of the decoder has
+
+
+@dataclass(frozen=True)
+class Run:
+    """One decoding. explained: `forged` of the value, NaN where it is not found."""
+
+    shift: float
+    found: bool
+    explained: float
+    true_found: int
+    warned: frozenset[str]
+    refused: float
+
+
+@dataclass(frozen=True)
+class Row:
+    """One way to forge and one part of the reports, over runs.
+
+    shift, error: of the estimate of a value that nobody holds, mean and its standard error;
+    lever: shift for each forged report.  found: share of runs in
+    which it is found.  explained: median of `forged`, over runs that found it; NaN where none did;
+    kept: share of these in which `forged` is at most what was forged, as it promises to first
+    order.  true_found: of the hundred held values, mean.  warned: share of runs with a warning that
+    honest reports seldom have; warnings: by name.  refused: share of forged reports that the
+    collector's check of weights refuses.
+    """
+
+    way: str
+    fraction: float
+    runs: int
+    shift: float
+    error: float
+    lever: float
+    found: float
+    explained: float
+    kept: float
+    true_found: float
+    warned: float
+    warnings: dict[str, float]
+    refused: float
+
+
+def poisoning(
+    runs: int,
+    reports: int,
+    rng: np.random.Generator,
+    fractions: Sequence[float] = FRACTIONS,
+    advance: Callable[[int], None] = lambda _: None,
+) -> list[Row]:
+    """Forge in every way, `runs` times each."""
+    listed = Candidates.from_strings(f"v{i}" for i in range(len(held_shares())))
+    cases = [(NONE, 0.0), *((way, fraction) for way in WAYS for fraction in fractions)]
+    rows = []
+    for way, fraction in cases:
+        found = [_run(way, fraction, reports, listed, rng) for _ in range(runs)]
+        rows.append(_row(way, fraction, found))
+        advance(1)
+    return rows
+
+
+def lever(bits_set: int = 1) -> float:
+    """Honest holders that one report with the value's bits set stands for: (1 - p*) / (q* - p*).
+
+    bits_set: 0 where the bits are clear, which is worth -p* / (q* - p*).
+    """
+    return (bits_set - PARAMS.p_star) / (PARAMS.q_star - PARAMS.p_star)
+
+
+def _run(
+    way: str, fraction: float, reports: int, listed: Candidates, rng: np.random.Generator
+) -> Run:
+    forged = round(fraction * reports)
+    positions = listed.positions(PARAMS)
+    honest, _ = draw_listed(positions, held_shares(), reports - forged, PARAMS, rng)
+    aggregate, refused = honest, 0.0
+    if forged:
+        best = best_bits(honest, listed) if way == BEST else None
+        added, refused = forgeries(way, forged, positions[TARGET], best, rng)
+        aggregate = joined(honest, *added)
+    decoding = decode(aggregate, listed, DecodeOptions(correction="bonferroni"))
+    return _seen(decoding, refused)
+
+
+def forgeries(
+    way: str,
+    number: int,
+    own: NDArray[np.integer[Any]],
+    best: Counts | None,
+    rng: np.random.Generator,
+) -> tuple[tuple[Counts, Counts], float]:
+    """Draw forged reports: number by cohort (m,), bit counts (m, k), and what is refused.
+
+    own: bits of the value by cohort, (m, h).  best: 0 or 1 for each bit, (m, k), of way `BEST`.
+    """
+    m, k = PARAMS.num_cohorts, PARAMS.num_bits
+    each = rng.multinomial(number, np.full(m, 1 / m))
+    if way == ONE:
+        each = np.where(np.arange(m) == 0, number, 0)
+    noisy = way in (LIE, HIDDEN, ONE)
+    chance = np.full((m, k + 1), PARAMS.p_star if noisy else 0.0)
+    np.put_along_axis(chance, own.astype(np.int64), PARAMS.q_star if way == LIE else 1.0, axis=1)
+    chance = chance[:, :k] if best is None else best.astype(float)
+    counts = rng.binomial(each[:, None], chance)
+    return (each, counts), _refused(chance, each, rng)
+
+
+def _refused(chance: Floats, each: Counts, rng: np.random.Generator) -> float:
+    """Share of such reports whose number of set bits no honest report has."""
+    allowed = weight_range(PARAMS)
+    cohorts = rng.choice(len(each), size=2_000, p=each / each.sum())
+    weights = (rng.random((2_000, chance.shape[1])) < chance[cohorts]).sum(axis=1)
+    return float(((weights < allowed.lowest) | (weights > allowed.highest)).mean())
+
+
+def joined(honest: Aggregate, reports: Counts, counts: Counts) -> Aggregate:
+    """Both kinds of reports, as a collector that cannot tell them adds them up."""
+    total = np.array(honest.reports_per_cohort) + reports
+    bits = np.array(honest.bit_counts) + counts
+    return replace(
+        honest,
+        reports_per_cohort=tuple(total.tolist()),
+        bit_counts=tuple(map(tuple, bits.tolist())),
+    )
+
+
+def best_bits(honest: Aggregate, listed: Candidates) -> Counts:
+    """The bits that raise the value's estimate most and pass the check of weights: (m, k).
+
+    For a forger who knows the honest counts, the list and the decoder.
+    """
+    with one_thread():
+        observed = observe(honest, listed.positions(PARAMS), 1.0)
+        fit = by_cavity(observed, 0.95)
+    if fit.directions is None:
+        return np.zeros(observed.bit_shares.shape, dtype=np.int64)
+    directions = fit.directions(np.array([TARGET])).reshape(observed.bit_shares.shape)
+    allowed = weight_range(PARAMS)
+    number = np.clip((directions > 0).sum(axis=1), allowed.lowest, allowed.highest)
+    rank = np.argsort(np.argsort(-directions, axis=1, kind="stable"), axis=1, kind="stable")
+    return np.asarray(rank < number[:, None], dtype=np.int64)
+
+
+def _seen(decoding: Decoding, refused: float) -> Run:
+    table = decoding.candidates
+    told = " ".join(decoding.warnings)
+    return Run(
+        shift=float(table.estimate[TARGET]),
+        found=bool(table.detected[TARGET]),
+        explained=float(table.forged[TARGET]),
+        true_found=int(table.detected[held_shares() > 0].sum()),
+        warned=frozenset(name for name, words in WARNINGS.items() if words in told),
+        refused=refused,
+    )
+
+
+def _row(way: str, fraction: float, runs: list[Run]) -> Row:
+    shifts = np.array([one.shift for one in runs])
+    explained = np.array([one.explained for one in runs if one.found])
+    told = len(explained) > 0
+    error = float(shifts.std(ddof=1)) / len(runs) ** 0.5 if len(runs) > 1 else float("nan")
+    return Row(
+        way=way,
+        fraction=fraction,
+        runs=len(runs),
+        shift=float(shifts.mean()),
+        error=error,
+        lever=float(shifts.mean()) / fraction if fraction else float("nan"),
+        found=len(explained) / len(runs),
+        explained=float(np.median(explained)) if told else float("nan"),
+        kept=float((explained <= fraction).mean()) if told else float("nan"),
+        true_found=float(np.mean([one.true_found for one in runs])),
+        warned=float(np.mean([bool(one.warned) for one in runs])),
+        warnings={w: float(np.mean([w in one.warned for one in runs])) for w in WARNINGS},
+        refused=float(np.mean([one.refused for one in runs])),
+    )

@@ -1,0 +1,257 @@
+"""The paper's experiment on processes (arXiv:1407.6981, section 6): machines that report often.
+
+186,792 reports of 10,133 machines: more than 18 a machine, all in its one cohort. How reports
+repeat decides how far estimates really vary. Three ways are drawn, each decoded with four beliefs
+about repeats. The paper gives the ten most frequent names (2.5 to 4.5 %, one of 2.6 % marked); the
+names behind them, and those on the list that nobody runs, are our choice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from datetime import date
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from decoder import Candidates, DecodeOptions, Decoding, decode
+from decoder.inference.multiple_testing import Correction
+from rappor_core.metrics.metric import Metric
+from rappor_core.params import RapporParams
+from simulations.populations.repeated_draws import Holders, draw_repeated
+
+Floats = NDArray[np.float64]
+Counts = NDArray[np.int64]
+Advance = Callable[[int], None]
+
+DEVICES, REPORTS = 10_133, 186_792
+TOP = (0.045, 0.043, 0.040, 0.038, 0.035, 0.032, 0.030, 0.028, 0.026, 0.025)
+MARKED = 8  # of TOP
+TAIL, ABSENT = 240, 250  # names behind the ten, from .75 % down; names that nobody runs
+PARAMS = RapporParams.rappor(
+    num_bits=128, num_hashes=2, num_cohorts=8, prob_f=0.5, prob_p=0.5, prob_q=0.75
+)
+HANDLINGS = ("each a device of its own", "nothing declared", "bound declared", "known")
+_FLAT = 50  # of the tail's weights 1 / (i + _FLAT)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One decoding: mean squares of the ten's errors, as stated and as they are; what was found.
+
+    estimate: of the marked name.  covered, found: of the ten.  false: names that nobody runs.
+    used: rho of the decoder.
+    """
+
+    estimate: float
+    stated: float
+    real: float
+    covered: int
+    found: int
+    marked: bool
+    false: int
+    used: float
+
+
+@dataclass(frozen=True)
+class Row:
+    """One way of repeating and one handling, over runs.
+
+    rho: sum r^2 / sum r of the machines; used: what the decoder took, mean.  stated, real: root
+    mean square of the ten's standard errors, and of their distances to the shares of the
+    population; real_error: of the latter, as if
+    the ten erred independently.  coverage: of the 95 % intervals of the ten.
+    estimate: of the marked name, mean; marked: share of lists in which it is found.  found, false:
+    of the ten, and of names that nobody runs, means a list.
+    """
+
+    way: str
+    handling: str
+    runs: int
+    rho: float
+    used: float
+    stated: float
+    real: float
+    real_error: float
+    coverage: float
+    estimate: float
+    marked: float
+    found: float
+    false: float
+
+
+@dataclass(frozen=True)
+class Processes:
+    """All rows, and one decoding to look at, of machines that report each process once.
+
+    devices: machines.  shares: of the listed names in the population, (M,).
+    """
+
+    devices: int
+    rows: tuple[Row, ...]
+    names: list[str]
+    shares: Floats
+    shown: Decoding
+
+
+def population() -> tuple[list[str], Floats]:
+    """Names on the list and their shares of the reports; the last `ABSENT` have none."""
+    tail = 1 / (np.arange(TAIL) + _FLAT)
+    tail *= (1 - sum(TOP)) / tail.sum()
+    names = [f"process-{i + 1:03}.exe" for i in range(len(TOP) + TAIL + ABSENT)]
+    return names, np.concatenate([TOP, tail, np.zeros(ABSENT)])
+
+
+def _reports_of(devices: int) -> Counts:
+    """How many reports each machine sends: as even as the totals of the paper allow."""
+    total = round(devices * REPORTS / DEVICES)
+    return total // devices + (np.arange(devices) < total % devices).astype(np.int64)
+
+
+def _running(reports: int, devices: int, shares: Floats, rng: np.random.Generator) -> Counts:
+    """Distinct processes of machines with so many: (devices, reports), each by its share.
+
+    Systematic sampling (Madow 1949): a process runs on reports * share of the machines.
+    """
+    order = rng.permutation(len(shares))
+    ends = np.cumsum(reports * shares[order])
+    at = rng.random((devices, 1)) + np.arange(reports)
+    return np.asarray(order[np.minimum(np.searchsorted(ends, at, side="right"), len(ends) - 1)])
+
+
+def _holders(devices: int, draw: Callable[[int, int], Counts]) -> Holders:
+    """A fleet from what `draw(reports, machines)` says is reported, (machines, reports)."""
+    number = _reports_of(devices)
+    device, value = [], []
+    for each in np.unique(number).tolist():
+        mine = np.flatnonzero(number == each)
+        value.append(draw(each, len(mine)).ravel())
+        device.append(np.repeat(mine, each))
+    names = np.concatenate(value)
+    return Holders.of(devices, np.concatenate(device), names, np.ones_like(names))
+
+
+def each_once(devices: int, shares: Floats, rng: np.random.Generator) -> Holders:
+    """Every machine reports each of its running processes once."""
+    return _holders(devices, lambda each, number: _running(each, number, shares, rng))
+
+
+def at_random(devices: int, shares: Floats, rng: np.random.Generator) -> Holders:
+    """Every report names one of the machine's processes, drawn anew: some come again."""
+
+    def draw(each: int, number: int) -> Counts:
+        own = _running(each, number, shares, rng)
+        return np.take_along_axis(own, rng.integers(each, size=own.shape), axis=1)
+
+    return _holders(devices, draw)
+
+
+def always_one(devices: int, shares: Floats, rng: np.random.Generator) -> Holders:
+    """Every machine has one process and reports it again and again."""
+
+    def draw(each: int, number: int) -> Counts:
+        return np.repeat(rng.choice(len(shares), size=(number, 1), p=shares), each, axis=1)
+
+    return _holders(devices, draw)
+
+
+WAYS = {
+    "each process once": each_once,
+    "one of them at random": at_random,
+    "always the same one": always_one,
+}
+
+
+def declared(bound: int) -> Metric:
+    """The metric, which allows a machine `bound` reports in the window."""
+    return Metric(
+        name="process",
+        kind="string",
+        description="A process that runs on the machine",
+        owner="simulation@example.org",
+        expires=date(2099, 12, 31),
+        params=PARAMS,
+        max_memoized_values=bound + 1,
+        fallback="other",
+        max_reports_per_period=bound,
+    )
+
+
+def processes(
+    runs: int,
+    devices: int,
+    rng: np.random.Generator,
+    correction: Correction = "bh",
+    advance: Advance = lambda _: None,
+) -> Processes:
+    """Draw and decode `runs` collections of each way; `advance` hears of each."""
+    names, shares = population()
+    listed = Candidates.from_strings(names)
+    rows, shown = list[Row](), list[Decoding]()
+    for way, fleet in WAYS.items():
+        readings: dict[str, list[Reading]] = {handling: [] for handling in HANDLINGS}
+        rhos = []
+        for _ in range(runs):
+            holders = fleet(devices, shares, rng)
+            rhos.append(holders.repetition)
+            for handling, decoding in _decodings(holders, listed, rng, correction):
+                readings[handling].append(_reading(decoding, shares))
+                if not shown and handling == "known":
+                    shown.append(decoding)
+            advance(1)
+        rho = float(np.mean(rhos))
+        rows += [_row(way, handling, rho, found) for handling, found in readings.items()]
+    return Processes(devices, tuple(rows), names, shares, shown[0])
+
+
+def _decodings(
+    holders: Holders, listed: Candidates, rng: np.random.Generator, correction: Correction
+) -> Iterator[tuple[str, Decoding]]:
+    """The same counts under each handling."""
+    bound = int(np.bincount(holders.device, holders.reports).max())
+    options = partial(DecodeOptions, correction=correction)
+    aggregate = draw_repeated(holders, listed.positions(PARAMS), PARAMS, rng, declared(bound))
+    bare = replace(aggregate, definition={}, params_id="")
+    yield HANDLINGS[0], decode(bare, listed, options(repeats=1.0))
+    yield HANDLINGS[1], decode(bare, listed, options())
+    yield HANDLINGS[2], decode(aggregate, listed, options())
+    yield HANDLINGS[3], decode(aggregate, listed, options(repeats=holders.repetition))
+
+
+def _reading(decoding: Decoding, shares: Floats) -> Reading:
+    table, top = decoding.candidates, slice(len(TOP))
+    inside = (table.low[top] <= shares[top]) & (shares[top] <= table.high[top])
+    return Reading(
+        estimate=float(table.estimate[MARKED]),
+        stated=float((table.std_error[top] ** 2).mean()),
+        real=float(((table.estimate[top] - shares[top]) ** 2).mean()),
+        covered=int(inside.sum()),
+        found=int(table.detected[top].sum()),
+        marked=bool(table.detected[MARKED]),
+        false=int(table.detected[shares == 0].sum()),
+        used=decoding.summary.repetition,
+    )
+
+
+def _row(way: str, handling: str, rho: float, found: list[Reading]) -> Row:
+    def mean(name: str) -> float:
+        return float(np.mean([getattr(one, name) for one in found]))
+
+    real, number = mean("real") ** 0.5, len(found) * len(TOP)
+    return Row(
+        way=way,
+        handling=handling,
+        runs=len(found),
+        rho=rho,
+        used=mean("used"),
+        stated=mean("stated") ** 0.5,
+        real=real,
+        real_error=real / float(np.sqrt(2 * number)),
+        coverage=mean("covered") / len(TOP),
+        estimate=mean("estimate"),
+        marked=mean("marked"),
+        found=mean("found"),
+        false=mean("false"),
+    )

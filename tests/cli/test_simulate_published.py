@@ -1,0 +1,99 @@
+"""`rappor simulate processes | homepages | parameters | longitudinal | poisoning`, small forms."""
+
+from __future__ import annotations
+
+import json
+import re
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from rappor_cli.main import load, main
+from simulations.experiments import longitudinal, parameters, poisoning, processes
+from tests.simulations.published_support import shrink
+
+NAMES = ["processes", "homepages", "parameters", "longitudinal", "poisoning"]
+OPTIONS = {
+    "processes": ["--runs", "2", "--devices", "500"],
+    "homepages": ["--runs", "1", "--reports", "500000"],
+    "parameters": ["--runs", "2", "--reports", "50000"],
+    "longitudinal": ["--devices", "2000"],
+    "poisoning": ["--runs", "2", "--reports", "100000"],
+}
+
+
+@pytest.fixture
+def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
+    shrink(monkeypatch)
+    monkeypatch.setattr(processes, "WAYS", {"each process once": processes.each_once})
+    monkeypatch.setattr(parameters, "SWEEPS", {"num_hashes": (2,), "prob_f": (0.5,)})
+    monkeypatch.setattr(poisoning, "WAYS", poisoning.WAYS[:1])
+    monkeypatch.setattr(longitudinal, "PERIODS", (1,))
+    monkeypatch.setattr("simulations.experiments.attack_figures.poisoning.WAYS", poisoning.WAYS[:1])
+    only = {"num_hashes": "h, hashes", "prob_f": "f, noise"}
+    monkeypatch.setattr("simulations.experiments.fleet_figures.SYMBOLS", only)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.usefixtures("tiny")
+def test_an_experiment_leaves_a_table_a_picture_and_a_manifest(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["simulate", name, *OPTIONS[name], "--seed", "7", "-o", str(tmp_path)]
+    assert main(command) == 0
+    shown = capsys.readouterr().out
+    manifest = json.loads((tmp_path / f"{name}-manifest.json").read_text())
+    picture = (tmp_path / f"{name}.png").read_bytes()
+    assert "seed 7" in shown
+    assert f"{name}.png" in shown
+    assert "…" not in shown  # no figure is cut
+    assert manifest["experiment"] == name
+    assert manifest["seed"] == 7
+    assert manifest["picture_sha256"] == sha256(picture).hexdigest()
+    assert manifest["rows"]
+    assert manifest["versions"]["numpy"]
+    if name not in ("longitudinal", "processes"):
+        return  # the others take their seed in the same way, and longer
+    assert main([*command, "--json"]) == 0
+    again = json.loads(capsys.readouterr().out)
+    assert again["rows"] == manifest["rows"]  # the seed says everything
+    assert again["settings"] == manifest["settings"]
+
+
+@pytest.mark.usefixtures("tiny")
+def test_small_is_small_and_seeds_are_fresh(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seeds = set()
+    for _ in range(2):
+        command = ["simulate", "longitudinal", "--small", "--json", "-o", str(tmp_path)]
+        assert main(command) == 0
+        told = json.loads(capsys.readouterr().out)
+        assert told["settings"]["devices"] == 20_000
+        seeds.add(told["seed"])
+    assert len(seeds) == 2
+
+
+def test_a_folder_that_cannot_be_made_is_named(
+    tiny: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("")
+    command = ["simulate", "longitudinal", "--devices", "1000", "-o", str(tmp_path / "file")]
+    assert main(command) == 1
+    told = capsys.readouterr().err
+    assert told.count("\n") == 1
+    assert "file" in told
+
+
+def test_make_simulate_runs_every_experiment_with_options_that_exist() -> None:
+    """`make simulate` itself takes minutes; its lines are checked against the commands."""
+    makefile = (Path(__file__).parents[2] / "Makefile").read_text()
+    lines = re.findall(r"\$\(SIMULATE\) ([^;\n]+)", makefile)
+    known = load("simulate").commands
+    named = set()
+    for name, *words in map(str.split, lines):
+        named.add(name)
+        options = {option for param in known[name].params for option in param.opts}
+        assert {word for word in words if word.startswith("--")} <= options | {"--no-rivals"}, name
+    assert named == set(known)

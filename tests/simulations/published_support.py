@@ -1,0 +1,22 @@
+"""Small forms of the published experiments, for tests."""
+
+from __future__ import annotations
+
+import pytest
+
+from simulations.experiments import homepages, longitudinal, parameters, poisoning, processes
+
+
+def shrink(patch: pytest.MonkeyPatch) -> None:
+    """Fewer candidates, settings and periods; nothing else changes."""
+    patch.setattr(processes, "TAIL", 20)
+    patch.setattr(processes, "ABSENT", 20)
+    patch.setattr(homepages, "CANDIDATES", 120)
+    patch.setattr(homepages, "HELD", 40)
+    patch.setattr(homepages, "DISTRIBUTIONS", ("Zipf 1", "as the paper shows"))
+    patch.setattr(
+        parameters, "SWEEPS", {name: (parameters.BASE[name],) for name in parameters.SWEEPS}
+    )
+    patch.setattr(longitudinal, "PERIODS", (1, 7))
+    patch.setattr(longitudinal, "CROWD", 20)
+    patch.setattr(poisoning, "FRACTIONS", (0.03,))
