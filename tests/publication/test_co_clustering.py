@@ -281,6 +281,7 @@ NINE = ["sex", "age", "race", "marital_status", "education", "native_country", "
         "occupation", "income"]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_some_thousand_rows_take_seconds() -> None:
     table = adult(3_000)
     start = time.process_time()
@@ -302,7 +303,7 @@ AUC = {
 
 @pytest.mark.long
 def test_synthetic_rows_of_adult_train_as_well_as_those_of_the_thesis() -> None:
-    """Within .02 of Table 3.5; but race at k = 1,042, where 13 clusters are left (the thesis: 15)."""
+    """Within .02 of Table 3.5, but race at k = 1,042: 13 clusters are left, of the thesis's 15."""
     table = adult(40_000)
     number = len(table["sex"])
     order = np.random.default_rng(0).permutation(number)
