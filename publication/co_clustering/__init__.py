@@ -11,6 +11,7 @@ from publication.co_clustering.classes import (
 from publication.co_clustering.engine import co_cluster, from_partition, merge_small_clusters
 from publication.co_clustering.grid import CoClustering, Grid
 from publication.co_clustering.hierarchies import LearntHierarchies, learn_hierarchies
+from publication.co_clustering.khiops import co_cluster_by_khiops
 from publication.co_clustering.merges import Merge, Partition
 from publication.co_clustering.recoding import Intervals, Recoded, Values, recode
 from publication.co_clustering.synthesis import synthesise, value_shares
@@ -26,6 +27,7 @@ __all__ = [
     "Recoded",
     "Values",
     "co_cluster",
+    "co_cluster_by_khiops",
     "from_partition",
     "generalise_clusters",
     "learn_hierarchies",
