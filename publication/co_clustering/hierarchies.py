@@ -58,14 +58,14 @@ class LearntHierarchies:
         try:
             told = json.loads(file.read_text(encoding="utf-8"))
             if told["version"] != VERSION:
-                raise TableError(
-                    f"{file}: version {told['version']!r} of hierarchies, not {VERSION}"
-                )
+                raise TableError(f"version {told['version']!r} of hierarchies, not {VERSION}")
             pairs = {name: _from_dict(column) for name, column in told["columns"].items()}
+        except TableError as error:
+            raise TableError(f"{file}: {error}") from None
         except (OSError, ValueError, RecursionError) as error:
             raise TableError(f"{file}: not hierarchies: {failure_reason(error)}") from error
         except (KeyError, TypeError, AttributeError) as error:
-            raise TableError(f"{file}: not hierarchies: {error!r}") from error
+            raise TableError(f"{file}: not as rappor release co-cluster writes it") from error
         return cls(
             {name: parts for name, (parts, _) in pairs.items()},
             {name: tree for name, (_, tree) in pairs.items()},

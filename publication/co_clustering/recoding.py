@@ -17,6 +17,7 @@ import numpy as np
 from publication.errors import TableError
 from publication.typing import Floats, Integers
 from rappor_core.errors import shown
+from rappor_core.failures import failure_reason
 
 _DIGITS = 4  # of a cut, if they suffice
 
@@ -214,7 +215,7 @@ def read_numbers(name: str, values: Sequence[str]) -> Floats:
     try:
         numbers = np.array([float(value) for value in values])
     except ValueError as error:
-        raise TableError(f"column {shown(name)}: {error}") from None
+        raise TableError(f"column {shown(name)}: {failure_reason(error)}") from None
     if not np.isfinite(numbers).all():
         raise TableError(f"column {shown(name)}: {numbers[~np.isfinite(numbers)][0]} is not finite")
     return numbers
