@@ -7,7 +7,9 @@ k-anonymous on all columns, for k the smallest cluster. Part of the rows is publ
 that they do not have: `misreported` says how many.
 
 The thesis leaves open which of equal cells comes first (here the one of the lower number), and
-empty cells (which are never reached: the cells that are not empty hold all columns).
+empty cells (which are never reached: the cells that are not empty hold all columns). It prints
+bounds for its third class that are not those of its own grid (]0.8,1.65] for ]0.867,1.6]), and once
+calls synthetic rows worse than these classes, against its figures.
 """
 
 from __future__ import annotations

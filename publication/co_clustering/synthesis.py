@@ -3,7 +3,9 @@
 Of a cluster g, value v of a column, in group p of parts, has the weight
 `(n_v / N_p) (N_gp / N_g)`; the weights of a column's values are divided by their sum. Only the
 counts of the grid and of the parts are read, no row. It is no differential privacy, and a row that
-is drawn may equal a real one.
+is drawn may equal a real one. The thesis finds that nobody can tell drawn rows from real ones: its
+classifier, a naive Bayes, cannot see that columns were drawn apart; that of
+`publication.utility.origin_test` can.
 """
 
 from __future__ import annotations

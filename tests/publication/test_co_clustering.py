@@ -164,6 +164,20 @@ def test_moves_only_lower_the_cost(seed) -> None:
     assert all((a == b).all() for a, b in zip(again.axes, moved.axes, strict=True))
 
 
+@pytest.mark.parametrize("least", [1, 60, 75, 90])
+def test_moves_leave_each_group_the_rows_that_it_needs(least: int) -> None:
+    """30 of the 90 rows of a group are like those of the other one: all of them would leave."""
+    rng = np.random.default_rng(0)
+    kind = np.repeat([0, 1], [100, 60])
+    table = {name: [f"{k}{rng.integers(4)}" for k in kind] for name in "abcd"}
+    recoded = recode(table, "abcd")
+    search = Search(recoded)
+    parts = np.array([int(label[0]) for _, label in recoded.part_names])
+    moved = search.move_rows(np.repeat([0, 1], [70, 90]), parts, least)
+    kept = max(60, least)
+    assert np.bincount(moved).tolist() == [160 - kept, kept]
+
+
 def test_planted_groups_are_found() -> None:
     rng = np.random.default_rng(4)
     kind = rng.integers(0, 3, 600)
@@ -303,7 +317,13 @@ AUC = {
 
 @pytest.mark.long
 def test_synthetic_rows_of_adult_train_as_well_as_those_of_the_thesis() -> None:
-    """Within .02 of Table 3.5, but race at k = 1,042: 13 clusters are left, of the thesis's 15."""
+    """Within .02 of Table 3.5, but race at k = 1,042: 13 clusters are left, of the thesis's 15.
+
+    The thesis's figures cannot all hold. 32 clusters of 1,152 rows at most are fewer than 80 % of
+    48,842 (they fit the training split, which is used here); it speaks of 32 and of 33 clusters; at
+    k = 8,892 an AUC of .5 goes with an accuracy above the largest share of occupation, and above
+    that of real rows for workclass. So no constant of that column is held here.
+    """
     table = adult(40_000)
     number = len(table["sex"])
     order = np.random.default_rng(0).permutation(number)
