@@ -19,8 +19,10 @@ from publication.co_clustering.recoding import Recoded
 from publication.co_clustering.start import gather
 from publication.errors import TableError
 from publication.typing import Integers
+from rappor_core.errors import shown
 
 MOST_GROUPS = 400  # of rows, at the start
+MOST_PARTS = 1_500  # the changes of cost of all pairs of parts are kept in memory
 _PASSES = 20  # of moves, at most
 _FIRST_MOVES = 150  # groups of rows at which moves between merges begin
 _FEWER = 0.8  # groups of rows from one round of moves to the next
@@ -37,10 +39,17 @@ def co_cluster(recoded: Recoded, *, seed: int = 0, starts: int = 1) -> CoCluster
             MOST_GROUPS distinct rows or fewer has one start only.
 
     Raises:
-        TableError: no starts.
+        TableError: no starts, or more than MOST_PARTS parts.
     """
     if starts < 1:
         raise TableError(f"a co-clustering needs a start, not {starts}")
+    if recoded.num_parts > MOST_PARTS:
+        lengths = {name: len(kind.labels) for name, kind in recoded.parts.items()}
+        most = max(lengths, key=lengths.__getitem__)
+        raise TableError(
+            f"{recoded.num_parts} values and intervals, at most {MOST_PARTS}: leave column "
+            f"{shown(most)} out, which has {lengths[most]}, or cut it into intervals"
+        )
     rng = np.random.default_rng(seed)
     search = Search(recoded)
     tries = starts if len(search.weights) > MOST_GROUPS else 1

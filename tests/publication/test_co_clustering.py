@@ -23,7 +23,7 @@ from publication.co_clustering import (
     synthesise,
 )
 from publication.co_clustering.cost import GridCost, log_partitions
-from publication.co_clustering.engine import Search
+from publication.co_clustering.engine import MOST_GROUPS, MOST_PARTS, Search
 from publication.errors import TableError
 from publication.utility import predict_column
 from tests.publication.adult import adult
@@ -189,6 +189,26 @@ def test_planted_groups_are_found() -> None:
     alone = co_cluster(recode(noise, "abcd"))
     assert alone.finest.counts.shape == (1, 1)
     assert alone.finest.information == 0.0
+
+
+def test_a_table_of_many_distinct_rows_begins_with_gathered_ones() -> None:
+    rng = np.random.default_rng(5)
+    kind = np.repeat([0, 1, 2], [900, 500, 200])
+    table = {name: [f"{name}{k}{rng.integers(4)}" for k in kind] for name in "abcdef"}
+    recoded = recode(table, "abcdef")
+    assert len(recoded.classes[2]) > MOST_GROUPS
+    model = co_cluster(recoded, seed=1)
+    assert sorted(model.finest.cluster_sizes.tolist()) == [200, 500, 900]
+    assert model.finest.counts.shape == (3, 3)
+    assert model.finest.information == 1.0
+    again = co_cluster(recoded, seed=1, starts=2)
+    assert again.cost <= model.cost + 1e-9
+
+
+def test_more_values_than_pairs_of_them_fit_in_memory_are_refused() -> None:
+    many = {"a": [f"v{n}" for n in range(MOST_PARTS)], "b": ["x"] * MOST_PARTS}
+    with pytest.raises(TableError, match=r"column 'a' out, which has 1500, or cut it"):
+        co_cluster(recode(many, "ab"))
 
 
 # --- Iris: the vectors of the thesis ---------------------------------------------------------
