@@ -32,6 +32,7 @@ from publication.disclosure_risk import read_columns
 from publication.errors import ReleaseError, TableError
 from publication.k_anonymity import anonymise
 from publication.release.columns import safe_text
+from rappor_cli.progress import spinner
 from rappor_core.errors import file_problem
 
 LEARNT = "learnt"
@@ -97,10 +98,11 @@ def co_cluster_table(
     if publish is not Publish.NOTHING and k is None:
         raise typer.BadParameter("--publish needs --k: how many rows share a published cluster")
     recoded = _recode(table, columns, numbers, intervals)
-    if engine is Engine.KHIOPS:
-        model = co_cluster_by_khiops(recoded, khiops or default_folder(os.environ))
-    else:
-        model = co_cluster(recoded, seed=seed, starts=starts)
+    with spinner(f"co-clustering {recoded.num_rows:,} rows"):
+        if engine is Engine.KHIOPS:
+            model = co_cluster_by_khiops(recoded, khiops or default_folder(os.environ))
+        else:
+            model = co_cluster(recoded, seed=seed, starts=starts)
     with _naming(table):
         grid = model.finest if k is None else merge_small_clusters(model, k)
     learnt = learn_hierarchies(model)
@@ -142,11 +144,12 @@ def anonymise_table(
         raise typer.BadParameter("--keep names columns of --columns: they would be published whole")
     if hierarchies == LEARNT:
         recoded = _recode(table, columns, numbers, intervals)
-        learnt = learn_hierarchies(co_cluster(recoded, seed=seed, starts=starts))
+        with spinner(f"co-clustering {recoded.num_rows:,} rows"):
+            learnt = learn_hierarchies(co_cluster(recoded, seed=seed, starts=starts))
     else:
         learnt = _selected(LearntHierarchies.load(Path(hierarchies)), names, Path(hierarchies))
     whole = _read(table, [*names, *kept])
-    with _naming(table):
+    with _naming(table), spinner(f"anonymising for k = {k}"):
         rows = learnt.recode(whole)
         made = anonymise(rows, learnt.columns(), k, suppression_budget=suppress)
     published = made.to_table()
@@ -168,7 +171,8 @@ def setup_khiops(
     It takes about 400 MB, and comes from the package index that pip of this machine uses.
     """
     place = folder or default_folder(os.environ)
-    version = set_up(place)
+    with spinner(f"installing Khiops in {place}"):
+        version = set_up(place)
     print(f"Khiops {version} is in {place}: rappor release co-cluster --engine khiops")
     if folder is not None:
         print(f"give it --khiops {folder}, or set RAPPOR_KHIOPS")
