@@ -11,6 +11,7 @@ from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
+    SpinnerColumn,
     TaskID,
     TextColumn,
     TimeElapsedColumn,
@@ -48,3 +49,15 @@ def stage_bars() -> Iterator[Callable[[str, int, int], None]]:
             progress.update(bars[stage], completed=done, total=total)
 
         yield show
+
+
+@contextmanager
+def spinner(what: str) -> Iterator[None]:
+    """Show that something of unknown length goes on."""
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    console = Console(stderr=True)
+    with Progress(
+        *columns, console=console, transient=True, disable=not sys.stderr.isatty()
+    ) as progress:
+        progress.add_task(what, total=None)
+        yield

@@ -70,6 +70,7 @@ def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "GOOD-places.json").write_text(stamped.to_json())
     (folder / "GOOD.txt").write_text("one\ntwo\n")
     (folder / "GOOD.csv").write_text("a\nx\ny\nx\n")
+    (folder / "GOOD-pairs.csv").write_text("a,b\nx,1\ny,2\nx,1\n")
     (folder / "GOOD-domain.toml").write_text(DOMAIN)
     (folder / "GOOD-params.csv").write_text("k,h,m,p,q,f\n4,1,1,0.25,0.75,0.5\n")
     (folder / "GOOD-counts.csv").write_text("100,20,30,40,50\n")
@@ -174,6 +175,9 @@ READS = (
     "density places --aggregate GOOD-places.json --base FILE.geojson -o OUT",
     "release risk FILE.csv --columns a --domain GOOD-domain.toml",
     "release risk GOOD.csv --columns a --domain FILE.toml",
+    "release co-cluster FILE.csv --columns a,b --numbers b -o OUT",
+    "release anonymise FILE.csv --columns a,b --k 2 --hierarchies learnt -o OUT",
+    "release anonymise GOOD.csv --columns a --k 2 --hierarchies FILE.json -o OUT",
     "demo --input FILE.csv --column value -o OUT",
     "demo --input FILE.csv.gz --column value -o OUT",
     "simulate location --trips FILE.csv -o OUT",
@@ -198,6 +202,8 @@ WRITES = (
     "decode --aggregate GOOD.json --candidates GOOD.txt -o OUT",
     "decode --aggregate GOOD.json --candidates GOOD.txt --cache OUT",
     "density places --aggregate GOOD-places.json -o OUT",
+    "release co-cluster GOOD-pairs.csv --columns a,b -o OUT",
+    "release anonymise GOOD-pairs.csv --columns a,b --k 2 --hierarchies learnt -o OUT",
     "backup --database sqlite:///DATABASE -o OUT",
     "restore DATABASE --database sqlite:///OUT",
     "migrate --database sqlite:///OUT",

@@ -1,0 +1,39 @@
+"""Co-clustering of rows and values, and what is published by it: trees, classes, synthetic rows.
+
+None of it carries an epsilon. `docs/publication.md` says what each protects against.
+"""
+
+from publication.co_clustering.classes import (
+    ClusterClasses,
+    generalise_clusters,
+    micro_aggregate,
+)
+from publication.co_clustering.engine import co_cluster, from_partition, merge_small_clusters
+from publication.co_clustering.grid import CoClustering, Grid
+from publication.co_clustering.hierarchies import LearntHierarchies, learn_hierarchies
+from publication.co_clustering.khiops import co_cluster_by_khiops
+from publication.co_clustering.merges import Merge, Partition
+from publication.co_clustering.recoding import Intervals, Recoded, Values, recode
+from publication.co_clustering.synthesis import synthesise, value_shares
+
+__all__ = [
+    "ClusterClasses",
+    "CoClustering",
+    "Grid",
+    "Intervals",
+    "LearntHierarchies",
+    "Merge",
+    "Partition",
+    "Recoded",
+    "Values",
+    "co_cluster",
+    "co_cluster_by_khiops",
+    "from_partition",
+    "generalise_clusters",
+    "learn_hierarchies",
+    "merge_small_clusters",
+    "micro_aggregate",
+    "recode",
+    "synthesise",
+    "value_shares",
+]

@@ -1,0 +1,249 @@
+"""The two-column recoding: a table becomes pairs (row, part), a part being a column with a value.
+
+Columns of numbers are first cut into intervals of about equal frequency. n rows of d columns make
+`n d` pairs of n rows and as many parts as the columns have values and intervals together. The
+thesis says that the column of rows has n d values; it has n.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from publication.errors import TableError
+from publication.typing import Floats, Integers
+from rappor_core.errors import shown
+from rappor_core.failures import failure_reason
+
+_DIGITS = 4  # of a cut, if they suffice
+
+
+@dataclass(frozen=True)
+class Intervals:
+    """The parts of a column of numbers: interval i is ]cuts[i-1], cuts[i]].
+
+    The first and the last interval are open: the thesis prints the smallest and the greatest number
+    of the data there, which tell of two persons.
+
+    Raises TableError for cuts that do not rise, or are not finite.
+    """
+
+    cuts: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        """Check."""
+        rising = all(low < high for low, high in zip(self.cuts, self.cuts[1:], strict=False))
+        if not rising or not all(map(math.isfinite, self.cuts)):
+            raise TableError(f"cuts must be finite and rise: {shown(self.cuts)}")
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The text of each interval."""
+        return tuple(self.group_label([part]) for part in range(len(self.cuts) + 1))
+
+    def encode(self, name: str, values: Sequence[str]) -> Integers:
+        """The interval of each number. Raises TableError for what is not a finite number."""
+        found: Integers = np.searchsorted(self.cuts, read_numbers(name, values), side="left")
+        return found
+
+    def group_label(self, parts: Collection[int]) -> str:
+        """The text of several intervals, neighbours as one."""
+        chosen = sorted(parts)
+        starts = [part for part in chosen if part - 1 not in parts]
+        ends = [part for part in chosen if part + 1 not in parts]
+        return " or ".join(map(self._run_label, starts, ends))
+
+    def _run_label(self, first: int, last: int) -> str:
+        low = _number_text(self.cuts[first - 1]) if first else ""
+        high = _number_text(self.cuts[last]) if last < len(self.cuts) else ""
+        if low and high:
+            return f"]{low},{high}]"
+        return f">{low}" if low else f"<={high}" if high else "any number"
+
+
+@dataclass(frozen=True)
+class Values:
+    """The parts of a column of categories: its values. Raises TableError for none, or a double."""
+
+    values: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        """Check."""
+        if not self.values or len(set(self.values)) != len(self.values):
+            raise TableError(f"a column needs distinct values: {shown(self.values)}")
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The values."""
+        return self.values
+
+    def encode(self, name: str, values: Sequence[str]) -> Integers:
+        """The part of each value. Raises TableError for a value that the column has not."""
+        codes = {value: code for code, value in enumerate(self.values)}
+        try:
+            return np.array([codes[value] for value in values], dtype=np.int64)
+        except KeyError as error:
+            raise TableError(
+                f"column {shown(name)} has no part for {shown(error.args[0])}"
+            ) from None
+
+    def group_label(self, parts: Collection[int]) -> str:
+        """The values, joined."""
+        return " | ".join(self.values[part] for part in sorted(parts))
+
+
+Parts = Intervals | Values
+
+
+@dataclass(frozen=True)
+class Recoded:
+    """A table as pairs (row, part).
+
+    parts: the parts of each column. codes: (n, d) the part of each row in each column, numbered
+    over all columns: those of the first column first.
+    """
+
+    parts: Mapping[str, Parts]
+    codes: Integers
+
+    @classmethod
+    def encode(cls, table: Mapping[str, Sequence[str]], parts: Mapping[str, Parts]) -> Recoded:
+        """Recode a table by given parts.
+
+        Raises TableError for a missing column, several lengths, no rows, a value without a part.
+        """
+        missing = [name for name in parts if name not in table]
+        lengths = {len(table[name]) for name in parts if name in table}
+        if missing or len(lengths) != 1 or lengths == {0}:
+            raise TableError(f"columns missing: {missing}; rows: {sorted(lengths)}")
+        starts = _starts(parts)
+        columns = [
+            kind.encode(name, table[name]) + start
+            for (name, kind), start in zip(parts.items(), starts, strict=False)
+        ]
+        return cls(parts, np.column_stack(columns))
+
+    @property
+    def num_rows(self) -> int:
+        """n."""
+        return len(self.codes)
+
+    @cached_property
+    def starts(self) -> tuple[int, ...]:
+        """The first part of each column, and the number of parts of all."""
+        return _starts(self.parts)
+
+    @property
+    def num_parts(self) -> int:
+        """Parts of all columns."""
+        return self.starts[-1]
+
+    @cached_property
+    def part_counts(self) -> Integers:
+        """(parts,) rows of each part."""
+        return np.bincount(self.codes.ravel(), minlength=self.num_parts)
+
+    @cached_property
+    def part_names(self) -> tuple[tuple[str, str], ...]:
+        """The column and the label of each part."""
+        return tuple((name, label) for name, kind in self.parts.items() for label in kind.labels)
+
+    def parts_of(self, column: int) -> range:
+        """The parts of the column of this position."""
+        return range(self.starts[column], self.starts[column + 1])
+
+    @cached_property
+    def classes(self) -> tuple[Integers, Integers, Integers]:
+        """Distinct rows (classes, d), the class of each row (n,), rows of each class (classes,)."""
+        distinct, of_row, counts = np.unique(
+            self.codes, axis=0, return_inverse=True, return_counts=True
+        )
+        return distinct, of_row.ravel(), counts
+
+    def to_table(self) -> dict[str, list[str]]:
+        """The label of each row's part, by column."""
+        return self.labels_of(self.codes)
+
+    def labels_of(self, codes: Integers) -> dict[str, list[str]]:
+        """The labels of rows of parts (rows, d), by column."""
+        table = {}
+        for column, (name, kind) in enumerate(self.parts.items()):
+            labels = np.array(kind.labels, dtype=object)
+            table[name] = labels[codes[:, column] - self.starts[column]].tolist()
+        return table
+
+
+def recode(
+    table: Mapping[str, Sequence[str]],
+    columns: Sequence[str],
+    *,
+    numbers: Collection[str] = (),
+    intervals: int = 10,
+) -> Recoded:
+    """Choose the parts of each column, and recode a table by them.
+
+    Args:
+        table: columns by name. columns: those to take; 2 or more.
+        numbers: which of them are cut into intervals; the others keep their values.
+        intervals: of each column of numbers, at most; fewer where numbers are tied.
+
+    Raises:
+        TableError: no such column, one column only, no rows, a number that is none, no intervals.
+    """
+    strange = [name for name in (*columns, *numbers) if name not in table]
+    if strange or not set(numbers) <= set(columns) or len(set(columns)) != len(columns):
+        raise TableError(f"columns {shown(list(columns))}, of numbers {shown(list(numbers))}")
+    if len(columns) < 2 or intervals < 1:
+        raise TableError(f"{len(columns)} columns in {intervals} intervals: 2 and 1 are the least")
+    parts: dict[str, Parts] = {}
+    for name in columns:
+        if not len(table[name]):
+            raise TableError(f"column {shown(name)} has no rows")
+        if name in numbers:
+            parts[name] = Intervals(_cuts(read_numbers(name, table[name]), intervals))
+        else:
+            parts[name] = Values(tuple(sorted(set(table[name]))))
+    return Recoded.encode(table, parts)
+
+
+def read_numbers(name: str, values: Sequence[str]) -> Floats:
+    """(n,) finite numbers of a column. Raises TableError for what is none."""
+    try:
+        numbers = np.array([float(value) for value in values])
+    except ValueError as error:
+        raise TableError(f"column {shown(name)}: {failure_reason(error)}") from None
+    if not np.isfinite(numbers).all():
+        raise TableError(f"column {shown(name)}: {numbers[~np.isfinite(numbers)][0]} is not finite")
+    return numbers
+
+
+def _number_text(number: float) -> str:
+    return repr(float(number)).removesuffix(".0")
+
+
+def _cuts(numbers: Floats, intervals: int) -> tuple[float, ...]:
+    """Quantiles between neighbours in rank, without those that leave an interval empty."""
+    cuts = np.unique(np.quantile(numbers, np.arange(1, intervals) / intervals))
+    counts = np.bincount(np.searchsorted(cuts, numbers, side="left"), minlength=len(cuts) + 1)
+    kept = cuts[counts[:-1] > 0]
+    return _shortened(kept[kept < numbers.max()], numbers)
+
+
+def _shortened(cuts: Floats, numbers: Floats) -> tuple[float, ...]:
+    """The cuts with as few digits as leave every number in its interval."""
+    wanted = np.searchsorted(cuts, numbers, side="left")
+    for digits in range(_DIGITS, 17):
+        short = np.array([float(f"{cut:.{digits}g}") for cut in cuts])
+        rising = (np.diff(short) > 0).all()
+        if rising and (np.searchsorted(short, numbers, side="left") == wanted).all():
+            return tuple(short.tolist())
+    return tuple(cuts.tolist())
+
+
+def _starts(parts: Mapping[str, Parts]) -> tuple[int, ...]:
+    lengths = [len(kind.labels) for kind in parts.values()]
+    return tuple(int(total) for total in np.cumsum([0, *lengths]))

@@ -1,0 +1,260 @@
+"""`rappor release co-cluster`, `anonymise` and `setup-khiops`: tables that their holder has."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+
+from publication.co_clustering import (
+    CoClustering,
+    Grid,
+    LearntHierarchies,
+    Recoded,
+    co_cluster,
+    co_cluster_by_khiops,
+    generalise_clusters,
+    learn_hierarchies,
+    merge_small_clusters,
+    micro_aggregate,
+    recode,
+    synthesise,
+)
+from publication.co_clustering.files import write_co_clustering, write_table
+from publication.co_clustering.khiops import default_folder, set_up
+from publication.disclosure_risk import read_columns
+from publication.errors import ReleaseError, TableError
+from publication.k_anonymity import anonymise
+from publication.release.columns import safe_text
+from rappor_cli.progress import spinner
+from rappor_core.errors import file_problem
+
+LEARNT = "learnt"
+
+
+class Engine(StrEnum):
+    """Who co-clusters."""
+
+    OURS = "ours"
+    KHIOPS = "khiops"
+
+
+class Publish(StrEnum):
+    """What is made of the clusters."""
+
+    NOTHING = "nothing"
+    SYNTH = "synth"
+    COC = "coc"
+    COC_HG = "coc-hg"
+    MICRO = "micro"
+
+
+TableArgument = Annotated[Path, typer.Argument(help="A CSV file with a header, a row a person.")]
+ColumnsOption = Annotated[str, typer.Option(help="Columns to take, separated by commas.")]
+NumbersOption = Annotated[
+    str, typer.Option(help="Those of them that are numbers, to be cut into intervals.")
+]
+IntervalsOption = Annotated[
+    int, typer.Option(min=2, help="Intervals of a column of numbers, of about equal frequency.")
+]
+SeedOption = Annotated[
+    int, typer.Option(min=0, help="Of the first clusters; the same gives the same grid.")
+]
+StartsOption = Annotated[
+    int, typer.Option(min=1, help="Tries from other first clusters; the cheapest grid is taken.")
+]
+
+
+def co_cluster_table(
+    table: TableArgument,
+    columns: ColumnsOption,
+    output: Annotated[Path, typer.Option("-o", "--output", help="A folder that does not exist.")],
+    numbers: NumbersOption = "",
+    intervals: IntervalsOption = 10,
+    k: Annotated[
+        int | None, typer.Option(min=2, help="Rows that every cluster of the grid has at least.")
+    ] = None,
+    publish: Annotated[
+        Publish, typer.Option(help="What to make of the clusters; needs --k.")
+    ] = Publish.NOTHING,
+    engine: Annotated[Engine, typer.Option(help="Who co-clusters.")] = Engine.OURS,
+    khiops: Annotated[
+        Path | None, typer.Option(help="Folder of setup-khiops, if not the usual one.")
+    ] = None,
+    seed: SeedOption = 0,
+    starts: StartsOption = 1,
+) -> None:
+    """Group the rows of TABLE, and the values of its columns, by what goes with what.
+
+    Writes the recoded table, learnt hierarchies and a page. Of these only published.csv is meant to
+    be published, and it carries no epsilon: docs/publication.md says what it protects against.
+    """
+    if publish is not Publish.NOTHING and k is None:
+        raise typer.BadParameter("--publish needs --k: how many rows share a published cluster")
+    recoded = _recode(table, columns, numbers, intervals)
+    with spinner(f"co-clustering {recoded.num_rows:,} rows"):
+        if engine is Engine.KHIOPS:
+            model = co_cluster_by_khiops(recoded, khiops or default_folder(os.environ))
+        else:
+            model = co_cluster(recoded, seed=seed, starts=starts)
+    with _naming(table):
+        grid = model.finest if k is None else merge_small_clusters(model, k)
+    learnt = learn_hierarchies(model)
+    files = write_co_clustering(model, grid, learnt, output, _published(publish, grid, learnt))
+    _print_grid(model, grid)
+    print(f"files in {output}: {', '.join(files)}")
+    print("recoded.csv, grid.json and index.html tell of the rows: they are not for publication")
+
+
+def anonymise_table(
+    table: TableArgument,
+    columns: ColumnsOption,
+    k: Annotated[int, typer.Option(min=2, help="Rows that share every published combination.")],
+    hierarchies: Annotated[
+        str,
+        typer.Option(
+            help="'learnt' from TABLE, or a hierarchies.json of rappor release co-cluster."
+        ),
+    ],
+    output: Annotated[Path, typer.Option("-o", "--output", help="CSV file to write.")],
+    numbers: NumbersOption = "",
+    intervals: IntervalsOption = 10,
+    keep: Annotated[
+        str, typer.Option(help="Further columns to write as they are, separated by commas.")
+    ] = "",
+    suppress: Annotated[
+        float, typer.Option(min=0, max=0.999, help="Share of the rows that may be left out.")
+    ] = 0.0,
+    seed: SeedOption = 0,
+    starts: StartsOption = 1,
+) -> None:
+    """Generalise columns of TABLE along trees until every combination stands k times.
+
+    k-anonymity is not differential privacy. With --hierarchies learnt the trees are read off TABLE
+    by co-clustering (2 columns or more), and tell of it.
+    """
+    names, kept = _names(columns), _names(keep)
+    if set(names) & set(kept):
+        raise typer.BadParameter("--keep names columns of --columns: they would be published whole")
+    if hierarchies == LEARNT:
+        recoded = _recode(table, columns, numbers, intervals)
+        with spinner(f"co-clustering {recoded.num_rows:,} rows"):
+            learnt = learn_hierarchies(co_cluster(recoded, seed=seed, starts=starts))
+    else:
+        learnt = _selected(LearntHierarchies.load(Path(hierarchies)), names, Path(hierarchies))
+    whole = _read(table, [*names, *kept])
+    with _naming(table), spinner(f"anonymising for k = {k}"):
+        rows = learnt.recode(whole)
+        made = anonymise(rows, learnt.columns(), k, suppression_budget=suppress)
+    published = made.to_table()
+    shown = {name: published[name] for name in names} | {name: whole[name] for name in kept}
+    _write(_guarded(shown, made.published.tolist()), output)
+    print(
+        f"{int(made.counts.sum()):,} rows in {len(made.counts):,} classes of {made.counts.min():,} "
+        f"or more; mean loss {made.leaf_loss:.3f}; {made.completeness:.1%} of the rows left out"
+    )
+
+
+def setup_khiops(
+    folder: Annotated[
+        Path | None, typer.Argument(help="Where; the user's data folder if not given.")
+    ] = None,
+) -> None:
+    """Install Khiops, another engine of co-cluster, in a Python environment of its own.
+
+    It takes about 400 MB, and comes from the package index that pip of this machine uses.
+    """
+    place = folder or default_folder(os.environ)
+    with spinner(f"installing Khiops in {place}"):
+        version = set_up(place)
+    print(f"Khiops {version} is in {place}: rappor release co-cluster --engine khiops")
+    if folder is not None:
+        print(f"give it --khiops {folder}, or set RAPPOR_KHIOPS")
+
+
+def _names(text: str) -> list[str]:
+    return [name for name in text.split(",") if name]
+
+
+def _read(table: Path, names: Sequence[str]) -> dict[str, list[str]]:
+    return dict(zip(names, read_columns(table, names), strict=True))
+
+
+def _recode(table: Path, columns: str, numbers: str, intervals: int) -> Recoded:
+    names = _names(columns)
+    if set(_names(numbers)) - set(names) or len(names) < 2:
+        raise typer.BadParameter("give 2 columns or more, those of --numbers among them")
+    whole = _read(table, names)
+    with _naming(table):
+        return recode(whole, names, numbers=_names(numbers), intervals=intervals)
+
+
+def _selected(learnt: LearntHierarchies, names: Sequence[str], file: Path) -> LearntHierarchies:
+    missing = [name for name in names if name not in learnt.trees]
+    if missing:
+        raise TableError(f"{file} has no tree of {', '.join(missing)}")
+    return LearntHierarchies(
+        {name: learnt.parts[name] for name in names}, {name: learnt.trees[name] for name in names}
+    )
+
+
+@contextmanager
+def _naming(file: Path) -> Iterator[None]:
+    """Name the file in what is said of its values."""
+    try:
+        yield
+    except TableError as error:
+        raise TableError(f"{file}: {error}") from None
+
+
+def _published(
+    publish: Publish, grid: Grid, learnt: LearntHierarchies
+) -> dict[str, list[str]] | None:
+    if publish is Publish.NOTHING:
+        return None
+    if publish is Publish.SYNTH:
+        return _guarded(synthesise(grid, np.random.default_rng()))
+    if publish is Publish.MICRO:
+        made = micro_aggregate(grid)
+    else:
+        made = generalise_clusters(grid, learnt.trees if publish is Publish.COC_HG else None)
+    for name, share in made.misreported.items():
+        if share:
+            print(f"{name}: {share:.1%} of the rows are published with a value they do not have")
+    return _guarded(made.to_table())
+
+
+def _guarded(
+    table: Mapping[str, Sequence[str]], shown: Sequence[bool] | None = None
+) -> dict[str, list[str]]:
+    """The rows that are shown, sorted, with nothing that a spreadsheet would compute.
+
+    Their order in TABLE could be that of another table.
+    """
+    rows = list(zip(*table.values(), strict=True))
+    kept = sorted(row for place, row in enumerate(rows) if shown is None or shown[place])
+    columns = [[safe_text(value) for value in column] for column in zip(*kept, strict=True)]
+    return dict(zip(map(safe_text, table), columns, strict=True))
+
+
+def _write(table: Mapping[str, Sequence[str]], file: Path) -> None:
+    try:
+        write_table(table, file)
+    except OSError as error:
+        raise ReleaseError(f"{file} cannot be written: {file_problem(error)}") from None
+
+
+def _print_grid(model: CoClustering, grid: Grid) -> None:
+    clusters, groups = grid.counts.shape
+    finest = " by ".join(f"{length:,}" for length in model.finest.counts.shape)
+    print(
+        f"{model.recoded.num_rows:,} rows: {finest} clusters and groups of values at the finest; "
+        f"here {clusters:,} by {groups:,} with {grid.information:.1%} of its information, the "
+        f"smallest cluster of {grid.smallest:,} rows"
+    )

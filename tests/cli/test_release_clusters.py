@@ -1,0 +1,189 @@
+"""`rappor release co-cluster`, `anonymise` and `setup-khiops` on Iris."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from collections import Counter
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from rappor_cli.main import main
+from tests.publication.iris import NUMBERS, iris
+
+NAMES = ",".join([*NUMBERS, "Class"])
+CUT = ["--columns", NAMES, "--numbers", ",".join(NUMBERS), "--intervals", "3"]
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> str:
+    with (tmp_path / "iris.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(iris())
+        writer.writerows(zip(*iris().values(), strict=True))
+    return str(tmp_path / "iris.csv")
+
+
+def rows_of(file: Path) -> list[tuple[str, ...]]:
+    with file.open(newline="", encoding="utf-8") as lines:
+        return [tuple(row) for row in csv.reader(lines)]
+
+
+class Page(HTMLParser):
+    """Checks that tags are balanced, and counts them."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.seen: Counter[str] = Counter()
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        self.seen[tag] += 1
+        if tag not in ("meta", "br"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def test_co_cluster_writes_what_it_found(
+    table: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    assert main(["release", "co-cluster", table, *CUT, "-o", str(out)]) == 0
+    said = capsys.readouterr().out
+    assert "150 rows: 3 by 8 clusters and groups of values" in said
+    assert "not for publication" in said
+    assert sorted(path.name for path in out.iterdir()) == [
+        "grid.json", "hierarchies.json", "index.html", "recoded.csv",
+    ]  # fmt: skip
+    grid = json.loads((out / "grid.json").read_text())
+    assert sorted(grid["clusters"]) == [49, 50, 51]
+    assert sum(map(sum, grid["counts"])) == 750
+    assert ["Class", "setosa"] in grid["groups"][grid["counts"][0].index(150)]
+    recoded = rows_of(out / "recoded.csv")
+    assert recoded[1] == ("<=5.4", ">3.2", "<=2.633", "<=0.8667", "setosa")
+    text = (out / "index.html").read_text()
+    page = Page(text)
+    assert page.open == []
+    assert page.seen["rect"] == 23  # 24 cells: of two that tell nothing one is not drawn; a frame
+    assert "http" not in text.replace("http-equiv", "")
+    assert "versicolor | virginica" in text
+    assert main(["release", "co-cluster", table, *CUT, "-o", str(out)]) == 1
+    assert "name a new folder" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("way", ["synth", "coc", "coc-hg", "micro"])
+def test_what_is_published_of_clusters(
+    way: str, table: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    words = ["release", "co-cluster", table, *CUT, "-o", str(out), "--publish", way]
+    assert main(words) == 2
+    assert "--k" in capsys.readouterr().err
+    assert main([*words, "--k", "60"]) == 0
+    said = capsys.readouterr().out
+    header, *rows = rows_of(out / "published.csv")
+    assert ",".join(header) == NAMES
+    assert len(rows) == 150
+    assert rows == sorted(rows)  # the order of the rows tells nothing
+    if way == "synth":
+        assert len(set(rows)) > 5
+    else:
+        assert min(Counter(rows).values()) >= 60
+        assert "SepalWidth: " in said
+        assert "with a value they do not have" in said
+    again = tmp_path / "again"
+    words = [str(again) if word == str(out) else word for word in words]
+    assert main([*words, "--k", "60"]) == 0
+    same = rows_of(again / "published.csv")[1:] == rows
+    assert same == (way != "synth")  # drawn anew: no seed undoes it
+
+
+def test_anonymise_along_learnt_trees_and_those_of_a_file(
+    table: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = tmp_path / "made.csv"
+    words = ["release", "anonymise", table, "--k", "5", "-o", str(made)]
+    numbers = ",".join(NUMBERS)
+    learn = ["--columns", numbers, "--numbers", numbers, "--hierarchies", "learnt"]
+    assert main([*words, *learn, "--keep", "Class"]) == 0
+    assert "of 5 or more" in capsys.readouterr().out
+    header, *rows = rows_of(made)
+    assert header == (*NUMBERS, "Class")
+    assert min(Counter(row[:4] for row in rows).values()) >= 5
+    assert Counter(row[4] for row in rows) == dict.fromkeys(set(iris()["Class"]), 50)
+    out = tmp_path / "out"
+    assert main(["release", "co-cluster", table, *CUT, "-o", str(out)]) == 0
+    given = ["--hierarchies", str(out / "hierarchies.json")]
+    assert main([*words, "--columns", "SepalWidth", *given]) == 0
+    seen = Counter(rows_of(made)[1:])
+    assert seen == {("<=2.9",): 57, ("]2.9,3.2]",): 51, (">3.2",): 42}
+    assert main([*words, "--columns", "SepalWidth", *given, "--k", "45"]) == 0
+    assert Counter(rows_of(made)[1:]) == {("any SepalWidth",): 93, ("<=2.9",): 57}
+    capsys.readouterr()
+    assert main([*words, "--columns", "Colour", *given]) == 1
+    assert "no tree of Colour" in capsys.readouterr().err
+    assert main([*words, *learn, "--keep", "SepalWidth"]) == 2
+    assert "published" in capsys.readouterr().err
+
+
+def test_suppressed_rows_are_left_out(tmp_path: Path) -> None:
+    file, made = tmp_path / "table.csv", tmp_path / "made.csv"
+    rows = [("x", "1")] * 10 + [("y", "2")] * 9 + [("z", "3")]
+    file.write_text("a,b\n" + "".join(f"{a},{b}\n" for a, b in rows))
+    words = ["release", "anonymise", str(file), "--columns", "a,b", "--k", "2",
+             "--hierarchies", "learnt", "-o", str(made)]  # fmt: skip
+    assert main([*words, "--suppress", "0.05"]) == 0
+    assert len(rows_of(made)) in (20, 21)
+    assert min(Counter(rows_of(made)[1:]).values()) >= 2
+
+
+def test_values_that_a_spreadsheet_would_compute_are_text(tmp_path: Path) -> None:
+    file, made = tmp_path / "table.csv", tmp_path / "made.csv"
+    file.write_text("a,b\n" + "=1+1,x\n" * 4)
+    assert main(["release", "anonymise", str(file), "--columns", "a,b", "--k", "2",
+                 "--hierarchies", "learnt", "-o", str(made)]) == 0  # fmt: skip
+    assert rows_of(made)[1] == ("'=1+1", "x")
+
+
+def test_numbers_that_are_none_are_named_with_their_file(
+    table: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["release", "co-cluster", table, "--columns", NAMES, "-o", str(tmp_path / "out")]
+    assert main([*words, "--numbers", "Class"]) == 1
+    said = capsys.readouterr().err
+    assert "iris.csv: column 'Class': 'setosa' is not a number" in said
+    assert main([*words, "--numbers", "Colour"]) == 2
+
+
+def test_khiops_is_asked_where_it_was_installed(
+    table: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program = (
+        "import json, sys; from pathlib import Path; folder = Path(sys.argv[3]); "
+        "groups = {'row': [list(range(50)), list(range(50, 150))], 'part': [list(range(15))]}; "
+        "(folder / 'groups.json').write_text(json.dumps(groups))"
+    )
+    (tmp_path / "khiops" / "bin").mkdir(parents=True)
+    python = tmp_path / "khiops" / "bin" / "python"
+    python.write_text(f'#!/bin/sh\nexec "{sys.executable}" -c "{program}" "$@"\n')
+    python.chmod(0o755)
+    words = ["release", "co-cluster", table, *CUT, "--engine", "khiops"]
+    missing = str(tmp_path / "missing")
+    assert main([*words, "--khiops", missing, "-o", str(tmp_path / "none")]) == 1
+    assert "setup-khiops" in capsys.readouterr().err
+    out = str(tmp_path / "out")
+    assert main([*words, "--khiops", str(tmp_path / "khiops"), "-o", out]) == 0
+    assert "2 by 1 clusters" in capsys.readouterr().out
+
+
+def test_setup_khiops_writes_over_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["release", "setup-khiops", str(tmp_path)]) == 1
+    assert "no virtual environment" in capsys.readouterr().err
