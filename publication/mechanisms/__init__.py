@@ -13,6 +13,7 @@ from publication.mechanisms.noise import (
     gaussian_delta,
     gaussian_sigma,
     geometric_probability,
+    geometric_variance,
 )
 from publication.mechanisms.series import (
     bound_contributions,
@@ -37,6 +38,7 @@ __all__ = [
     "gaussian_error",
     "gaussian_sigma",
     "geometric_probability",
+    "geometric_variance",
     "laplace_error",
     "perturb_by_dct_gaussian",
     "perturb_by_fourier_laplace",
