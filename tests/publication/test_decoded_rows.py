@@ -69,7 +69,7 @@ def test_one_table_drawn_as_if_exact_is_too_sure() -> None:
     for _ in range(100):
         noise = rng.multivariate_normal(np.zeros(6), known.covariance, method="eigh")
         exact = replace(known, estimate=LAW + noise, covariance=np.zeros(6))
-        sets = synthesise_decoded(exact, num_sets=5, num_rows=1_000, rng=rng)
+        sets = synthesise_decoded(exact, num_sets=5, num_rows=5_000, rng=rng)
         found = combine_shares(sets, {"row": ["a"]}, 5_000)
         hits += found.low <= 0.5 <= found.high
     assert hits < 75
