@@ -10,6 +10,8 @@ import typer
 
 from publication.disclosure_risk import Method, assess_risk, load_domain, read_columns
 from rappor_cli.release_build import build, diff, keygen, verify
+from rappor_cli.release_rows import app as rows_app
+from rappor_cli.release_rows import ledger
 from rappor_cli.store import JsonOption
 
 app = typer.Typer(help="Judge, make and verify what is published.", no_args_is_help=True)
@@ -17,6 +19,8 @@ app.command()(build)
 app.command()(diff)
 app.command()(verify)
 app.command()(keygen)
+app.command()(ledger)
+app.add_typer(rows_app, name="synthesise")
 
 
 @app.callback()

@@ -24,6 +24,8 @@ from publication.synthetic_rows.private_histogram import (
     draw_rows,
     estimate_histogram,
 )
+from publication.synthetic_rows.publishing import admit_estimates, write_rows
+from publication.synthetic_rows.sources import read_estimates
 
 __all__ = [
     "Baseline",
@@ -37,6 +39,7 @@ __all__ = [
     "Partitioner",
     "RowDomain",
     "SlotMap",
+    "admit_estimates",
     "combine",
     "combine_shares",
     "draw_rows",
@@ -48,7 +51,9 @@ __all__ = [
     "partitioner_names",
     "perturb",
     "project_to_total",
+    "read_estimates",
     "slot_estimates",
     "synthesise_decoded",
     "without_negatives",
+    "write_rows",
 ]
