@@ -29,7 +29,7 @@ class KdTree:
     doubling of the number of cells. Larger ones give fewer blocks.
     """
 
-    penalty: float = 0.5
+    penalty: float = 0.75
 
     def partition(self, noisy: Floats, expected: Floats, epsilon: float) -> Integers:
         """Number the block of each cell (`Partitioner`)."""

@@ -51,7 +51,7 @@ class DPCocGen:
     """
 
     partitioner: Partitioner = field(default_factory=KdTree)
-    margin_share: float = 0.2
+    margin_share: float = 0.3
     group_share: float = 0.5
     negatives: NonNegative = "project"
 
