@@ -91,7 +91,8 @@ def combine_shares(
             raise TableError(f"columns {missing} are not in the rows")
         inside = np.ones(num_rows(one), dtype=bool)
         for name, values in where.items():
-            inside &= np.isin(np.array(one[name], dtype=str), sorted(values))
+            wanted = frozenset(values)
+            inside &= np.array([value in wanted for value in one[name]], dtype=bool)
         shares.append(float(inside.mean()))
         rows.append(len(inside))
     q, n = np.array(shares), np.array(rows, dtype=float)
