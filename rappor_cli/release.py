@@ -11,6 +11,8 @@ import typer
 from publication.disclosure_risk import Method, assess_risk, load_domain, read_columns
 from rappor_cli.release_build import build, diff, keygen, verify
 from rappor_cli.release_clusters import anonymise_table, co_cluster_table, setup_khiops
+from rappor_cli.release_rows import app as rows_app
+from rappor_cli.release_rows import ledger
 from rappor_cli.store import JsonOption
 
 app = typer.Typer(help="Judge, make and verify what is published.", no_args_is_help=True)
@@ -21,6 +23,8 @@ app.command()(keygen)
 app.command("co-cluster")(co_cluster_table)
 app.command("anonymise")(anonymise_table)
 app.command("setup-khiops")(setup_khiops)
+app.command()(ledger)
+app.add_typer(rows_app, name="synthesise")
 
 
 @app.callback()

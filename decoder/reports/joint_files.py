@@ -1,4 +1,4 @@
-"""Files of a joint table: joint.csv, margins.csv, results.json, report.html.
+"""Files of a joint table: joint.csv, margins.csv, covariance.npy, results.json, report.html.
 
 Nothing in them depends on the clock or the machine: the same input gives the same bytes.
 """
@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from decoder.association.table import JointTable
 from decoder.files import write_files
@@ -35,6 +37,9 @@ def write_joint(table: JointTable, directory: str | Path) -> tuple[Path, ...]:
         "results.json": lambda path: path.write_text(text, encoding="utf-8"),
         "report.html": lambda path: path.write_text(render_joint(table), encoding="utf-8"),
     }
+    covariance = table.covariance
+    if covariance is not None:
+        files["covariance.npy"] = partial(_write_array, covariance)
     return write_files(directory, files)
 
 
@@ -88,6 +93,11 @@ def margin_rows(table: JointTable) -> list[tuple[object, ...]]:
                 for i, value in enumerate(values)
             ]
     return rows
+
+
+def _write_array(values: Floats, path: Path) -> None:
+    with path.open("wb") as file:
+        np.save(file, values, allow_pickle=False)
 
 
 def _plain(number: float) -> float | None:

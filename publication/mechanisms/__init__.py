@@ -5,6 +5,7 @@ Not for what was decoded from reports: that is private already.
 
 from publication.mechanisms.budget import BudgetLedger, Charge
 from publication.mechanisms.grouped_series import Visits, release_grouped_series, rescale
+from publication.mechanisms.ledger_file import make_ledger, open_ledger, read_ledger
 from publication.mechanisms.noise import (
     add_gaussian,
     add_geometric,
@@ -13,6 +14,7 @@ from publication.mechanisms.noise import (
     gaussian_delta,
     gaussian_sigma,
     geometric_probability,
+    geometric_variance,
 )
 from publication.mechanisms.series import (
     bound_contributions,
@@ -37,9 +39,13 @@ __all__ = [
     "gaussian_error",
     "gaussian_sigma",
     "geometric_probability",
+    "geometric_variance",
     "laplace_error",
+    "make_ledger",
+    "open_ledger",
     "perturb_by_dct_gaussian",
     "perturb_by_fourier_laplace",
+    "read_ledger",
     "release_grouped_series",
     "rescale",
 ]

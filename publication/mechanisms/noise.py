@@ -14,6 +14,7 @@ from scipy.special import log_ndtr, ndtr
 
 from publication.errors import BudgetError
 from publication.mechanisms.budget import Charge
+from publication.mechanisms.system_noise import system_geometric
 from publication.typing import Floats, Integers
 
 
@@ -29,17 +30,28 @@ def add_laplace(
 
 
 def add_geometric(
-    counts: Integers, sensitivity: int, epsilon: float, rng: np.random.Generator
+    counts: Integers, sensitivity: int, epsilon: float, rng: np.random.Generator | None = None
 ) -> Integers:
     """Add two-sided geometric noise: P(z) = (1 - a) / (1 + a) a^|z|, a = exp(-epsilon/sensitivity).
 
     The thesis prints (1 + a) / (1 - a), which does not sum to 1. Counts stay whole, and may be
     negative: setting those to 0 is biased upwards where most counts are small.
+
+    rng: None draws from the system's secure randomness, as production should; a generator is for
+    tests and simulations, which need the same noise again.
     """
     _check(sensitivity, Charge(epsilon))
-    success = -math.expm1(-epsilon / sensitivity)
     shape = np.shape(counts)
+    if rng is None:
+        rate = epsilon / sensitivity
+        return counts + system_geometric(rate, shape) - system_geometric(rate, shape)
+    success = -math.expm1(-epsilon / sensitivity)
     return counts + rng.geometric(success, shape) - rng.geometric(success, shape)
+
+
+def geometric_variance(sensitivity: int, epsilon: float) -> float:
+    """Variance of the noise of `add_geometric`: 2 a / (1 - a)^2 = 1 / (2 sinh^2(rate / 2))."""
+    return 1 / (2 * math.sinh(epsilon / sensitivity / 2) ** 2)
 
 
 def geometric_probability(z: Integers, sensitivity: int, epsilon: float) -> Floats:

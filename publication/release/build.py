@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import date, timedelta
+from datetime import date
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from publication.errors import PolicyError, ReleaseError
 from publication.k_anonymity import Hierarchy
 from publication.release.earlier import Earlier
 from publication.release.merging import pool_rare
-from publication.release.policy import ReleasePolicy
+from publication.release.policy import ReleasePolicy, check_days
 from publication.release.rounding import round_down, round_nearest, round_up
 from publication.release.strata import across_windows, families, withheld_parts
 from publication.release.suppression import suppress_complements
@@ -99,17 +99,7 @@ def _check_sources(decodings: Sequence[CellTable], policy: ReleasePolicy, issued
                 f"{table.name}: the policy does not publish the stratum {strange[0]!r}; it has "
                 f"{list(policy.strata)}"
             )
-        before = policy.first_day is not None and table.first_day < policy.first_day
-        after = policy.last_day is not None and table.last_day > policy.last_day
-        if before or after:
-            raise PolicyError(
-                f"{table.name}: the policy publishes {policy.first_day} to {policy.last_day}"
-            )
-        if table.last_day + timedelta(days=policy.sealed_after_days) > issued:
-            raise PolicyError(
-                f"{table.name}: the window is not sealed on {issued}: reports of its last day are "
-                f"accepted for {policy.sealed_after_days} days"
-            )
+        check_days(policy, table.name, table.first_day, table.last_day, issued)
 
 
 def _pooled(

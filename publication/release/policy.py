@@ -6,7 +6,7 @@ import math
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from datetime import date
+from datetime import date, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -162,6 +162,19 @@ class ReleasePolicy:
             for metric, rule in self.roll_up.items()
         }
         return plain
+
+
+def check_days(policy: ReleasePolicy, name: str, first: date, last: date, issued: date) -> None:
+    """Raise PolicyError for days that the policy does not publish, or that are not sealed yet."""
+    before = policy.first_day is not None and first < policy.first_day
+    after = policy.last_day is not None and last > policy.last_day
+    if before or after:
+        raise PolicyError(f"{name}: the policy publishes {policy.first_day} to {policy.last_day}")
+    if last + timedelta(days=policy.sealed_after_days) > issued:
+        raise PolicyError(
+            f"{name}: the window is not sealed on {issued}: reports of its last day are accepted "
+            f"for {policy.sealed_after_days} days"
+        )
 
 
 def load_policy(path: Path) -> ReleasePolicy:

@@ -210,7 +210,8 @@ def test_files_hold_every_cell_and_text_is_escaped(tmp_path: Path) -> None:
     table = decode_pairs(drawn(one, SHARES, 50_000, 10))
     table = replace(table, rows=("<script>", "=1+1", "a2"))
     names = [path.name for path in write_joint(table, tmp_path)]
-    assert names == ["joint.csv", "margins.csv", "results.json", "report.html"]
+    assert names == ["joint.csv", "margins.csv", "results.json", "report.html", "covariance.npy"]
+    assert (np.load(tmp_path / "covariance.npy") == table.covariance).all()
     with (tmp_path / "joint.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == 6

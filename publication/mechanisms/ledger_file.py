@@ -1,0 +1,109 @@
+"""A budget ledger in a file, so that what was spent is known in the next process.
+
+JSON: `{"format": "rappor-budget", "version": 1, "limit": {...}, "entries": [...]}`. A charge is on
+the disk before `spend` returns, and so before any noise is drawn. One process at a time: a file
+beside it, `NAME.lock`, says that it is in use.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from secrets import token_hex
+from typing import Any
+
+from publication.errors import BudgetError
+from publication.mechanisms.budget import BudgetLedger, Charge
+from rappor_core.errors import RapporError, file_problem, shown
+from rappor_core.strict_json import parse_strict_json
+
+FORMAT = "rappor-budget"
+VERSION = 1
+
+
+@dataclass
+class _FileLedger(BudgetLedger):
+    """Writes itself at every charge."""
+
+    path: Path = Path()
+
+    def spend(self, purpose: str, charge: Charge) -> None:
+        """Enter a charge, on the disk when this returns."""
+        super().spend(purpose, charge)
+        try:
+            _write(self.path, self)
+        except OSError as error:
+            self.entries.pop()
+            raise BudgetError(f"{self.path} cannot be written: {file_problem(error)}") from None
+
+
+def make_ledger(path: Path, limit: Charge) -> None:
+    """Make the file of a ledger on which nothing is spent. Raises BudgetError where one exists."""
+    if path.exists():
+        raise BudgetError(f"{path} exists; a ledger is never begun again for the same data")
+    try:
+        _write(path, BudgetLedger(limit))
+    except OSError as error:
+        raise BudgetError(f"{path} cannot be written: {file_problem(error)}") from None
+
+
+def read_ledger(path: Path) -> BudgetLedger:
+    """What was spent. Changes to the result are not written. Raises BudgetError."""
+    try:
+        found = parse_strict_json(path.read_bytes())
+        if found["format"] != FORMAT or found["version"] != VERSION:
+            raise BudgetError(f"{path} is no ledger of version {VERSION}")
+        entries = [(str(one["purpose"]), _charge(one)) for one in found["entries"]]
+        return BudgetLedger(_charge(found["limit"]), entries)
+    except OSError as error:
+        raise BudgetError(f"{path} cannot be read: {file_problem(error)}") from None
+    except BudgetError:
+        raise
+    except (KeyError, TypeError, ValueError, RapporError) as error:
+        raise BudgetError(f"{path} is not a ledger: {shown(error)}") from None
+
+
+@contextmanager
+def open_ledger(path: Path) -> Iterator[BudgetLedger]:
+    """A ledger whose charges are written. Raises BudgetError where it is in use, or no ledger."""
+    lock = path.with_name(f"{path.name}.lock")
+    try:
+        os.close(os.open(lock, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    except FileExistsError:
+        raise BudgetError(
+            f"{path} is in use by another process; if none runs, remove {lock}"
+        ) from None
+    except OSError as error:
+        raise BudgetError(f"{lock} cannot be made: {file_problem(error)}") from None
+    try:
+        found = read_ledger(path)
+        yield _FileLedger(found.limit, found.entries, path)
+    finally:
+        lock.unlink(missing_ok=True)
+
+
+def _charge(table: Any) -> Charge:
+    return Charge(float(table["epsilon"]), float(table["delta"]))
+
+
+def _write(path: Path, ledger: BudgetLedger) -> None:
+    entries = [{"purpose": purpose, **asdict(charge)} for purpose, charge in ledger.entries]
+    text = json.dumps(
+        {
+            "format": FORMAT,
+            "version": VERSION,
+            "limit": asdict(ledger.limit),
+            "entries": entries,
+        },
+        indent=2,
+    )
+    part = path.with_name(f".{path.name}.{token_hex(4)}.part")
+    with part.open("w", encoding="utf-8") as file:
+        file.write(text + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+    part.replace(path)

@@ -1,0 +1,50 @@
+"""Synthetic rows from decoded estimates, at no further cost to privacy: several sets of them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from publication.errors import TableError
+from publication.synthetic_rows.estimates import CellEstimates, draw_shares
+from publication.typing import Floats
+
+
+def synthesise_decoded(
+    estimates: CellEstimates,
+    *,
+    num_sets: int = 20,
+    num_rows: int | None = None,
+    rng: np.random.Generator | None = None,
+) -> list[dict[str, list[str]]]:
+    """Draw sets of rows: of each set, first the shares, by what is not known of them, then rows.
+
+    Args:
+        estimates: unbiased, with their covariance.
+        num_sets: of which `combine_shares` and its like make one answer; two or more.
+        num_rows: of each set; None: as many as there were reports.
+        rng: for tests; rows need no secrecy, as the estimates are not secret.
+
+    Raises:
+        TableError: fewer than two sets, or fewer than one row.
+    """
+    wanted = estimates.num_reports if num_rows is None else num_rows
+    if num_sets < 2 or wanted < 1:
+        raise TableError(
+            f"{num_sets} sets of {wanted} rows: two sets or more are needed, as one alone cannot "
+            "tell how sure it is, and one row or more"
+        )
+    source = rng or np.random.default_rng()
+    shares = draw_shares(estimates, num_sets, source)
+    return [_rows(estimates, one, wanted, source) for one in shares]
+
+
+def _rows(
+    estimates: CellEstimates, shares: Floats, wanted: int, rng: np.random.Generator
+) -> dict[str, list[str]]:
+    drawn = rng.multinomial(wanted, shares / shares.sum())
+    order = rng.permutation(np.repeat(np.arange(len(drawn)), drawn)).tolist()
+    columns = zip(*estimates.cells, strict=True)
+    return {
+        name: [values[cell] for cell in order]
+        for name, values in zip(estimates.columns, columns, strict=True)
+    }

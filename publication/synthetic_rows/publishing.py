@@ -1,0 +1,106 @@
+"""What of a decoding a policy lets into rows, and the files of synthetic rows."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+from secrets import token_hex
+from typing import Any
+
+from publication.errors import PolicyError, ReleaseError
+from publication.release.columns import safe_text
+from publication.release.policy import ReleasePolicy, check_days
+from publication.synthetic_rows.estimates import CellEstimates
+from publication.utility.tables import Table
+from rappor_core.errors import file_problem
+
+FORMAT = "rappor-synthetic-rows"
+VERSION = 1
+DESCRIPTION = "synthesis.json"
+OF_DECODING = (
+    "Rows drawn from decoded estimates. No row is of a person or a device, and no epsilon was "
+    "spent on them beyond that of the reports.",
+    "Each set was drawn from another table of shares, as likely as the estimates and their errors "
+    "allow. Analyse each set by itself and combine: mean of the estimates q, variance "
+    "max((between - within), within * rows / reports) + between / sets. One set alone, or all "
+    "joined, looks surer than the reports are.",
+    "Shares below about 3 standard errors are too large on average, since rows cannot be negative.",
+)
+OF_TABLE = (
+    "Rows drawn from a histogram with noise. Neighbouring tables differ by one row, there or not; "
+    "what these rows tell of any one row is bounded by epsilon.",
+    "Intervals and tests that take the rows as a sample are too sure: the noise is not in them.",
+)
+
+
+def admit_estimates(estimates: CellEstimates, policy: ReleasePolicy, issued: date) -> CellEstimates:
+    """What a release policy lets into rows: sealed days, enough reports, no small cells.
+
+    Cells whose lower end (95 %) is below `min_low` are pooled as `*`; the number of reports is
+    rounded down. The rows show all other estimates: complements, earlier releases and overlapping
+    windows are not looked at, so that a decoding is published as a table or in rows, not both.
+
+    Raises:
+        PolicyError: days that the policy does not publish or are not known; too few reports.
+        TableError: no cell is large enough.
+    """
+    if estimates.first_day is None or estimates.last_day is None:
+        raise PolicyError(
+            "the decoding does not say its days, so that it cannot be told whether they are sealed"
+        )
+    name = " by ".join(estimates.columns)
+    check_days(policy, name, estimates.first_day, estimates.last_day, issued)
+    if estimates.columns[0] == "slot" and "slot" not in policy.strata:
+        raise PolicyError(f"the policy does not publish the stratum 'slot': {list(policy.strata)}")
+    reports = estimates.num_reports // policy.reports_rounding * policy.reports_rounding
+    if reports < policy.min_reports:
+        raise PolicyError(
+            f"{name}: {reports} reports (rounded down), {policy.min_reports} at least"
+        )
+    return replace(estimates.without_small(policy.min_low), num_reports=reports)
+
+
+def write_rows(
+    sets: Sequence[Table], description: Mapping[str, Any], notes: Sequence[str], folder: Path
+) -> list[str]:
+    """Write a CSV file a set, and synthesis.json, into a folder that does not exist yet.
+
+    Values that a spreadsheet would compute get an apostrophe before them. Returns the names of the
+    files. Raises ReleaseError where the folder exists, or cannot be written.
+    """
+    if folder.exists() or folder.is_symlink():
+        raise ReleaseError(f"{folder} exists; rows are never written over: name a new folder")
+    part = folder.with_name(f".{folder.name}.{token_hex(4)}.part")
+    try:
+        part.mkdir()
+        try:
+            _write_files(sets, description, notes, part)
+            part.rename(folder)
+        except BaseException:
+            shutil.rmtree(part, ignore_errors=True)
+            raise
+    except OSError as error:
+        raise ReleaseError(f"{folder} cannot be written: {file_problem(error)}") from None
+    return sorted(path.name for path in folder.iterdir())
+
+
+def _write_files(
+    sets: Sequence[Table], description: Mapping[str, Any], notes: Sequence[str], folder: Path
+) -> None:
+    digits = len(str(len(sets)))
+    names = [f"rows-{number:0{digits}}.csv" for number in range(1, len(sets) + 1)]
+    for name, one in zip(names, sets, strict=True):
+        with (folder / name).open("w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow([safe_text(column) for column in one])
+            writer.writerows(
+                [safe_text(value) for value in row] for row in zip(*one.values(), strict=True)
+            )
+    head = {"format": FORMAT, "version": VERSION, "files": names}
+    text = json.dumps(head | dict(description) | {"notes": list(notes)}, indent=2)
+    (folder / DESCRIPTION).write_text(text + "\n", encoding="utf-8")

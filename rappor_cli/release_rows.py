@@ -1,0 +1,139 @@
+"""`rappor release synthesise table|decoded`, and `rappor release ledger`."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from publication.disclosure_risk import read_columns
+from publication.mechanisms import Charge, make_ledger, open_ledger, read_ledger
+from publication.release import load_policy
+from publication.synthetic_rows import (
+    Baseline,
+    DPCocGen,
+    admit_estimates,
+    draw_rows,
+    estimate_histogram,
+    load_row_domain,
+    partitioner_named,
+    read_estimates,
+    synthesise_decoded,
+    write_rows,
+)
+from publication.synthetic_rows.publishing import OF_DECODING, OF_TABLE
+from rappor_cli.days import read_day
+from rappor_cli.text_columns import print_columns
+from rappor_core.text import visible
+
+app = typer.Typer(help="Rows that are of nobody.", no_args_is_help=True)
+
+OutputOption = Annotated[Path, typer.Option("-o", "--output", help="A folder that does not exist.")]
+RowsOption = Annotated[int | None, typer.Option(min=1, help="Rows of a set.")]
+
+
+@app.callback()
+def synthesise() -> None:
+    """Draw synthetic rows: of a decoding, or of a table in clear with differential privacy."""
+
+
+@app.command()
+def decoded(
+    source: Annotated[
+        Path, typer.Argument(help="Folder of rappor decode -o (pairs, categories) or density -o.")
+    ],
+    policy: Annotated[Path, typer.Option(help="release.toml.")],
+    output: OutputOption,
+    sets: Annotated[int, typer.Option(min=2, help="Sets of rows.")] = 20,
+    rows: RowsOption = None,
+    issued: Annotated[
+        str | None, typer.Option(help="Day of issue, YYYY-MM-DD; today (UTC) if not given.")
+    ] = None,
+) -> None:
+    """Draw sets of rows from decoded estimates and their errors, at no further cost to privacy.
+
+    Analyse each set, then combine: synthesis.json says how.
+    """
+    day = read_day(issued) or datetime.now(UTC).date()
+    known = admit_estimates(read_estimates(source), load_policy(policy), day)
+    made = synthesise_decoded(known, num_sets=sets, num_rows=rows)
+    description = {
+        "kind": "decoded",
+        "columns": list(known.columns),
+        "sets": sets,
+        "rows": known.num_reports if rows is None else rows,
+        "reports": known.num_reports,
+        "first_day": str(known.first_day),
+        "last_day": str(known.last_day),
+        "epsilon_spent": 0.0,
+    }
+    files = write_rows(made, description, OF_DECODING, output)
+    print(f"{sets} sets of {description['rows']:,} rows in {output}: {len(files)} files")
+
+
+@app.command()
+def table(
+    source: Annotated[Path, typer.Argument(help="A CSV file with a header, a row a person.")],
+    domain: Annotated[Path, typer.Option(help="TOML: what each column may hold.")],
+    epsilon: Annotated[float, typer.Option(help="What the rows may tell of one, in nats.")],
+    ledger: Annotated[Path, typer.Option(help="Of the data set: rappor release ledger.")],
+    output: OutputOption,
+    method: Annotated[str, typer.Option(help="dpcocgen or baseline.")] = "dpcocgen",
+    partitioner: Annotated[str, typer.Option(help="Of dpcocgen: what groups cells.")] = "kd-tree",
+    rows: RowsOption = None,
+) -> None:
+    """Draw rows of a table that you hold in clear, with differential privacy.
+
+    Epsilon is entered in the ledger before any noise is drawn. --rows is how many are written, not
+    how many the table has.
+    """
+    declared = load_row_domain(domain)
+    chosen = _method(method, partitioner)
+    names = list(declared.axes)
+    values = dict(zip(names, read_columns(source, names), strict=True))
+    with open_ledger(ledger) as budget:
+        found = estimate_histogram(values, declared, epsilon, budget, method=chosen)
+        left = budget.limit.epsilon - budget.spent_epsilon
+    made = draw_rows(found, declared, rows)
+    num_rows = len(made[names[0]])
+    description = {
+        "kind": "table",
+        "method": method,
+        "columns": names,
+        "sets": 1,
+        "rows": num_rows,
+        "epsilon_spent": epsilon,
+        "neighbours": "one row more or less",
+    }
+    write_rows([made], description, OF_TABLE, output)
+    print(f"{num_rows:,} rows in {output}, epsilon {epsilon:g}; {left:g} left in {ledger}")
+
+
+def ledger(
+    file: Annotated[Path, typer.Argument(help="The ledger of a data set, JSON.")],
+    epsilon: Annotated[
+        float | None, typer.Option(help="Make the file, with this limit in all.")
+    ] = None,
+    delta: Annotated[float, typer.Option(help="Limit of delta, when it is made.")] = 0.0,
+) -> None:
+    """Show what was spent on a data set, or make its ledger with --epsilon."""
+    if epsilon is not None:
+        make_ledger(file, Charge(epsilon, delta))
+    found = read_ledger(file)
+    rows = [
+        (visible(purpose), f"{charge.epsilon:g}", f"{charge.delta:g}")
+        for purpose, charge in found.entries
+    ]
+    rows.append(("spent", f"{found.spent_epsilon:g}", f"{found.spent_delta:g}"))
+    rows.append(("limit", f"{found.limit.epsilon:g}", f"{found.limit.delta:g}"))
+    print_columns(("charge", "epsilon", "delta"), rows)
+
+
+def _method(method: str, partitioner: str) -> Baseline | DPCocGen:
+    if method == "baseline":
+        return Baseline()
+    if method != "dpcocgen":
+        raise typer.BadParameter(f"{method!r} is not dpcocgen or baseline")
+    return DPCocGen(partitioner_named(partitioner))

@@ -1,0 +1,176 @@
+"""`rappor release synthesise` and `rappor release ledger`."""
+
+from __future__ import annotations
+
+import csv
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from decoder.association.pairs import decode_pairs
+from decoder.reports.joint_files import write_joint
+from publication.mechanisms import read_ledger
+from publication.synthetic_rows import combine_shares
+from rappor_cli.main import main
+from tests.cli.density_support import DAY
+from tests.cli.test_release import POLICY, decoded, density
+from tests.decoder.test_pairs import SHARES, drawn, metric
+
+__all__ = ["decoded", "density"]  # fixtures
+
+DOMAIN = """
+[columns]
+plan = ["basic", "pro", "=1+1"]
+age = { low = 0, high = 99, bins = 10 }
+"""
+
+
+@pytest.fixture
+def policy(tmp_path: Path) -> Path:
+    path = tmp_path / "release.toml"
+    path.write_text(POLICY.replace("min_low = 0.02", "min_low = 0.01"))
+    return path
+
+
+@pytest.fixture
+def pairs(tmp_path: Path) -> Path:
+    table = decode_pairs(drawn(metric(), SHARES, 50_000, 10))
+    write_joint(replace(table, first_day=DAY, last_day=DAY), tmp_path / "pairs")
+    return tmp_path / "pairs"
+
+
+@pytest.fixture
+def people(tmp_path: Path) -> Path:
+    rng = np.random.default_rng(0)
+    path = tmp_path / "people.csv"
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["name", "plan", "age"])
+        for number in range(3_000):
+            plan = rng.choice(["basic", "pro", "=1+1"], p=[0.6, 0.3, 0.1])
+            writer.writerow([f"person {number}", plan, rng.integers(0, 100)])
+    (tmp_path / "domain.toml").write_text(DOMAIN)
+    return path
+
+
+def read_sets(folder: Path) -> list[dict[str, list[str]]]:
+    found = []
+    for path in sorted(folder.glob("rows-*.csv")):
+        with path.open(newline="") as file:
+            header, *rows = csv.reader(file)
+        found.append(dict(zip(header, map(list, zip(*rows, strict=True)), strict=True)))
+    return found
+
+
+def test_sets_of_a_decoded_pair_combine_to_its_estimates(
+    pairs: Path, policy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "rows"
+    command = ["release", "synthesise", "decoded", str(pairs), "--policy", str(policy)]
+    assert main([*command, "-o", str(out), "--sets", "12", "--rows", "4000"]) == 0
+    assert "12 sets of 4,000 rows" in capsys.readouterr().out
+    told = json.loads((out / "synthesis.json").read_text())
+    assert (told["reports"], told["epsilon_spent"], len(told["files"])) == (50_000, 0.0, 12)
+    assert "One set alone" in " ".join(told["notes"])
+    sets = read_sets(out)
+    assert {len(column) for one in sets for column in one.values()} == {4_000}
+    with (pairs / "margins.csv").open(newline="") as file:
+        margins = list(csv.DictReader(file))
+    for row in margins:
+        found = combine_shares(sets, {row["side"]: [row["value"]]}, 50_000)
+        assert abs(found.estimate - float(row["estimate"])) < 4 * float(row["std_error"]) + 0.01
+    assert main([*command, "-o", str(out)]) == 1
+    assert "exists; rows are never written over" in capsys.readouterr().err
+
+
+def test_a_decoding_that_its_policy_holds_back_gives_no_rows(
+    pairs: Path, policy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["release", "synthesise", "decoded", str(pairs), "--policy", str(policy)]
+    text = policy.read_text()
+    for old, new, words in (
+        ("min_reports = 1000", "min_reports = 60000", "50000 reports (rounded down), 60000"),
+        ("sealed_after_days = 0", "sealed_after_days = 30", "is not sealed on"),
+        ("min_low = 0.01", "min_low = 0.9", "no cell has a lower end of 0.9"),
+    ):
+        policy.write_text(text.replace(old, new))
+        assert main([*command, "-o", str(tmp_path / "no"), "--issued", str(DAY)]) == 1
+        assert words in capsys.readouterr().err
+    policy.write_text(text)
+    (pairs / "covariance.npy").unlink()
+    assert main([*command, "-o", str(tmp_path / "no")]) == 1
+    assert "covariance.npy is missing; decode the pairs again" in capsys.readouterr().err
+    (pairs / "covariance.npy").write_bytes(b"no array")
+    assert main([*command, "-o", str(tmp_path / "no")]) == 1
+    assert "cannot be used" in capsys.readouterr().err
+    assert not (tmp_path / "no").exists()
+
+
+def test_categories_and_places_by_slot_give_rows_and_strings_do_not(
+    decoded: Path,
+    density: Path,
+    policy: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    command = ["release", "synthesise", "decoded", "--policy", str(policy), "--sets", "3"]
+    assert main([*command, str(decoded / "length"), "-o", str(tmp_path / "length")]) == 0
+    (first, *_) = read_sets(tmp_path / "length")
+    assert set(first["length"]) == {"2 letters", "3 letters", "4-5 letters", "*"}
+    assert main([*command, str(density), "-o", str(tmp_path / "map"), "--rows", "500"]) == 0
+    (first, *_) = read_sets(tmp_path / "map")
+    assert set(first) == {"slot", "cell"}
+    policy.write_text(policy.read_text().replace('strata = ["slot"]', "strata = []"))
+    assert main([*command, str(density), "-o", str(tmp_path / "no")]) == 1
+    assert "does not publish the stratum 'slot'" in capsys.readouterr().err
+    assert main([*command, str(decoded / "word"), "-o", str(tmp_path / "no")]) == 1
+    assert "does not hold all values" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("method", ["dpcocgen", "baseline"])
+def test_rows_of_a_table_are_charged_to_its_ledger(
+    people: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], method: str
+) -> None:
+    ledger, out = tmp_path / "ledger.json", tmp_path / "rows"
+    assert main(["release", "ledger", str(ledger), "--epsilon", "1.5"]) == 0
+    command = ["release", "synthesise", "table", str(people), "--epsilon", "1", "--method", method]
+    command += ["--domain", str(tmp_path / "domain.toml"), "--ledger", str(ledger)]
+    assert main([*command, "-o", str(out)]) == 0
+    assert "0.5 left" in capsys.readouterr().out
+    assert read_ledger(ledger).spent_epsilon == 1
+    (rows,) = read_sets(out)
+    assert set(rows) == {"plan", "age"}
+    assert set(rows["plan"]) <= {"basic", "pro", "'=1+1"}
+    assert 2_800 < len(rows["age"]) < 3_200
+    assert 0.5 < rows["plan"].count("basic") / len(rows["age"]) < 0.7
+    assert json.loads((out / "synthesis.json").read_text())["epsilon_spent"] == 1
+    assert main([*command, "-o", str(tmp_path / "again")]) == 1
+    assert "would pass the limit" in capsys.readouterr().err
+    assert not (tmp_path / "again").exists()
+    assert main(["release", "ledger", str(ledger)]) == 0
+    assert "synthetic rows" in capsys.readouterr().out
+    assert main(["release", "ledger", str(ledger), "--epsilon", "9"]) == 1
+    assert "never begun again" in capsys.readouterr().err
+
+
+def test_wrong_words_and_values_are_refused_before_anything_is_spent(
+    people: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ledger = tmp_path / "ledger.json"
+    assert main(["release", "ledger", str(ledger), "--epsilon", "1"]) == 0
+    command = ["release", "synthesise", "table", str(people), "-o", str(tmp_path / "rows")]
+    command += ["--domain", str(tmp_path / "domain.toml"), "--ledger", str(ledger)]
+    assert main([*command, "--epsilon", "1", "--method", "magic"]) == 2
+    assert main([*command, "--epsilon", "-1"]) == 1
+    assert main([*command, "--epsilon", "1", "--partitioner", "none"]) == 1
+    (tmp_path / "domain.toml").write_text(DOMAIN.replace('"pro", ', ""))
+    capsys.readouterr()
+    assert main([*command, "--epsilon", "1"]) == 1
+    assert "column 'plan': value 'pro' is not declared" in capsys.readouterr().err
+    assert read_ledger(ledger).spent_epsilon == 0
+    (tmp_path / "ledger.json.lock").touch()
+    assert main([*command, "--epsilon", "1"]) == 1
+    assert "in use by another process" in capsys.readouterr().err
