@@ -96,7 +96,8 @@ def _make_parts(settings: Settings, clock: Clock, log: Log) -> Parts:
     collector = Collector(_database(settings, settings.database_connections), clock=clock)
     writing = _database(settings, 1)
     judge = Judge(refuse_implausible=settings.refuse_implausible)
-    writer = ReportWriter(writing, judge, clock, settings.clock_skew)
+    shards = settings.counter_shards
+    writer = ReportWriter(writing, judge, clock, settings.clock_skew, shards)
     telemetry = Telemetry()
     intake = Intake(
         writer.write,
@@ -142,7 +143,7 @@ def prepare_database(settings: Settings, clock: Clock = utc_now) -> tuple[str, .
     metrics = None if settings.metrics is None else load_metrics(settings.metrics)
     database = _database(settings, 1)
     try:
-        check_connections(database, settings.workers * (1 + settings.database_connections))
+        check_connections(database, settings.connections, settings.who_connects)
         prepare(database)
         if metrics is not None:
             collector = Collector(database, clock=clock)

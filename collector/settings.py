@@ -43,6 +43,8 @@ class Settings(ServerSettings):
     port: int = Field(default=8000, ge=0, le=65535)
     listen_fd: int | None = Field(default=None, ge=0)  # an inherited socket, instead of the two
     workers: int = Field(default=1, ge=1, le=64)
+    hosts: int = Field(default=1, ge=1, le=256)  # that run these workers on this database
+    counter_shards: int = Field(default=64, ge=1, le=4096)  # writers that need not wait
 
     require_keys: bool = True
     open_anywhere: bool = False  # allow require_keys = false on more than loopback
@@ -79,6 +81,18 @@ class Settings(ServerSettings):
         """How far a device's clock may be ahead."""
         return timedelta(seconds=self.clock_skew_seconds)
 
+    @property
+    def connections(self) -> int:
+        """To the database, of all workers of all hosts, at most."""
+        return self.hosts * self.workers * (1 + self.database_connections)
+
+    @property
+    def who_connects(self) -> str:
+        """Who takes them, with its verb."""
+        if self.hosts == 1:
+            return "the workers of this host take"
+        return f"{self.workers} workers on each of {self.hosts} hosts take"
+
     @field_validator("allowed_origins")
     @classmethod
     def _origins(cls, origins: tuple[str, ...]) -> tuple[str, ...]:
@@ -95,9 +109,15 @@ class Settings(ServerSettings):
             )
         url = parse_url(self.database)
         refuse_placeholder_password(url, allowed=self.allow_placeholder_password)
-        if self.workers > 1 and url.get_backend_name() == "sqlite":
+        for name, many in (("workers", self.workers), ("hosts", self.hosts)):
+            if many > 1 and url.get_backend_name() == "sqlite":
+                raise ValueError(
+                    f"{name} = {many} on SQLite, which has one writer; use 1, or PostgreSQL"
+                )
+        if (writers := self.hosts * self.workers) > self.counter_shards:
             raise ValueError(
-                f"workers = {self.workers} on SQLite, which has one writer; use 1, or PostgreSQL"
+                f"{writers} workers of {self.hosts} hosts write at once, and counter_shards = "
+                f"{self.counter_shards}: some would wait for others; raise counter_shards"
             )
         return self
 

@@ -22,8 +22,10 @@ from decoder.workflows.decoding import DecodeJob, run_decode, run_series
 from decoder.workflows.kinds import Answer, run_own
 from rappor_cli.candidate_choice import candidate_choice
 from rappor_cli.days import read_day
+from rappor_cli.decode_farm import Farm, decode_all
 from rappor_cli.decode_tables import print_answer, print_decoding, print_series
 from rappor_cli.progress import stage_bars
+from rappor_cli.task_pools import ExecutorName, ExecutorOption, Scheduler, Workers
 from rappor_cli.text import print_note
 from rappor_core.errors import shown
 from rappor_core.params import HashFamily
@@ -95,6 +97,9 @@ SharesFile = Annotated[
 EachOption = Annotated[
     Each | None, typer.Option(help="A series by day or week: --from, --to, or several files.")
 ]
+AllMetrics = Annotated[
+    bool, typer.Option("--all-metrics", help="Each window of each metric, with --each and -o.")
+]
 _NO_SOURCE = "give --aggregate FILE, or --collector URL --metric NAME, or --params with --counts"
 _NO_SERIES_SOURCE = "--each needs --aggregate files or --collector URL"
 Output = Annotated[Path | None, typer.Option("-o", "--output", help="Folder for files.")]
@@ -126,6 +131,10 @@ def decode(
     without_cohorts: Without = None,
     true_shares: SharesFile = None,
     each: EachOption = None,
+    all_metrics: AllMetrics = False,
+    executor: ExecutorOption = ExecutorName.LOCAL,
+    workers: Workers = None,
+    scheduler: Scheduler = None,
     output: Output = None,
     as_json: AsJson = False,
 ) -> None:
@@ -146,6 +155,18 @@ def decode(
         without_cohorts=_cohorts(without_cohorts),
     )
     wanted = candidate_choice(candidates, column, numbers, dates, map_file, cache)
+    if all_metrics:
+        if metric or params or counts or map_file:
+            raise typer.BadParameter("--all-metrics takes --aggregate files or --collector URL")
+        days = read_day(first), read_day(last)
+        decode_all(
+            Farm(tuple(aggregate or ()), collector, *days, each, wanted, options, output,
+                 executor, workers, scheduler),
+            as_json,
+        )  # fmt: skip
+        return
+    if scheduler or workers or executor is not ExecutorName.LOCAL:
+        raise typer.BadParameter("--executor, --workers and --scheduler go with --all-metrics")
     tables = _google_tables(params, counts, hash_name.value) if params or counts else None
     source = tables or _source(aggregate, collector, metric, first, last, each)
     job = DecodeJob(source, wanted, options, output)

@@ -21,6 +21,7 @@ from rappor_cli.location import location, location_attacks, location_coverage
 from rappor_cli.plan_check import plan_check
 from rappor_cli.progress import progress_bar
 from rappor_cli.simulate_discovery import discovery
+from rappor_cli.simulate_fleet import fleet
 from rappor_cli.simulate_numbers import numbers
 from rappor_cli.simulate_published import (
     homepages,
@@ -51,6 +52,7 @@ app.command("location-coverage")(location_coverage)
 app.command("plan")(plan_check)
 app.command("numbers")(numbers)
 app.command("discovery")(discovery)
+app.command("fleet")(fleet)
 
 Seed = Annotated[
     int | None, typer.Option(min=0, help="Repeat a run exactly; otherwise the draws are fresh.")

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from sqlalchemy.engine import URL
 
-from rappor_server.database import make_private, parse_url
+from rappor_server.database import is_pooled, make_private, parse_url
 from rappor_server.errors import SettingsError, StorageError
 from rappor_server.program import Program
 
@@ -90,6 +90,10 @@ def _sqlite_file(url: URL) -> Path:
 
 def _run(program: str, *arguments: str, url: URL) -> None:
     """Run one of PostgreSQL's programs; the password goes by the environment, not the arguments."""
+    if is_pooled(url):
+        raise SettingsError(
+            f"{program} needs a session of its own: name PostgreSQL, not its pooler"
+        )
     path = shutil.which(program)
     if path is None:
         raise SettingsError(f"{program} is not on the PATH; install PostgreSQL's client programs")

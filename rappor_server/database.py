@@ -30,7 +30,8 @@ _WAYS_OUT = {  # by SQLite's error code
 
 # What a commit rests on; a session sees a change of the server's settings at its next statement.
 COMMIT_SETTINGS = "current_setting('fsync'), current_setting('synchronous_commit')"
-_ON_COMMIT = "-c synchronous_commit=on"  # over what the server, the role and the database say
+_ISOLATION = "read committed"  # a writer must see what was committed before it got its locks
+_POOLER = "pooler"  # in a URL's query: the way to PostgreSQL leads through a pooler
 
 
 def parse_url(database: str, program: Program) -> URL:
@@ -46,7 +47,18 @@ def parse_url(database: str, program: Program) -> URL:
         url = url.set(drivername="postgresql+psycopg")
     if url.get_backend_name() not in ("sqlite", "postgresql"):
         raise SettingsError(f"database {url.drivername!r}: use sqlite or postgresql+psycopg")
+    pooler = url.query.get(_POOLER)
+    if pooler is not None and (pooler != "transaction" or url.get_backend_name() == "sqlite"):
+        raise SettingsError(
+            f"database: {_POOLER} = {pooler!r}; PostgreSQL behind a pooler takes "
+            f"{_POOLER}=transaction, and SQLite has none"
+        )
     return url
+
+
+def is_pooled(url: URL) -> bool:
+    """Whether a session is another's with each transaction, as of PgBouncer in transaction mode."""
+    return _POOLER in url.query
 
 
 def make_engine(
@@ -98,20 +110,48 @@ def _begin_sqlite(connection: Connection) -> None:
 
 
 def _postgresql(url: URL, pool_size: int, timeout: float) -> Engine:
-    options = (  # a writer must see what was committed before it got its locks: READ COMMITTED
-        f"{_ON_COMMIT} "
-        f"-c lock_timeout={int(timeout * 1000)} -c idle_in_transaction_session_timeout=60000 "
-        r"-c default_transaction_isolation=read\ committed"
-    )
+    """Sessions with settings of ours; behind a pooler each transaction brings them along."""
+    given: dict[str, Any] = {"connect_timeout": max(2, int(timeout))}
+    settings = _session_settings(timeout)
+    more: dict[str, Any] = {}
+    if is_pooled(url):
+        given |= {"prepare_threshold": None}  # a prepared statement would stay in one session
+        more = {"isolation_level": _ISOLATION.upper()}  # goes with BEGIN
+    else:
+        settings |= {"default_transaction_isolation": _ISOLATION.replace(" ", r"\ ")}
+        given |= {"options": " ".join(f"-c {name}={value}" for name, value in settings.items())}
     engine = create_engine(
-        url,
-        pool_size=pool_size,
-        max_overflow=0,
-        pool_timeout=timeout,
-        connect_args={"connect_timeout": max(2, int(timeout)), "options": options},
+        url, pool_size=pool_size, max_overflow=0, pool_timeout=timeout, connect_args=given, **more
     )
+    if is_pooled(url):
+        _settle_each_transaction(engine, settings)
     event.listen(engine, "checkout", _refuse_hung_up)
     return engine
+
+
+def _session_settings(timeout: float) -> dict[str, str]:
+    """What holds over what the server, the role and the database say."""
+    return {
+        "synchronous_commit": "on",
+        "lock_timeout": str(int(timeout * 1000)),
+        "idle_in_transaction_session_timeout": "60000",
+    }
+
+
+def _settle_each_transaction(engine: Engine, settings: dict[str, str]) -> None:
+    """As SET LOCAL, in one statement that begins each transaction."""
+    calls = ", ".join(f"set_config('{name}', '{value}', true)" for name, value in settings.items())
+
+    def settle(connection: Connection) -> None:
+        connection.exec_driver_sql(f"SELECT {calls}")
+
+    event.listen(engine, "do_connect", _forget_pooler)
+    event.listen(engine, "begin", settle)
+
+
+def _forget_pooler(_dialect: object, _record: object, _args: object, given: dict[str, Any]) -> None:
+    """The word in the URL is ours; the driver does not know it."""
+    given.pop(_POOLER, None)
 
 
 def _refuse_hung_up(connection: Any, _record: object, _proxy: object) -> None:

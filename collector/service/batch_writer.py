@@ -22,7 +22,7 @@ from collector.service.report_validation import (
     encode_results,
 )
 from collector.store.batches import BatchRow, hash_of_id, keyed_digest
-from collector.store.counters import CounterCache
+from collector.store.counters import NUM_SHARDS, CounterCache
 from collector.store.database import Database
 from collector.store.group_commit import statements
 from collector.store.raw import keep_raw
@@ -60,12 +60,20 @@ Outcome = Receipt | BatchConflictError
 class ReportWriter:
     """Counts batches, one transaction for all that it is given. For one thread."""
 
-    def __init__(self, database: Database, judge: Judge, clock: Clock, skew: timedelta) -> None:
+    def __init__(
+        self,
+        database: Database,
+        judge: Judge,
+        clock: Clock,
+        skew: timedelta,
+        num_shards: int = NUM_SHARDS,
+    ) -> None:
+        """See CounterCache of num_shards."""
         self._database = database
         self._judge = judge
         self._clock = clock
         self._skew = skew
-        self._cache = CounterCache()
+        self._cache = CounterCache(num_shards)
         self._statements = statements(is_postgresql=database.is_postgresql)
         self._registry: Registry | None = None
 
@@ -116,7 +124,7 @@ class ReportWriter:
 
     def _registry_at(self, version: int, connection: Connection) -> Registry:
         if self._registry is None or self._registry.version != version:
-            self._registry = load_registry(connection)
+            self._registry = load_registry(connection, self._registry)
         return self._registry
 
 

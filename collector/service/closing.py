@@ -16,7 +16,7 @@ from time import perf_counter, sleep
 from sqlalchemy import Connection
 
 from collector.errors import NotFoundError, RequestError
-from collector.service.registry import Entry, Registry, load_registry
+from collector.service.registry import Entry, Registry, registry_as_known
 from collector.store.batches import forget_batches
 from collector.store.blocks import Floors, delete_unserved, first_day, first_days, fold_day
 from collector.store.database import Database
@@ -79,7 +79,7 @@ def anything_due(registry: Registry, today: int) -> bool:
     return any(due[entry.root] > entry.closed_through for entry in registry)
 
 
-def fold_closed(database: Database) -> int:
+def fold_closed(database: Database, known: Registry | None = None) -> int:
     """Fold every closed day that is not folded yet; return how many there were.
 
     Also what another process closed, and did not live to fold. In short transactions, each with
@@ -89,7 +89,7 @@ def fold_closed(database: Database) -> int:
         first = first_days(connection)
         if not first:
             return 0
-        registry = load_registry(connection)
+        registry = registry_as_known(connection, known)
     entries = (registry.by_id[series_id] for series_id in first)
     waiting = [entry for entry in entries if first[entry.series_id] <= entry.closed_through]
     folded = 0

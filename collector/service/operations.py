@@ -61,7 +61,7 @@ class Collector:
             registry = registry_as_known(connection, known)
             metrics = closing.close_day(connection, registry, day_of(day), self.today, metric)
             self._note(connection, actor, "close", day=day.isoformat(), metrics=metrics)
-        return closing.Closed(metrics, closing.fold_closed(self.database))
+        return closing.Closed(metrics, closing.fold_closed(self.database, known))
 
     def would_close(self, day: date, metric: str | None = None) -> closing.Closed:
         """What `close_day` would do now. Nothing is changed."""
@@ -86,7 +86,7 @@ class Collector:
             with self.database.change() as connection:
                 registry = registry_as_known(connection, registry)
                 metrics = closing.close_due(connection, registry, today)
-        folded = closing.fold_closed(self.database)
+        folded = closing.fold_closed(self.database, registry)
         if is_due or (daily and self._cleaned != today):
             closing.clean_up(self.database, registry, today)
             self._cleaned = today

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlalchemy import Connection
 
@@ -52,9 +52,16 @@ class Entry:
 class Registry:
     """Every series by (name, params_id), and by name. Built once, then only read."""
 
-    def __init__(self, entries: Mapping[tuple[str, str], Entry], version: int) -> None:
+    def __init__(
+        self,
+        entries: Mapping[tuple[str, str], Entry],
+        version: int,
+        definitions: Mapping[tuple[str, str], str],
+    ) -> None:
+        """definitions: the stored text of each entry."""
         self.version = version
         self.entries = entries
+        self.definitions = definitions
         self.by_id = {entry.series_id: entry for entry in entries.values()}
         self._names: dict[str, list[Entry]] = {}
         for entry in sorted(entries.values(), key=lambda entry: entry.position):
@@ -89,28 +96,42 @@ class Registry:
             yield from self._names[name]
 
 
-def load_registry(connection: Connection) -> Registry:
-    """Read it in a transaction."""
+def load_registry(connection: Connection, known: Registry | None = None) -> Registry:
+    """Read it in a transaction; what `known` holds of a definition that is the same is taken over.
+
+    A closing changes days alone, and every writer reads again at its next commit.
+    """
     version = state_version(connection)
     closed = load_frontiers(connection)
     series = {(row.name, row.params_id): row for row in load_series(connection)}
     entries: dict[tuple[str, str], Entry] = {}
+    definitions: dict[tuple[str, str], str] = {}
     for row in load_versions(connection):
-        metric = Metric.from_dict(json.loads(row.definition))
-        key = (metric.name, metric.params_id)
-        root = declared_name(metric.name)
-        entries[key] = _entry(metric, series[key], row, closed[root])
-    return Registry(entries, version)
+        key = (row.name, row.params_id)
+        definitions[key] = row.definition
+        closed_through = closed[declared_name(row.name)]
+        if known is not None and known.definitions.get(key) == row.definition:
+            entries[key] = _moved(known.entries[key], row, closed_through)
+        else:
+            entries[key] = _entry(series[key], row, closed_through)
+    return Registry(entries, version, definitions)
+
+
+def _moved(entry: Entry, row: VersionRow, closed_through: int) -> Entry:
+    """What may change of a version that is known."""
+    changes = {"position": row.position, "retired": row.retired, "closed_through": closed_through}
+    return replace(entry, **changes)  # type: ignore[arg-type]
 
 
 def registry_as_known(connection: Connection, known: Registry | None) -> Registry:
     """What is known, unless it has changed since; then what is stored."""
     if known is not None and known.version == state_version(connection):
         return known
-    return load_registry(connection)
+    return load_registry(connection, known)
 
 
-def _entry(metric: Metric, series: SeriesRow, row: VersionRow, closed_through: int) -> Entry:
+def _entry(series: SeriesRow, row: VersionRow, closed_through: int) -> Entry:
+    metric = Metric.from_dict(json.loads(row.definition))
     params = metric.params
     return Entry(
         metric=metric,

@@ -49,10 +49,16 @@ Additions = Mapping[Place, Mapping[int, Sequence[bytes]]]  # by cohort: the bits
 class CounterCache:
     """What this process remembers of the rows it writes. Not safe for two threads."""
 
-    def __init__(self, *, random_below: Callable[[int], int] = randbelow) -> None:
-        """Begin at a random shard, so that processes which start together do not share one."""
+    def __init__(
+        self, num_shards: int = NUM_SHARDS, *, random_below: Callable[[int], int] = randbelow
+    ) -> None:
+        """Begin at a random shard, so that processes which start together do not share one.
+
+        num_shards: how many there are; processes that were told differently work together.
+        """
+        self.num_shards = num_shards
         self._random_below = random_below
-        self._shard = random_below(NUM_SHARDS)
+        self._shard = random_below(num_shards)
         self._cells: dict[Place, dict[int, Cell]] = {}
         self._bytes = 0
 
@@ -69,7 +75,11 @@ class CounterCache:
 
     def leave_shard(self) -> None:
         """Take another shard at random: a second process writes this one by turns."""
-        self.move_to((self._shard + 1 + self._random_below(NUM_SHARDS - 1)) % NUM_SHARDS)
+        if self.num_shards == 1:
+            self.clear()
+            return
+        step = 1 + self._random_below(self.num_shards - 1)
+        self.move_to((self._shard + step) % self.num_shards)
 
     def clear(self) -> None:
         """Forget everything, after a failure or when another shard is taken."""

@@ -15,7 +15,7 @@ from sqlalchemy import Connection
 
 from collector.errors import ConflictError
 from collector.store.batches import BatchRow
-from collector.store.counters import NUM_SHARDS, CounterCache, CounterRow
+from collector.store.counters import CounterCache, CounterRow
 from collector.store.database import GATE_LOCK, SHARD_LOCKS
 from rappor_server.database import COMMIT_SETTINGS, refuse_unsafe_commits
 
@@ -115,13 +115,14 @@ class _Postgresql:
         row = cursor.execute(f"{self._gate}, {self._try}", (GATE_LOCK, first)).fetchone()
         refuse_unsafe_commits(*row[:2])
         if not row[3]:
-            cache.move_to(self._another_shard(cursor, cache.shard))
+            cache.move_to(self._another_shard(cursor, cache))
         return _opened(cursor.execute(f"{_READ} = ANY(%b)", (list(ids),)))
 
-    def _another_shard(self, cursor: Any, taken: int) -> int:
+    def _another_shard(self, cursor: Any, cache: CounterCache) -> int:
         """One that nobody writes; where there is none, wait for the one that is taken."""
-        for step in range(1, NUM_SHARDS):
-            shard = (taken + step) % NUM_SHARDS
+        taken = cache.shard
+        for step in range(1, cache.num_shards):
+            shard = (taken + step) % cache.num_shards
             if cursor.execute(f"SELECT {self._try}", (SHARD_LOCKS + shard,)).fetchone()[0]:
                 return shard
         cursor.execute(self._wait, (SHARD_LOCKS + taken,))

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, bindparam, insert, select, update
+from sqlalchemy import Connection, insert, select, update
 
 from collector.store.models import frontiers, metrics, series, state
+
+_NAMES_AT_ONCE = 500  # SQLite: 999 parameters a statement in its older versions
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +83,14 @@ def advance_frontiers(connection: Connection, closed_through: Mapping[str, int])
     """Close the days of each metric up to the one given. A frontier never goes back."""
     known = load_frontiers(connection)
     new = [(name, day) for name, day in closed_through.items() if name not in known]
-    later = [(name, day) for name, day in closed_through.items() if day > known.get(name, day)]
+    later: dict[int, list[str]] = {}
+    for name, day in closed_through.items():
+        if day > known.get(name, day):
+            later.setdefault(day, []).append(name)
     if new:
         values = [{"metric": name, "closed_through": day} for name, day in new]
         connection.execute(insert(frontiers), values)
-    if later:
-        row = frontiers.c.metric == bindparam("name")
-        statement = update(frontiers).where(row).values(closed_through=bindparam("day"))
-        connection.execute(statement, [{"name": name, "day": day} for name, day in later])
+    for day, names in later.items():  # who reports waits for this: a statement a day
+        for start in range(0, len(names), _NAMES_AT_ONCE):
+            some = frontiers.c.metric.in_(names[start : start + _NAMES_AT_ONCE])
+            connection.execute(update(frontiers).where(some).values(closed_through=day))

@@ -152,6 +152,6 @@ def test_a_dask_worker_that_is_killed_changes_nothing(days: Path) -> None:
 def test_a_cluster_that_does_not_answer_is_named(
     days: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("archive.executors._CONNECT_SECONDS", 0.5)
+    monkeypatch.setattr("archive.pools._CONNECT_SECONDS", 0.5)
     with pytest.raises(ArchiveError, match=r"tcp://127\.0\.0\.1:9"):
         summed(days, executor=DaskCluster("tcp://127.0.0.1:9"), today=date(2026, 11, 26))

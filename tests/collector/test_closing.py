@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
-from sqlalchemy import func, select, text
+from sqlalchemy import event, func, select, text
 
 from collector.errors import StorageError
 from collector.service import closing
@@ -14,6 +14,8 @@ from collector.service.batch_writer import Receipt
 from collector.store import batches as stored_batches
 from collector.store.database import FOLD_LOCK
 from collector.store.models import batches, counters
+from collector.store.registry import load_frontiers
+from rappor_core.calendar import day_of
 from tests.collector.support import TODAY, Bench, make_bench, make_metric
 
 METRICS = [make_metric(f"m{number}", min_reports=1) for number in range(3)]
@@ -112,3 +114,48 @@ def test_batches_are_forgotten_a_part_at_a_time(
         kept = connection.execute(select(func.count()).select_from(batches)).scalar_one()
         days = connection.execute(select(func.count(counters.c.day.distinct()))).scalar_one()
     assert (kept, days) == (25, 1)
+
+
+def test_a_closing_makes_no_writer_read_definitions_again(database_url: str) -> None:
+    """Every writer reads the days anew at its next commit; what has not changed it keeps."""
+    bench, other = make_bench(database_url), make_bench(database_url)
+    bench.collector.push_metrics(METRICS, "test")
+    other.send(other.sender.reports(METRICS[0], 5, YESTERDAY))
+    before = other.writer._registry
+    bench.collector.close_day(YESTERDAY, "test", METRICS[0].name)
+    other.send(other.sender.reports(METRICS[1], 5, YESTERDAY))
+    after = other.writer._registry
+    assert before is not None
+    assert after is not None
+    assert after.version > before.version
+    for key, entry in after.entries.items():
+        assert entry.metric is before.entries[key].metric
+        moved = entry.closed_through - before.entries[key].closed_through
+        assert moved == (METRICS[0].accept_days if key[0] == METRICS[0].name else 0)
+    longer = make_metric("m1", min_reports=1, accept_days=9)
+    bench.collector.push_metrics([longer], "test", weaken=True)
+    bench.collector.retire_metric("m2", "test")
+    other.send(other.sender.reports(METRICS[1], 5))
+    last = other.writer._registry
+    assert last is not None
+    assert last.current("m1").metric.accept_days == 9
+    assert last.current("m2").retired
+    assert last.current("m0").metric is before.current("m0").metric
+    bench.database.close()
+    other.database.close()
+
+
+def test_all_metrics_are_closed_by_one_statement_a_day(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who reports waits for this transaction: it must not grow with the number of metrics."""
+    bench.collector.push_metrics(METRICS, "test")
+    bench.send(bench.sender.reports(METRICS[0], 5, YESTERDAY))
+    ran: list[str] = []
+    event.listen(
+        bench.database.engine, "before_cursor_execute", lambda *given: ran.append(given[2])
+    )
+    bench.collector.close_day(YESTERDAY, "test")
+    assert sum(statement.startswith("UPDATE frontiers") for statement in ran) == 1
+    with bench.database.read() as connection:
+        assert set(load_frontiers(connection).values()) == {day_of(YESTERDAY)}

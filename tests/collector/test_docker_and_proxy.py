@@ -22,6 +22,7 @@ import pytest
 import yaml
 
 from collector.settings import Settings, load_settings
+from decoder.service.settings import Settings as DecoderSettings
 from rappor_core.metrics.file import load_metrics
 from tests.collector.crash import announced_port, await_ready
 from tests.collector.support import Server, ServerMaker, make_metric
@@ -31,54 +32,89 @@ DOCKER = ROOT / "docker"
 METRIC = make_metric()
 
 
-def instructions() -> list[tuple[str, str]]:
+Instructions = list[tuple[str, str]]
+
+
+def instructions() -> Instructions:
     """(instruction, arguments) of the Dockerfile, continuation lines joined."""
     text = (DOCKER / "Dockerfile").read_text().replace("\\\n", " ")
     lines = [line for line in text.splitlines() if line and not line.startswith("#")]
     return [(line.split()[0], line.partition(" ")[2].strip()) for line in lines]
 
 
-def test_the_image_is_pinned_not_root_and_has_a_health_check() -> None:
+def stages() -> dict[str, Instructions]:
+    """By name, the instructions of each stage, those of the stage that it is built on first."""
+    found: dict[str, Instructions] = {}
+    name = ""
+    for pair in instructions():
+        if pair[0] == "FROM":
+            base, _, name = pair[1].split()
+            found[name] = list(found.get(base, []))
+        elif name:
+            found[name].append(pair)
+    return found
+
+
+def environment_of(stage: Instructions) -> dict[str, str]:
+    words = [word for name, rest in stage if name == "ENV" for word in rest.split()]
+    return dict(word.split("=", 1) for word in words)
+
+
+def test_the_images_are_pinned_not_root_and_have_a_health_check() -> None:
     found = instructions()
-    names = [name for name, _ in found]
-    for _, base in [pair for pair in found if pair[0] == "FROM"]:
-        assert re.match(r"\S+:[\w.-]+", base)
-        assert ":latest" not in base
-    last_stage = found[len(names) - 1 - names[::-1].index("FROM") :]
-    stage = dict(last_stage)
-    assert stage["USER"] == "10001:10001"
-    assert json.loads(stage["ENTRYPOINT"]) == ["rappor"]
-    assert json.loads(stage["CMD"]) == ["serve"]
-    assert "HEALTHCHECK" in stage
-    assert not any(name == "ADD" for name in names)
-    for source in re.findall(r"^COPY ((?!--from)\S+(?: \S+)*) \S+$", "\n".join(
-        f"{name} {rest}" for name, rest in found
-    ), re.MULTILINE):  # fmt: skip
-        assert all((ROOT / part).exists() for part in source.split()), source
+    assert found[0] == ("ARG", "PYTHON_IMAGE=python:3.12-slim")
+    bases = {rest.split()[0] for name, rest in found if name == "FROM"}
+    assert bases == {"${PYTHON_IMAGE}", "run"}
+    assert list(stages())[-1] == "collector"  # what is built where no target is named
+    assert not any(name == "ADD" for name, _ in found)
+    for image, command in (("collector", ["serve"]), ("service", ["decoder", "serve"])):
+        stage = dict(stages()[image])
+        assert stage["USER"] == "10001:10001"
+        assert json.loads(stage["ENTRYPOINT"]) == ["rappor"]
+        assert json.loads(stage["CMD"]) == command
+        assert f":' + os.environ.get('RAPPOR_{'DECODER_' * (image == 'service')}PORT'" in str(
+            stage["HEALTHCHECK"]
+        )
+    for name, rest in found:
+        if name == "COPY" and not rest.startswith("--from"):
+            assert all((ROOT / part).exists() for part in rest.split()[:-1]), rest
 
 
-def test_every_variable_of_the_image_and_of_compose_is_a_setting() -> None:
+def test_every_variable_of_the_images_and_of_compose_is_a_setting() -> None:
     text = (DOCKER / "Dockerfile").read_text() + (DOCKER / "compose.yaml").read_text()
-    names = set(re.findall(r"\bRAPPOR_([A-Z_]+)\b", text)) - {"KEY"}
-    assert names
-    assert {name.lower() for name in names} <= Settings.model_fields.keys()
+    names = {name.lower() for name in re.findall(r"\bRAPPOR_([A-Z_]+)\b", text)} - {"key"}
+    own = {name for name in names if not name.startswith("decoder_")}
+    assert own
+    assert own <= Settings.model_fields.keys()
+    assert {
+        name.removeprefix("decoder_") for name in names - own
+    } <= DecoderSettings.model_fields.keys()
 
 
 def test_compose_names_what_it_needs_and_holds_no_secret() -> None:
     compose: dict[str, Any] = yaml.safe_load((DOCKER / "compose.yaml").read_text())
     services = compose["services"]
-    assert services.keys() == {"database", "collector", "decoder"}
-    for name in ("collector", "decoder"):
+    assert services.keys() == {"database", "collector", "service", "worker", "decoder"}
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
+        "optional-dependencies"
+    ]
+    for name in services.keys() - {"database"}:
         build = services[name]["build"]
         assert (DOCKER / build["context"] / build["dockerfile"]).resolve().is_file()
+        assert build["args"]["EXTRA"] in extras
+        assert build.get("target", "collector") in stages()
         assert services[name]["read_only"]
         assert services[name]["cap_drop"] == ["ALL"]
-    assert all(port.startswith("127.0.0.1:") for port in services["collector"]["ports"])
+        for port in services[name].get("ports", []):
+            assert port.startswith("127.0.0.1:")
+            exposed = dict(stages()[build.get("target", "collector")])["EXPOSE"]
+            assert port.endswith(f":{exposed}")
+        for word in services[name].get("depends_on", {}):
+            assert word in services
     assert "?set" in services["database"]["environment"]["POSTGRES_PASSWORD"]
+    assert "CREATE DATABASE decoder" in (DOCKER / "databases.sql").read_text()
+    assert "/databases.sql:/docker-entrypoint-initdb.d/" in str(services["database"]["volumes"])
     assert load_metrics(DOCKER / "metrics.toml").metrics
-    extras = (ROOT / "pyproject.toml").read_text()
-    for name in ("collector", "decoder"):
-        assert re.search(rf"^{services[name]['build']['args']['EXTRA']} = \[", extras, re.MULTILINE)
 
 
 def test_the_image_copies_every_package_of_the_distribution() -> None:
@@ -93,8 +129,9 @@ def test_the_image_copies_every_package_of_the_distribution() -> None:
 
 def test_the_commands_of_the_image_run_outside_of_it(tmp_path: Path) -> None:
     """ENTRYPOINT + CMD with the image's environment, and its health check against them."""
-    stage = dict(instructions())
-    variables = dict(re.findall(r"(RAPPOR_[A-Z]+)=(\S+)", stage["ENV"]))
+    stage = dict(stages()["collector"])
+    found = environment_of(stages()["collector"])
+    variables = {name: value for name, value in found.items() if name.startswith("RAPPOR_")}
     assert variables.keys() == {"RAPPOR_HOST", "RAPPOR_PORT", "RAPPOR_DATABASE"}
     environment = os.environ | variables | {
         "RAPPOR_HOST": "127.0.0.1",

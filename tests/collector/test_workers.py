@@ -15,12 +15,26 @@ from functools import partial
 from pathlib import Path
 
 import httpx
+import pytest
 from sqlalchemy import text
+from sqlalchemy.engine import make_url
 
+from collector.app import prepare_database
+from collector.errors import SettingsError
 from collector.service.batch_writer import Receipt
+from collector.settings import load_settings
 from collector.store.counters import NUM_SHARDS, CounterCache
-from collector.store.database import SHARD_LOCKS
-from tests.collector.crash import METRIC, Tally, await_ready, listening, port_of, send_until, start
+from collector.store.database import SHARD_LOCKS, Database, make_engine
+from tests.collector.crash import (
+    METRIC,
+    Tally,
+    await_ready,
+    listening,
+    port_of,
+    send_until,
+    senders,
+    start,
+)
 from tests.collector.support import make_bench
 
 
@@ -138,3 +152,84 @@ def test_a_writer_that_finds_every_shard_taken_waits_for_one(
     assert isinstance(sent[0], Receipt)
     assert sent[0].accepted == 3
     bench.database.close()
+
+
+@pytest.mark.slow
+def test_two_hosts_of_two_workers_lose_and_double_nothing_when_killed(
+    new_postgresql: Callable[[], str],
+) -> None:
+    """One database, two supervisors: whole hosts and single workers are killed under load."""
+    url = new_postgresql()
+    bench = make_bench(url)
+    bench.clock.now = datetime.now(UTC)
+    bench.collector.push_metrics([METRIC], "test")
+    tally, rng = Tally(), random.Random(11)
+    with listening() as listener:
+        port = port_of(listener)
+        hosts = [start(url, listener, workers=2) for _ in range(2)]
+        try:
+            await_ready(port)
+            with senders(port, tally):
+                for kill in range(8):
+                    time.sleep(rng.uniform(0.1, 0.5))
+                    if kill % 2:
+                        os.killpg(hosts[0].pid, signal.SIGKILL)
+                        hosts[0].wait()
+                        hosts[0] = start(url, listener, workers=2)
+                    elif workers := children_of(hosts[1].pid):
+                        os.kill(
+                            rng.choice(workers), signal.SIGKILL
+                        )  # its supervisor starts another
+                await_ready(port)
+                time.sleep(0.5)
+        finally:
+            for host in hosts:
+                host.terminate()
+            for host in hosts:
+                host.wait(30)
+    assert tally.refused == 0
+    assert tally.reports > 100
+    bench.collector.close_day(bench.clock.now.date(), "test")
+    aggregate = bench.collector.read_aggregate("test", METRIC.name)
+    bench.database.close()
+    assert aggregate.num_reports == tally.reports
+    for cohort, row in enumerate(aggregate.bit_counts):
+        assert list(row) == [tally.bits.get((cohort, bit), 0) for bit in range(len(row))]
+
+
+def test_a_writer_of_one_shard_reads_again_what_another_wrote(
+    new_postgresql: Callable[[], str],
+) -> None:
+    url = new_postgresql()
+    benches = [make_bench(url) for _ in range(2)]
+    benches[0].collector.push_metrics([METRIC], "test")
+    for bench in benches:
+        bench.writer._cache = CounterCache(1)
+    for _ in range(5):
+        for bench in benches:
+            bench.send(bench.sender.reports(METRIC, 2))
+    assert benches[0].collector.list_metrics()[0]["accepted"] == 20
+    for bench in benches:
+        bench.database.close()
+
+
+def test_what_hosts_and_workers_need_is_said_before_they_start(
+    new_postgresql: Callable[[], str],
+) -> None:
+    """16 workers on 4 hosts fit PostgreSQL's default; 16 on each of them do not, nor 65 shards."""
+    url = new_postgresql()
+    prepare_database(load_settings(database=url, workers=4, hosts=4))
+    with pytest.raises(SettingsError, match="16 workers on each of 4 hosts take up to 192 conn"):
+        prepare_database(load_settings(database=url, workers=16, hosts=4))
+    with pytest.raises(SettingsError, match="80 workers of 5 hosts write at once, and counter_sha"):
+        load_settings(database=url, workers=16, hosts=5)
+    assert load_settings(database=url, workers=16, hosts=5, counter_shards=80).connections == 240
+    with pytest.raises(SettingsError, match="hosts = 2 on SQLite"):
+        load_settings(hosts=2)
+    name = make_url(url).database
+    database = Database(make_engine(url))
+    with database.change() as connection:
+        connection.execute(text(f"ALTER DATABASE {name} CONNECTION LIMIT 5"))
+    with pytest.raises(SettingsError, match=r"gives 5 .CONNECTION LIMIT of the database.; raise"):
+        prepare_database(load_settings(database=url, workers=2))
+    database.close()

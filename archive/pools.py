@@ -1,0 +1,161 @@
+"""Who runs tasks of any kind: this process, processes of this machine, or a Dask cluster.
+
+A task and its result travel by pickle; the work is a function at the top of a module.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from itertools import count, islice
+from typing import Any, Generic, Protocol, TypeVar
+from uuid import uuid4
+
+from archive.errors import ArchiveError
+
+T = TypeVar("T")
+R = TypeVar("R")
+Given = TypeVar("Given", covariant=True)
+_POOLS = 4  # that may break, one after the other
+_CONNECT_SECONDS = 10
+_AHEAD = 3  # tasks in flight for each worker
+
+
+class Pool(Protocol[T, Given]):
+    """Runs each task to its end at least once, in any order."""
+
+    def run(self, tasks: Iterable[T]) -> Iterator[tuple[T, Given]]:
+        """Yield each task with its result; a task that was tried again may come twice."""
+
+
+class SerialPool(Generic[T, R]):
+    """Runs the tasks here, one after the other."""
+
+    def __init__(self, work: Callable[[T], R]) -> None:
+        self._work = work
+
+    def run(self, tasks: Iterable[T]) -> Iterator[tuple[T, R]]:
+        """See Pool."""
+        return ((task, self._work(task)) for task in tasks)
+
+
+class LocalPool(Generic[T, R]):
+    """Runs the tasks in processes of this machine. A process that is killed is replaced.
+
+    workers: as many as processors, if None.  preload: modules to load before processes fork.
+    """
+
+    def __init__(
+        self, work: Callable[[T], R], workers: int | None = None, preload: Sequence[str] = ()
+    ) -> None:
+        self._workers = workers or os.cpu_count() or 1
+        self._work = work
+        self._preload = list(preload)
+
+    def run(self, tasks: Iterable[T]) -> Iterator[tuple[T, R]]:
+        """See Pool. Raises ArchiveError where processes keep dying."""
+        left = iter(tasks)
+        lost: list[T] = []
+        for _ in range(_POOLS):
+            running: dict[Future[R], T] = {}
+            try:
+                yield from self._run_pool(_chained(lost, left), running)
+            except BrokenProcessPool:
+                lost = list(running.values())
+                continue
+            return
+        raise ArchiveError(
+            f"processes ended {_POOLS} times before their work was done; is there enough memory?"
+        )
+
+    def _run_pool(self, tasks: Iterator[T], running: dict[Future[R], T]) -> Iterator[tuple[T, R]]:
+        """running: what was begun and not given away yet."""
+        context = _process_context(self._preload)
+        with ProcessPoolExecutor(self._workers, mp_context=context) as pool:
+            while True:
+                for task in islice(tasks, max(0, _AHEAD * self._workers - len(running))):
+                    running[_submitted(pool, self._work, task)] = task
+                if not running:
+                    return
+                done, _ = wait(running, return_when=FIRST_COMPLETED)
+                for future in done:
+                    result = future.result()
+                    yield running.pop(future), result
+
+
+def _process_context(preload: list[str]) -> Any:
+    """Processes that hold nothing of this one; where the system can, forked from a clean one."""
+    if "forkserver" not in multiprocessing.get_all_start_methods():
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(preload)
+    return context
+
+
+def _submitted(pool: ProcessPoolExecutor, work: Callable[[T], R], task: T) -> Future[R]:
+    """Submit; a pool that is broken answers with a future that says so."""
+    try:
+        return pool.submit(work, task)
+    except BrokenProcessPool as error:
+        broken: Future[R] = Future()
+        broken.set_exception(error)
+        return broken
+
+
+def _chained(lost: list[T], left: Iterator[T]) -> Iterator[T]:
+    yield from lost
+    yield from left
+
+
+class DaskPool(Generic[T, R]):
+    """Runs the tasks as futures of a Dask cluster, whose workers have this package installed.
+
+    A worker that dies loses its tasks to others; Dask sees to that.
+    """
+
+    def __init__(self, work: Callable[[T], R], scheduler: str) -> None:
+        self._scheduler = scheduler
+        self._work = work
+
+    def run(self, tasks: Iterable[T]) -> Iterator[tuple[T, R]]:
+        """See Pool. Raises ArchiveError where no scheduler answers or workers keep dying."""
+        distributed = _import_distributed()
+        options = {"timeout": _CONNECT_SECONDS, "set_as_default": False}
+        try:
+            with distributed.Client(self._scheduler, **options) as client:
+                yield from self._run_client(distributed, client, iter(tasks))
+        except (OSError, TimeoutError, distributed.KilledWorker) as error:
+            raise ArchiveError(f"the Dask cluster at {self._scheduler} failed: {error}") from error
+
+    def _run_client(
+        self, distributed: Any, client: Any, tasks: Iterator[T]
+    ) -> Iterator[tuple[T, R]]:
+        ahead = _AHEAD * max(1, sum(client.nthreads().values()))
+        mine, numbers, running = uuid4().hex, count(), dict[str, T]()
+        done = distributed.as_completed(loop=client.loop)
+
+        def submit(most: int) -> None:
+            for task in islice(tasks, most):
+                key = f"rappor-{mine}-{next(numbers)}"
+                running[key] = task
+                done.add(client.submit(self._work, task, key=key, pure=False, retries=2))
+
+        submit(ahead)
+        for future in done:
+            result = future.result()
+            yield running.pop(future.key), result
+            future.release()
+            submit(1)
+
+
+def _import_distributed() -> Any:
+    try:
+        import distributed  # an extra, for who has a cluster
+    except ImportError:
+        raise ArchiveError(
+            "the library 'distributed' is missing; pip install 'rappor-telemetry[dask]'"
+        ) from None
+    return distributed

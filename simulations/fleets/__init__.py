@@ -1,0 +1,1 @@
+"""Fleets too large to simulate a device at a time: counts over periods, drawn from their law."""

@@ -1,0 +1,163 @@
+"""What a fleet shows after 1, 2, 4, ... periods: its counts through the real decoder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from datetime import date, timedelta
+from time import process_time
+
+import numpy as np
+
+from decoder import Candidates, DecodeOptions, decode
+from decoder.planning.detection import Setting, visible_share
+from rappor_core.aggregate import Aggregate
+from rappor_core.metrics.metric import Metric
+from rappor_core.params import RapporParams
+from simulations.fleets.draws import (
+    Counts,
+    Fleet,
+    FleetCounts,
+    FleetError,
+    FleetTask,
+    draw_classes,
+    draw_cohorts,
+    no_counts,
+    repetition,
+    tasks_of,
+)
+
+Run = Callable[[Iterator[FleetTask]], Iterator[tuple[FleetTask, FleetCounts]]]
+Advance = Callable[[int], None]
+POWER = 0.8
+
+
+def _silent(_cohorts: int) -> None:
+    """Nobody is told."""
+
+
+@dataclass(frozen=True)
+class Declared:
+    """What the fleet reports: parameters, and the metric that declares them if one does."""
+
+    params: RapporParams
+    metric: Metric | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """A fleet's counts, and the classes of devices that they were drawn for."""
+
+    fleet: Fleet
+    sizes: Counts
+    counts: FleetCounts
+
+    def aggregate(self, first: int, last: int, declared: Declared, start: date) -> Aggregate:
+        """The counts of weeks `first` to `last`, not included, as a collector would serve them."""
+        weeks, metric = slice(first, last), declared.metric
+        return Aggregate(
+            metric="simulated" if metric is None else metric.name,
+            params=self.fleet.params,
+            reports_per_cohort=tuple(self.counts.reports[weeks].sum(axis=0).tolist()),
+            bit_counts=tuple(map(tuple, self.counts.bit_counts[weeks].sum(axis=0).tolist())),
+            params_id="" if metric is None else metric.params_id,
+            definition={} if metric is None else metric.to_dict(),
+            first_day=start + timedelta(weeks=first),
+            last_day=start + timedelta(weeks=last, days=-1),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A window of the first `periods`.
+
+    devices: that reported in it.  repeats: sum r^2 / sum r.  held: values that somebody held.
+    found, false_found: values of the list that were detected, held and not.  smallest: the least
+    true share among them, or None.  visible: the share that is found with probability 0.8, as
+    predicted.  seconds: of the processor, for the decoding.
+    """
+
+    periods: int
+    reports: int
+    devices: int
+    repeats: float
+    held: int
+    found: int
+    false_found: int
+    smallest: float | None
+    visible: float | None
+    seconds: float
+
+
+def draw_fleet(
+    fleet: Fleet, seed: int, run: Run, cohorts_each: int = 1, advance: Advance = _silent
+) -> Drawn:
+    """Draw the counts by a pool's `run`. Each part counts once, however often it was tried."""
+    sizes = draw_classes(fleet, seed)
+    total = no_counts(fleet.params, fleet.periods, len(fleet.shares))
+    waiting = set(range(0, fleet.params.num_cohorts, cohorts_each))
+    for task, counts in run(tasks_of(fleet, sizes, seed, cohorts_each)):
+        if task.first in waiting:
+            waiting.remove(task.first)
+            total = total.plus(counts)
+            advance(task.sizes.shape[2])
+    if waiting:
+        raise FleetError(f"{len(waiting)} parts of the fleet gave no counts")
+    return Drawn(fleet, sizes, total)
+
+
+def serial(tasks: Iterator[FleetTask]) -> Iterator[tuple[FleetTask, FleetCounts]]:
+    """Draw here, one part after the other."""
+    return ((task, draw_cohorts(task)) for task in tasks)
+
+
+def horizons(periods: int) -> list[int]:
+    """1, 2, 4, ... and all of them."""
+    doubled = (1 << power for power in range(periods.bit_length()))
+    return sorted({*(number for number in doubled if number <= periods), periods})
+
+
+def decode_rows(
+    drawn: Drawn, candidates: Candidates, declared: Declared, options: DecodeOptions, start: date
+) -> Iterator[Row]:
+    """A row for each horizon. The first V candidates are the fleet's values, in their order."""
+    for periods in horizons(drawn.fleet.periods):
+        yield _row(drawn, periods, candidates, declared, options, start)
+
+
+def _row(
+    drawn: Drawn,
+    periods: int,
+    candidates: Candidates,
+    declared: Declared,
+    options: DecodeOptions,
+    start: date,
+) -> Row:
+    fleet = drawn.fleet
+    repeats = repetition(drawn.sizes, periods, fleet.reports_each)
+    aggregate = drawn.aggregate(0, periods, declared, start)
+    started = process_time()
+    table = decode(aggregate, candidates, replace(options, repeats=repeats)).candidates
+    seconds = process_time() - started
+    held = drawn.counts.holders[:periods].sum(axis=0)
+    shares = np.zeros(len(candidates))
+    shares[: len(held)] = held / held.sum()
+    detected = np.asarray(table.detected, dtype=bool)
+    true = shares[detected & (shares > 0)]
+    devices = int(drawn.sizes[:periods].sum())
+    setting = Setting(
+        fleet.params, devices, max(1, round(aggregate.num_reports / devices)), len(candidates),
+        options.alpha,
+    )  # fmt: skip
+    return Row(
+        periods=periods,
+        reports=aggregate.num_reports,
+        devices=devices,
+        repeats=repeats,
+        held=int((held > 0).sum()),
+        found=len(true),
+        false_found=int((detected & (shares == 0)).sum()),
+        smallest=float(true.min()) if len(true) else None,
+        visible=visible_share(setting, POWER),
+        seconds=seconds,
+    )

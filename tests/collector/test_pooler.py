@@ -1,0 +1,190 @@
+"""The collector behind PgBouncer in transaction mode: no statement leans on a session."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from sqlalchemy import text
+from sqlalchemy.engine import make_url
+
+from collector.settings import load_settings
+from collector.store.database import Database, back_up, make_engine
+from rappor_server.errors import SettingsError
+from rappor_server.schema import check_connections
+from tests.collector.crash import METRIC, Tally, await_ready, listening, port_of, senders, start
+from tests.collector.support import Bench, make_bench
+from tests.collector.test_docker_and_proxy import free_port
+
+POOLED = "?pooler=transaction"
+POOL_SIZE = 3  # sessions for all clients together: far fewer than the workers hold connections
+
+
+@pytest.fixture
+def pooled(new_postgresql: Callable[[], str], tmp_path: Path) -> Iterator[tuple[str, str]]:
+    """URLs of one database: through PgBouncer in transaction mode, and past it."""
+    program = shutil.which("pgbouncer") or shutil.which("pgbouncer", path="/usr/sbin")
+    if program is None:
+        pytest.skip("pgbouncer is not installed, so nothing was pooled (apt install pgbouncer)")
+    direct = new_postgresql()
+    url = make_url(direct)
+    sockets, port = str(url.query["host"]), free_port()
+    tmp_path.chmod(0o755)
+    config = tmp_path / "pgbouncer.ini"
+    config.write_text(
+        f"[databases]\n{url.database} = host={sockets} user=postgres\n"
+        f"[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\n"
+        f"auth_type = any\npool_mode = transaction\ndefault_pool_size = {POOL_SIZE}\n"
+        "max_client_conn = 200\n"
+    )
+    owner = pwd.getpwuid(Path(sockets, ".s.PGSQL.5432").stat().st_uid).pw_name
+    command = [program, *(("-u", owner) if os.getuid() == 0 else ()), str(config)]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    try:
+        await_pooler(process, port, str(url.database))
+        yield f"postgresql+psycopg://postgres@127.0.0.1:{port}/{url.database}{POOLED}", direct
+    finally:
+        process.terminate()
+        process.communicate(timeout=20)
+
+
+def await_pooler(process: subprocess.Popen[str], port: int, database: str) -> None:
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        assert process.poll() is None, process.communicate()[1]
+        with suppress(psycopg.OperationalError):
+            where: dict[str, Any] = {"host": "127.0.0.1", "port": port, "dbname": database}
+            psycopg.connect(user="postgres", **where).close()
+            return
+        time.sleep(0.05)
+    raise AssertionError("PgBouncer did not answer")
+
+
+def test_each_transaction_brings_its_settings_and_leaves_none(pooled: tuple[str, str]) -> None:
+    """Whoever has the session next, and whatever was set in it before."""
+    database, other = Database(make_engine(pooled[0], pool_size=1)), make_engine(pooled[0])
+    names = ("synchronous_commit", "lock_timeout", "transaction_isolation")
+
+    def shown(connection: Any) -> tuple[str, ...]:
+        return tuple(connection.execute(text(f"SHOW {name}")).scalar_one() for name in names)
+
+    with database.add() as connection:
+        connection.execute(text("SET SESSION synchronous_commit = off"))
+        connection.execute(text("SET SESSION lock_timeout = 0"))
+    for _ in range(2 * POOL_SIZE):
+        with database.change() as connection:
+            assert shown(connection) == ("on", "5s", "read committed")
+        with database.read() as connection:
+            assert shown(connection)[2] == "repeatable read"
+    with psycopg.connect(make_url(pooled[0]).set(drivername="postgresql", query={})
+                         .render_as_string()) as plain:  # fmt: skip
+        found = plain.execute("SHOW lock_timeout").fetchone()
+        assert found == ("0",)  # the session's own, not that of the transactions before
+    database.close()
+    other.dispose()
+
+
+@pytest.mark.slow
+def test_four_workers_behind_a_small_pool_count_once_through_kills(
+    pooled: tuple[str, str],
+) -> None:
+    """Twelve connections to three sessions; the host is killed three times, the sessions not."""
+    url, direct = pooled
+    bench = make_bench(url)
+    bench.clock.now = datetime.now(UTC)
+    bench.collector.push_metrics([METRIC], "test")
+    tally = Tally()
+    with listening() as listener:
+        process = start(url, listener, workers=4)
+        try:
+            await_ready(port_of(listener))
+            with senders(port_of(listener), tally):
+                for _ in range(3):
+                    time.sleep(0.5)
+                    os.killpg(process.pid, signal.SIGKILL)
+                    process.wait()
+                    process = start(url, listener, workers=4)
+                    await_ready(port_of(listener))
+                time.sleep(0.5)
+                assert sessions_of(direct) <= POOL_SIZE + 1
+        finally:
+            process.terminate()
+            process.wait(30)
+    assert tally.refused == 0
+    assert tally.reports > 100
+    bench.collector.close_day(bench.clock.now.date(), "test")
+    aggregate = bench.collector.read_aggregate("test", METRIC.name)
+    bench.database.close()
+    assert aggregate.num_reports == tally.reports
+    for cohort, row in enumerate(aggregate.bit_counts):
+        assert list(row) == [tally.bits.get((cohort, bit), 0) for bit in range(len(row))]
+
+
+def sessions_of(url: str) -> int:
+    """Sessions of the database now, without the one that asks."""
+    database = Database(make_engine(url))
+    with database.read() as connection:
+        statement = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
+        count: int = connection.execute(text(statement)).scalar_one()
+    database.close()
+    return count - 1
+
+
+def send_20(bench: Bench, day: date) -> None:
+    for _ in range(20):
+        bench.send(bench.sender.reports(METRIC, 5, day))
+
+
+def test_writers_are_alone_at_the_gate_although_sessions_change_hands(
+    pooled: tuple[str, str],
+) -> None:
+    """The locks are of transactions: who closes waits for who counts; none is held after."""
+    url, direct = pooled
+    benches = [make_bench(url) for _ in range(2)]
+    benches[0].collector.push_metrics([METRIC], "test")
+    day = benches[0].clock.now.date()
+    threads = [threading.Thread(target=send_20, args=(bench, day)) for bench in benches]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    closed = benches[0].collector.close_day(day, "test")
+    assert closed.folded == 1
+    assert benches[1].collector.read_aggregate("test", METRIC.name).num_reports == 200
+    check = Database(make_engine(direct))
+    with check.read() as connection:
+        held = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'"
+        assert connection.execute(text(held)).scalar_one() == 0
+    for bench in benches:
+        bench.database.close()
+    check.close()
+
+
+def test_behind_a_pooler_connections_are_not_counted_and_backups_refused(
+    tmp_path: Path, pooled: tuple[str, str], with_pg_programs: None
+) -> None:
+    database = Database(make_engine(pooled[0]))
+    check_connections(database, 10_000)
+    database.close()
+    with pytest.raises(SettingsError, match="needs a session of its own: name PostgreSQL"):
+        back_up(pooled[0], tmp_path / "copy")
+
+
+@pytest.mark.parametrize(
+    "url", ["sqlite:///x.sqlite?pooler=transaction", "postgresql://a@b/c?pooler=session"]
+)
+def test_a_pooler_that_is_not_known_is_refused(url: str) -> None:
+    with pytest.raises(SettingsError, match="pooler"):
+        load_settings(database=url)

@@ -1,0 +1,100 @@
+"""docker/Dockerfile built by buildah, and the images' commands run in them.
+
+The image with Python is made from Debian's packages, so that no registry of images is needed.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SECONDS = 1800
+PYTHON = "localhost/rappor-test-python:1"
+BUNDLE = Path("/etc/ssl/certs/ca-certificates.crt")  # of this machine, for its own way out
+
+
+class Builder:
+    """buildah with storage of its own, without a container runtime."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.environment = os.environ | {"BUILDAH_ISOLATION": "chroot", "STORAGE_DRIVER": "vfs"}
+
+    def run(self, *words: str) -> str:
+        command = [
+            "buildah", "--root", str(self.folder / "root"), "--runroot", str(self.folder / "run"),
+            *words,
+        ]  # fmt: skip
+        done = subprocess.run(
+            command, env=self.environment, capture_output=True, text=True, timeout=SECONDS, cwd=ROOT
+        )
+        assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+        return done.stdout.strip()
+
+    def make_python(self) -> None:
+        """An image with Debian's Python as `python`, and this machine's way to its packages."""
+        base = self.folder / "base"
+        packages = "python3,python3-venv,ca-certificates"
+        command = ["debootstrap", "--variant=minbase", f"--include={packages}", "stable", str(base)]
+        given = os.environ.get("RAPPOR_TEST_PYTHON_ROOT")  # made by an earlier run
+        if given is None:
+            subprocess.run(command, check=True, capture_output=True, timeout=SECONDS)
+        container = self.run("from", "scratch")
+        self.run("copy", "-q", container, given or str(base), "/")
+        if BUNDLE.exists():
+            self.run("copy", "-q", container, str(BUNDLE), str(BUNDLE))
+        self.run("run", container, "ln", "-s", "/usr/bin/python3", "/usr/local/bin/python")
+        self.run("commit", "-q", container, PYTHON)
+        self.run("rm", container)
+
+    def build(self, target: str, extra: str) -> str:
+        """Build a target; returns a container of it."""
+        name = f"localhost/rappor-test-{target}:1"
+        arguments = ("--build-arg", f"PYTHON_IMAGE={PYTHON}", "--build-arg", f"EXTRA={extra}")
+        self.run(
+            "bud", "-q", "-f", "docker/Dockerfile", "--target", target, *arguments, "-t", name, "."
+        )
+        return self.run("from", name)
+
+
+@pytest.fixture(scope="module")
+def builder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Builder]:
+    for program in ("buildah", "debootstrap"):
+        if shutil.which(program, path=f"{os.environ['PATH']}:/usr/sbin") is None:
+            pytest.skip(f"{program} is not installed, so no image was built")
+    if os.getuid() != 0:
+        pytest.skip("an image is made from Debian's packages by root alone")
+    made = Builder(tmp_path_factory.mktemp("images"))
+    made.make_python()
+    yield made
+    shutil.rmtree(made.folder, ignore_errors=True)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("target", "extra", "command"),
+    [
+        ("collector", "collector", ("rappor", "serve", "--help")),
+        ("service", "service", ("rappor", "decoder", "worker", "--help")),
+    ],
+)
+def test_an_image_is_built_and_its_command_runs_as_nobody(
+    builder: Builder, target: str, extra: str, command: tuple[str, ...]
+) -> None:
+    container = builder.build(target, extra)
+    assert "Usage: rappor" in builder.run("run", container, *command)
+    assert builder.run("run", container, "id", "-u") == "10001"
+    shape = builder.run("inspect", "--format", "{{.OCIv1.Config.User}}", container)
+    assert shape == "10001:10001"
+    made = "import os; os.close(os.open('/data/x', os.O_CREAT)); os.remove('/data/x')"
+    builder.run("run", container, "python", "-c", made)
+    denied = "import os; assert not os.access('/opt/rappor', os.W_OK)"
+    builder.run("run", container, "python", "-c", denied)
+    if target == "collector":
+        builder.run("run", container, "rappor", "keys", "create", "--scope", "admin")

@@ -1,0 +1,169 @@
+"""deploy/kubernetes: valid for the versions of Kubernetes in use, and true of our programs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from collector.settings import Settings as CollectorSettings
+from decoder.service.settings import Settings as DecoderSettings
+from rappor_cli.main import COMMANDS
+from tests.collector.test_docker_and_proxy import stages
+
+FOLDER = Path(__file__).parents[2] / "deploy" / "kubernetes"
+VERSIONS = ("1.28", "1.33", "1.36")
+SECRETS = ("password", "secret", "token", "_key", "database")
+OTHERS = {"PROMETHEUS_DISABLE_CREATED_SERIES"}
+
+
+def documents() -> list[tuple[str, dict[str, Any]]]:
+    """(file and kind, document) of every manifest."""
+    return [
+        (f"{path.name} {document['kind']} {document['metadata']['name']}", document)
+        for path in sorted(FOLDER.glob("*.yaml"))
+        for document in yaml.safe_load_all(path.read_text())
+    ]
+
+
+def pods() -> Iterator[tuple[str, dict[str, Any]]]:
+    """(name, specification) of every pod."""
+    for name, document in documents():
+        if document["kind"] in ("Deployment", "Job"):
+            yield name, document["spec"]["template"]["spec"]
+
+
+def settings_of(container: dict[str, Any]) -> dict[str, Any]:
+    """By name of the setting, what a container's environment gives; None for what is secret."""
+    kind = DecoderSettings if "decoder" in container["image"] else CollectorSettings
+    prefix = str(kind.model_config["env_prefix"])
+    found = {}
+    for variable in container["env"]:
+        if variable["name"] in OTHERS:
+            continue
+        assert variable["name"].startswith(prefix)
+        name = variable["name"].removeprefix(prefix).lower()
+        assert name in kind.model_fields, name
+        found[name] = variable.get("value")
+    return found
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_manifest_is_valid(version: str) -> None:
+    """Against the schemas of Kubernetes itself, where an unknown field is an error."""
+    kubernetes_validate = pytest.importorskip("kubernetes_validate")
+    for _, document in documents():
+        kubernetes_validate.validate(document, version, strict=True)
+    broken = dict(documents())["collector.yaml Service collector"] | {"spek": {}}
+    with pytest.raises(kubernetes_validate.ValidationError):
+        kubernetes_validate.validate(broken, version, strict=True)
+
+
+def test_variables_are_settings_and_what_is_secret_comes_from_a_secret() -> None:
+    for name, pod in pods():
+        for container in pod["containers"]:
+            assert settings_of(container), name
+            for variable in container["env"]:
+                is_secret = any(word in variable["name"].lower() for word in SECRETS)
+                assert is_secret == ("secretKeyRef" in variable.get("valueFrom", {})), variable
+    text = "".join(
+        line.partition("#")[0]
+        for path in FOLDER.glob("*.yaml")
+        for line in path.read_text().splitlines()
+    )
+    assert "postgresql" not in text
+    assert "kind: Secret" not in text
+
+
+def test_given_settings_are_accepted(tmp_path: Path) -> None:
+    """Values too: each container's environment, with a database in place of the secret."""
+    for _, pod in pods():
+        for container in pod["containers"]:
+            given = {name: value for name, value in settings_of(container).items() if value}
+            given["database"] = "postgresql+psycopg://user@db.example.org/name"
+            if "metrics" in given:
+                assert given.pop("metrics").startswith(container["volumeMounts"][0]["mountPath"])
+            kind = DecoderSettings if "decoder" in container["image"] else CollectorSettings
+            kind(**given)
+
+
+def test_no_variable_of_a_service_can_be_taken_for_a_setting() -> None:
+    """Kubernetes sets RAPPOR_..._PORT for a service of that name; unknown ones are refused."""
+    for name, pod in pods():
+        assert pod["enableServiceLinks"] is False, name
+
+
+def test_pods_run_as_nobody_on_a_read_only_root() -> None:
+    for name, pod in pods():
+        user = dict(stages()["collector"])["USER"]
+        security = pod["securityContext"]
+        assert f"{security['runAsUser']}:{security['runAsGroup']}" == user, name
+        assert security["runAsNonRoot"]
+        assert security["seccompProfile"] == {"type": "RuntimeDefault"}
+        assert pod["automountServiceAccountToken"] is False
+        for container in pod["containers"]:
+            own = container["securityContext"]
+            assert own["readOnlyRootFilesystem"]
+            assert own["allowPrivilegeEscalation"] is False
+            assert own["capabilities"] == {"drop": ["ALL"]}
+            assert "memory" in container["resources"]["limits"]
+            assert "/tmp" in [mount["mountPath"] for mount in container["volumeMounts"]]
+            assert not container["image"].endswith(":latest")
+            mounted = {mount["name"] for mount in container["volumeMounts"]}
+            assert mounted == {volume["name"] for volume in pod["volumes"]}
+            assert container["args"][0] in COMMANDS
+
+
+def test_ports_and_probes_are_those_of_the_images() -> None:
+    services = {
+        str(document["spec"]["selector"]): document["spec"]["ports"]
+        for _, document in documents()
+        if document["kind"] == "Service"
+    }
+    for name, document in documents():
+        if document["kind"] != "Deployment":
+            continue
+        (container,) = document["spec"]["template"]["spec"]["containers"]
+        if "ports" not in container:
+            assert "worker" in name
+            continue
+        image = "service" if "decoder" in container["image"] else "collector"
+        (port,) = container["ports"]
+        assert str(port["containerPort"]) == dict(stages()[image])["EXPOSE"]
+        assert settings_of(container)["port"] == str(port["containerPort"])
+        for probe, path in (
+            ("startupProbe", "/healthz"),
+            ("livenessProbe", "/healthz"),  # not /readyz: a database that is away cures no restart
+            ("readinessProbe", "/readyz"),
+        ):
+            assert container[probe]["httpGet"] == {"path": path, "port": port["name"]}
+        labels = document["spec"]["template"]["metadata"]["labels"]
+        assert document["spec"]["selector"]["matchLabels"] == labels
+        assert services[str(labels)][0]["targetPort"] == port["name"]
+
+
+def test_a_pod_has_time_to_answer_what_it_began() -> None:
+    pod = dict(pods())["collector.yaml Deployment collector"]
+    before = int(pod["containers"][0]["lifecycle"]["preStop"]["exec"]["command"][1])
+    drain = CollectorSettings.model_fields["drain_seconds"].default
+    assert pod["terminationGracePeriodSeconds"] > before + drain
+
+
+def test_connections_are_counted_for_all_pods_that_can_run_at_once() -> None:
+    document = dict(documents())["collector.yaml Deployment collector"]["spec"]
+    most = document["replicas"] + document["strategy"]["rollingUpdate"]["maxSurge"]
+    settings = settings_of(document["template"]["spec"]["containers"][0])
+    assert int(settings["hosts"]) == most
+    given = {"database": "postgresql+psycopg://user@db.example.org/name"}
+    counted = CollectorSettings(workers=settings["workers"], hosts=settings["hosts"], **given)
+    assert counted.connections == 24  # of the 97 that PostgreSQL gives by default
+
+
+def test_only_reports_and_health_are_public() -> None:
+    ingress = dict(documents())["collector.yaml Ingress collector"]
+    (rule,) = ingress["spec"]["rules"]
+    paths = {(path["path"], path["pathType"]) for path in rule["http"]["paths"]}
+    assert paths == {("/v1/reports", "Exact"), ("/healthz", "Exact")}
