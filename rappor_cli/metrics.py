@@ -181,7 +181,11 @@ def push(
     else:
         with opened(str(database), may_be_new=True) as service:
             pushed = service.push_metrics(
-                metrics.metrics.values(), COMMAND_LINE, weaken=weaken, revive=revive
+                metrics.metrics.values(),
+                COMMAND_LINE,
+                associations=metrics.associations,
+                weaken=weaken,
+                revive=revive,
             )
             done = asdict(pushed)
     print(f"added: {_names(done['added'])}; changed: {_names(done['changed'])}")

@@ -45,6 +45,17 @@ metrics = Table(
     Column("retired", Boolean, nullable=False),
 )
 
+# Two metrics whose linked reports are counted together. Its series has its name and params_id.
+associations = Table(
+    "associations",
+    metadata,
+    Column("name", String(128), primary_key=True),
+    Column("params_id", String(32), primary_key=True),
+    Column("position", Integer, nullable=False),  # the highest of a name is its current version
+    Column("definition", Text, nullable=False),
+    Column("retired", Boolean, nullable=False),
+)
+
 # A day at or before `closed_through` takes no reports of the metric, whatever the clock says.
 frontiers = Table(
     "frontiers",
