@@ -385,7 +385,7 @@ MOST_KB = {
     "client_number": 16,
     "client_discover": 25,
     "client_pair": 10,
-    "client_association": 10,
+    "client_association": 13,
 }
 
 
