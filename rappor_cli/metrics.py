@@ -117,7 +117,8 @@ def publish(
     """Write a public page of FILE: what is collected, by whom, until when, with which epsilon."""
     metrics = load_metrics(file)
     dictionary = import_module("decoder.reports.dictionary")
-    entries = dictionary.entries_of(metrics.declared, datetime.now(UTC).date())
+    today = datetime.now(UTC).date()
+    entries = dictionary.entries_of(metrics.declared, today, metrics.associations)
     print(f"{dictionary.write_site(entries, output, contact)}: {len(entries)} metrics")
 
 
