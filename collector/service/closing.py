@@ -17,7 +17,7 @@ from time import perf_counter, sleep
 from sqlalchemy import Connection
 
 from collector.errors import NotFoundError, RequestError
-from collector.service.linked_blocks import may_seal
+from collector.service.linked_blocks import seals
 from collector.service.registry import Entry, LinkedEntry, Registry, load_registry
 from collector.store.batches import forget_batches
 from collector.store.blocks import Floors, delete_unserved, first_day, first_days, fold_day
@@ -181,7 +181,7 @@ def _fold_some(connection: Connection, waiting: list[Entry | LinkedEntry]) -> in
             continue
         floors = Floors(entry.metric.min_reports, entry.metric.cohort_floor)
         if isinstance(entry, LinkedEntry):
-            fold_day(connection, entry.series_id, day, floors, partial(may_seal, connection, entry))
+            fold_day(connection, entry.series_id, day, floors, partial(seals, connection, entry))
         else:
             fold_day(connection, entry.series_id, day, floors)
             folded += 1

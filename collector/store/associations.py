@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, delete, insert, select, update
 
-from collector.store.models import associations
+from collector.store.models import associations, linked_days
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,3 +34,25 @@ def save_association(connection: Connection, row: AssociationRow) -> None:
     same = (associations.c.name == row.name, associations.c.params_id == row.params_id)
     if not connection.execute(update(associations).where(*same).values(values)).rowcount:
         connection.execute(insert(associations).values(values))
+
+
+def remember_days(connection: Connection, block_id: int, day: int, cohorts: Sequence[int]) -> None:
+    """Note in which cohorts a day of an unsealed block has linked reports."""
+    rows = [{"block_id": block_id, "cohort": cohort, "day": day} for cohort in cohorts]
+    if rows:
+        connection.execute(insert(linked_days), rows)
+
+
+def days_of_cohorts(connection: Connection, block_id: int) -> dict[int, set[int]]:
+    """Those days of a block, by cohort."""
+    columns = (linked_days.c.cohort, linked_days.c.day)
+    found: dict[int, set[int]] = {}
+    where = linked_days.c.block_id == block_id
+    for cohort, day in connection.execute(select(*columns).where(where)):
+        found.setdefault(cohort, set()).add(day)
+    return found
+
+
+def forget_days(connection: Connection, block_id: int) -> None:
+    """Of a block that is sealed."""
+    connection.execute(delete(linked_days).where(linked_days.c.block_id == block_id))

@@ -25,7 +25,14 @@ from sqlalchemy import (
 
 from collector.errors import StorageError
 from collector.store.bit_counters import LANE_BYTES, MAX_COUNT, pack, unpack
-from collector.store.models import associations, block_counts, blocks, counters, series
+from collector.store.models import (
+    associations,
+    block_counts,
+    blocks,
+    counters,
+    linked_days,
+    series,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +78,19 @@ class CohortSum:
 
 
 Sums = dict[int, CohortSum]  # by cohort
-MaySeal = Callable[[int, int, Mapping[int, int]], bool]
+
+
+class FoldedDay(NamedTuple):
+    """A day that was folded. sizes: reports of the block by cohort; cohorts: of the day itself."""
+
+    block_id: int
+    first_day: int
+    day: int
+    sizes: Mapping[int, int]
+    cohorts: tuple[int, ...]
+
+
+Seals = Callable[[FoldedDay, bool], bool]
 
 
 def first_days(connection: Connection) -> dict[int, int]:
@@ -107,13 +126,13 @@ def fold_day(
     series_id: int,
     day: int,
     floors: Floors,
-    may_seal: MaySeal = lambda _first, _last, _sizes: True,
+    seals: Seals = lambda _folded, is_enough: is_enough,
 ) -> None:
     """Move the counters of a day into the series' unsealed block, and seal it if it is enough.
 
     Enough: in all, and in each cohort that is not empty. The caller alone folds, has closed the
-    day, and folds days in their order.  may_seal: what else a block waits for, from its first and
-    last day and its reports by cohort.
+    day, and folds days in their order.  seals: decides, given
+    whether the block is enough.
     """
     added = _take_counters(connection, series_id, day)
     block = _open_block(connection, series_id, day)
@@ -122,8 +141,9 @@ def fold_day(
     is_enough = (
         sum(sizes) >= floors.min_reports and min(sizes, default=0) >= floors.min_reports_per_cohort
     )
-    is_enough = is_enough and may_seal(block.first_day, day, held)
-    values = {"last_day": day, "num_reports": sum(sizes), "sealed": is_enough}
+    folded = FoldedDay(block.id, block.first_day, day, held, tuple(added))
+    sealed = seals(folded, is_enough)
+    values = {"last_day": day, "num_reports": sum(sizes), "sealed": sealed}
     connection.execute(update(blocks).where(blocks.c.id == block.id).values(values))
 
 
@@ -132,6 +152,13 @@ def sum_blocks(connection: Connection, block_ids: Sequence[int]) -> Sums:
     columns = (block_counts.c.cohort, block_counts.c.num_reports, block_counts.c.counts)
     where = block_counts.c.block_id.in_(block_ids)
     return _summed(connection.execute(select(*columns).where(where)))
+
+
+def cohort_sizes(connection: Connection, block_ids: Sequence[int]) -> dict[tuple[int, int], int]:
+    """Reports by block and cohort."""
+    columns = (block_counts.c.block_id, block_counts.c.cohort, block_counts.c.num_reports)
+    statement = select(*columns).where(block_counts.c.block_id.in_(block_ids))
+    return {(row[0], row[1]): int(row[2]) for row in connection.execute(statement)}
 
 
 def delete_unserved(connection: Connection) -> int:
@@ -143,6 +170,7 @@ def delete_unserved(connection: Connection) -> int:
         blocks.c.sealed.is_(False), _is_of_metric(blocks)
     )
     closed_days = connection.execute(pending).scalar() or 0
+    connection.execute(delete(linked_days))
     connection.execute(delete(counters))
     connection.execute(delete(block_counts).where(block_counts.c.block_id.in_(unsealed)))
     connection.execute(delete(blocks).where(blocks.c.sealed.is_(False)))

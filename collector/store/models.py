@@ -111,6 +111,16 @@ block_counts = Table(
     sqlite_with_rowid=False,
 )
 
+# Of the unsealed block of an association: on which days a cohort has linked reports, not how many.
+linked_days = Table(
+    "linked_days",
+    metadata,
+    Column("block_id", Integer, ForeignKey("blocks.id"), primary_key=True),
+    Column("cohort", Integer, primary_key=True),
+    Column("day", Integer, primary_key=True),
+    sqlite_with_rowid=False,
+)
+
 # Batches already counted: a hash of the id, and a digest of the body keyed by the id, which is not
 # here. `results` is empty where every report was accepted.
 batches = Table(

@@ -214,6 +214,29 @@ def test_a_table_ends_where_blocks_of_both_metrics_end(bench: Bench) -> None:
     assert caught.value.details["reason"] == "window_cuts_block"
 
 
+def test_reports_of_other_days_hide_no_lone_one(bench: Bench) -> None:
+    """Two days in one block of the table: of the second day the metric has one report besides."""
+    file, tomorrow = pushed(bench), TODAY + timedelta(days=1)
+    submit(bench, of_cohort(file, 3, 1, seed=2))
+    bench.send([pair[0] for pair in of_cohort(file, 12, 0, seed=3)])
+    bench.send([pair[1] for pair in of_cohort(file, 12, 0, seed=4)])
+    close(bench)
+    assert bench.collector.list_associations()[0]["served"] is None
+    submit(bench, [moved(pair, tomorrow) for pair in of_cohort(file, 12, 0, seed=5)])
+    bench.send([of_cohort(file, 1, 0, seed=6)[0][0]._replace(day=tomorrow)])
+    close(bench, tomorrow)
+    alone = bench.collector.read_aggregate("test", "homepage", first=tomorrow, last=tomorrow)
+    assert alone.reports_per_cohort[0] == 13
+    with pytest.raises(NotServedError, match="fewer than 3 other reports"):
+        bench.collector.read_association("test", NAME)
+    later = tomorrow + timedelta(days=1)
+    more = of_cohort(file, 12, 0, seed=7)
+    submit(bench, [moved(pair, later) for pair in more])
+    bench.send([pair[0]._replace(day=later) for pair in of_cohort(file, 2, 0, seed=8)])
+    close(bench, later)
+    assert bench.collector.read_association("test", NAME).num_reports == 27
+
+
 def moved(pair: Pair, day: date) -> Pair:
     first, second = pair
     return first._replace(day=day), second._replace(day=day)

@@ -697,9 +697,16 @@ ASSOCIATIONS = (
         ("tests/collector/test_associations.py",),
     ),
     Mutation(
+        "days-without-links-count", "what a table leaves is that of the days of its reports",
+        "collector/service/linked_blocks.py",
+        "for block in blocks if _holds(block, linked_on[cohort])]",
+        "for block in blocks if linked_on[cohort]]",
+        ("tests/collector/test_associations.py",),
+    ),
+    Mutation(
         "table-ends-anywhere", "a table ends where blocks of both metrics end",
         "collector/service/linked_blocks.py",
-        "    if not blocks or blocks[-1].last_day != days[1]:\n        return False\n",
+        "    if not blocks or blocks[-1].last_day != folded.day:\n        return False\n",
         "",
         ("tests/collector/test_associations.py",),
     ),

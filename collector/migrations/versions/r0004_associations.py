@@ -12,7 +12,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Make the table of definitions; the counters stand in those of metrics."""
+    """Make the tables of definitions and of days; the counters stand in those of metrics."""
     op.create_table(
         "associations",
         sa.Column("name", sa.String(128), primary_key=True),
@@ -21,14 +21,22 @@ def upgrade() -> None:
         sa.Column("definition", sa.Text, nullable=False),
         sa.Column("retired", sa.Boolean, nullable=False),
     )
+    op.create_table(
+        "linked_days",
+        sa.Column("block_id", sa.Integer, sa.ForeignKey("blocks.id"), primary_key=True),
+        sa.Column("cohort", sa.Integer, primary_key=True),
+        sa.Column("day", sa.Integer, primary_key=True),
+        sqlite_with_rowid=False,
+    )
 
 
 def downgrade() -> None:
-    """Drop it, with the counters of linked reports; those of the metrics stay."""
+    """Drop them, with the counters of linked reports; those of the metrics stay."""
     linked = (
         "SELECT s.id FROM series AS s JOIN associations AS a "
         "ON a.name = s.name AND a.params_id = s.params_id"
     )
+    op.drop_table("linked_days")
     op.execute(f"DELETE FROM counters WHERE series_id IN ({linked})")  # noqa: S608 (no input)
     blocks = f"SELECT id FROM blocks WHERE series_id IN ({linked})"  # noqa: S608
     op.execute(f"DELETE FROM block_counts WHERE block_id IN ({blocks})")  # noqa: S608
