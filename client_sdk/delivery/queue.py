@@ -133,7 +133,7 @@ class ReportQueue:
             order = shuffled(group, self._randomness)
             yield from (order[start : start + most] for start in range(0, len(order), most))
 
-    def _compose_one(self, numbers: list[int], make: Callable[..., bytes] = make_body) -> None:
+    def _compose_one(self, numbers: list[int], make: Callable[..., bytes] | None = None) -> None:
         """Store one batch in place of its reports, encoded before the lock is taken.
 
         Through to the disk, before it is sent: a loss of power that undid it, or the count of its
@@ -149,7 +149,7 @@ class ReportQueue:
         ]
         batch_id = self._randomness(BATCH_ID_BYTES)
         json, pad_to = self._delivery.json, self._delivery.pad_to
-        body = make(batch_id, reports, pad_to=pad_to, json=json)
+        body = (make or make_body)(batch_id, reports, pad_to=pad_to, json=json)
         row = batch_id, len(rows), max(row[3] for row in rows), json, body
         with suppress(_MembersGoneError), self._state.transaction(durable=True) as database:
             if self._take_out(among, tuple(numbers)) != len(numbers):
