@@ -84,6 +84,7 @@ class Session:
         notes |= {NUMBERS + name for name in self._collected & here}
         self.state.keep_notes(notes)  # an earlier version had more
         located = self._located = bool(places)
+        linked = setup.metrics.associations  # what waits for its other goes when its day is over
         filled = any(metric.no_data is not None for metric in setup.metrics.metrics.values())
         self.worker = SenderThread(
             setup.directory,
@@ -93,8 +94,9 @@ class Session:
             setup.delivery,
             setup.randomness,
             setup.clock,
-            self._close_periods if located or filled or self._collected else None,
+            self._close_periods if located or filled or self._collected or linked else None,
             self._write_held,
+            linked,
         )
         try:
             self.worker.start()

@@ -78,6 +78,24 @@ def _reading_paths() -> Schema:
                 body={"application/toml": {"schema": {"type": "string"}}},
             ),
         },
+        "/v1/associations": {
+            "get": _operation(
+                "listAssociations",
+                "Every version of every association: definition, linked reports, days served.",
+                [Scope.AGGREGATE, Scope.ADMIN],
+                answer=ref("Associations"),
+            )
+        },
+        "/v1/associations/{name}/aggregate": {
+            "get": _operation(
+                "readAssociation",
+                "Counts of linked reports of a window of closed days, whole blocks only.",
+                [Scope.AGGREGATE],
+                answer=ref("AssociationAggregate"),
+                problems=(401, 403, 404, 409, 422, 429, 503),
+                parameters=[name, *window],
+            )
+        },
         "/v1/metrics/{name}/aggregate": {
             "get": _operation(
                 "readAggregate",

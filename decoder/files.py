@@ -14,6 +14,7 @@ from typing import Any
 from decoder.errors import CountsError, DecodeError, OutputError
 from decoder.progress import Progress, silent
 from rappor_core.aggregate import Aggregate
+from rappor_core.association_aggregate import AssociationAggregate
 from rappor_core.errors import RapporError, shown
 from rappor_core.failures import failure_reason
 
@@ -49,6 +50,14 @@ def read_aggregate_file(path: Path) -> Aggregate:
     """An aggregate file. Raises CountsError with its name."""
     with naming(path, CountsError, "write it again with rappor aggregate -o FILE"):
         return Aggregate.from_json(path.read_bytes())
+
+
+def read_association_file(path: Path) -> AssociationAggregate:
+    """The aggregate file of an association. Raises CountsError with its name."""
+    with naming(
+        path, CountsError, "write it again with rappor association NAME --aggregate-to FILE"
+    ):
+        return AssociationAggregate.from_json(path.read_bytes())
 
 
 def whole_number(text: str, what: str) -> int:

@@ -1,4 +1,4 @@
-"""`rappor association`: the joint table of two variables of google/rappor's linked reports."""
+"""`rappor association`: how two metrics go together, of a collector or of google/rappor's files."""
 
 from __future__ import annotations
 
@@ -7,28 +7,98 @@ from typing import Annotated
 
 import typer
 
+from decoder.files import read_association_file
 from decoder.formats.google_association import AssociationFiles
 from decoder.options import DecodeOptions
-from decoder.workflows.associations import AssociationJob, run_association
+from decoder.sources.collector_client import fetch_association
+from decoder.workflows.associations import AssociationJob, LinkedJob, run_association, run_linked
+from rappor_cli.days import read_day
 from rappor_cli.decode_tables import print_answer
+from rappor_cli.store import DatabaseOption, opened
+from rappor_core.association_aggregate import AssociationAggregate
+
+Existing = Path | None
 
 
 def association(
-    reports: Annotated[Path, typer.Option(help="client,cohort,VARIABLE,...", exists=True)],
-    schema: Annotated[Path, typer.Option(help="metric,var,var_type,params", exists=True)],
-    params_dir: Annotated[Path, typer.Option(help="Folder of PARAMS.csv.", exists=True)],
-    metric: Annotated[str, typer.Option(help="Metric of the schema.")],
-    var1: Annotated[str, typer.Option(help="First variable.")],
-    var2: Annotated[str, typer.Option(help="Second variable.")],
-    map1: Annotated[Path | None, typer.Option(help="map.csv of a string.", exists=True)] = None,
-    map2: Annotated[Path | None, typer.Option(help="map.csv of a string.", exists=True)] = None,
-    em: Annotated[bool, typer.Option(help="Also the table of most likelihood.")] = True,
+    name: Annotated[str | None, typer.Argument(help="Association, of a collector.")] = None,
+    collector: Annotated[str | None, typer.Option(help="Address of a collector.")] = None,
+    database: DatabaseOption = None,
+    aggregate: Annotated[Existing, typer.Option(help="Or its aggregate file.", exists=True)] = None,
+    first: Annotated[str | None, typer.Option("--from", help="First day, YYYY-MM-DD.")] = None,
+    last: Annotated[str | None, typer.Option("--to", help="Last day, YYYY-MM-DD.")] = None,
+    params_id: Annotated[str | None, typer.Option(help="Version; the current one if none.")] = None,
+    candidates1: Annotated[
+        Existing, typer.Option(help="Values of the first metric, if it lists none.", exists=True)
+    ] = None,
+    candidates2: Annotated[
+        Existing, typer.Option(help="Values of the second metric, likewise.", exists=True)
+    ] = None,
+    repeats: Annotated[
+        float | None, typer.Option(min=1, help="Reports of a device: sum r^2 / sum r.")
+    ] = None,
+    save: Annotated[
+        Existing, typer.Option("--aggregate-to", help="File to keep the counts in.")
+    ] = None,
+    reports: Annotated[
+        Existing, typer.Option(help="google/rappor: client,cohort,VARIABLE,...", exists=True)
+    ] = None,
+    schema: Annotated[
+        Existing, typer.Option(help="Its metric,var,var_type,params", exists=True)
+    ] = None,
+    params_dir: Annotated[Existing, typer.Option(help="Folder of PARAMS.csv.", exists=True)] = None,
+    metric: Annotated[str | None, typer.Option(help="Metric of the schema.")] = None,
+    var1: Annotated[str | None, typer.Option(help="First variable.")] = None,
+    var2: Annotated[str | None, typer.Option(help="Second variable.")] = None,
+    map1: Annotated[Existing, typer.Option(help="map.csv of a string.", exists=True)] = None,
+    map2: Annotated[Existing, typer.Option(help="map.csv of a string.", exists=True)] = None,
+    em: Annotated[bool, typer.Option(help="Of --reports: the table of most likelihood.")] = True,
     alpha: Annotated[float, typer.Option(min=0, max=1, help="Level of the test.")] = 0.05,
     level: Annotated[float, typer.Option(min=0, max=1, help="Level of the intervals.")] = 0.95,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Folder for files.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print results as JSON.")] = False,
 ) -> None:
-    """Decode how two variables of google/rappor's association files go together."""
-    files = AssociationFiles(reports, schema, params_dir, metric, (var1, var2), (map1, map2))
-    options = DecodeOptions(alpha=alpha, level=level)
-    print_answer(run_association(AssociationJob(files, options, em, output)), output, as_json)
+    """Decode how two linked metrics go together: table, margins, test of independence."""
+    options = DecodeOptions(alpha=alpha, level=level, repeats=repeats)
+    if reports is not None:
+        if schema is None or params_dir is None or metric is None or var1 is None or var2 is None:
+            needed = "--schema, --params-dir, --metric, --var1 and --var2"
+            raise typer.BadParameter(f"--reports needs {needed}")
+        if name or collector or aggregate:
+            raise typer.BadParameter("give NAME or --aggregate FILE, or --reports FILE")
+        files = AssociationFiles(reports, schema, params_dir, metric, (var1, var2), (map1, map2))
+        answer = run_association(AssociationJob(files, options, em, output))
+    else:
+        counts = _counts(name, collector, database, aggregate, (first, last), params_id)
+        if save is not None:
+            save.write_text(counts.to_json(), encoding="utf-8")
+        answer = run_linked(LinkedJob(counts, (candidates1, candidates2), options, output))
+    print_answer(answer, output, as_json)
+
+
+def _counts(
+    name: str | None,
+    collector: str | None,
+    database: str | None,
+    aggregate: Path | None,
+    window: tuple[str | None, str | None],
+    params_id: str | None,
+) -> AssociationAggregate:
+    """From the one source that was named."""
+    if aggregate is not None:
+        if name or collector or any(window):
+            raise typer.BadParameter("NAME, --from and --to go with --collector or --database")
+        return read_association_file(aggregate)
+    if name is None or (collector is None and database is None):
+        raise typer.BadParameter(
+            "give NAME with --collector URL or --database URL, --aggregate FILE, or --reports FILE"
+        )
+    first, last = map(read_day, window)
+    if collector is not None:
+        return fetch_association(collector, name, params_id=params_id, first=first, last=last)
+    from collector.service.operations import COMMAND_LINE  # who decodes files has no collector
+
+    with opened(str(database)) as service:
+        return service.read_association(
+            COMMAND_LINE, name, params_id=params_id, first=first, last=last
+        )

@@ -23,7 +23,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "association": (
         "rappor_cli.association",
         "association",
-        "Decode how two variables of linked reports go together.",
+        "Decode how two linked metrics go together.",
     ),
     "density": ("rappor_cli.density", "density", "Map where devices usually are."),
     "close": ("rappor_cli.close", "close", "Close a day for good, so that it can be served."),

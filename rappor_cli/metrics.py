@@ -117,7 +117,8 @@ def publish(
     """Write a public page of FILE: what is collected, by whom, until when, with which epsilon."""
     metrics = load_metrics(file)
     dictionary = import_module("decoder.reports.dictionary")
-    entries = dictionary.entries_of(metrics.declared, datetime.now(UTC).date())
+    today = datetime.now(UTC).date()
+    entries = dictionary.entries_of(metrics.declared, today, metrics.associations)
     print(f"{dictionary.write_site(entries, output, contact)}: {len(entries)} metrics")
 
 
@@ -181,7 +182,11 @@ def push(
     else:
         with opened(str(database), may_be_new=True) as service:
             pushed = service.push_metrics(
-                metrics.metrics.values(), COMMAND_LINE, weaken=weaken, revive=revive
+                metrics.metrics.values(),
+                COMMAND_LINE,
+                associations=metrics.associations,
+                weaken=weaken,
+                revive=revive,
             )
             done = asdict(pushed)
     print(f"added: {_names(done['added'])}; changed: {_names(done['changed'])}")

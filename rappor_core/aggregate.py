@@ -161,8 +161,8 @@ class Aggregate:
             reports_per_cohort=_row("reports_per_cohort", fields["reports_per_cohort"]),
             bit_counts=tuple(_row("bit_counts", row) for row in _list(fields["bit_counts"])),
             params_id=fields["params_id"],
-            first_day=_day(fields["first_day"]),
-            last_day=_day(fields["last_day"]),
+            first_day=day_of_field(fields["first_day"]),
+            last_day=day_of_field(fields["last_day"]),
             definition=fields["definition"],
         )
         _check_definition(found)
@@ -232,7 +232,8 @@ def _row(name: str, value: Any) -> tuple[int, ...]:
     return tuple(value)
 
 
-def _day(text: Any) -> date | None:
+def day_of_field(text: Any) -> date | None:
+    """A day of an aggregate file, None for null. Raises WireFormatError."""
     if text is None:
         return None
     try:

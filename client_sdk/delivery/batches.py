@@ -12,6 +12,7 @@ from rappor_core.wire.binary import decode_binary, encode_binary
 from rappor_core.wire.report import (
     BINARY_CONTENT_TYPE,
     JSON_CONTENT_TYPE,
+    LINKED_VERSION,
     Batch,
     GroupedBatch,
     Report,
@@ -50,9 +51,19 @@ def read_body(body: bytes, *, json: bool) -> GroupedBatch:
     except zlib.error as error:
         raise WireFormatError(f"the stored batch is not gzip: {error}") from error
     if not json:
+        return _read_binary(plain)
+    json_form()  # which says what is missing
+    from rappor_core.wire.decode import decode_batch
+
+    return decode_batch(plain, JSON_CONTENT_TYPE)
+
+
+def _read_binary(plain: bytes) -> GroupedBatch:
+    if plain[4:5] != bytes([LINKED_VERSION]):
         return decode_binary(plain)
-    batch: GroupedBatch = json_form().decode_json(plain)
-    return batch
+    from rappor_core.wire.linked import decode_linked_binary  # where associations are installed
+
+    return decode_linked_binary(plain)
 
 
 def content_type(*, json: bool) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from itertools import groupby
 from typing import NamedTuple
@@ -46,8 +46,13 @@ class ReportQueue:
 
     def compose(self) -> None:
         """Turn all that is queued into batches: random members, each batch fixed and stored."""
-        for numbers in self._partition():
+        query = "SELECT metric, queue.id FROM queue JOIN sources ON sources.id = source"
+        for numbers in self._partition(self._state.rows(query)):
             self._compose_one(numbers)
+
+    def has_waiting(self) -> bool:
+        """Whether anything may be sent now."""
+        return self._state.has_waiting()
 
     def batches(self) -> Iterator[StoredBatch]:
         """Stored batches in random order; each is read when its turn comes."""
@@ -117,11 +122,8 @@ class ReportQueue:
             database.execute("DELETE FROM batches WHERE last_day < ?", (day,))
             self._count_dropped("too_old", composed + self._take_out("day < ?", (day,)))
 
-    def _partition(self) -> Iterator[list[int]]:
-        """Numbers of the queued reports, shuffled and cut into batches (of one metric if asked)."""
-        rows = self._state.rows(
-            "SELECT metric, queue.id FROM queue JOIN sources ON sources.id = source"
-        )
+    def _partition(self, rows: Sequence[tuple[str, int]]) -> Iterator[list[int]]:
+        """Numbers of queued reports, shuffled and cut into batches (of one metric if asked)."""
         if self._delivery.isolate_metrics:
             groups = [[n for _, n in run] for _, run in groupby(sorted(rows), lambda row: row[0])]
         else:
@@ -131,7 +133,7 @@ class ReportQueue:
             order = shuffled(group, self._randomness)
             yield from (order[start : start + most] for start in range(0, len(order), most))
 
-    def _compose_one(self, numbers: list[int]) -> None:
+    def _compose_one(self, numbers: list[int], make: Callable[..., bytes] | None = None) -> None:
         """Store one batch in place of its reports, encoded before the lock is taken.
 
         Through to the disk, before it is sent: a loss of power that undid it, or the count of its
@@ -147,7 +149,7 @@ class ReportQueue:
         ]
         batch_id = self._randomness(BATCH_ID_BYTES)
         json, pad_to = self._delivery.json, self._delivery.pad_to
-        body = make_body(batch_id, reports, pad_to=pad_to, json=json)
+        body = (make or make_body)(batch_id, reports, pad_to=pad_to, json=json)
         row = batch_id, len(rows), max(row[3] for row in rows), json, body
         with suppress(_MembersGoneError), self._state.transaction(durable=True) as database:
             if self._take_out(among, tuple(numbers)) != len(numbers):

@@ -41,6 +41,7 @@ class SendLoop:
         delivery: Delivery,
         randomness: Randomness,
         clock: Callable[[], float],
+        associations: tuple[object, ...] = (),
     ) -> None:
         """state: a connection of the sending thread's own. clock: seconds since 1970."""
         self._state = state
@@ -48,6 +49,10 @@ class SendLoop:
         self._randomness = randomness
         self._clock = clock
         self._outbox = ReportQueue(state, delivery, randomness)
+        if associations:
+            from client_sdk.delivery.linking import LinkedQueue  # only where metrics are linked
+
+            self._outbox = LinkedQueue(state, delivery, randomness, associations, clock)
         self._sender = Sender(
             self._outbox,
             transport,
@@ -67,7 +72,7 @@ class SendLoop:
         """
         self._outbox.trim()
         self._state.checkpoint()
-        if not self._state.has_waiting():
+        if not self._outbox.has_waiting():
             self._reschedule()
             return None
         wait = self._pauses.left(hurried=hurried)

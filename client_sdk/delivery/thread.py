@@ -43,13 +43,15 @@ class SenderThread:
         clock: Callable[[], float],
         chore: Callable[[], bool] | None = None,
         catch_up: Callable[[], None] = lambda: None,
+        associations: tuple[object, ...] = (),
     ) -> None:
         """lock: of the process, for the state. clock: seconds since 1970.
 
         chore: done at the start, and every now and then while nothing else happens; True where
         the files hold what was deleted.  catch_up: done first; raises StateBusyError to have it
-        tried again.
+        tried again.  associations: of metrics whose reports travel together.
         """
+        self._associations = associations
         self._catch_up = catch_up
         self._chore = chore
         self._collector = collector
@@ -189,7 +191,13 @@ class SenderThread:
             cancellation=self._cancellation,
         )
         return SendLoop(
-            self._state, self._transport, self._file_lock, delivery, self._randomness, self._clock
+            self._state,
+            self._transport,
+            self._file_lock,
+            delivery,
+            self._randomness,
+            self._clock,
+            self._associations,
         )
 
     def _sleep(self, wait: float | None) -> None:

@@ -51,7 +51,7 @@ class MetricEncoder:
         self.metric = metric
         self.params_id = metric.params_id
         self.line = metric.base_name
-        self.cohort = cohort_of(secret, self.line, params.num_cohorts)
+        self.cohort = cohort_of(secret, metric.cohort_with or self.line, params.num_cohorts)
         self._secret = secret
         jittered = metric.rules.jittered(metric)
         self._jitter = jitter_of(secret, self.line, self.params_id) if jittered else 0.0

@@ -35,6 +35,27 @@ def get_aggregate(request: Request, name: str) -> Response:
     return Response(aggregate.to_json(), media_type="application/json")
 
 
+def get_associations(request: Request) -> Response:
+    """Every version of every association: definition, state, linked reports, days served."""
+    actor(request, Scope.AGGREGATE, Scope.ADMIN)
+    found = parts_of(request).collector.list_associations()
+    return JSONResponse({"version": 1, "associations": found})
+
+
+def get_association(request: Request, name: str) -> Response:
+    """The counts of linked reports of a window of closed days, as an aggregate file."""
+    who = actor(request, Scope.AGGREGATE)
+    query = query_of(request, "from", "to", "params_id")
+    aggregate = parts_of(request).collector.read_association(
+        who,
+        known_name(name),
+        params_id=query.get("params_id"),
+        first=_day(query, "from"),
+        last=_day(query, "to"),
+    )
+    return Response(aggregate.to_json(), media_type="application/json")
+
+
 def export_reports(request: Request, name: str) -> Response:
     """Raw reports of closed days, a line of JSON each; `Rappor-Reports` says how many."""
     who = actor(request, Scope.ADMIN)

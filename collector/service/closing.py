@@ -11,12 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from time import perf_counter, sleep
 
 from sqlalchemy import Connection
 
 from collector.errors import NotFoundError, RequestError
-from collector.service.registry import Entry, Registry, registry_as_known
+from collector.service.linked_blocks import seals
+from collector.service.registry import Entry, LinkedEntry, Registry, registry_as_known
 from collector.store.batches import forget_batches
 from collector.store.blocks import Floors, delete_unserved, first_day, first_days, fold_day
 from collector.store.database import Database
@@ -24,6 +26,7 @@ from collector.store.raw import delete_raw
 from collector.store.registry import advance_frontiers, touch_state
 from rappor_core.calendar import date_of
 
+_NEVER = 1 << 31  # a day
 FOLD_SECONDS = 0.05  # of folding in one transaction, and to the end of the day begun
 _LONGEST_PAUSE = 0.05  # seconds between two of them, for who writes reports
 
@@ -90,8 +93,10 @@ def fold_closed(database: Database, known: Registry | None = None) -> int:
         if not first:
             return 0
         registry = registry_as_known(connection, known)
-    entries = (registry.by_id[series_id] for series_id in first)
-    waiting = [entry for entry in entries if first[entry.series_id] <= entry.closed_through]
+    every: list[Entry | LinkedEntry] = [*registry.linked.values(), *registry.by_id.values()]
+    waiting = [  # the last is folded first: a metric before the associations that it is in
+        entry for entry in every if first.get(entry.series_id, _NEVER) <= entry.closed_through
+    ]
     folded = 0
     while waiting:
         started = perf_counter()
@@ -160,8 +165,10 @@ def _close(
     return roots
 
 
-def _fold_some(connection: Connection, waiting: list[Entry]) -> int:
-    """Fold closed days, in order within a series, until the time is over; return how many.
+def _fold_some(connection: Connection, waiting: list[Entry | LinkedEntry]) -> int:
+    """Fold closed days, in order within a series, until the time is over.
+
+    Returns how many, days of metrics alone.
 
     waiting: loses the series that have no more of them.
     """
@@ -173,8 +180,11 @@ def _fold_some(connection: Connection, waiting: list[Entry]) -> int:
             waiting.pop()
             continue
         floors = Floors(entry.metric.min_reports, entry.metric.cohort_floor)
-        fold_day(connection, entry.series_id, day, floors)
-        folded += 1
+        if isinstance(entry, LinkedEntry):
+            fold_day(connection, entry.series_id, day, floors, partial(seals, connection, entry))
+        else:
+            fold_day(connection, entry.series_id, day, floors)
+            folded += 1
         if perf_counter() - started >= FOLD_SECONDS:
             break
     return folded

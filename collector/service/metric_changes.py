@@ -38,6 +38,15 @@ class Push:
     weakened: tuple[str, ...]
     still_retired: tuple[str, ...] = ()
 
+    def and_linked(self, changed: list[str], weakened: list[str], still_retired: list[str]) -> Push:
+        """The same with what became of associations."""
+        return Push(
+            self.added,
+            (*self.changed, *changed),
+            (*self.weakened, *weakened),
+            (*self.still_retired, *still_retired),
+        )
+
 
 def push_metrics(
     connection: Connection,

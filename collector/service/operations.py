@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, date
 from typing import Any, TypeVar
@@ -13,6 +13,7 @@ from sqlalchemy import Connection
 
 from collector.errors import CollectorError
 from collector.service import access, aggregates, closing, export, preview
+from collector.service import association_changes as linking
 from collector.service import metric_changes as changes
 from collector.service.access import KeyRing, NewKey, Scope
 from collector.service.clock import Clock, today, utc_now
@@ -22,12 +23,14 @@ from collector.store.access import AuditRow, KeyRow, load_keys, read_audit, writ
 from collector.store.blocks import load_blocks
 from collector.store.database import Database
 from rappor_core.aggregate import Aggregate
+from rappor_core.association_aggregate import AssociationAggregate
 from rappor_core.calendar import date_of, day_of
+from rappor_core.metrics.association import Association
 from rappor_core.metrics.metric import Metric
 from rappor_core.wire.report import Report
 
 COMMAND_LINE = "command-line"
-Read = TypeVar("Read", Aggregate, export.Export)
+Read = TypeVar("Read", Aggregate, AssociationAggregate, export.Export)
 
 
 class Collector:
@@ -100,7 +103,7 @@ class Collector:
         spans = (
             block.last_day - block.first_day + 1
             for block in waiting
-            if not registry.by_id[block.series_id].retired
+            if block.series_id in registry.by_id and not registry.by_id[block.series_id].retired
         )
         return max(spans, default=0)
 
@@ -116,6 +119,19 @@ class Collector:
         """The counts of a window of closed days. Audited before it is given away."""
         read = aggregates.read_aggregate
         return self._read_window(read, actor, "aggregate", name, params_id, first, last)
+
+    def read_association(
+        self,
+        actor: str,
+        name: str,
+        *,
+        params_id: str | None = None,
+        first: date | None = None,
+        last: date | None = None,
+    ) -> AssociationAggregate:
+        """The counts of the linked reports of a window, likewise."""
+        read = aggregates.read_association
+        return self._read_window(read, actor, "association", name, params_id, first, last)
 
     def export_reports(
         self,
@@ -161,19 +177,28 @@ class Collector:
         with self.database.read() as connection:
             return aggregates.list_metrics(connection, date_of(self.today))
 
+    def list_associations(self) -> list[dict[str, Any]]:
+        """Every version of every association, with totals."""
+        self.close_due()
+        with self.database.read() as connection:
+            return aggregates.list_associations(connection, date_of(self.today))
+
     def push_metrics(
         self,
         metrics: Iterable[Metric],
         actor: str,
         *,
+        associations: Sequence[Association] = (),
         weaken: bool = False,
         revive: bool = False,
     ) -> changes.Push:
-        """Declare metrics, or new versions of them; what is retired only with `revive`."""
+        """Declare metrics and associations, or new versions; what is retired only with `revive`."""
+        metrics, weakly = list(metrics), {"weaken": weaken, "revive": revive}
         with self.database.change() as connection:
-            push = changes.push_metrics(
-                connection, metrics, self.today, weaken=weaken, revive=revive
-            )
+            linking.refuse_taken_names(connection, metrics)
+            push = changes.push_metrics(connection, metrics, self.today, **weakly)
+            linked = linking.push_associations(connection, associations, push.added, **weakly)
+            push = push.and_linked(*linked)
             if push.added or push.changed:
                 self._note(
                     connection,
@@ -186,9 +211,10 @@ class Collector:
         return push
 
     def retire_metric(self, name: str, actor: str, params_id: str | None = None) -> list[str]:
-        """Take no more reports of a metric, or of one version of it."""
+        """Take no more reports of a metric, or of one version of it; or link no more of two."""
         with self.database.change() as connection:
-            retired = changes.retire_metric(connection, name, params_id)
+            retired = linking.retire_association(connection, name, params_id)
+            retired = retired or changes.retire_metric(connection, name, params_id)
             self._note(connection, actor, "retire", metric=name, params_ids=retired)
         return retired
 

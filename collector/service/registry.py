@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sqlalchemy import Connection
 
 from collector.errors import NotFoundError
+from collector.service.co_occurrences import BitPairs
 from collector.service.plausibility import WeightRange, weight_range
+from collector.store.associations import AssociationRow, load_associations
 from collector.store.registry import (
     SeriesRow,
     VersionRow,
@@ -18,6 +20,7 @@ from collector.store.registry import (
     load_versions,
     state_version,
 )
+from rappor_core.metrics.association import Association
 from rappor_core.metrics.metric import Metric
 
 
@@ -49,6 +52,33 @@ class Entry:
         return self.metric.params_id
 
 
+@dataclass(frozen=True, slots=True)
+class LinkedEntry:
+    """The series of an association: reports that are linked, counted a second time, together.
+
+    metric: the association, which has a name, floors and days as a metric has.
+    first, second: its metrics' own entries.  pairs: what is counted of two reports.
+    """
+
+    metric: Association
+    series_id: int
+    position: int
+    retired: bool
+    first: Entry
+    second: Entry
+    pairs: BitPairs
+
+    @property
+    def params_id(self) -> str:
+        """Digest of the metrics that it links."""
+        return self.metric.params_id
+
+    @property
+    def closed_through(self) -> int:
+        """The last day that both metrics have closed."""
+        return min(self.first.closed_through, self.second.closed_through)
+
+
 class Registry:
     """Every series by (name, params_id), and by name. Built once, then only read."""
 
@@ -57,9 +87,12 @@ class Registry:
         entries: Mapping[tuple[str, str], Entry],
         version: int,
         definitions: Mapping[tuple[str, str], str],
+        linked: Sequence[LinkedEntry] = (),
     ) -> None:
-        """definitions: the stored text of each entry."""
+        """definitions: the stored text of each entry.  linked: series of associations."""
         self.version = version
+        self.linked = {one.series_id: one for one in linked}
+        self._links = {one.metric.key: one for one in linked}
         self.entries = entries
         self.definitions = definitions
         self.by_id = {entry.series_id: entry for entry in entries.values()}
@@ -70,6 +103,20 @@ class Registry:
     def find(self, name: str, params_id: str) -> Entry | None:
         """The series that a report is for, or None."""
         return self.entries.get((name, params_id))
+
+    def find_linked(self, first: tuple[str, str], second: tuple[str, str]) -> LinkedEntry | None:
+        """The series for linked reports of two metrics, each by (name, params_id), or None."""
+        return self._links.get((first, second))
+
+    def current_linked(self, name: str, params_id: str | None = None) -> LinkedEntry:
+        """The version of an association that is asked for, or the latest. Raises NotFoundError."""
+        versions = [one for one in self.linked.values() if one.metric.name == name]
+        found = [one for one in versions if params_id in (None, one.params_id)]
+        if not found:
+            known = ", ".join(one.params_id for one in versions)
+            more = f" with params_id {params_id!a}; known are {known}" if versions else ""
+            raise NotFoundError(f"there is no association {name!a}{more}")
+        return max(found, key=lambda one: one.position)
 
     def knows(self, name: str) -> bool:
         """Whether any version of the name was ever declared."""
@@ -114,7 +161,11 @@ def load_registry(connection: Connection, known: Registry | None = None) -> Regi
             entries[key] = _moved(known.entries[key], row, closed_through)
         else:
             entries[key] = _entry(series[key], row, closed_through)
-    return Registry(entries, version, definitions)
+    linked = [
+        _linked_entry(row, entries, series[row.name, row.params_id])
+        for row in load_associations(connection)
+    ]
+    return Registry(entries, version, definitions, linked)
 
 
 def _moved(entry: Entry, row: VersionRow, closed_through: int) -> Entry:
@@ -144,6 +195,23 @@ def _entry(series: SeriesRow, row: VersionRow, closed_through: int) -> Entry:
         num_cohorts=params.num_cohorts,
         report_bytes=params.report_bytes,
         padding=8 - (8 * params.report_bytes - params.num_bits),
+    )
+
+
+def _linked_entry(
+    row: AssociationRow, entries: Mapping[tuple[str, str], Entry], series: SeriesRow
+) -> LinkedEntry:
+    metrics = {key: entry.metric for key, entry in entries.items()}
+    association = Association.from_dict(json.loads(row.definition), metrics)
+    first, second = (entries[key] for key in association.key)
+    return LinkedEntry(
+        metric=association,
+        series_id=series.id,
+        position=row.position,
+        retired=row.retired,
+        first=first,
+        second=second,
+        pairs=BitPairs(association.shape),
     )
 
 

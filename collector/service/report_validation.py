@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import chain
 from typing import Any
 
 from collector.service.registry import Entry, Registry
@@ -106,16 +107,53 @@ class Judge:
     def judge(self, batch: GroupedBatch, registry: Registry, day: Day, tally: Tally) -> Verdict:
         """Judge each report of a batch; add those that are accepted to the tally."""
         verdict = Verdict(expires=day.today)
+        if batch.groups[-1].linked:  # then all are
+            for pair in zip(batch.groups[::2], batch.groups[1::2], strict=True):
+                verdict.results += self._judge_linked(pair, registry, day, tally, verdict)
+            return verdict
         for group in batch.groups:
-            entry = registry.find(group.metric, group.params_id)
-            refusal = _refuse_group(group, entry, registry, day)
-            if refusal is not None or entry is None:
-                verdict.results += [refusal] * len(group.rows)
-            else:
-                self._judge_rows(group, entry, tally, verdict)
+            verdict.results += self._judge_group(group, registry, day, tally, verdict)
         return verdict
 
-    def _judge_rows(self, group: ReportGroup, entry: Entry, tally: Tally, verdict: Verdict) -> None:
+    def _judge_linked(
+        self,
+        pair: tuple[ReportGroup, ReportGroup],
+        registry: Registry,
+        day: Day,
+        tally: Tally,
+        verdict: Verdict,
+    ) -> Iterable[Refusal | None]:
+        """Judge each report by itself; count those of two that are accepted together, besides."""
+        sides = [
+            self._judge_group(_in_own_cohorts(group, registry), registry, day, tally, verdict)
+            for group in pair
+        ]
+        first, second = pair
+        entry = registry.find_linked(
+            (first.metric, first.params_id), (second.metric, second.params_id)
+        )
+        if entry is not None and not entry.retired and first.day <= entry.metric.expires:
+            cells = tally.additions[entry.series_id, day_of(first.day)]
+            several = entry.metric.num_cohorts > 1
+            for (cohort, one), (_, two), *refusals in zip(
+                first.rows, second.rows, *sides, strict=True
+            ):
+                if refusals == [None, None]:
+                    cells[cohort if several else 0].append(entry.pairs.of(one, two))
+        return chain(*sides)
+
+    def _judge_group(
+        self, group: ReportGroup, registry: Registry, day: Day, tally: Tally, verdict: Verdict
+    ) -> list[Refusal | None]:
+        entry = registry.find(group.metric, group.params_id)
+        refusal = _refuse_group(group, entry, registry, day)
+        if refusal is not None or entry is None:
+            return [refusal] * len(group.rows)
+        return self._judge_rows(group, entry, tally, verdict)
+
+    def _judge_rows(
+        self, group: ReportGroup, entry: Entry, tally: Tally, verdict: Verdict
+    ) -> list[Refusal | None]:
         results: list[Refusal | None] = [None] * len(group.rows)
         num_cohorts, padding = entry.num_cohorts, entry.padding
         lowest, highest = entry.weights.lowest, entry.weights.highest
@@ -137,7 +175,7 @@ class Judge:
         if entry.metric.keep_raw_days:
             kept = (row for row, refusal in zip(group.rows, results, strict=True) if not refusal)
             tally.raw += [self._raw_row(place, *row) for row in kept]
-        verdict.results += results
+        return results
 
     def _refuse_row(
         self, cohort: int, bits: bytes, entry: Entry, verdict: Verdict
@@ -169,6 +207,14 @@ class Judge:
             "mark": mark,
             "bits": bits,
         }
+
+
+def _in_own_cohorts(group: ReportGroup, registry: Registry) -> ReportGroup:
+    """Linked reports carry the cohort that they share; a metric with one cohort has that."""
+    entry = registry.find(group.metric, group.params_id)
+    if entry is None or entry.num_cohorts > 1:
+        return group
+    return group._replace(rows=[(0, bits) for _, bits in group.rows])
 
 
 def _refuse_group(

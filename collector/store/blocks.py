@@ -6,16 +6,33 @@ rows, so that a merged day cannot be told apart again, not even by who holds the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, delete, func, insert, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Table,
+    and_,
+    delete,
+    func,
+    insert,
+    select,
+    update,
+)
 
 from collector.errors import StorageError
 from collector.store.bit_counters import LANE_BYTES, MAX_COUNT, pack, unpack
-from collector.store.models import block_counts, blocks, counters, series
+from collector.store.models import (
+    associations,
+    block_counts,
+    blocks,
+    counters,
+    linked_days,
+    series,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +80,19 @@ class CohortSum:
 Sums = dict[int, CohortSum]  # by cohort
 
 
+class FoldedDay(NamedTuple):
+    """A day that was folded. sizes: reports of the block by cohort; cohorts: of the day itself."""
+
+    block_id: int
+    first_day: int
+    day: int
+    sizes: Mapping[int, int]
+    cohorts: tuple[int, ...]
+
+
+Seals = Callable[[FoldedDay, bool], bool]
+
+
 def first_days(connection: Connection) -> dict[int, int]:
     """By series: its first day with reports that is not folded yet. One look-up a series."""
     first = select(func.min(counters.c.day)).where(counters.c.series_id == series.c.id)
@@ -91,19 +121,29 @@ def load_blocks(connection: Connection, series_id: int | None = None) -> list[Bl
     return [BlockRow(*row) for row in found]
 
 
-def fold_day(connection: Connection, series_id: int, day: int, floors: Floors) -> None:
+def fold_day(
+    connection: Connection,
+    series_id: int,
+    day: int,
+    floors: Floors,
+    seals: Seals = lambda _folded, is_enough: is_enough,
+) -> None:
     """Move the counters of a day into the series' unsealed block, and seal it if it is enough.
 
     Enough: in all, and in each cohort that is not empty. The caller alone folds, has closed the
-    day, and folds days in their order.
+    day, and folds days in their order.  seals: decides, given
+    whether the block is enough.
     """
     added = _take_counters(connection, series_id, day)
     block = _open_block(connection, series_id, day)
-    sizes = _add_to_block(connection, block.id, added)
+    held = _add_to_block(connection, block.id, added)
+    sizes = list(held.values())
     is_enough = (
         sum(sizes) >= floors.min_reports and min(sizes, default=0) >= floors.min_reports_per_cohort
     )
-    values = {"last_day": day, "num_reports": sum(sizes), "sealed": is_enough}
+    folded = FoldedDay(block.id, block.first_day, day, held, tuple(added))
+    sealed = seals(folded, is_enough)
+    values = {"last_day": day, "num_reports": sum(sizes), "sealed": sealed}
     connection.execute(update(blocks).where(blocks.c.id == block.id).values(values))
 
 
@@ -114,16 +154,36 @@ def sum_blocks(connection: Connection, block_ids: Sequence[int]) -> Sums:
     return _summed(connection.execute(select(*columns).where(where)))
 
 
+def cohort_sizes(connection: Connection, block_ids: Sequence[int]) -> dict[tuple[int, int], int]:
+    """Reports by block and cohort."""
+    columns = (block_counts.c.block_id, block_counts.c.cohort, block_counts.c.num_reports)
+    statement = select(*columns).where(block_counts.c.block_id.in_(block_ids))
+    return {(row[0], row[1]): int(row[2]) for row in connection.execute(statement)}
+
+
 def delete_unserved(connection: Connection) -> int:
     """Delete the counters of every day that is not in a sealed block; return how many reports."""
     unsealed = select(blocks.c.id).where(blocks.c.sealed.is_(False))
-    open_days = connection.execute(select(func.sum(counters.c.num_reports))).scalar() or 0
-    pending = select(func.sum(blocks.c.num_reports)).where(blocks.c.sealed.is_(False))
+    waiting = select(func.sum(counters.c.num_reports))
+    open_days = connection.execute(waiting.where(_is_of_metric(counters))).scalar() or 0
+    pending = select(func.sum(blocks.c.num_reports)).where(
+        blocks.c.sealed.is_(False), _is_of_metric(blocks)
+    )
     closed_days = connection.execute(pending).scalar() or 0
+    connection.execute(delete(linked_days))
     connection.execute(delete(counters))
     connection.execute(delete(block_counts).where(block_counts.c.block_id.in_(unsealed)))
     connection.execute(delete(blocks).where(blocks.c.sealed.is_(False)))
     return int(open_days) + int(closed_days)
+
+
+def _is_of_metric(table: Table) -> ColumnElement[bool]:
+    """Linked reports are counted with their metrics, and once more in a series of their own."""
+    linked = select(series.c.id).join(
+        associations,
+        and_(series.c.name == associations.c.name, series.c.params_id == associations.c.params_id),
+    )
+    return table.c.series_id.not_in(linked)
 
 
 def accepted_totals(connection: Connection) -> dict[int, int]:
@@ -160,7 +220,7 @@ def _open_block(connection: Connection, series_id: int, day: int) -> BlockRow:
     return BlockRow(block_id, series_id, first_day, day, num_reports=0, sealed=False)
 
 
-def _add_to_block(connection: Connection, block_id: int, added: Sums) -> list[int]:
+def _add_to_block(connection: Connection, block_id: int, added: Sums) -> dict[int, int]:
     """Add to a block's cohorts; return how many reports each of them holds then."""
     before = sum_blocks(connection, [block_id])
     connection.execute(delete(block_counts).where(block_counts.c.block_id == block_id))
@@ -174,7 +234,7 @@ def _add_to_block(connection: Connection, block_id: int, added: Sums) -> list[in
         connection.execute(
             insert(block_counts), [dict(zip(names, row, strict=True)) for row in rows]
         )
-    return [num_reports for _, _, num_reports, _ in rows]
+    return {cohort: num_reports for _, cohort, num_reports, _ in rows}
 
 
 def _summed(rows: Iterable[Sequence[Any]]) -> Sums:

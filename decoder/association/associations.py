@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from decoder.association.em import GAP, likeliest_table
@@ -12,6 +14,7 @@ from decoder.association.table import JointTable, nearest_table, shrunk_table
 from decoder.errors import DecodeError
 from decoder.numerics.threads import one_thread
 from decoder.options import DecodeOptions
+from decoder.typing import Floats
 
 MOST_STEPS = 600
 
@@ -37,31 +40,53 @@ def decode_association(
     """
     options = options or DecodeOptions()
     num_cohorts = len(first.designs)
-    cells = len(first.values) * len(second.values)
     if len(second.designs) != num_cohorts or reports.cohorts.max(initial=0) >= num_cohorts:
         raise DecodeError(f"cohorts of the reports or of the two metrics are not {num_cohorts}")
-    if cells > MAX_CELLS:
-        raise DecodeError(f"{cells:,} cells, {MAX_CELLS:,} at most: give shorter lists")
+    table = decode_counts(co_occurrences(reports, num_cohorts), first, second, options)
+    if not likelihood:
+        return table
     with one_thread():
-        moments = Moments.of(co_occurrences(reports, num_cohorts), first, second)
-        fit = fit_moments(moments)
-        covariance = fit.covariance()
-        independence = moments_independence(moments, fit.estimate, options.alpha)
-        fitted = nearest_table(fit.estimate, fit.curvature)
-        best = likeliest_table(reports, first, second, MOST_STEPS) if likelihood else None
-    variances = np.maximum(np.diag(covariance), 0.0)
-    warnings = table_warnings(fit.estimate, variances, independence)
-    if best is not None and best.gap > GAP:
+        best = likeliest_table(reports, first, second, MOST_STEPS)
+    warnings = list(table.warnings)
+    if best.gap > GAP:
         warnings.append(
             f"EM stopped after {best.steps} steps, at most {best.gap:.3g} nats below the largest "
             "likelihood: its table still depends on where it began"
         )
+    return replace(table, likelihood=best.table, warnings=tuple(warnings))
+
+
+def decode_counts(
+    counts: Floats, first: Side, second: Side, options: DecodeOptions, repetition: float = 1.0
+) -> JointTable:
+    """The joint table by moments from co-occurrence counters alone.
+
+    Args:
+        counts: as `co_occurrences` returns them.
+        first, second: the metrics.
+        options: level and alpha count.
+        repetition: rho = sum r^2 / sum r over devices, 1 where each reports once.
+
+    Raises:
+        DecodeError: no reports, or more than 4,000 cells.
+        ImproperError: two values that have the same bits in every cohort.
+    """
+    cells = len(first.values) * len(second.values)
+    if cells > MAX_CELLS:
+        raise DecodeError(f"{cells:,} cells, {MAX_CELLS:,} at most: give shorter lists")
+    with one_thread():
+        moments = Moments.of(counts, first, second, repetition)
+        fit = fit_moments(moments)
+        covariance = fit.covariance()
+        independence = moments_independence(moments, fit.estimate, options.alpha)
+        fitted = nearest_table(fit.estimate, fit.curvature)
+    variances = np.maximum(np.diag(covariance), 0.0)
     return JointTable(
         metric=f"{first.name} and {second.name}",
         of=(first.name, second.name),
         rows=first.values,
         columns=second.values,
-        num_reports=len(reports),
+        num_reports=round(float(counts[:, 0, 0].sum())),
         estimate=fit.estimate,
         covariance=covariance,
         variances=variances.reshape(fit.estimate.shape),
@@ -69,6 +94,5 @@ def decode_association(
         shrunk=shrunk_table(fit.estimate, independence),
         independence=independence,
         level=options.level,
-        warnings=tuple(warnings),
-        likelihood=None if best is None else best.table,
+        warnings=tuple(table_warnings(fit.estimate, variances, independence)),
     )

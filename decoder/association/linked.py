@@ -38,6 +38,10 @@ class Side:
         """v0: noise variance of a debiased bit that is clear."""
         return self.noise.p_star * (1 - self.noise.p_star) / self.noise.gap**2
 
+    def lasting(self, bit: int) -> float:
+        """The part of `ones` or `zeros` that all reports of a device share."""
+        return self.noise.between(bit) / self.noise.gap**2
+
     def with_unlisted(self, mean: float) -> Side:
         """The same with one more value, whose bits are set with chance `mean`, each by itself."""
         other = np.full((*self.designs.shape[:2], 1), mean)

@@ -24,6 +24,7 @@ class Moments:
     """Debiased co-occurrences of the cohorts that have reports.
 
     cohorts: their numbers.  reports: n_c, (m,).  sums: S_c, (m, k1 + 1, k2 + 1).
+    repetition: rho = sum r^2 / sum r over devices, of which device i sent r_i of the reports.
     """
 
     first: Side
@@ -31,16 +32,18 @@ class Moments:
     cohorts: tuple[int, ...]
     reports: Floats
     sums: Floats
+    repetition: float = 1.0
 
     @classmethod
-    def of(cls, counts: Floats, first: Side, second: Side) -> Moments:
+    def of(cls, counts: Floats, first: Side, second: Side, repetition: float = 1.0) -> Moments:
         """Debias `co_occurrences`. Raises DecodeError where there are no reports."""
         present = np.flatnonzero(counts[:, 0, 0] > 0)
         if not len(present):
             raise DecodeError("there are no linked reports")
         sums = first.debiasing() @ counts[present] @ second.debiasing().T
         cohorts = tuple(map(int, present))
-        return cls(first, second, cohorts, counts[present, 0, 0], np.asarray(sums))
+        number = counts[present, 0, 0]
+        return cls(first, second, cohorts, number, np.asarray(sums), repetition)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -62,14 +65,22 @@ class MomentFit:
         return self.information - SUM_WEIGHT * float(self.moments.reports.sum())
 
     def covariance(self) -> Floats:
-        """Cov of the estimate, at its projection on the simplex, (M1 M2, M1 M2)."""
+        """Cov of the estimate, at its projection on the simplex, (M1 M2, M1 M2).
+
+        Two reports of one device share the permanent bits of both metrics: they add as much of
+        the covariance as reports without fresh noise would, rho - 1 times.
+        """
         held = project_simplex(self.estimate.ravel()).reshape(self.estimate.shape)
         inner = np.zeros_like(self.information)
         moments = self.moments
         for cohort, number in zip(moments.cohorts, moments.reports, strict=True):
-            rows, columns = (_squares(s, cohort) for s in (moments.first, moments.second))
             mean = (_gram(moments.first, cohort) @ held @ _gram(moments.second, cohort)).ravel()
-            inner += number * (_products(rows, held, columns) - np.outer(mean, mean))
+            sides = moments.first, moments.second
+            for times, fresh in ((1.0, True), (moments.repetition - 1, False)):
+                if times:
+                    rows, columns = (_squares(side, cohort, fresh=fresh) for side in sides)
+                    squares = _products(rows, held, columns) - np.outer(mean, mean)
+                    inner += number * times * squares
         factor = _factor(self.information)
         half = cho_solve(factor, inner)
         return np.asarray(cho_solve(factor, half.T))
@@ -96,7 +107,8 @@ def moments_independence(moments: Moments, estimate: Floats, level: float) -> In
     """Score test of independence on the centred co-occurrences.
 
     Under independence the covariance of the centred products of a cohort is the product of the
-    covariances of the two metrics' bits, which follow from the margins.
+    covariances of the two metrics' bits, which follow from the margins; between two reports of one
+    device, that of the bits without fresh noise.
     """
     shares, bases = margins(estimate), tuple(map(contrasts, moments.shape))
     sides = (moments.first, moments.second)
@@ -105,23 +117,30 @@ def moments_independence(moments: Moments, estimate: Floats, level: float) -> In
     for place, cohort in enumerate(moments.cohorts):
         number, mean = moments.reports[place], moments.sums[place] / moments.reports[place]
         centred = mean[1:, 1:] - np.outer(mean[1:, 0], mean[0, 1:])
-        scores, grams = [], []
+        scores, grams, lasting = [], [], []
         for side, share, basis in zip(sides, shares, bases, strict=True):
             varied = side.designs[cohort] @ basis
             scored = np.linalg.solve(_bit_covariance(side, cohort, share), varied)
             scores.append(scored)
             grams.append(varied.T @ scored)
+            shared = _bit_covariance(side, cohort, share, fresh=False)
+            lasting.append(scored.T @ shared @ scored)
         information += number * np.kron(*grams)
+        information += number * (moments.repetition - 1) * np.kron(*lasting)
         score += number * (scores[0].T @ centred @ scores[1]).ravel()
     return chi_squared(score, information, level)
 
 
-def _bit_covariance(side: Side, cohort: int, shares: Floats) -> Floats:
-    """Covariance of the debiased bits of one report, (k, k), if devices hold `shares`."""
+def _bit_covariance(side: Side, cohort: int, shares: Floats, *, fresh: bool = True) -> Floats:
+    """Covariance of the debiased bits of one report, (k, k), if devices hold `shares`.
+
+    fresh: or that of two reports of one device, which share no fresh noise.
+    """
     design = side.designs[cohort]
     mean = design @ shares
     matrix = (design * shares) @ design.T - np.outer(mean, mean)
-    np.fill_diagonal(matrix, mean * (1 - mean) + mean * side.ones + (1 - mean) * side.zeros)
+    ones, zeros = _noise(side, fresh=fresh)
+    np.fill_diagonal(matrix, mean * (1 - mean) + mean * ones + (1 - mean) * zeros)
     return np.asarray(matrix)
 
 
@@ -135,13 +154,20 @@ def _gram(side: Side, cohort: int) -> Floats:
     return np.asarray(side.extended(cohort).T @ _weighted(side, cohort))
 
 
-def _squares(side: Side, cohort: int) -> Floats:
+def _noise(side: Side, *, fresh: bool) -> tuple[float, float]:
+    """Noise variance of a debiased bit that is set, and of one that is not."""
+    return (side.ones, side.zeros) if fresh else (side.lasting(1), side.lasting(0))
+
+
+def _squares(side: Side, cohort: int, *, fresh: bool) -> Floats:
     """Phi_x = X' W (b b' + D) W X of each value x with bits b, (M, M, M).
 
-    D: noise of each bit, and the spread of a bit that is set with a chance.
+    D: noise of each bit, and the spread of a bit that is set with a chance.  fresh: see
+    `_bit_covariance`.
     """
     bits, weighted = side.extended(cohort), _weighted(side, cohort)
-    spread = bits * side.ones + (1 - bits) * side.zeros + bits * (1 - bits)
+    ones, zeros = _noise(side, fresh=fresh)
+    spread = bits * ones + (1 - bits) * zeros + bits * (1 - bits)
     spread[0] = 0.0
     means = weighted.T @ bits  # column x: X' W b_x
     noise = np.einsum("ka,kx,kb->xab", weighted, spread, weighted, optimize=True)

@@ -5,7 +5,10 @@ rho never exceeds the largest r, which the metric's definition bounds.
 
 from __future__ import annotations
 
+from datetime import date
+
 from rappor_core.aggregate import Aggregate
+from rappor_core.association_aggregate import AssociationAggregate
 from rappor_core.calendar import PERIOD_DAYS, periods_ended
 from rappor_core.metrics.location import Location
 from rappor_core.metrics.metric import Metric
@@ -25,6 +28,16 @@ def repetition(aggregate: Aggregate, repeats: float | None) -> float:
     bound = float(definition["max_reports_per_period"]) * _periods(aggregate)
     most = definition.get("max_reports")
     return max(1.0, min(bound, float(most) if most is not None else bound))
+
+
+def linked_repetition(aggregate: AssociationAggregate, repeats: float | None) -> float:
+    """rho of linked reports: as told, or the least that the definitions of both metrics allow."""
+    if repeats is not None:
+        return float(repeats)
+    window = aggregate.first_day, aggregate.last_day
+    most = [periods_touched(metric.period, *window) for metric in aggregate.association.metrics]
+    most += [m.max_reports for m in aggregate.association.metrics if m.max_reports is not None]
+    return float(min(most))
 
 
 def location_repetition(
@@ -60,6 +73,11 @@ def _periods(aggregate: Aggregate) -> int:
     """How many periods the window can touch; 1 where it is not known."""
     if aggregate.first_day is None or aggregate.last_day is None:
         return 1
-    days = (aggregate.last_day - aggregate.first_day).days + 1
-    length = PERIOD_DAYS[str(aggregate.definition.get("period", "day"))]
+    unit = str(aggregate.definition.get("period", "day"))
+    return periods_touched(unit, aggregate.first_day, aggregate.last_day)
+
+
+def periods_touched(unit: str, first: date, last: date) -> int:
+    """How many periods of a unit some days can touch, wherever they lie."""
+    days, length = (last - first).days + 1, PERIOD_DAYS[unit]
     return days if length == 1 else (days - 2) // length + 2

@@ -6,14 +6,15 @@ One page for people who never saw the code; nothing in it needs a key.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 
 from decoder.files import make_folder, replacing
 from decoder.reports.jinja import page_template
 from decoder.reports.number_text import factor
+from rappor_core.metrics.association import Association
 from rappor_core.metrics.metric import Metric
 
 PRIOR = 0.01  # of the example: how likely somebody thought a value before
@@ -30,6 +31,7 @@ class Entry:
     """A metric in words.
 
     once, value, life: epsilon of a report, of one value for ever, and of everything for ever.
+    linked: with which answers its own travel together, and why.
     """
 
     name: str
@@ -44,14 +46,26 @@ class Entry:
     value: float
     life: float
     risk: str
+    linked: tuple[str, ...] = ()
 
 
-def entries_of(metrics: Iterable[Metric], today: date) -> list[Entry]:
+def entries_of(
+    metrics: Iterable[Metric], today: date, associations: Sequence[Association] = ()
+) -> list[Entry]:
     """What the dictionary says of metrics, by declared name; parts of a location are one entry."""
+    linked = {
+        metric.name: _linked(one, other.name)
+        for one in associations
+        for metric, other in (one.metrics, one.metrics[::-1])
+        if one.expires >= today
+    }
     first: dict[str, Metric] = {}
     for metric in metrics:
         first.setdefault(metric.base_name, metric)
-    return [_entry(name, metric, today) for name, metric in sorted(first.items())]
+    return [
+        replace(_entry(name, metric, today), linked=linked.get(name, ()))
+        for name, metric in sorted(first.items())
+    ]
 
 
 def write_site(entries: Iterable[Entry], folder: Path, contact: str) -> Path:
@@ -98,6 +112,14 @@ def _entry(name: str, metric: Metric, today: date) -> Entry:
         value=value,
         life=metric.lifetime_epsilon,
         risk=risk_text(metric.epsilon_one, value),
+    )
+
+
+def _linked(one: Association, other: str) -> tuple[str, ...]:
+    """What people should know of an association, for one of its metrics."""
+    return (
+        f"with the answer to {other}, if both are given on one day, until {one.expires}",
+        one.description,
     )
 
 

@@ -16,6 +16,7 @@ from urllib.parse import quote, urlencode
 
 from decoder.errors import RemoteError
 from rappor_core.aggregate import Aggregate
+from rappor_core.association_aggregate import AssociationAggregate
 from rappor_core.errors import RapporError
 from rappor_core.failures import failure_reason
 
@@ -122,16 +123,38 @@ def fetch_aggregate(
     key: str | None = None,
 ) -> Aggregate:
     """An aggregate from a collector. key: that of RAPPOR_KEY if None. Raises RemoteError."""
-    query = {
-        "params_id": params_id,
-        "from": None if first is None else first.isoformat(),
-        "to": None if last is None else last.isoformat(),
-    }
+    query = _window(params_id, first, last)
     answer = ask(collector, f"/v1/metrics/{metric}/aggregate", query=query, key=key)
     try:
         return Aggregate.from_json(answer)
     except RapporError as error:
         raise RemoteError(f"what answers at {collector} is no aggregate: {error}") from error
+
+
+def fetch_association(
+    collector: str,
+    name: str,
+    *,
+    params_id: str | None = None,
+    first: date | None = None,
+    last: date | None = None,
+    key: str | None = None,
+) -> AssociationAggregate:
+    """That of an association, likewise."""
+    query = _window(params_id, first, last)
+    answer = ask(collector, f"/v1/associations/{name}/aggregate", query=query, key=key)
+    try:
+        return AssociationAggregate.from_json(answer)
+    except RapporError as error:
+        raise RemoteError(f"what answers at {collector} is no aggregate: {error}") from error
+
+
+def _window(params_id: str | None, first: date | None, last: date | None) -> dict[str, str | None]:
+    return {
+        "params_id": params_id,
+        "from": None if first is None else first.isoformat(),
+        "to": None if last is None else last.isoformat(),
+    }
 
 
 def _refusal(error: urllib.error.HTTPError) -> RemoteError:

@@ -7,13 +7,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from decoder.association.associations import decode_association
+from decoder.association.linked_counts import decode_linked
 from decoder.association.table import JointTable
+from decoder.candidates.lists import Candidates
 from decoder.files import make_folder, replacing
 from decoder.formats.google_association import AssociationFiles, read_association
 from decoder.options import DecodeOptions
 from decoder.reports.joint_files import write_joint
 from decoder.workflows.joint import joint_answer
 from decoder.workflows.kinds import Answer
+from rappor_core.association_aggregate import AssociationAggregate
 
 RESULTS = "assoc-results.csv"  # of google/rappor
 
@@ -52,6 +55,31 @@ def run_association(job: AssociationJob) -> Answer:
     if job.output:
         written = (*write_joint(table, job.output), _write_results(table, job.output / RESULTS))
     return joint_answer(table, written)
+
+
+@dataclass(frozen=True)
+class LinkedJob:
+    """A table of two linked metrics, from the aggregate of their association.
+
+    lists: candidates of each metric that has no list of values.  output: the folder for files.
+    """
+
+    aggregate: AssociationAggregate
+    lists: tuple[Path | None, Path | None] = (None, None)
+    options: DecodeOptions = field(default_factory=DecodeOptions)
+    output: Path | None = None
+
+
+def run_linked(job: LinkedJob) -> Answer:
+    """Decode the counters of an association, and write the table if the job names a folder.
+
+    Raises RapporError: what the lists, the decoder or the disk refuse.
+    """
+    if job.output:
+        make_folder(job.output)
+    first, second = (None if path is None else Candidates.from_file(path) for path in job.lists)
+    table = decode_linked(job.aggregate, (first, second), job.options)
+    return joint_answer(table, write_joint(table, job.output) if job.output else ())
 
 
 def _write_results(table: JointTable, path: Path) -> Path:

@@ -14,7 +14,7 @@ from client_sdk.testing import MemoryCollector
 from privacy_audit.black_box.errors import client_errors
 from privacy_audit.black_box.lives import Seen, Value
 from rappor_core.calendar import SECONDS_A_DAY, day_of
-from rappor_core.metrics.compiled import read_compiled
+from rappor_core.metrics.compiled_reading import read_compiled
 
 CHANGING_HEADERS = frozenset({"content-length", "host"})
 SECONDS = 20.0  # to send what waits, at most

@@ -14,7 +14,7 @@ def public_groups(metric: Metric) -> int:
     A device that reports once for life shows its cohort once, which nothing later is compared with.
     """
     location = metric.location
-    if metric.max_reports == 1:
+    if metric.max_reports == 1 or metric.cohort_with is not None:  # counted with the other one
         return 1
     return metric.params.num_cohorts * (1 if location is None else location.num_groups)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from typing import Any
 
 from rappor_core.errors import MetricsFileError, file_problem, shown
 from rappor_core.frozen import Frozen
@@ -22,10 +23,12 @@ class MetricsFile(Frozen):
 
     metrics: a metric of kind `location` stands as its sub-metrics, `name/slot/level`.
     budget: nats for one device, over all metrics and for life; None = no bound declared.
+    associations: `rappor_core.metrics.association.Association` of two metrics each.
     """
 
     metrics: Mapping[str, Metric]
     budget: float | None = None
+    associations: tuple[Any, ...] = ()
 
     @property
     def lifetime_epsilon(self) -> float:
@@ -79,7 +82,7 @@ def load_metrics(path: str | os.PathLike[str]) -> MetricsFile:
 def _read(text: str, *, compiled: bool) -> MetricsFile:
     """Only the modules of the form that the text has are loaded."""
     if compiled:
-        from rappor_core.metrics.compiled import read_compiled
+        from rappor_core.metrics.compiled_reading import read_compiled
 
         return read_compiled(text)
     from rappor_core.metrics.file import parse_metrics
@@ -111,6 +114,17 @@ def check_budget(file: MetricsFile) -> None:
         f"epsilon_infinity = {worst.params.epsilon_infinity:.3f}{lives}): "
         "lower its cap or its epsilon, or raise the budget"
     )
+
+
+def associations() -> Any:
+    """What reads associations: loaded where there are some. Raises MetricsFileError without it."""
+    try:
+        from rappor_core.metrics import association
+    except ImportError:
+        raise MetricsFileError(
+            "associations: install rappor-telemetry-client-association"
+        ) from None
+    return association
 
 
 def is_positive(value: object) -> bool:

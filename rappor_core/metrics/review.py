@@ -11,6 +11,7 @@ from typing import Literal
 
 from rappor_core.calendar import PERIOD_DAYS
 from rappor_core.grid.grid import MAX_CELLS, MAX_PAIRS
+from rappor_core.metrics import review_association
 from rappor_core.metrics.file import MetricsFile
 from rappor_core.metrics.groups import (
     cohorts_affordable,
@@ -75,6 +76,9 @@ def check_metrics(
         yield from _own_findings(metric, population)
         if population is not None:
             yield from _tracking(metric, population)
+    for one in file.associations:
+        for level, message in review_association.findings(one, population):
+            yield Finding(level, one.name, message)
     if population is not None:
         yield from _together(file, population)
 

@@ -38,6 +38,11 @@ def typescript_text(file: MetricsFile) -> str:
     """
     for metric in file.declared:
         _check(metric)
+    for one in file.associations:
+        raise MetricsFileError(
+            f"association {one.name!r}: the TypeScript client opens no file that declares one; "
+            "leave it out of the file for its devices, which report both metrics apart"
+        )
     body = "".join(map(_accessor, file.declared))
     return f"{_HEAD}{body}}});\n\nexport type Metrics = ReturnType<typeof metricsOf>;\n"
 

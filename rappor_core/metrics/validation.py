@@ -22,7 +22,7 @@ MAX_ACCEPT_DAYS = 90
 MAX_REPORTS_FOR_LIFE = 10**9
 MAX_LIVES = 10_000
 
-_NAME = re.compile(r"[a-z][a-z0-9_.-]{0,63}", re.ASCII)
+NAME = re.compile(r"[a-z][a-z0-9_.-]{0,63}", re.ASCII)
 
 
 def check_definition(metric: Metric) -> None:
@@ -43,7 +43,7 @@ def _check_name(metric: Metric) -> None:
     if (
         not isinstance(metric.name, str)
         or not metric.name.endswith(place)
-        or not _NAME.fullmatch(metric.name.removesuffix(place))
+        or not NAME.fullmatch(metric.name.removesuffix(place))
     ):
         raise MetricsFileError(
             f"metric name {metric.name!r}: use a lower-case letter, then up to 63 of a-z 0-9 _.-"

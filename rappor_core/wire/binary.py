@@ -23,7 +23,7 @@ from rappor_core.wire.report import (
 )
 
 BINARY_MAGIC = b"RAPR"
-_HEADER = struct.Struct(">4sB16sH")  # magic, version, batch id, number of groups
+HEADER = struct.Struct(">4sB16sH")  # magic, version, batch id, number of groups
 _GROUP = struct.Struct(">16sIHI")  # params_id, day, bytes of bits, number of reports
 _COHORT = struct.Struct(">H")
 
@@ -41,7 +41,7 @@ def encode_binary(batch: Batch) -> bytes:
 
 def _packed(batch: Batch) -> bytes:
     groups = [(key, list(run)) for key, run in groupby(batch.reports, _group_key)]
-    parts = [_HEADER.pack(BINARY_MAGIC, WIRE_VERSION, bytes.fromhex(batch.batch_id), len(groups))]
+    parts = [HEADER.pack(BINARY_MAGIC, WIRE_VERSION, bytes.fromhex(batch.batch_id), len(groups))]
     for (metric, params_id, day, num_bytes), run in groups:
         name = metric.encode()
         parts.append(bytes([len(name)]) + name)
@@ -53,12 +53,12 @@ def _packed(batch: Batch) -> bytes:
 
 def decode_binary(body: bytes, *, max_reports: int = MAX_REPORTS) -> GroupedBatch:
     """Read a batch. Raises WireFormatError for anything that is not exactly one."""
-    magic, version, batch_id, num_groups = _unpack(_HEADER, body, 0)
+    magic, version, batch_id, num_groups = unpack(HEADER, body, 0)
     if magic != BINARY_MAGIC:
         raise WireFormatError(f"the body starts with {magic!r}, not {BINARY_MAGIC!r}")
     check_version(version)
     groups: list[ReportGroup] = []
-    offset, total = _HEADER.size, 0
+    offset, total = HEADER.size, 0
     for _ in range(num_groups):
         group, offset = _read_group(body, offset, max_reports - total)
         groups.append(group)
@@ -71,9 +71,9 @@ def decode_binary(body: bytes, *, max_reports: int = MAX_REPORTS) -> GroupedBatc
 
 def _read_group(body: bytes, offset: int, max_reports: int) -> tuple[ReportGroup, int]:
     """The group at `offset`, and where the next one starts."""
-    name_end = offset + 1 + _byte_at(body, offset)
-    metric = check_metric(_utf8(body[offset + 1 : name_end]))
-    params_id, days, num_bytes, count = _unpack(_GROUP, body, name_end)
+    name_end = offset + 1 + byte_at(body, offset)
+    metric = check_metric(utf8(body[offset + 1 : name_end]))
+    params_id, days, num_bytes, count = unpack(_GROUP, body, name_end)
     start = name_end + _GROUP.size
     end = start + (_COHORT.size + num_bytes) * count
     if count == 0 or not 1 <= num_bytes <= MAX_REPORT_BYTES:
@@ -82,34 +82,38 @@ def _read_group(body: bytes, offset: int, max_reports: int) -> tuple[ReportGroup
     if end > len(body):
         raise WireFormatError(f"the body ends {end - len(body)} bytes early")
     rows = list(struct.iter_unpack(f">H{num_bytes}s", body[start:end]))
-    return ReportGroup(metric, params_id.hex(), _day_from_number(days), num_bytes, rows), end
+    return ReportGroup(metric, params_id.hex(), day_from_number(days), num_bytes, rows), end
 
 
 def _group_key(report: Report) -> tuple[str, str, date, int]:
     return report.metric, report.params_id, report.day, len(report.bits)
 
 
-def _day_from_number(days: int) -> date:
+def day_from_number(days: int) -> date:
+    """A day counted from 1970-01-01. Raises WireFormatError."""
     try:
         return EPOCH + timedelta(days=days)
     except OverflowError:
         raise WireFormatError(f"day {days} since 1970-01-01 is after the year 9999") from None
 
 
-def _unpack(layout: struct.Struct, body: bytes, offset: int) -> tuple[Any, ...]:
+def unpack(layout: struct.Struct, body: bytes, offset: int) -> tuple[Any, ...]:
+    """Fields at `offset`. Raises WireFormatError where the body ends before."""
     try:
         return layout.unpack_from(body, offset)
     except struct.error:
         raise WireFormatError(f"the body ends early, at byte {len(body)}") from None
 
 
-def _byte_at(body: bytes, offset: int) -> int:
+def byte_at(body: bytes, offset: int) -> int:
+    """One byte, likewise."""
     if offset >= len(body):
         raise WireFormatError(f"the body ends early, at byte {len(body)}")
     return body[offset]
 
 
-def _utf8(data: bytes) -> str:
+def utf8(data: bytes) -> str:
+    """The name of a metric. Raises WireFormatError."""
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError:

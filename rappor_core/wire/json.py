@@ -58,9 +58,18 @@ def decode_json(body: bytes, *, max_reports: int = MAX_REPORTS) -> GroupedBatch:
 
     Raises WireFormatError for anything that is not exactly one.
     """
+    return read_json(parse_body(body), max_reports)
+
+
+def parse_body(body: bytes) -> Any:
+    """The JSON of a batch. Raises WireFormatError, also where it has more values than any has."""
     _check_values(body)
-    document = parse_strict_json(body)
-    _check_fields("the batch", document, _BATCH_FIELDS)
+    return parse_strict_json(body)
+
+
+def read_json(document: Any, max_reports: int) -> GroupedBatch:
+    """As `decode_json`, of what was parsed."""
+    check_fields("the batch", document, _BATCH_FIELDS)
     check_version(document["version"])
     batch_id = check_hex_128("batch_id", document["batch_id"])
     reports = document["reports"]
@@ -72,8 +81,8 @@ def decode_json(body: bytes, *, max_reports: int = MAX_REPORTS) -> GroupedBatch:
     rows: list[tuple[int, bytes]] = []
     for index, fields in enumerate(reports):
         if type(fields) is not dict or fields.keys() != _REPORT_FIELDS:
-            _check_fields(f"report {index}", fields, _REPORT_FIELDS)
-        cohort, bits = fields["cohort"], _bits_from_text(index, fields["bits"])
+            check_fields(f"report {index}", fields, _REPORT_FIELDS)
+        cohort, bits = fields["cohort"], bits_from_text(index, fields["bits"])
         if type(cohort) is not int or not 0 <= cohort < 1 << 16:
             where = f"report {index}: cohort {shown(cohort)}"
             raise WireFormatError(f"{where} is not an integer in [0, 65535]")
@@ -106,7 +115,8 @@ def _group_from_json(
     )
 
 
-def _bits_from_text(index: int, text: Any) -> bytes:
+def bits_from_text(index: int, text: Any) -> bytes:
+    """The bits of a report. index: for the message. Raises WireFormatError."""
     try:
         if type(text) is not str or not 1 <= len(text) <= MAX_BASE64_CHARACTERS:
             raise ValueError
@@ -135,7 +145,8 @@ def day_from_text(where: str, text: Any) -> date:
     return day
 
 
-def _check_fields(where: str, fields: Any, expected: set[str]) -> None:
+def check_fields(where: str, fields: Any, expected: set[str]) -> None:
+    """Raises WireFormatError for anything but an object of exactly these fields."""
     if type(fields) is not dict:
         raise WireFormatError(f"{where} is not a JSON object")
     if fields.keys() != expected:

@@ -52,6 +52,22 @@ mode = "memo"
 epsilon_infinity = 2.0
 epsilon_one = 1.0
 """
+LINKED = """
+[metrics.slow]
+kind = "boolean"
+description = "Whether the start was slow"
+owner = "quality@example.org"
+expires = 2099-06-30
+prob_f = 0.5
+prob_p = 0.35
+prob_q = 0.65
+
+[associations.theme_slow]
+description = "Whether dark colours start slowly"
+owner = "quality@example.org"
+expires = 2099-06-30
+of = ["theme", "slow"]
+"""
 SITE = """
 [metrics.site]
 kind = "discover"
@@ -98,11 +114,15 @@ COUNTED = {"homepage": 1, "theme": 1, "crashed": 1}
 PLACES = {"home/night/10": 1, "home/work/10": 1}
 SUMS = {"crashes": 1}
 # what is imported only where an app chooses it, and then is of `rappor-telemetry`
-NOT_ON_DEVICES = {"rappor_core/wire/decode.py", "rappor_core/wire/json.py"}
+NOT_ON_DEVICES = {
+    "rappor_core/wire/decode.py",
+    "rappor_core/wire/json.py",
+    "rappor_core/wire/linked_json.py",
+}
 REPORTS = """
 import json, sys
 from client_sdk.randomisation.metric_encoder import MetricEncoder
-from rappor_core.metrics.compiled import read_compiled
+from rappor_core.metrics.compiled_reading import read_compiled
 folder = sys.argv[1]
 rows = json.load(open(folder + "/device.json"))["reports"]
 good = json.load(open(folder + "/compiled.json"))["good"]["metrics"]["document"]
@@ -191,7 +211,7 @@ def with_packages(files: set[str]) -> set[str]:
 
 def test_the_wheels_list_of_the_core_what_a_device_imports_and_no_more() -> None:
     parts = [base_files(), location_files(), number_files(), discover_files()]
-    parts.append(wheel_files("client_pair"))
+    parts += [wheel_files("client_pair"), wheel_files("client_association")]
     every = set.union(*parts)
     listed = {file for file in every if file.startswith("rappor_core/") and file.endswith(".py")}
     needed: set[str] = set()
@@ -444,12 +464,39 @@ def test_a_metric_that_finds_strings_needs_its_wheel(tmp_path: Path, metrics_tex
     assert use(path, tmp_path, text, "json") == ["[]", "[]"]
 
 
+@pytest.mark.parametrize("form", ["toml", "json"])
+def test_an_association_needs_its_wheel(tmp_path: Path, metrics_text: str, form: str) -> None:
+    text = metrics_text + LINKED
+    path = installed_in(tmp_path / "site", "client")
+    with pytest.raises(subprocess.CalledProcessError) as raised:
+        use(path, tmp_path, text, form)
+    last = raised.value.stderr.splitlines()[-1]
+    assert last.endswith("install rappor-telemetry-client-association")
+
+
+def test_both_parts_serve_a_device_with_an_association(tmp_path: Path, metrics_text: str) -> None:
+    text = metrics_text + LINKED
+    path = installed_in(tmp_path / "site", "client", "client_association")
+    assert use(path, tmp_path, text, "json") == ["[]", "[]"]
+
+
+def test_a_device_without_associations_loads_nothing_of_them(
+    tmp_path: Path, metrics_text: str
+) -> None:
+    """The base alone would fail where one of these modules were needed."""
+    names = {"linking", "linked", "association"}
+    assert not {Path(name).stem for name in base_files()} & names
+    path = installed_in(tmp_path / "site", "client")
+    assert use(path, tmp_path, metrics_text, "toml")[0] == "[]"
+
+
 MOST_KB = {
     "client": 60,
     "client_location": 27,
     "client_number": 15.5,
     "client_discover": 24,
     "client_pair": 9.5,
+    "client_association": 13,
 }
 
 

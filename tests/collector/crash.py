@@ -15,7 +15,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -115,13 +115,13 @@ def send_until(port: int, seed: int, stop: threading.Event, tally: Tally) -> Non
         while not stop.is_set():
             reports = sender.reports(METRIC, REPORTS_A_BATCH, day)
             body = sender.body(reports)
-            answer = _deliver(http, body)
+            answer = deliver(http, body)
             refused = [r for r in answer["results"] if r["status"] != "accepted"]
             tally.refused += len(refused)
             tally.add(reports, answer["duplicate"])
 
 
-def _deliver(http: httpx.Client, body: bytes) -> dict:  # type: ignore[type-arg]
+def deliver(http: httpx.Client, body: bytes) -> dict:  # type: ignore[type-arg]
     headers = {"content-type": "application/json"}
     while True:
         try:
@@ -136,13 +136,15 @@ def _deliver(http: httpx.Client, body: bytes) -> dict:  # type: ignore[type-arg]
         time.sleep(0.02)
 
 
+Send = Callable[[int, int, threading.Event, Tally], None]
+
+
 @contextmanager
-def senders(port: int, tally: Tally) -> Iterator[None]:
+def senders(port: int, tally: Tally, send: Send = send_until) -> Iterator[None]:
     """Load from several threads; on leaving, every batch that was begun is delivered."""
     stop = threading.Event()
     threads = [
-        threading.Thread(target=send_until, args=(port, seed, stop, tally))
-        for seed in range(SENDERS)
+        threading.Thread(target=send, args=(port, seed, stop, tally)) for seed in range(SENDERS)
     ]
     for thread in threads:
         thread.start()
@@ -154,7 +156,9 @@ def senders(port: int, tally: Tally) -> Iterator[None]:
             thread.join(60)
 
 
-def crash_test(database: str, kills: int, *, workers: int = 1, seed: int = 3) -> Tally:
+def crash_test(
+    database: str, kills: int, *, workers: int = 1, seed: int = 3, send: Send = send_until
+) -> Tally:
     """Kill the collector `kills` times at random moments; return what was acknowledged."""
     rng, tally = random.Random(seed), Tally()
     with listening() as listener:
@@ -162,7 +166,7 @@ def crash_test(database: str, kills: int, *, workers: int = 1, seed: int = 3) ->
         process = start(database, listener, workers=workers)
         try:
             await_ready(port)
-            with senders(port, tally):
+            with senders(port, tally, send):
                 for _ in range(kills):
                     time.sleep(rng.uniform(0.02, 0.25))
                     os.killpg(process.pid, signal.SIGKILL)

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from decoder.reports.dictionary import entries_of, risk_text
+from decoder.reports.dictionary import entries_of, risk_text, write_site
 from rappor_cli.main import main
 from rappor_core.metrics.file import parse_metrics
+from tests.association_support import linked_file
 
 DECLARED = """
 [metrics.seen]
@@ -49,6 +50,22 @@ num_cohorts = 8
 epsilon_infinity = 3.0
 epsilon_one = 2.0
 """
+
+
+def test_people_are_told_which_answers_travel_together(tmp_path: Path) -> None:
+    file = linked_file()
+    entries = entries_of(file.declared, date(2026, 11, 22), file.associations)
+    said = {entry.name: entry.linked for entry in entries}
+    assert said["theme"] == (
+        "with the answer to crashed, if both are given on one day, until 2099-06-30",
+        "Whether dark colours crash",
+    )
+    assert "the answer to homepage" in said["engine"][0]
+    page = write_site(entries, tmp_path, "").read_text()
+    assert page.count("Sent together") == 4
+    assert not any(entry.linked for entry in entries_of(file.declared, date(2026, 11, 22)))
+    over = entries_of(file.declared, date(2099, 7, 1), file.associations)
+    assert not any(entry.linked for entry in over)
 
 
 def test_an_entry_says_what_is_declared() -> None:

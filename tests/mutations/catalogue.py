@@ -636,8 +636,8 @@ ABOVE = (
     Mutation(
         "weakened-unasked-offline", "the same, on the database itself",
         "rappor_cli/metrics.py",
-        "COMMAND_LINE, weaken=weaken,",
-        "COMMAND_LINE, weaken=True,",
+        "                weaken=weaken,\n",
+        "                weaken=True,\n",
         ("tests/collector/test_commands.py",),
     ),
 )  # fmt: skip
@@ -681,4 +681,63 @@ NUMBERS = (
     ),
 )  # fmt: skip
 
-MUTATIONS = (*CORE, *CLIENT, *COLLECTOR, *DECODER, *ABOVE, *NUMBERS)
+ASSOCIATIONS = (
+    Mutation(
+        "pairs-carry", "a counter of two bits is that of reports with both set",
+        "collector/service/co_occurrences.py",
+        '"1".rjust(second, "0")',
+        '"1".ljust(second, "0")',
+        ("tests/collector/test_associations.py",),
+    ),
+    Mutation(
+        "one-left-beside-the-table", "a table leaves no lone report of a metric",
+        "collector/service/linked_blocks.py",
+        "left == 0 or left >= floor",
+        "left >= 0",
+        ("tests/collector/test_associations.py",),
+    ),
+    Mutation(
+        "days-without-links-count", "what a table leaves is that of the days of its reports",
+        "collector/service/linked_blocks.py",
+        "for block in blocks if _holds(block, linked_on[cohort])]",
+        "for block in blocks if linked_on[cohort]]",
+        ("tests/collector/test_associations.py",),
+    ),
+    Mutation(
+        "table-ends-anywhere", "a table ends where blocks of both metrics end",
+        "collector/service/linked_blocks.py",
+        "    if not blocks or blocks[-1].last_day != folded.day:\n        return False\n",
+        "",
+        ("tests/collector/test_associations.py",),
+    ),
+    Mutation(
+        "pair-of-a-refused-report", "a pair is counted of two reports that are accepted",
+        "collector/service/report_validation.py",
+        "if refusals == [None, None]:",
+        "if None in refusals:",
+        ("tests/collector/test_associations.py",),
+    ),
+    Mutation(
+        "linked-without-waiting", "a report waits for its other until its day is over",
+        "client_sdk/delivery/linking.py",
+        "if day != today or (firsts and seconds):",
+        "if firsts or seconds:",
+        ("tests/client/test_linking.py",),
+    ),
+    Mutation(
+        "permanent-noise-averages", "repeated linked reports share their permanent bits",
+        "decoder/association/moments.py",
+        "((1.0, True), (moments.repetition - 1, False))",
+        "((1.0, True), (0.0, False))",
+        ("tests/decoder/test_linked_counts.py",),
+    ),
+    Mutation(
+        "moments-not-debiased", "counters of pairs are freed of the bias of both metrics",
+        "decoder/association/linked.py",
+        "matrix[1:, 0] = -self.noise.p_star / gap",
+        "matrix[1:, 0] = -self.noise.p_star",
+        ("tests/decoder/test_linked_counts.py",),
+    ),
+)  # fmt: skip
+
+MUTATIONS = (*CORE, *CLIENT, *COLLECTOR, *DECODER, *ABOVE, *NUMBERS, *ASSOCIATIONS)

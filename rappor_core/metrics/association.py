@@ -1,0 +1,269 @@
+"""`Association`: two metrics of one device whose reports of a day travel together.
+
+It declares no values and no noise of its own: both metrics are collected as before. What it adds is
+that the collector sees which two reports are of one device, and counts their bits together.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import date
+from functools import cached_property
+from hashlib import sha256
+from typing import Any, NoReturn
+
+from rappor_core.errors import MetricsFileError, shown
+from rappor_core.frozen import Frozen
+from rappor_core.metrics.loading import MetricsFile
+from rappor_core.metrics.metric import Metric
+from rappor_core.metrics.validation import APP, NAME
+
+MEANING_VERSION = 1
+MOST_PAIRS_OF_BITS = 1 << 14  # counters of one cohort: 64 kB a day
+MOST_COUNTERS = 1 << 20  # over all cohorts: 4 MB a day
+MOST_ASSOCIATIONS = 64  # of one file
+_KEYS = {"description", "owner", "expires", "of"}
+
+
+class Association(Frozen):
+    """A declared association of two metrics, which share one cohort.
+
+    expires: the last day whose reports are linked; from then on the two travel apart.
+    first, second: the metrics, in the order of the columns of its counters.
+
+    Raises MetricsFileError that names the association, the key and the value.
+    """
+
+    name: str
+    description: str
+    owner: str
+    expires: date
+    first: Metric
+    second: Metric
+
+    def __post_init__(self) -> None:
+        """Check each key alone, then what the two metrics must have in common."""
+        if not isinstance(self.name, str) or not NAME.fullmatch(self.name):
+            raise MetricsFileError(
+                f"association name {shown(self.name)}: use a lower-case letter, then up to 63 of "
+                "a-z 0-9 _.-"
+            )
+        for key in ("description", "owner"):
+            if not isinstance(getattr(self, key), str) or not getattr(self, key).strip():
+                self._refuse(key, "is empty; say what is linked and who answers for it")
+        if type(self.expires) is not date:
+            self._refuse("expires", "is not a date such as 2027-06-30")
+        for metric in self.metrics:
+            self._check_metric(metric)
+        self._check_together()
+
+    @property
+    def metrics(self) -> tuple[Metric, Metric]:
+        """Both, in their order."""
+        return self.first, self.second
+
+    @property
+    def of(self) -> tuple[str, str]:
+        """The names of both."""
+        return self.first.name, self.second.name
+
+    @property
+    def key(self) -> tuple[tuple[str, str], tuple[str, str]]:
+        """What tells which reports it links: (name, params_id) of both."""
+        return (
+            (self.first.name, self.first.params_id),
+            (self.second.name, self.second.params_id),
+        )
+
+    @property
+    def num_cohorts(self) -> int:
+        """Cohorts that the two share; a metric with one cohort has it in each of them."""
+        return max(metric.params.num_cohorts for metric in self.metrics)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Bits of each."""
+        return self.first.params.num_bits, self.second.params.num_bits
+
+    @property
+    def min_reports(self) -> int:
+        """Linked reports that a block of closed days holds before it is served."""
+        return max(metric.min_reports for metric in self.metrics)
+
+    @property
+    def cohort_floor(self) -> int:
+        """The same of each cohort that is not empty, and of what is left of each metric."""
+        return max(metric.cohort_floor for metric in self.metrics)
+
+    @property
+    def accept_days(self) -> int:
+        """How long a day takes linked reports: as long as both metrics take theirs."""
+        return min(metric.accept_days for metric in self.metrics)
+
+    @cached_property
+    def params_id(self) -> str:
+        """32 hexadecimal digits: the first half of SHA-256 over its meaning as canonical JSON."""
+        meaning = {"meaning_version": MEANING_VERSION, "association": self.key}
+        canonical = json.dumps(meaning, sort_keys=True, separators=(",", ":"))
+        return sha256(canonical.encode("ascii")).hexdigest()[:32]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The definition in plain values, for JSON; `from_dict` is the inverse."""
+        return {
+            "name": self.name,
+            "description": self.description,
+            "owner": self.owner,
+            "expires": self.expires.isoformat(),
+            "of": list(self.of),
+            "params_ids": [metric.params_id for metric in self.metrics],
+        }
+
+    @classmethod
+    def from_dict(
+        cls, definition: Mapping[str, Any], metrics: Mapping[tuple[str, str], Metric]
+    ) -> Association:
+        """Read `to_dict`'s form. metrics: by (name, params_id). Raises MetricsFileError."""
+        keys = _KEYS | {"name", "params_ids"}
+        if not isinstance(definition, dict) or definition.keys() != keys:
+            raise MetricsFileError(f"an association is not an object of {', '.join(sorted(keys))}")
+        try:
+            names, ids = definition["of"], definition["params_ids"]
+            both = [metrics[key] for key in zip(names, ids, strict=True)]
+            first, second = both
+            expires = date.fromisoformat(definition["expires"])
+        except (TypeError, ValueError, LookupError) as error:
+            where = f"association {shown(definition['name'])}"
+            raise MetricsFileError(f"{where}: {type(error).__name__}: {error}") from error
+        plain = {key: definition[key] for key in ("name", "description", "owner")}
+        return cls(**plain, expires=expires, first=first, second=second)
+
+    def _check_metric(self, metric: Metric) -> None:
+        if metric.location is not None or metric.details is not None:
+            self._refuse("of", f"names {metric.name!r}, of kind {metric.kind!r}: its reports are "
+                         "not linked; strings, categories and booleans are")  # fmt: skip
+        if metric.max_reports_per_period != 1:
+            limit = f"max_reports_per_period = {metric.max_reports_per_period}"
+            self._refuse("of", f"names {metric.name!r}, which has {limit}: one is linked")
+        if metric.platforms != (APP,):
+            self._refuse("of", f"names {metric.name!r}, which is for platforms other than 'app'")
+
+    def _check_together(self) -> None:
+        first, second = self.metrics
+        if first.name == second.name:
+            self._refuse("of", "names one metric twice")
+        if first.period != second.period:
+            self._refuse("of", f"names metrics with period = {first.period!r} and "
+                         f"{second.period!r}: give both the same")  # fmt: skip
+        cohorts = {metric.params.num_cohorts for metric in self.metrics}
+        if len(cohorts - {1}) > 1:
+            self._refuse("of", f"names metrics with num_cohorts = {first.params.num_cohorts} and "
+                         f"{second.params.num_cohorts}: they share a cohort, so give both the "
+                         "same, or 1 to one that hashes nothing")  # fmt: skip
+        if second.cohort_with != self.cohort_of_second:
+            self._refuse("of", f"needs the cohort of {second.name!r} to be that of {first.name!r}")
+        if first.cohort_with is not None:
+            self._refuse("of", f"names {first.name!r}, whose cohort is that of another metric")
+        pairs = self.shape[0] * self.shape[1]
+        if pairs > MOST_PAIRS_OF_BITS:
+            self._refuse("of", f"has {self.shape[0]} x {self.shape[1]} pairs of bits; "
+                         f"{MOST_PAIRS_OF_BITS:,} are counted: use fewer num_bits")  # fmt: skip
+        counters = self.num_cohorts * (pairs + sum(self.shape))
+        if counters > MOST_COUNTERS:
+            self._refuse("of", f"needs {counters:,} counters a day; {MOST_COUNTERS:,} are kept: "
+                         "use fewer num_bits or num_cohorts")  # fmt: skip
+
+    @property
+    def cohort_of_second(self) -> str | None:
+        """Whose cohort the second metric takes; None where it has one cohort, or its own do."""
+        hashed = all(metric.params.num_cohorts > 1 for metric in self.metrics)
+        return self.first.name if hashed else None
+
+    def _refuse(self, key: str, why: str) -> NoReturn:
+        value = shown(list(self.of) if key == "of" else getattr(self, key))
+        raise MetricsFileError(f"association {self.name!r}: {key} = {value} {why}")
+
+
+def with_declared(file: MetricsFile, tables: object) -> MetricsFile:
+    """Read `[associations.NAME]` of a metrics.toml, whose metrics were read.
+
+    Returns the file with them; some of its metrics share the cohort of another then. Raises
+    MetricsFileError.
+    """
+    if not isinstance(tables, dict):
+        raise MetricsFileError("associations is not a table")
+    known, found = dict(file.metrics), []
+    for name, table in tables.items():
+        if not isinstance(table, dict) or table.keys() != _KEYS:
+            wrong = sorted(table.keys() ^ _KEYS) if isinstance(table, dict) else ["it is no table"]
+            raise MetricsFileError(
+                f"association {name!r}: missing or unknown keys: {', '.join(map(shown, wrong))}; "
+                f"it has {', '.join(sorted(_KEYS))}"
+            )
+        first, second = _named(name, table["of"], known)
+        if first.params.num_cohorts > 1 and second.params.num_cohorts > 1:
+            second = second.replace(cohort_with=first.name)
+        fields = {key: table[key] for key in ("description", "owner", "expires")}
+        found.append(Association(name=name, first=first, second=second, **fields))
+        known[second.name] = second
+    check_associations(found, known)
+    return file.replace(metrics=known, associations=tuple(found))
+
+
+def check_associations(found: Sequence[Association], metrics: Mapping[str, Metric]) -> None:
+    """Check what a file's associations must have in common. Raises MetricsFileError."""
+    if len(found) > MOST_ASSOCIATIONS:
+        raise MetricsFileError(f"{len(found)} associations; {MOST_ASSOCIATIONS} at most")
+    taken: dict[str, str] = {}
+    names: set[str] = set()
+    for one in found:
+        if one.name in metrics or one.name in names:
+            raise MetricsFileError(f"association {one.name!r}: a metric has this name, or another")
+        names.add(one.name)
+        for name in one.of:
+            if name in taken:
+                raise MetricsFileError(
+                    f"association {one.name!r}: {name!r} is in association {taken[name]!r} "
+                    "already; the report of a metric is linked with one other"
+                )
+            taken[name] = one.name
+    shared = {one.second.name for one in found if one.cohort_of_second is not None}
+    for metric in metrics.values():
+        if metric.cohort_with is not None and metric.name not in shared:
+            raise MetricsFileError(
+                f"metric {metric.name!r}: cohort_with = {metric.cohort_with!r}, and no association "
+                "links the two"
+            )
+
+
+def with_compiled(file: MetricsFile, rows: object) -> MetricsFile:
+    """Read those of a compiled file; rows: () where it has none. Raises MetricsFileError."""
+    if not isinstance(rows, list | tuple) or rows == []:
+        raise MetricsFileError("associations is not a list of one or more")
+    by_version = {(metric.name, metric.params_id): metric for metric in file.metrics.values()}
+    found = []
+    for row in rows:
+        if not isinstance(row, dict) or row.keys() != {"params_id", "definition"}:
+            raise MetricsFileError(f"an association is not an object of two: {shown(row)}")
+        one = Association.from_dict(row["definition"], by_version)
+        if one.params_id != row["params_id"] or one.to_dict() != row["definition"]:
+            raise MetricsFileError(
+                f"association {one.name!r} is not as `rappor metrics compile` writes it"
+            )
+        found.append(one)
+    check_associations(found, file.metrics)
+    return file.replace(associations=tuple(found))
+
+
+def compiled_rows(associations: Iterable[Association]) -> list[dict[str, Any]]:
+    """The inverse of `with_compiled`."""
+    return [{"params_id": one.params_id, "definition": one.to_dict()} for one in associations]
+
+
+def _named(name: str, names: object, metrics: Mapping[str, Metric]) -> tuple[Metric, Metric]:
+    if not isinstance(names, list) or len(names) != 2 or not all(isinstance(n, str) for n in names):
+        raise MetricsFileError(f"association {name!r}: of = {shown(names)} is not two names")
+    for one in names:
+        if one not in metrics:
+            raise MetricsFileError(f"association {name!r}: metric {shown(one)} is not declared")
+    return metrics[names[0]], metrics[names[1]]
