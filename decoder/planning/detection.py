@@ -11,13 +11,13 @@ for with the list (`interference`): each value adds what the fit cannot tell of 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from scipy.special import bdtr, ndtr, ndtri
 from scipy.stats import binom
-from scipy.stats import t as student
 
 from decoder.errors import DecodeError
 from decoder.model.noise import BitNoise, RandomString
@@ -139,10 +139,23 @@ def detection(setting: Setting, shares: Floats, unlisted: float = 0.0) -> Floats
     if setting.params.scheme.own_bits:
         return _own_bit(setting, shares)
     level = information(setting, unlisted)
-    rows = setting.params.num_cohorts * (setting.params.num_bits - 1)
-    needed = -student.ppf(setting.threshold, max(rows, 1)) if rows < 1000 else _quantile(setting)
+    needed = _needed(setting)
+    if not np.isfinite(needed):
+        return np.zeros(len(shares))
     deviation = np.sqrt(1 / level + shares * (1 - shares) / setting.devices)
     return np.asarray(ndtr((shares - needed / np.sqrt(level)) / deviation))
+
+
+def _needed(setting: Setting) -> float:
+    """The least estimate that is found, in its standard errors; infinite where none is.
+
+    The decoder reads the null variance of a score from a residual that holds the value itself: a
+    true score of x is compared as x / sqrt(1 + x^2 / rows) with the normal quantile.
+    """
+    quantile = _quantile(setting)
+    rows = setting.params.num_cohorts * (setting.params.num_bits - 1)
+    left = 1 - quantile**2 / max(rows, 1)
+    return quantile / math.sqrt(left) if left > 0 else math.inf
 
 
 def _quantile(setting: Setting) -> float:
