@@ -56,7 +56,7 @@ test-js:
 	else echo "client_js: not tested: Node and npm are not installed"; fi
 
 bench: $(VENV)/.dev
-	$(BIN)/rappor bench
+	$(BIN)/rappor bench --markdown docs/benchmarks.md
 
 $(VENV)/.docs: $(VENV)/.all pyproject.toml
 	$(INSTALL) -e '.[docs]'
