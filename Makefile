@@ -57,7 +57,7 @@ test-js:
 	else echo "client_js: not tested: Node and npm are not installed"; fi
 
 bench: $(VENV)/.dev
-	$(BIN)/rappor bench
+	$(BIN)/rappor bench --markdown docs/benchmarks.md
 
 # Every experiment of `rappor simulate`, small. `location` needs a file of trips: make simulate TRIPS=trips.csv
 SIMULATE := $(BIN)/rappor simulate

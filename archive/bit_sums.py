@@ -16,7 +16,7 @@ Counts = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
 Words = NDArray[np.uint64]
 
-_BLOCK_BYTES = 1 << 21  # summed at once: it and its carries stay in the cache of a core
+_BLOCK_BYTES = 1 << 20  # summed at once: it and its carries stay in the cache of a core
 _FEW_ROWS = 96  # that are cheaper to unpack than to add
 
 
@@ -32,43 +32,59 @@ def sum_bits(rows: Bytes, num_bits: int) -> Counts:
     words = rows[:whole].reshape(-1).view(np.uint64).reshape(-1, width * group // 8)
     total = np.zeros(8 * width * group, dtype=np.int64)
     step = max(_FEW_ROWS, _BLOCK_BYTES // (8 * words.shape[1]))
+    most = min(step, len(words))
+    sizes = (most // 3 + _FEW_ROWS,) * 3 + (most // 2 + _FEW_ROWS,) * 2
+    spare = tuple(np.empty((size, words.shape[1]), dtype=np.uint64) for size in sizes)
     for start in range(0, len(words), step):
-        total += _sum_block(words[start : start + step])
+        total += _sum_block(words[start : start + step], spare)
     counts = total.reshape(group, 8 * width).sum(axis=0)
     counts += _unpacked_sum(rows[whole:])
     found: Counts = counts[:num_bits]
     return found
 
 
-def _sum_block(words: Words) -> Counts:
-    """Counts of each bit of the words of one block: (rows, w) gives (64 * w,)."""
+def _sum_block(words: Words, spare: tuple[Words, ...]) -> Counts:
+    """Counts of each bit of the words of one block: (rows, w) gives (64 * w,).
+
+    spare: memory for sums and carries; new memory for each would cost more than the adding.
+    """
     total = np.zeros(64 * words.shape[1], dtype=np.int64)
-    rows, weight = [words], 1
-    while rows:
-        rest, carries = _add_up(rows)
+    sums, either, both, here, there = spare
+    rows, weight = words, 1
+    while len(rows):
+        rest, carries = _add_up(rows, sums, either, both, here)
         total += weight * _unpacked_sum(rest.view(np.uint8))
         rows, weight = carries, 2 * weight
+        here, there = there, here  # the next carries go where none are read
     return total
 
 
-def _add_up(parts: list[Words]) -> tuple[Words, list[Words]]:
-    """Reduce rows of one weight to a few; the carries have twice the weight."""
-    rows = parts[0] if len(parts) == 1 else np.concatenate(parts)
-    carries = []
+def _add_up(
+    rows: Words, sums: Words, either: Words, both: Words, carries: Words
+) -> tuple[Words, Words]:
+    """Reduce rows of one weight to a few; the carries have twice the weight.
+
+    sums, either, both, carries: where results are put.
+    """
+    made = 0
     while len(rows) > _FEW_ROWS:
         third = len(rows) // 3
         a, b, c = rows[:third], rows[third : 2 * third], rows[2 * third : 3 * third]
-        either = a ^ b
-        carry = a & b
-        carry |= either & c
-        either ^= c
-        carries.append(carry)
-        rest = rows[3 * third :]
-        rows = np.concatenate((either, rest)) if len(rest) else either
-    return rows, carries
+        rest = rows[3 * third :].copy()
+        carry, odd = carries[made : made + third], either[:third]
+        np.bitwise_xor(a, b, out=odd)
+        np.bitwise_and(a, b, out=carry)
+        np.bitwise_and(odd, c, out=both[:third])
+        np.bitwise_or(carry, both[:third], out=carry)
+        np.bitwise_xor(odd, c, out=sums[:third])
+        rows = sums[: third + len(rest)]
+        rows[third:] = rest
+        made += third
+    return rows, carries[:made]
 
 
 def _unpacked_sum(rows: Bytes) -> Counts:
     bits = np.unpackbits(np.ascontiguousarray(rows), axis=1, bitorder="little")
-    total: Counts = bits.sum(axis=0, dtype=np.int64)
+    small = np.uint8 if len(rows) < 256 else np.int64
+    total: Counts = bits.sum(axis=0, dtype=small).astype(np.int64)
     return total

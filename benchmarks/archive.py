@@ -1,14 +1,13 @@
 """How fast archived reports are summed, in what memory, and what workers add.
 
-1. Local processes on files in the page cache: reports a second of wall time and of processor time
-   (the workers' own), encrypted and in clear; memory of the largest process.
-2. Dask with 1, 2 and 4 workers, each task behind a simulated reading delay; one run in which a
-   worker is killed must give the same sums.
-3. Costs up to 1e11 reports, computed from the first table and marked so.
+1. Local processes on files in the page cache, encrypted and in clear, beside reading the same files
+   with pyarrow and summing them with numpy.unpackbits; memory of the largest process.
+2. Dask with 2 and 4 workers beside 1, each task behind a simulated reading delay; one run in which
+   a worker is killed must give the same sums.
 
-The wall times are of this machine as loaded as it is; processor seconds hardly depend on that.
+What that makes of 1e11 reports is in docs/scale.md.
 
-Usage: python benchmarks/archive.py [--reports 20000000] [--no-dask]
+Usage: python benchmarks/archive.py [--reports 20000000] [--no-dask] [--records FILE] [--small]
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ import argparse
 import os
 import resource
 import signal
-import sys
 import tempfile
 import threading
 import time
@@ -25,9 +23,9 @@ from collections.abc import Iterator
 from datetime import date, timedelta
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
 import numpy as np
+import pyarrow.parquet
+from _run import Comparison, run, seconds
 
 from archive.aggregate import Wanted, aggregate, choose_parts
 from archive.executors import DaskCluster, Executor, LocalProcesses
@@ -43,7 +41,6 @@ DAY = date(2026, 11, 16)
 PARAMS = RapporParams.rappor(
     num_bits=128, num_hashes=2, num_cohorts=16, prob_f=0.5, prob_p=0.5, prob_q=0.75
 )
-REPORT_BYTES = 16.5  # of a file, a report
 DELAY = 0.5  # seconds of simulated reading before each task
 
 
@@ -53,35 +50,13 @@ def late(task: Task) -> PartCounts:
     return count_part(task)
 
 
-def main() -> None:
-    """Print the tables."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--reports", type=int, default=20_000_000)
-    parser.add_argument("--no-dask", action="store_true")
-    chosen = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        speed = {}
-        for name in ("encrypted", "in clear"):
-            key_file = Path(folder) / "key" if name == "encrypted" else None
-            key = IN_CLEAR if key_file is None else make_key(key_file)
-            url = str(Path(folder) / name.replace(" ", "-"))
-            fill(url, key, chosen.reports)
-            speed[name] = measure_local(name, url, key_file, chosen.reports)
-        if not chosen.no_dask:
-            measure_dask(str(Path(folder) / "in-clear"))
-        costs(speed["in clear"])
-
-
 def fill(url: str, key: ArchiveKey, num_reports: int) -> None:
     """Parts of ten days."""
     store, each = open_store(url), num_reports // 10
-    started = time.process_time()
     for number in range(10):
         day = DAY + timedelta(days=number)
         label = PartLabel("bench", "", {}, PARAMS, day, day, date(2099, 1, 1))
         write_part(store, key, label, pieces(each, number), lambda _: None)
-    used = time.process_time() - started
-    print(f"written and read back: {num_reports / used / 1e6:.1f} M reports a processor second")
 
 
 def pieces(count: int, seed: int) -> Iterator[tuple[int, np.ndarray]]:
@@ -97,55 +72,67 @@ def parts(url: str, key_file: Path | None) -> list[Entry]:
     return choose_parts(open_store(url), load_key(key_file), Wanted("bench"), DAY)
 
 
-def run(url: str, key_file: Path | None, executor: Executor, task_reports: int) -> Aggregate:
+def summed(url: str, key_file: Path | None, executor: Executor, task_reports: int) -> Aggregate:
     """One sum."""
     name = None if key_file is None else str(key_file)
     return aggregate(parts(url, key_file), url, name, executor, task_reports=task_reports)
 
 
-def measure_local(name: str, url: str, key_file: Path | None, num_reports: int) -> float:
-    """Print one line for each number of processes; return reports a processor second."""
-    best = 0.0
+def local(name: str, url: str, key_file: Path | None, num_reports: int) -> Iterator[Comparison]:
+    """One line for each number of processes."""
+    plain = None if key_file else seconds(lambda: unpacked(url))
     for workers in (1, 2):
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        own, started = time.process_time(), time.perf_counter()
-        run(url, key_file, LocalProcesses(workers, in_own_time), num_reports // 8)
+        executor = LocalProcesses(workers, in_own_time)
+        started, own = time.perf_counter(), time.process_time()
+        summed(url, key_file, executor, num_reports // 8)
         wall, own = time.perf_counter() - started, time.process_time() - own
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        spent = sum(map(float, Path(LOG).read_text().split())) + own
-        Path(LOG).unlink()
-        best = max(best, num_reports / spent)
-        print(
-            f"{name}, {workers} processes: {num_reports / wall / 1e6:.0f} M reports a second, "
-            f"{num_reports / spent / 1e6:.0f} M a processor second, largest process "
-            f"{max(before.ru_maxrss, after.ru_maxrss, peak()) / 1024:.0f} MB, load "
-            f"{os.getloadavg()[0]:.0f}",
-            flush=True,
-        )
-    return best
+        spent, peak = worked()
+        used = own + spent
+        rival = "pyarrow and numpy.unpackbits().sum()" if plain else ""
+        yield Comparison(
+            "", f"an archive of {num_reports:,} reports summed, {name}, {workers} processes", "s",
+            (used,), rival, (plain,) if plain else (),
+            note=f"{num_reports / used / 1e6:.0f} M reports a processor second, "
+            f"{num_reports / wall / 1e6:.1f} M a second of the clock, largest process "
+            f"{peak / 1024:.0f} MB",
+        )  # fmt: skip
 
 
-LOG = os.environ.setdefault("RAPPOR_BENCH_LOG", str(Path(tempfile.mkdtemp()) / "seconds"))
+def unpacked(url: str) -> Aggregate | None:
+    """The plain way: each part read whole, each cohort unpacked and summed."""
+    for path in sorted(Path(url).rglob("*.parquet")):
+        table = pyarrow.parquet.read_table(path)
+        column = next(f.name for f in table.schema if "binary" in str(f.type))
+        cohorts = table["cohort"].to_numpy()
+        width = PARAMS.report_bytes
+        flat = b"".join(table[column].to_pylist())
+        rows = np.frombuffer(flat, np.uint8).reshape(-1, width)
+        for cohort in range(PARAMS.num_cohorts):
+            np.unpackbits(rows[cohorts == cohort], axis=1, bitorder="little").sum(axis=0)
+
+
+LOG = os.environ.setdefault("RAPPOR_BENCH_LOG", str(Path(tempfile.mkdtemp()) / "tasks"))
 
 
 def in_own_time(task: Task) -> PartCounts:
-    """A task; its processor seconds and its memory go to a file."""
+    """A task; its processor seconds and peak memory go to a file: its parent is a fork server."""
     started = time.process_time()
     counts = count_part(task)
+    used, peak = time.process_time() - started, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with Path(LOG).open("a") as file:
-        file.write(f"{time.process_time() - started}\n")
-    with Path(LOG + ".peak").open("a") as file:
-        file.write(f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss}\n")
+        file.write(f"{used} {peak}\n")
     return counts
 
 
-def peak() -> int:
-    """KiB of the largest worker so far."""
-    return max(map(int, Path(LOG + ".peak").read_text().split()))
+def worked() -> tuple[float, int]:
+    """Seconds of all tasks since the last call, and KiB of the largest process."""
+    lines = [line.split() for line in Path(LOG).read_text().splitlines()]
+    Path(LOG).unlink()
+    return sum(float(used) for used, _ in lines), max(int(peak) for _, peak in lines)
 
 
-def measure_dask(url: str) -> None:
-    """Print one line for each number of workers, and one for a run with a killed worker."""
+def on_dask(url: str) -> Iterator[Comparison]:
+    """Workers that read at the same time, and one that is killed."""
     import distributed
 
     found, first = [], 0.0
@@ -155,31 +142,42 @@ def measure_dask(url: str) -> None:
         ) as cluster:
             executor = DaskCluster(cluster.scheduler_address, late)
             started = time.perf_counter()
-            found.append(run(url, None, executor, 1_000_000))
+            found.append(summed(url, None, executor, 1_000_000))
             wall = time.perf_counter() - started
-            first = first or wall
-            print(f"Dask, {workers} workers, {DELAY} s a task: {wall:.1f} s, {first / wall:.1f} x")
+            first, note = first or wall, ""
             if workers == 4:
                 victim = next(iter(cluster.workers.values())).pid
-                timer = threading.Timer(DELAY * 1.5, os.kill, (victim, signal.SIGKILL))
-                timer.start()
+                threading.Timer(DELAY * 1.5, os.kill, (victim, signal.SIGKILL)).start()
                 started = time.perf_counter()
-                found.append(run(url, None, executor, 1_000_000))
-                print(f"the same, one killed: {time.perf_counter() - started:.1f} s")
-    print(f"all sums are equal: {all(one == found[0] for one in found)}")
+                found.append(summed(url, None, executor, 1_000_000))
+                same = all(one == found[0] for one in found)
+                note = f"with one worker killed {time.perf_counter() - started:.1f} s; "
+                note += "all sums are equal" if same else "SUMS DIFFER"
+            if workers > 1:
+                yield Comparison(
+                    "", f"Dask, {workers} workers, {DELAY} s of reading a task, by the clock", "s",
+                    (wall,), "Dask, 1 worker", (first,), note=note,
+                )  # fmt: skip
 
 
-def costs(speed: float) -> None:
-    """Print what is computed."""
-    print("computed, not measured: k = 128, in clear, reading at 1 GB/s and 200 MB/s")
-    for power in range(7, 12):
-        reports = 10**power
-        size = reports * REPORT_BYTES
-        print(
-            f"1e{power} reports: {size / 1e9:,.2f} GB, {reports / speed / 3600:.4f} core hours, "
-            f"{size / 1e9 / 60:.2f} or {size / 2e8 / 60:.2f} minutes of reading"
-        )
+def measure(chosen: argparse.Namespace) -> Iterator[Comparison]:
+    """Both forms of files, and Dask."""
+    reports = chosen.reports // (20 if chosen.small else 1)
+    with tempfile.TemporaryDirectory() as folder:
+        for name in ("encrypted", "in clear"):
+            key_file = Path(folder) / "key" if name == "encrypted" else None
+            key = IN_CLEAR if key_file is None else make_key(key_file)
+            url = str(Path(folder) / name.replace(" ", "-"))
+            fill(url, key, reports)
+            yield from local(name, url, key_file, reports)
+        if not chosen.no_dask and not chosen.small:
+            yield from on_dask(str(Path(folder) / "in-clear"))
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--reports", type=int, default=20_000_000)
+    parser.add_argument("--no-dask", action="store_true")
 
 
 if __name__ == "__main__":
-    main()
+    run(__doc__, measure, options)

@@ -9,7 +9,8 @@ sentry-sdk and opentelemetry-sdk.
 Recording is measured beside the same insert in plain SQLite (WAL, synchronous=NORMAL, one row and
 one commit) and beside one fsync, because both drift with the machine.
 
-Usage: python benchmarks/client.py [--processes 20] [--records 1000000] [--peers PYTHON]
+Usage: python benchmarks/client.py [--processes 20] [--times 1000000] [--peers PYTHON]
+       [--records FILE] [--small]
 """
 
 from __future__ import annotations
@@ -26,15 +27,17 @@ import time
 import venv
 import zipfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+
+from _run import ROOT, Comparison, child, run
 
 from client_sdk import Client, Delivery, load_metrics, parse_metrics
 from rappor_core.metrics.compiled import compiled_text
 from rappor_core.metrics.loading import MetricsFile
 
-ROOT = Path(__file__).parents[1]
 PEERS = ["mmh3", "sentry-sdk", "opentelemetry-sdk"]
+RIVALS = ("opentelemetry.sdk.trace", "sentry_sdk", "opentelemetry.sdk.metrics")
 NOWHERE = "http://127.0.0.1:9"
 METRICS = """
 [metrics.homepage]
@@ -58,34 +61,22 @@ Client.open({metrics!r}, state_dir={state!r}, collector={nowhere!r}, consent=Tru
 """
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--processes", type=int, default=20)
-    parser.add_argument("--records", type=int, default=1_000_000)
-    parser.add_argument("--peers", type=Path)
-    options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        scratch = Path(folder)
-        report_size()
-        report_imports(options.peers or make_peers(scratch), options.processes, scratch)
-        for limit in (100, 10_000):
-            report_records(scratch, limit)
-        report_memory(scratch, options.records)
-
-
-def report_size() -> None:
-    """The device's wheels, built (bar: 60 kB); needs pip and the build backend."""
+def sizes() -> Iterator[Comparison]:
+    """The device's wheels, built; needs pip and the build backend."""
     packaging = ROOT / "packaging"
     with tempfile.TemporaryDirectory() as folder:
         build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", folder]
         projects = [packaging / f"client{part}" for part in ("", "_location", "_discover")]
-        subprocess.run([*build, *projects], check=True)
+        if subprocess.run([*build, *projects], check=False).returncode:
+            yield Comparison("", "the device's wheels", note="not run: pip or hatchling is missing")
+            return
         for wheel in sorted(Path(folder).glob("*.whl")):
             with zipfile.ZipFile(wheel) as archive:
                 texts = [archive.read(name) for name in archive.namelist() if name.endswith(".py")]
             solid = len(zlib.compress(b"".join(texts), 9)) / 1000
-            size = wheel.stat().st_size / 1000
-            print(f"{wheel.name}: {size:.1f} kB; its sources as one stream {solid:.1f} (bar: 60)")
+            yield Comparison("", wheel.name.partition("-")[0] + ", a wheel", "kB",
+                             (wheel.stat().st_size / 1000,),
+                             note=f"its sources as one stream {solid:.1f} kB")  # fmt: skip
 
 
 def make_peers(scratch: Path) -> Path:
@@ -95,53 +86,42 @@ def make_peers(scratch: Path) -> Path:
     return python
 
 
-def report_imports(python: Path, processes: int, scratch: Path) -> None:
-    """Milliseconds over a bare interpreter with mmh3; medians of fresh processes in turn."""
+def imports(python: Path, processes: int, scratch: Path) -> Iterator[Comparison]:
+    """Milliseconds over a bare interpreter with mmh3, in fresh processes in turn."""
     (scratch / "metrics.toml").write_text(METRICS.format(limit=1))
     opening = OPEN.format(
         metrics=str(scratch / "metrics.toml"), state=str(scratch / "opened"), nowhere=NOWHERE
     )
     (scratch / "metrics.json").write_text(compiled_text(load_metrics(scratch / "metrics.toml")))
+    rivals = {name: f"import {name}" for name in RIVALS}
     programs = {
-        "mmh3": "import mmh3",
-        "client_sdk": "import mmh3, client_sdk",
-        "client_sdk.Client": "from client_sdk import Client",
+        "bare": "import mmh3",
+        "import client_sdk": "import mmh3, client_sdk",
+        "import client_sdk.Client": "from client_sdk import Client",
         "client_sdk, opened (later starts)": opening,
         "the same, metrics compiled": opening.replace("metrics.toml", "metrics.json"),
-        "sentry_sdk": "import sentry_sdk",
-        "opentelemetry.sdk.trace": "import opentelemetry.sdk.trace",
-        "opentelemetry.sdk.metrics": "import opentelemetry.sdk.metrics",
+        **rivals,
     }
-    times: dict[str, list[tuple[float, float]]] = {name: [] for name in programs}
-    for _ in range(processes + 1):  # the first, which may have to compile, is left out
-        for name, program in programs.items():
-            times[name].append(milliseconds(python, program))
-    bare = [statistics.median(column) for column in zip(*times["mmh3"][1:], strict=True)]
-    print(
-        f"import, ms over a bare interpreter with mmh3 ({bare[0]:.1f} of processor time, "
-        f"{bare[1]:.1f} elapsed), {processes} processes:"
-    )
-    for name, measured in times.items():
-        columns = zip(zip(*measured[1:], strict=True), bare, strict=True)
-        cuts = [[cut - least for cut in statistics.quantiles(c, n=4)] for c, least in columns]
-        texts = [f"{middle:6.1f} ({low:.1f} to {high:.1f})" for low, middle, high in cuts]
-        print(f"  {name:36} processor {texts[0]:24} elapsed {texts[1]}")
-
-
-def milliseconds(python: Path, program: str) -> tuple[float, float]:
-    """Processor time and elapsed time of one fresh process."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
-    start = time.perf_counter()
-    process = os.posix_spawn(python, [python, "-c", program], environment)
-    _, status, usage = os.wait4(process, 0)
-    elapsed = time.perf_counter() - start
-    if status != 0:
-        raise SystemExit(f"{python} -c {program!r} failed with status {status}")
-    return (usage.ru_utime + usage.ru_stime) * 1e3, elapsed * 1e3
+    times: dict[str, list[float]] = {name: [] for name in programs}
+    for number in range(processes + 1):  # the first, which may have to compile, is left out
+        for name, program in programs.items():
+            used = child([python, "-c", program], env=environment)
+            if number:
+                times[name].append(1e3 * used.processor)
+    bare = statistics.median(times["bare"])
+    over = {name: tuple(max(t - bare, 0.0) for t in found) for name, found in times.items()}
+    for name in programs:
+        if name not in ("bare", *rivals):
+            for rival in RIVALS if name == "client_sdk, opened (later starts)" else RIVALS[:1]:
+                yield Comparison(
+                    "", f"{name}, over an interpreter with mmh3 ({bare:.0f} ms)", "ms", over[name],
+                    f"import {rival}", over[rival],
+                )  # fmt: skip
 
 
-def report_records(scratch: Path, limit: int) -> None:
+def records(scratch: Path, limit: int, rounds: int) -> Iterator[Comparison]:
     """One durable record at a time, beside a plain insert and an fsync in the same minute."""
     metrics = parse_metrics(METRICS.format(limit=limit))
     clock = Clock()
@@ -158,15 +138,18 @@ def report_records(scratch: Path, limit: int) -> None:
     insert = "INSERT INTO queue (source, entry, day, bits) VALUES (?, ?, ?, ?)"
     rivals = {"record": record, "plain insert": lambda: database.execute(insert, row)}
     times: dict[str, list[float]] = {name: [] for name in rivals}
-    for _ in range(20):
+    for _ in range(rounds):
         for name, action in rivals.items():
             times[name].extend(microseconds(action) for _ in range(1_000))
     client.close()
     database.close()
-    print(f"record, {limit} a period (one fsync: {fsync_ms(scratch):.2f} ms), us:")
-    for name, measured in times.items():
-        cuts = statistics.quantiles(measured, n=1000)
-        print(f"  {name:14} p50 {cuts[499]:6.1f}  p99 {cuts[989]:6.1f}  p99.9 {cuts[998]:7.1f}")
+    cuts = {name: statistics.quantiles(found, n=1000) for name, found in times.items()}
+    for name, place in (("p50", 499), ("p99", 989), ("p99.9", 998)):
+        yield Comparison(
+            "", f"record, durable, {limit:,} a period, {name} by the clock", "us",
+            (cuts["record"][place],), "one row and one commit in plain SQLite",
+            (cuts["plain insert"][place],), note=f"one fsync: {fsync_ms(scratch):.2f} ms",
+        )  # fmt: skip
 
 
 class Clock:
@@ -220,25 +203,43 @@ def fsync_ms(scratch: Path) -> float:
         return statistics.median(microseconds(one) for _ in range(50)) / 1e3
 
 
-def report_memory(scratch: Path, records: int) -> None:
+def memory(scratch: Path, times: int) -> Comparison:
     """Resident memory and the state file over many records, with the queue at its bound."""
     metrics = parse_metrics(METRICS.format(limit=10_000))
-    clock = Clock()
+    clock, peaks, steps = Clock(), [], 5
     client = open_client(metrics, scratch / "memory", clock)
-    print(f"memory over {records:,} records:")
-    steps = 5
-    for step in range(steps):
-        for _ in range(records // steps):
+    for _ in range(steps):
+        for _ in range(times // steps):
             if clock.records % 10_000 == 0:
                 clock.now += 86_400
             clock.records += 1
             client.record("homepage", "example.org")
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        files = sum(path.stat().st_size for path in (scratch / "memory").iterdir()) / 1e6
-        number = (step + 1) * records // steps
-        print(f"  after {number:>9,}: peak {peak:.1f} MB resident, {files:.1f} MB of files")
+        peaks.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+    files = sum(path.stat().st_size for path in (scratch / "memory").iterdir()) / 1e6
     client.close()
+    return Comparison(
+        "", f"growth of memory from {times // steps:,} to {times:,} records", "MB",
+        (peaks[-1] - peaks[0],), note=f"{peaks[-1]:.1f} MB resident, {files:.1f} MB of files",
+    )  # fmt: skip
+
+
+def measure(chosen: argparse.Namespace) -> Iterator[Comparison]:
+    """Memory first: peaks of what comes before would hide it."""
+    with tempfile.TemporaryDirectory() as folder:
+        scratch = Path(folder)
+        yield memory(scratch, chosen.times // (10 if chosen.small else 1))
+        for limit in (100, 10_000):
+            yield from records(scratch, limit, 3 if chosen.small else 20)
+        if not chosen.small:
+            yield from sizes()
+            yield from imports(chosen.peers or make_peers(scratch), chosen.processes, scratch)
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--processes", type=int, default=20)
+    parser.add_argument("--times", type=int, default=1_000_000, help="records, for memory")
+    parser.add_argument("--peers", type=Path, help="a Python with the rivals installed")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run(__doc__, measure, options)

@@ -7,29 +7,29 @@ connections busy with batches that were made before the clock started. Rivals:
 - bare: an ASGI function with the same strict decoder, writer and counters, and nothing else.
 
 Usage: python benchmarks/collect.py [--seconds 3] [--rounds 3] [--databases sqlite,postgresql]
+       [--records FILE] [--small]
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import uvloop
 from _collect_load import Load, Outcome, drive, make_requests
 from _collect_servers import database_bytes, database_cpu_seconds, databases, fsync_ms, server
+from _run import Comparison, run, scaled
 
 WARM_SECONDS = 0.5
 ENOUGH = {1: 24_000, 100: 12_000}  # requests a second: more than any server answers here
 
 
-def measure(kind: str, database: str, load: Load, seconds: float, workers: int = 1) -> Outcome:
+def serve(kind: str, database: str, load: Load, seconds: float, workers: int = 1) -> Outcome:
     """One server, one load, warmed for half a second."""
     with (
         tempfile.TemporaryDirectory() as folder,
@@ -49,106 +49,92 @@ def measure(kind: str, database: str, load: Load, seconds: float, workers: int =
 
 
 Server = tuple[str, str, int]  # name, form, workers
+Rounds = dict[Server, list[Outcome]]
 
 
-def compare(kind: str, arguments: argparse.Namespace) -> list[dict[str, Any]]:
+def compare(kind: str, seconds: float, rounds: int) -> Iterator[Comparison]:
     """All servers on one kind of database; in each round they take turns."""
-    rows = []
     servers: list[Server] = [("plain", "json", 1), ("ours", "json", 1), ("ours", "binary", 1)]
     servers += [("bare", "binary", 1)]
     servers += [("ours", "binary", 2)] if kind == "postgresql" else []
     with databases(kind) as make:
         for reports in (100, 1):
-            rounds: dict[Server, list[Outcome]] = {server: [] for server in servers}
-            for _ in range(arguments.rounds):
+            found: Rounds = {server: [] for server in servers}
+            for _ in range(rounds):
                 for server in servers:
                     name, form, workers = server
-                    load = Load(form, reports)
-                    rounds[server].append(measure(name, make(), load, arguments.seconds, workers))
-            for (name, form, workers), outcomes in rounds.items():
-                rows.append(_row(kind, name, Load(form, reports), workers, outcomes))
-                print(_line(rows[-1]), flush=True)
-    return rows
+                    found[server].append(serve(name, make(), Load(form, reports), seconds, workers))
+            yield from told(f"{kind}, {reports} a request", reports, found)
 
 
-def _row(kind: str, name: str, load: Load, workers: int, outcomes: list[Outcome]) -> dict[str, Any]:
-    rates = [outcome.rate for outcome in outcomes]
-    return {
-        "database": kind,
-        "server": name,
-        "form": load.form,
-        "reports": load.reports,
-        "workers": workers,
-        "rates": rates,
-        "rate": statistics.median(rates),
-        "spread": [min(rates), max(rates)],
-        "p50_ms": 1000 * statistics.median(outcome.p50 for outcome in outcomes),
-        "p99_ms": 1000 * statistics.median(outcome.p99 for outcome in outcomes),
-        "cpus": [outcome.cpu for outcome in outcomes],
-        "cpu_us": 1e6 * statistics.median(outcome.cpu for outcome in outcomes),
-        "database_cpu_us": 1e6 * statistics.median(outcome.database_cpu for outcome in outcomes),
-        "load_cpu_us": 1e6 * statistics.median(outcome.load_cpu for outcome in outcomes),
-        "stored": statistics.median(outcome.stored for outcome in outcomes),
-    }
+def told(where: str, reports: int, found: Rounds) -> Iterator[Comparison]:
+    """Ours against plain in requests and in processor time; the distance to bare; two workers."""
+    one, plain, bare = ("ours", "binary", 1), ("plain", "json", 1), ("bare", "binary", 1)
+    target = 5.0 if reports == 100 else 3.0
+    for form in (("ours", "json", 1), one):
+        beside = f"plain FastAPI and a row a report ({described(found[plain])})"
+        yield Comparison(
+            "", f"requests a second by the clock, {where}, {form[1]}", "/s",
+            each(found[form], lambda o: o.rate), beside, each(found[plain], lambda o: o.rate),
+            more=True, target=target, note=described(found[form]),
+        )  # fmt: skip
+        yield Comparison(
+            "", f"processor time of a request, {where}, {form[1]}", "us",
+            scaled(each(found[form], cpu), 1e6), "plain FastAPI and a row a report",
+            scaled(each(found[plain], cpu), 1e6),
+        )  # fmt: skip
+    yield Comparison(
+        "", f"requests a second by the clock, {where}, binary", "/s",
+        each(found[one], lambda o: o.rate), f"bare ASGI, binary ({described(found[bare])})",
+        each(found[bare], lambda o: o.rate), more=True,
+    )  # fmt: skip
+    two = found.get(("ours", "binary", 2))
+    if two:
+        yield Comparison(
+            "", f"requests a second by the clock, {where}, binary, two workers", "/s",
+            each(two, lambda o: o.rate), "one worker", each(found[one], lambda o: o.rate),
+            more=True, note=described(two),
+        )  # fmt: skip
 
 
-def _line(row: dict[str, Any]) -> str:
-    low, high = row["spread"]
+def each(outcomes: list[Outcome], figure: Callable[[Outcome], float]) -> tuple[float, ...]:
+    return tuple(map(figure, outcomes))
+
+
+def cpu(outcome: Outcome) -> float:
+    """Seconds of server and database for a request."""
+    return outcome.cpu + outcome.database_cpu
+
+
+def described(outcomes: list[Outcome]) -> str:
+    """Medians of what stands beside the rate."""
+    p50, p99, own, database, load = (
+        statistics.median(each(outcomes, figure))
+        for figure in (lambda o: 1e3 * o.p50, lambda o: 1e3 * o.p99, lambda o: 1e6 * o.cpu,
+                       lambda o: 1e6 * o.database_cpu, lambda o: 1e6 * o.load_cpu)
+    )  # fmt: skip
+    stored = statistics.median(each(outcomes, lambda o: o.stored))
     return (
-        f"{row['database']:<11}{row['server']:<6} {row['form']:<7}{row['reports']:>4} a request  "
-        f"{row['workers']} worker  {row['rate']:>7.0f}/s ({low:.0f} to {high:.0f})  "
-        f"p50 {row['p50_ms']:6.1f} ms  p99 {row['p99_ms']:6.1f} ms  "
-        f"{row['stored']:6.1f} B a report  "
-        f"CPU a request, us: {row['cpu_us']:.0f} server, {row['database_cpu_us']:.0f} database, "
-        f"{row['load_cpu_us']:.0f} load"
+        f"p50 {p50:.0f} ms, p99 {p99:.0f} ms; processor, us: {own:.0f} server, {database:.0f} "
+        f"database, {load:.0f} load; {stored:.1f} B a report"
     )
 
 
-def ratios(rows: list[dict[str, Any]]) -> Iterator[str]:
-    """What the project holds itself to: ours against plain, and the distance to bare."""
-    for row in rows:
-        if row["server"] != "ours" or row["workers"] != 1:
-            continue
-        same = {
-            other["server"]: other
-            for other in rows
-            if (other["database"], other["reports"]) == (row["database"], row["reports"])
-            and other["server"] != "ours"
-        }
-        plain, bare = same["plain"], same["bare"]
-        line = (
-            f"{row['database']} {row['form']} {row['reports']} a request: "
-            f"{_times(row['rates'], plain['rates'])} x plain in requests a second, "
-            f"{_times(plain['cpus'], row['cpus'])} x in requests a second of CPU"
-        )
-        if row["form"] == "binary":
-            line += f", {_times(row['rates'], bare['rates'])} of bare ASGI"
-        yield line
+def measure(chosen: argparse.Namespace) -> Iterator[Comparison]:
+    """One database after the other."""
+    rounds, seconds = (1, 1.0) if chosen.small else (chosen.rounds, chosen.seconds)
+    for kind in chosen.databases.split(",")[: 1 if chosen.small else None]:
+        with tempfile.TemporaryDirectory() as folder:
+            yield Comparison("", f"{kind}: one fsync of 4 kB, by the clock", "ms",
+                             (fsync_ms(Path(folder)),))  # fmt: skip
+        yield from compare(kind, seconds, rounds)
 
 
-def _times(ours: list[float], theirs: list[float]) -> str:
-    """The ratio of each round: median, least and most."""
-    found = sorted(one / other for one, other in zip(ours, theirs, strict=True))
-    return f"{statistics.median(found):.2g} ({found[0]:.2g} to {found[-1]:.2g})"
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seconds", type=float, default=3.0)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--databases", default="sqlite,postgresql")
-    parser.add_argument("-o", "--output", type=Path)
-    arguments = parser.parse_args()
-    rows: list[dict[str, Any]] = []
-    for kind in arguments.databases.split(","):
-        with tempfile.TemporaryDirectory() as folder:
-            print(f"{kind}: one fsync of 4 kB takes {fsync_ms(Path(folder)):.2f} ms", flush=True)
-        rows += compare(kind, arguments)
-    for line in ratios(rows):
-        print(line)
-    if arguments.output:
-        arguments.output.write_text(json.dumps(rows, indent=1))
 
 
 if __name__ == "__main__":
-    main()
+    run(__doc__, measure, options)

@@ -8,26 +8,22 @@
    how much of the penalty each is off its optimality conditions.
 4. The cavity fit of the medium settings of the calibration table.
 
-Times are of the clock and of the processors (all threads); on a busy machine read the latter.
-
-usage: python benchmarks/decode.py [--candidates 100000 1000000] [--repeats 3] [--no-job]
+Usage: python benchmarks/decode.py [--candidates 100000 1000000] [--repeats 3] [--no-job]
+       [--records FILE] [--small]
 """
 
 from __future__ import annotations
 
 import argparse
-import os
-import statistics
-import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from _run import Comparison, alternate, child, run, seconds
 from sklearn.linear_model import Lasso
 from threadpoolctl import threadpool_limits
 
@@ -47,13 +43,6 @@ from simulations.populations.populations import exponential_shares
 
 VALUES, REPORTS, SEED = 100, 10_000_000, 1
 JOBS: tuple[tuple[int, HashFamily], ...] = ((16, "mmh3"), (64, "mmh3"), (16, "md5"))
-
-
-class Took(NamedTuple):
-    """Seconds of the clock and of the processors."""
-
-    clock: float
-    processor: float
 
 
 def params_of(num_cohorts: int = 16, family: HashFamily = "mmh3") -> RapporParams:
@@ -80,27 +69,6 @@ def counts_of(params: RapporParams) -> Aggregate:
     """Counts of a population of `VALUES` values."""
     shares, random = exponential_shares(VALUES, 0.05), np.random.default_rng(SEED)
     return draw_aggregate(strings(VALUES), shares, REPORTS, params, random)[0]
-
-
-def seconds(action: Callable[[], Any], repeats: int) -> tuple[list[Took], Any]:
-    """Times of `repeats` runs after one that is not counted, and the last result."""
-    result, times = action(), []
-    for _ in range(repeats):
-        start, used = time.perf_counter(), time.process_time()
-        result = action()
-        times.append(Took(time.perf_counter() - start, time.process_time() - used))
-    return times, result
-
-
-def show(name: str, times: list[Took], base: list[Took] | None = None) -> None:
-    """Medians and the spread of the clock; how many times `base` took longer, by either."""
-    clock, processor = middle = Took(*map(statistics.median, zip(*times, strict=True)))
-    spread = f"({min(times).clock:.3f} to {max(times).clock:.3f})"
-    line = f"  {name:<44}{clock:9.3f} s  {spread}, processor {processor:.3f} s"
-    if base is not None:
-        both = zip(map(statistics.median, zip(*base, strict=True)), middle, strict=True)
-        line += "  {:.1f} x, processor {:.1f} x".format(*(slow / fast for slow, fast in both))
-    print(line, flush=True)
 
 
 class Uncentred(RandomString):
@@ -145,27 +113,28 @@ class Problem(NamedTuple):
         return float(objective), float(scores.max() / self.penalty - 1)
 
 
-def lasso(count: int, repeats: int) -> None:
+def lasso(count: int, repeats: int) -> Iterator[Comparison]:
     """Ours and scikit-learn's, from the index tensor to the solution, at the same penalty."""
-    print(f"LASSO, {count:,} candidates, k=128, m=16, h=2 (from the index tensor)")
     tensor = bit_positions([text.encode() for text in strings(count)], PARAMS)
     observed = observe(counts_of(PARAMS), tensor, 1.0)
     weights = 1 / np.einsum("jbb->jb", observed.noise_of(np.zeros(count)))
     penalty = noise_penalty(weights, observed.noise.random, count, 0.05)
     problem = Problem(observed, weights, penalty)
     with threadpool_limits(1):
-        slow, reference = seconds(problem.scikit_learn, repeats)
-        fast, found = seconds(problem.ours, repeats)
-    show("scikit-learn, sparse matrix, positive=True", slow)
-    show("index tensor, columns of the largest scores", fast, slow)
-    (mine, over), (its, its_over) = problem.judged(found), problem.judged(reference)
-    print(f"  objective: {mine:.9g} against {its:.9g}, relative {(mine - its) / its:+.1e}")
-    print(f"  a score over the penalty: {over:.1e} of it against {its_over:.1e}")
+        times = alternate({"its": problem.scikit_learn, "ours": problem.ours}, repeats)
+        (mine, over), (its, its_over) = map(
+            problem.judged, (problem.ours(), problem.scikit_learn())
+        )
+    yield Comparison(
+        "", f"LASSO, {count:,} candidates, k=128 m=16 h=2, from the index tensor", "s",
+        times["ours"], "scikit-learn, sparse matrix, positive=True", times["its"],
+        note=f"objective {(mine - its) / its:+.1e} of its; a score over the penalty by {over:.0e} "
+        f"of it, its by {its_over:.0e}",
+    )  # fmt: skip
 
 
-def hashing(count: int, repeats: int) -> None:
-    """Index tensors a second, vectorised and one value at a time."""
-    print(f"hashing, {count:,} candidates, 16 cohorts, mmh3")
+def hashing(count: int, repeats: int) -> Iterator[Comparison]:
+    """Index tensors, vectorised and one value at a time."""
     values = [text.encode() for text in strings(count)]
 
     def scalar() -> None:
@@ -173,59 +142,56 @@ def hashing(count: int, repeats: int) -> None:
             for cohort in range(PARAMS.num_cohorts):
                 bloom_positions(value, cohort, PARAMS)
 
-    slow, _ = seconds(scalar, repeats)
-    fast, _ = seconds(lambda: bit_positions(values, PARAMS), repeats)
-    show("scalar, value by value", slow)
-    show("vectorised", fast, slow)
+    times = alternate({"scalar": scalar, "ours": lambda: bit_positions(values, PARAMS)}, repeats)
+    yield Comparison(
+        "", f"hashing {count:,} candidates into 16 cohorts, mmh3", "s", times["ours"],
+        "the scalar hash, value by value", times["scalar"],
+    )  # fmt: skip
 
 
-def medium() -> None:
+def medium() -> Iterator[Comparison]:
     """Fits of 10^7 reports over 1,000 values, k=8, m=128, h=2."""
-    print("cavity, medium settings (exponential shares)")
     with threadpool_limits(1):
         for configuration in ("typical", "loose", "over_x2", "over_x10"):
             sample = draw(Cell("medium", configuration, "exp", SEED))
-            times, _ = seconds(partial(fit, sample, "cavity"), 1)
-            show(f"{configuration}, {len(sample.true_shares):,} candidates", times)
+            fit(sample, "cavity")
+            took = seconds(partial(fit, sample, "cavity"))
+            name = f"cavity fit, {configuration}, {len(sample.true_shares):,} candidates, k=8 m=128"
+            yield Comparison("", name, "s", (took,))
 
 
-def job(count: int, num_cohorts: int, family: HashFamily) -> None:
+def job(count: int, num_cohorts: int, family: HashFamily) -> Comparison:
     """`rappor decode` as a user runs it: from a file of strings to results.csv."""
     aggregate = counts_of(params_of(num_cohorts, family))
     with tempfile.TemporaryDirectory() as folder:
         counts, names = Path(folder, "counts.json"), Path(folder, "candidates.txt")
         counts.write_text(aggregate.to_json())
         names.write_text("\n".join(strings(count)))
-        command = [sys.executable, "-m", "rappor_cli", "decode", "--aggregate", str(counts)]
-        options = ["--candidates", str(names), "-o", folder, "--json"]
-        start = time.perf_counter()
-        process = subprocess.Popen([*command, *options], stdout=subprocess.DEVNULL)
-        _, status, usage = os.wait4(process.pid, 0)
-        took, peak = time.perf_counter() - start, usage.ru_maxrss / 1024**2
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise SystemExit(f"the job failed: {process.returncode}")
-    processor = usage.ru_utime + usage.ru_stime
-    print(
-        f"whole job, {count:,} candidates, m={num_cohorts}, {family}: {took:.1f} s, "
-        f"processor {processor:.1f} s, peak memory {peak:.2f} GiB",
-        flush=True,
-    )
+        command = [sys.executable, "-m", "rappor_cli", "decode", "--aggregate", counts]
+        used = child([*command, "--candidates", names, "-o", folder, "--json"])
+    return Comparison(
+        "", f"rappor decode of {count:,} candidates, k=128 m={num_cohorts}, {family}", "s",
+        (used.processor,), note=f"{used.clock:.1f} s by the clock, {used.peak:.2f} GiB at most",
+    )  # fmt: skip
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+def measure(chosen: argparse.Namespace) -> Iterator[Comparison]:
+    """The jobs first: a child starts with the peak memory of its parent."""
+    sizes = chosen.candidates[:1] if chosen.small else chosen.candidates
+    for num_cohorts, family in () if chosen.no_job else JOBS[: 1 if chosen.small else None]:
+        yield job(max(sizes), num_cohorts, family)
+    yield from hashing(5_000, chosen.repeats)
+    for count in sizes:
+        yield from lasso(count, chosen.repeats)
+    if not chosen.small:
+        yield from medium()
+
+
+def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--candidates", type=int, nargs="+", default=[100_000, 1_000_000])
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--no-job", action="store_true", help="leave the whole job out")
-    options = parser.parse_args()
-    for num_cohorts, family in () if options.no_job else JOBS:
-        job(max(options.candidates), num_cohorts, family)
-    hashing(5_000, options.repeats)
-    for count in options.candidates:
-        lasso(count, options.repeats)
-    medium()
 
 
 if __name__ == "__main__":
-    main()
+    run(__doc__, measure, options)

@@ -5,24 +5,22 @@ command in a process of its own, from its imports and reading to the table, CSV,
 PNG and HTML. Against it, in the same run: each window decoded alone, as if there were no others.
 
 Usage: python benchmarks/density.py [--days 30] [--cells 32] [--alone 10]
-       [--encodings symbol-2,symbol-5,bloom-8,bloom-32]
+       [--encodings symbol-2,symbol-5,bloom-8,bloom-32] [--records FILE] [--small]
 """
 
 from __future__ import annotations
 
 import argparse
-import resource
 import statistics
-import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
 
 import numpy as np
+from _run import Comparison, child, run, seconds
 
 from decoder.density.cells import places_of
 from decoder.density.maps import estimate_density, estimate_density_series
@@ -82,63 +80,52 @@ def drawn(encoding: str, side: int, days: int) -> Iterator[Aggregate]:
 
 
 def job(aggregates: list[Aggregate]) -> float:
-    """Seconds of processor time, user and system, of the command."""
+    """Seconds of the command, all its threads and processes."""
     with tempfile.TemporaryDirectory() as folder:
         files = []
         for number, one in enumerate(aggregates):
             path = Path(folder, f"{number}.json")
             path.write_text(one.to_json())
             files += ["--aggregate", str(path)]
-        before = _children()
         command = [sys.executable, "-m", "rappor_cli", "density", "places", *files]
-        subprocess.run([*command, "-o", folder], check=True, stdout=subprocess.DEVNULL)
-        return _children() - before
+        return child([*command, "-o", folder]).processor
 
 
-def _children() -> float:
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
-
-
-def decoding(aggregates: list[Aggregate], days: int) -> float:
-    """Seconds of processor time of all windows, slot by slot."""
-    start = time.process_time()
+def decoded(aggregates: list[Aggregate], days: int) -> None:
+    """All windows, slot by slot."""
     for first in range(0, len(aggregates), days):
         windows = [[one] for one in aggregates[first : first + days]]
         for _ in estimate_density_series(windows):
             pass
-    return time.process_time() - start
 
 
-def alone(aggregates: list[Aggregate]) -> list[float]:
-    """Seconds of processor time of each window by itself."""
-    places, times = slot_places(aggregates[:1]), []
-    for one in aggregates:
-        start = time.process_time()
-        estimate_density([one], places=places)
-        times.append(time.process_time() - start)
-    return times
+def measure(chosen: argparse.Namespace) -> Iterator[Comparison]:
+    """For each encoding the series, and the same windows one by one."""
+    encodings = chosen.encodings.split(",")[: 1 if chosen.small else None]
+    days = 2 if chosen.small else chosen.days
+    for encoding in encodings:
+        aggregates = list(drawn(encoding, chosen.cells, days))
+        whole = job(aggregates)  # first: it leaves the compiled parts on the disk
+        ours = seconds(lambda a=aggregates: decoded(a, days)) / len(aggregates)
+        places = slot_places(aggregates[:1])
+        alone = [
+            seconds(lambda a=one: estimate_density([a], places=places))
+            for one in aggregates[: chosen.alone]
+        ]
+        yield Comparison(
+            "", f"a map of a series of {len(aggregates)}, {chosen.cells**2:,} cells, 64 cohorts, "
+            f"{encoding}", "s", (ours,), "each window by itself", tuple(alone),
+            note=f"the whole command {whole:.1f} s; windows alone "
+            f"{len(aggregates) * statistics.median(alone):.1f} s",
+        )  # fmt: skip
 
 
-def main() -> None:
-    """Print, for each encoding, the job and the ratio to its windows one by one."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--days", type=int, default=30)
     parser.add_argument("--cells", type=int, default=32, help="rows and columns of the grid")
     parser.add_argument("--encodings", default=",".join(ENCODINGS))
     parser.add_argument("--alone", type=int, default=10, help="windows mapped one by one")
-    options = parser.parse_args()
-    for encoding in options.encodings.split(","):
-        aggregates = list(drawn(encoding, options.cells, options.days))
-        whole = job(aggregates)  # first: it leaves the compiled parts on the disk
-        decoded = decoding(aggregates, options.days)
-        times = alone(aggregates[: options.alone])
-        each = statistics.median(times)
-        print(f"{encoding}: {options.cells**2:,} cells, 64 cohorts, {len(aggregates)} maps: "
-              f"{decoded:.1f} s of processor time to decode, {whole:.1f} s the whole command; "
-              f"one by one {each:.3f} s a map ({min(times):.3f} to {max(times):.3f}), "
-              f"{each * len(aggregates) / decoded:.1f} times the series", flush=True)  # fmt: skip
 
 
 if __name__ == "__main__":
-    main()
+    run(__doc__, measure, options)

@@ -2,9 +2,9 @@
 
 Both start from the same metric and value and end with a report's bytes. Ours is measured for values
 that it never saw (the permanent response is derived each time) and, as a device really runs, for a
-value that it has seen. Rounds of the rivals alternate; median and quartiles of the ratio.
+value that it has seen.
 
-Usage: python benchmarks/encode.py [--rounds 15]
+Usage: python benchmarks/encode.py [--rounds 15] [--records FILE]
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from __future__ import annotations
 import argparse
 import hmac
 import random
-import statistics
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import date
+
+from _run import Comparison, alternate, run, scaled
 
 from client_sdk.randomisation.encoder import Encoder
 from client_sdk.randomisation.metric_encoder import MetricEncoder
@@ -26,8 +26,8 @@ from rappor_core.wire.report import Report
 
 DAY = date(2026, 11, 21)
 SECRET = bytes(range(32))
-REPEATS = {"per bit": 60, "ours": 3_000}
-TARGETS = {"f=.5 p=.5 q=.75": 50.0, "f=.3 p=.35 q=.65": 20.0}
+RIVAL = "a coin a bit with SystemRandom"
+NOISE = {"f=.5 p=.5 q=.75": ((0.5, 0.5, 0.75), 50.0), "f=.3 p=.35 q=.65": ((0.3, 0.35, 0.65), 20.0)}
 
 
 def metric(prob_f: float, prob_p: float, prob_q: float) -> Metric:
@@ -84,42 +84,29 @@ def rivals(declared: Metric) -> dict[str, Callable[[], Report]]:
     numbers = iter(range(1 << 60))
 
     return {
-        "per bit": lambda: slow("example.org"),
-        "ours, a new value each time": lambda: encoder.encode("homepage", str(next(numbers)), DAY),
-        "ours, a value seen before": lambda: encoder.encode("homepage", "example.org", DAY),
+        RIVAL: lambda: slow("example.org"),
+        "a new value each time": lambda: encoder.encode("homepage", str(next(numbers)), DAY),
+        "a value seen before": lambda: encoder.encode("homepage", "example.org", DAY),
     }
 
 
-def microseconds(action: Callable[[], Report], repeats: int) -> float:
-    start = time.perf_counter()
-    for _ in range(repeats):
-        action()
-    return (time.perf_counter() - start) / repeats * 1e6
+def measure(chosen: argparse.Namespace) -> Iterator[Comparison]:
+    """Both kinds of values, for probabilities of few binary digits and of sixteen."""
+    for title, (noise, target) in NOISE.items():
+        actions = rivals(metric(*noise))
+        repeats = {name: 60 if name == RIVAL else 3_000 for name in actions}
+        times = alternate(actions, 3 if chosen.small else chosen.rounds, repeats)
+        for name in actions:
+            if name != RIVAL:
+                yield Comparison(
+                    "", f"one report, {name}, k=128 h=2 {title}", "us", scaled(times[name], 1e6),
+                    RIVAL, scaled(times[RIVAL], 1e6), target=target,
+                )  # fmt: skip
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rounds", type=int, default=15)
-    rounds = parser.parse_args().rounds
-    for title, probabilities in (
-        ("f=.5 p=.5 q=.75", (0.5, 0.5, 0.75)),
-        ("f=.3 p=.35 q=.65", (0.3, 0.35, 0.65)),
-    ):
-        runs = rivals(metric(*probabilities))
-        times: dict[str, list[float]] = {name: [] for name in runs}
-        for _ in range(rounds):
-            for name, action in runs.items():
-                repeats = REPEATS["per bit" if name == "per bit" else "ours"]
-                times[name].append(microseconds(action, repeats))
-        print(f"k=128 h=2 {title} (bar: {TARGETS[title]:.0f} times)")
-        for name, measured in times.items():
-            ratios = [a / b for a, b in zip(times["per bit"], measured, strict=True)]
-            low, middle, high = statistics.quantiles(ratios, n=4)
-            print(
-                f"  {name:28} {statistics.median(measured):8.2f} us"
-                f"   {middle:6.1f} times ({low:.1f} to {high:.1f})"
-            )
 
 
 if __name__ == "__main__":
-    main()
+    run(__doc__, measure, options)

@@ -3,7 +3,7 @@
 The fixes of one device, one every 30 seconds, go through `Client.record_location` over a state on
 disk. The alternative in the same run is to append each fix to a file, as a log of places would.
 
-Usage: python benchmarks/fixes.py [--fixes 1000000]
+Usage: python benchmarks/fixes.py [--fixes 1000000] [--records FILE] [--small]
 """
 
 from __future__ import annotations
@@ -12,8 +12,10 @@ import argparse
 import random
 import resource
 import tempfile
-import time
+from collections.abc import Iterator
 from pathlib import Path
+
+from _run import Comparison, run, scaled, seconds
 
 from client_sdk import Client, parse_metrics
 
@@ -39,43 +41,49 @@ START = 1_790_000_000.0
 EVERY = 30.0
 
 
-def main() -> None:
-    """Record, and print time a fix, growth of memory, size of the state, and the alternative."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--fixes", type=int, default=1_000_000)
-    total = parser.parse_args().fixes
+PARTS = 10
+
+
+def measure(chosen: argparse.Namespace) -> Iterator[Comparison]:
+    """Time a fix beside a line of a file, growth of memory, size of the state."""
+    each = chosen.fixes // (10 if chosen.small else 1) // PARTS
     draw = random.Random(1)
     places = [(40.5 + draw.random() * 0.45, -74.3 + draw.random() * 0.65) for _ in range(1_000)]
-    now = [START]
-    with tempfile.TemporaryDirectory() as folder:
+    now, ours, theirs, memory = [START], [], [], []
+    with tempfile.TemporaryDirectory() as folder, Path(folder, "log.csv").open("w") as log:
         client = Client.open(
             parse_metrics(DECLARED), state_dir=Path(folder) / "state", consent=True,
             collector="http://127.0.0.1:9", clock=lambda: now[0],
         )  # fmt: skip
-        costs, memory = [], []
-        for part in range(10):
-            began = time.process_time()
-            for number in range(total // 10):
+
+        def record() -> None:
+            for number in range(each):
                 now[0] += EVERY
-                latitude, longitude = places[number % 1_000]
-                client.record_location("places", latitude, longitude)
-            costs.append((time.process_time() - began) / (total // 10) * 1e6)
-            memory.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
-            print(f"part {part}: {costs[-1]:.1f} us a fix, peak memory {memory[-1] / 1024:.1f} MB")
+                client.record_location("places", *places[number % 1_000])
+
+        def append() -> None:
+            for number in range(each):
+                print(now[0], *places[number % 1_000], file=log, flush=True)
+
+        for _ in range(PARTS):
+            ours.append(seconds(record) / each)
+            theirs.append(seconds(append) / each)
+            memory.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
         client.close()
         size = sum(path.stat().st_size for path in (Path(folder) / "state").iterdir())
-        log = Path(folder) / "log.csv"
-        began = time.process_time()
-        with log.open("w") as file:
-            for number in range(total // 10):
-                latitude, longitude = places[number % 1_000]
-                print(now[0], latitude, longitude, file=file, flush=True)
-        plain = (time.process_time() - began) / (total // 10) * 1e6
-    spread = f"({min(costs):.1f} to {max(costs):.1f})"
-    print(f"median {sorted(costs)[5]:.1f} us a fix {spread}; appending to a file: {plain:.1f} us")
-    grown = (memory[-1] - memory[0]) / 1024
-    print(f"memory grew by {grown:.1f} MB after the first tenth; the state: {size / 1e6:.2f} MB")
+    yield Comparison(
+        "", f"a fix taken in, of {PARTS * each:,}", "us", scaled(ours, 1e6),
+        "a line appended to a file", scaled(theirs, 1e6),
+    )  # fmt: skip
+    yield Comparison(
+        "", "growth of memory after the first tenth", "MB", (memory[-1] - memory[0],),
+        note=f"{memory[-1]:.1f} MB at the end; the state is {size / 1e6:.2f} MB of files",
+    )  # fmt: skip
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--fixes", type=int, default=1_000_000)
 
 
 if __name__ == "__main__":
-    main()
+    run(__doc__, measure, options)

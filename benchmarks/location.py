@@ -9,30 +9,28 @@ The rivals are drawn exactly, cell by cell, and decoded by the standard estimato
 of one period in all, BiLOLOHA (two symbols, a hash of its own for each user), L-OSUE of 3 values,
 of which the cap changes none here.
 
-Every rival is printed with its clip-and-rescale (`clip`) and projected on the simplex; the ratio is
-of the best of ours to the best rival with projection. Truth: the users' own distribution over H3
+Every rival is told with its clip-and-rescale (`clip`) and projected on the simplex; compared are
+the best of ours and the best rival with projection. Truth: the users' own distribution over H3
 cells.
 
 Usage: python benchmarks/location.py [--part once|budget|both] [--periods 30] [--seeds 3]
        [--data ../shared/data/nyc_pickups_h3res8.csv.gz] [--users 100000] [--levels 7,8]
-       [--epsilons 0.5,1.0986,2] [--budgets 1.0986,2,4] [--cohorts 64]
+       [--epsilons 0.5,1.0986,2] [--budgets 1.0986,2,4] [--cohorts 64] [--records FILE] [--small]
 """
 
 from __future__ import annotations
 
 import argparse
-import csv
-import gzip
 import math
 import statistics
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from _run import PICKUPS, PICKUPS_ARE, Comparison, missing, pickups, run
 from threadpoolctl import threadpool_limits
 
 from decoder.density.cells import Places
@@ -48,9 +46,8 @@ from rappor_core.params import RapporParams
 from simulations.location.allocations import SECOND_DIAL, modes_to_try
 from simulations.populations.draws import draw_aggregate
 
-GOAL = 0.6  # of the best rival with projection
+GOAL = 1 / 0.6  # times as near as the best rival with projection
 BOX = Box(40.5, -74.3, 40.95, -73.65)
-DATA = Path(__file__).parents[1] / ".." / "shared" / "data" / "nyc_pickups_h3res8.csv.gz"
 
 
 def load(path: Path, level: int) -> tuple[Places, np.ndarray]:
@@ -63,11 +60,9 @@ def load(path: Path, level: int) -> tuple[Places, np.ndarray]:
         for above, below, coarse in zip(index, values[1:], grid.levels, strict=False)
     )
     shares = np.zeros(len(values[-1]))
-    with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
-        for row in csv.DictReader(file):
-            if BOX.holds(float(row["lat"]), float(row["lon"])):
-                cell = grid.parent(row["cell"], level)
-                shares[index[-1].get(cell, len(shares) - 1)] += float(row["count"])
+    for cell, latitude, longitude, count in pickups(path):
+        if BOX.holds(latitude, longitude):
+            shares[index[-1].get(grid.parent(cell, level), len(shares) - 1)] += count
     places = Places(grid, grid.levels, values, parents, cell_laplacian(grid, values[-1]))
     return places, shares / shares.sum()
 
@@ -193,76 +188,83 @@ def _estimated(
     return aggregate(Reports([counts]), 2 * epsilon, epsilon)
 
 
-def run(arguments: argparse.Namespace) -> None:
-    """Print the median total variation of each way, the range over the seeds, and the ratio."""
+def measure(arguments: argparse.Namespace) -> Iterator[Comparison]:
+    """The total variation of the best of ours and of the best rival, seed by seed."""
+    told = missing("maps of New York", arguments.data, PICKUPS_ARE)
+    if told:
+        yield told
+        return
     with_rivals = find_spec("multi_freq_ldpy") is not None
     if not with_rivals and arguments.part != "budget":
-        print("multi-freq-ldpy is missing: pip install 'rappor-telemetry[bench]'", file=sys.stderr)
-    users, periods = arguments.users, arguments.periods
+        yield Comparison(
+            "", "multi-freq-ldpy", note="not run: pip install 'rappor-telemetry[bench]'"
+        )
+    if arguments.small:
+        arguments.levels, arguments.seeds = arguments.levels[:1], 1
+        arguments.epsilons, arguments.budgets = arguments.epsilons[:1], arguments.budgets[:1]
+    with threadpool_limits(1):
+        for level in arguments.levels:
+            places, shares = load(arguments.data, level)
+            yield from of_level(arguments, places, shares, with_rivals)
 
-    def once(places: Places, shares: np.ndarray, epsilon: float, rng: Any) -> dict[str, Any]:
+
+def of_level(
+    arguments: argparse.Namespace, places: Places, shares: np.ndarray, with_rivals: bool
+) -> Iterator[Comparison]:
+    """Both parts at one level of cells."""
+    users, periods, seeds = arguments.users, arguments.periods, arguments.seeds
+
+    def once(epsilon: float, rng: Any) -> dict[str, Any]:
         found = ours(places, shares, users, epsilon, rng)
         return found | (rivals(shares, users, epsilon, rng) if with_rivals else {})
 
-    def budgeted(places: Places, shares: np.ndarray, budget: float, rng: Any) -> dict[str, Any]:
+    def budgeted(budget: float, rng: Any) -> dict[str, Any]:
         found = budget_ours(places, shares, users, budget, periods, arguments.cohorts, rng)
         return found | budget_rivals(shares, users, budget, periods, rng)
 
-    for level in arguments.levels:
-        places, shares = load(arguments.data, level)
-        start = f"{len(shares) - 1:,} cells, {users:,} users, {arguments.seeds} seeds"
-        if arguments.part != "budget":
-            for epsilon in arguments.epsilons:
-                title = f"{start}, one report, epsilon_one {epsilon:.3f}"
-                compare(title, once, places, shares, epsilon, arguments.seeds)
-        if arguments.part != "once":
-            for budget in arguments.budgets:
-                title = f"{start}, one of {periods} periods, budget {budget:.3f}"
-                compare(title, budgeted, places, shares, budget, arguments.seeds)
+    start = f"{len(shares) - 1:,} cells, {users:,} users"
+    for epsilon in arguments.epsilons if arguments.part != "budget" else ():
+        title = f"{start}, one report, epsilon_one {epsilon:.3f}: distance from the truth"
+        yield compared(title, once, shares, epsilon, seeds)
+    for budget in arguments.budgets if arguments.part != "once" else ():
+        title = f"{start}, one of {periods} periods, budget {budget:.3f}: distance from the truth"
+        yield compared(title, budgeted, shares, budget, seeds)
 
 
-def compare(
-    title: str, make: Callable[..., Any], places: Places, shares: np.ndarray, dial: float,
-    seeds: int,
-) -> None:  # fmt: skip
-    """Print what each way comes to, and the best of ours by the best rival with projection."""
+def compared(
+    title: str, make: Callable[..., Any], shares: np.ndarray, dial: float, seeds: int
+) -> Comparison:
+    """The best of ours beside the best rival with projection; the others in the note."""
     distances: dict[str, list[float]] = {}
     for seed in range(seeds):
-        for name, one in make(places, shares, dial, np.random.default_rng(seed)).items():
+        for name, one in make(dial, np.random.default_rng(seed)).items():
             distances.setdefault(name, []).append(float(0.5 * np.abs(one - shares).sum()))
-    print(f"\n{title}")
     middle = {name: statistics.median(tvs) for name, tvs in distances.items()}
-    for name, tvs in distances.items():
-        print(f"  {name:34} {middle[name]:.3f}  ({min(tvs):.3f} to {max(tvs):.3f})")
-    best = min((tv, name) for name, tv in middle.items() if name.startswith("ours"))
-    others = [
-        (tv, name)
-        for name, tv in middle.items()
-        if name.endswith("simplex") and not name.startswith("ours")
-    ]
-    if others:
-        tv, name = min(others)
-        goal = "" if best[0] <= GOAL * tv else f", above the goal of {GOAL}"
-        print(f"  {best[1]} / {name}: {best[0] / tv:.2f}{goal}", flush=True)
+    own = min((n for n in middle if n.startswith("ours")), key=lambda n: middle[n])
+    others = [n for n in middle if n.endswith("simplex") and not n.startswith("ours")]
+    note = "; ".join([own, *(f"{n} {tv:.3f}" for n, tv in middle.items() if n != own)])
+    if not others:
+        return Comparison("", title, "TV", tuple(distances[own]), note=note)
+    best = min(others, key=lambda n: middle[n])
+    return Comparison(
+        "", title, "TV", tuple(distances[own]), best, tuple(distances[best]), target=GOAL, note=note
+    )
 
 
-def main() -> None:
-    """Parse and run."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, default=DATA)
+def options(parser: argparse.ArgumentParser) -> None:
+    def floats(text: str) -> list[float]:
+        return [float(part) for part in text.split(",")]
+
+    parser.add_argument("--data", type=Path, default=PICKUPS)
     parser.add_argument("--users", type=int, default=100_000)
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--epsilons", type=lambda t: list(map(float, t.split(","))),
-                        default=[0.5, math.log(3), 2.0])  # fmt: skip
+    parser.add_argument("--epsilons", type=floats, default=[0.5, math.log(3), 2.0])
     parser.add_argument("--part", choices=("once", "budget", "both"), default="both")
     parser.add_argument("--periods", type=int, default=30)
     parser.add_argument("--cohorts", type=int, default=64)
-    parser.add_argument("--budgets", type=lambda t: list(map(float, t.split(","))),
-                        default=[math.log(3), 2.0, 4.0])  # fmt: skip
+    parser.add_argument("--budgets", type=floats, default=[math.log(3), 2.0, 4.0])
     parser.add_argument("--levels", type=lambda t: list(map(int, t.split(","))), default=[7, 8])
-    with threadpool_limits(1):
-        run(parser.parse_args())
 
 
 if __name__ == "__main__":
-    main()
+    run(__doc__, measure, options)

@@ -5,9 +5,7 @@
 2. A map of 4,032 cells and 60 windows in headless Chromium without a graphics card: from one step
    of the slider to the frame after which the next can be taken. Needs Chromium and playwright.
 
-On a busy machine read the processor's time of the first; the second is of the clock alone.
-
-usage: python benchmarks/pages.py [--repeats 15] [--part table|map]
+Usage: python benchmarks/pages.py [--repeats 15] [--part table|map] [--records FILE] [--small]
 """
 
 from __future__ import annotations
@@ -16,16 +14,16 @@ import argparse
 import io
 import shutil
 import statistics
-import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
 import numpy as np
+from _run import Comparison, run
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
 from decoder.reports.basemap import bundled_source
 from decoder.reports.density_html import map_json, view_of
 from decoder.reports.jinja import page_template
@@ -34,6 +32,7 @@ from rappor_core.metrics.file import parse_metrics
 
 ROWS, COLUMNS, WINDOWS, PASSES = 63, 64, 60, 7
 UNIT = 1e-7
+STEPS = f"a step of a map's slider, {ROWS * COLUMNS:,} cells, {WINDOWS} windows, the page's thread"
 STEP = """async () => {
   const slider = document.getElementById("time"), frame = () => new Promise(requestAnimationFrame);
   const steps = [];
@@ -48,7 +47,7 @@ STEP = """async () => {
 }"""  # the page draws in the frame that it asked for before this one asks
 
 
-def table(repeats: int) -> None:
+def table(repeats: int) -> Comparison:
     """Part 1."""
     from tests.service.support import running
     from tests.service.test_pages import decoded, many, signed_in, stored
@@ -59,22 +58,22 @@ def table(repeats: int) -> None:
         with running(f"sqlite:///{folder}/decoder.sqlite") as service:
             result = stored(service, 1, files, summary)
             with signed_in(service, "ana") as client:
-                timed(client, f"/results/{result}?all=1&rows=10000&sort=-share", repeats)
+                return timed(client, f"/results/{result}?all=1&rows=10000&sort=-share", repeats)
 
 
-def timed(client: httpx.Client, path: str, repeats: int) -> None:
-    """Print the times of a page."""
+def timed(client: httpx.Client, path: str, repeats: int) -> Comparison:
+    """The times of a page."""
     walls, processors, size = [], [], 0
     for _ in range(repeats):
         wall, processor = time.perf_counter(), time.process_time()
         size = len(client.get(path).raise_for_status().content)
         walls.append(time.perf_counter() - wall)
         processors.append(time.process_time() - processor)
-    print(
-        f"10,000 rows, {size / 1e6:.2f} MB: clock median {statistics.median(walls):.3f} s, best "
-        f"{min(walls):.3f}; processor (service and client) median "
-        f"{statistics.median(processors):.3f} s"
-    )
+    return Comparison(
+        "", "a page of 10,000 rows over HTTP, service and client", "s", tuple(processors),
+        target=0.3, note=f"{size / 1e6:.2f} MB; by the clock {statistics.median(walls):.3f} s, "
+        f"best {min(walls):.3f}",
+    )  # fmt: skip
 
 
 def places() -> dict[str, Any]:
@@ -129,17 +128,15 @@ def one_map(number: int, rng: np.random.Generator) -> dict[str, Any]:
     }
 
 
-def slider() -> None:
+def slider() -> Comparison:
     """Part 2."""
     chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
     if chromium is None:
-        print("map: not measured: no Chromium on this machine (apt-get install chromium)")
-        return
+        return Comparison("", STEPS, note="not run: no Chromium here (apt-get install chromium)")
     try:
         from playwright.sync_api import sync_playwright
     except ModuleNotFoundError:
-        print("map: not measured: no playwright (pip install playwright)")
-        return
+        return Comparison("", STEPS, note="not run: no playwright (pip install playwright)")
     data = places()
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as play:
         path = Path(folder) / "map.html"
@@ -162,11 +159,10 @@ def slider() -> None:
         spent = thread_seconds(clock) - before
         browser.close()
     medians = sorted(map(statistics.median, passes))
-    print(
-        f"{ROWS * COLUMNS:,} cells, {WINDOWS} windows: from a step of the slider to the next, "
-        f"medians of {PASSES} passes over all windows: {medians[0]:.1f} to {medians[-1]:.1f} ms; "
-        f"processor of the page's thread {1000 * spent / sum(map(len, passes)):.1f} ms a step"
-    )
+    return Comparison(
+        "", STEPS, "ms", (1000 * spent / sum(map(len, passes)),), target=33.0,
+        note=f"by the clock, medians of {PASSES} passes, {medians[0]:.1f} to {medians[-1]:.1f} ms",
+    )  # fmt: skip
 
 
 def thread_seconds(clock: Any) -> float:
@@ -196,17 +192,18 @@ epsilon_one = 3.0
 """).parts("places")[0]
 
 
-def main() -> None:
+def measure(chosen: argparse.Namespace) -> Iterator[Comparison]:
     """Both parts, or one."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    if chosen.part != "map":
+        yield table(3 if chosen.small else chosen.repeats)
+    if chosen.part != "table" and not chosen.small:
+        yield slider()
+
+
+def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--repeats", type=int, default=15)
     parser.add_argument("--part", choices=["table", "map"])
-    given = parser.parse_args()
-    if given.part != "map":
-        table(given.repeats)
-    if given.part != "table":
-        slider()
 
 
 if __name__ == "__main__":
-    main()
+    run(__doc__, measure, options)

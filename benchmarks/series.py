@@ -8,17 +8,17 @@ level .90), and with 5 % of the devices in an empty cell for one window. `unifor
 
 Usage: python benchmarks/series.py [--data ../shared/data/nyc_pickups_h3res8.csv.gz]
        [--people 100000] [--series 10] [--null 20] [--part moving,changes,uniform,speed]
+       [--records FILE] [--small]
 """
 
 from __future__ import annotations
 
 import argparse
-import csv
-import gzip
-import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+from _run import PICKUPS, PICKUPS_ARE, Comparison, missing, pickups, run, seconds
 from threadpoolctl import threadpool_limits
 
 from decoder.density.cells import Places, places_of
@@ -27,7 +27,6 @@ from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metric import Metric
 from simulations.location.series import draw_windows, one_series, true_shares
 
-DATA = Path(__file__).parents[1] / ".." / "shared" / "data" / "nyc_pickups_h3res8.csv.gz"
 DECLARED = """
 [metrics.places]
 kind = "location"
@@ -57,15 +56,14 @@ def declared(way: str, epsilon: float, grid: str = H3) -> tuple[Metric, Places]:
     return metric, places_of([metric.location])
 
 
-def pickups(path: Path, places: Places) -> np.ndarray:
+def shares_of(path: Path, places: Places) -> np.ndarray:
     """Shares of the cells, (n,), without `other`."""
     index = {value: i for i, value in enumerate(places.finest[:-1])}
     shares = np.zeros(len(index))
-    with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
-        for row in csv.DictReader(file):
-            cell = index.get(places.grid.parent(row["cell"], places.levels[-1]))
-            if cell is not None:
-                shares[cell] += float(row["count"])
+    for cell, _, _, count in pickups(path):
+        place = index.get(places.grid.parent(cell, places.levels[-1]))
+        if place is not None:
+            shares[place] += count
     return shares / shares.sum()
 
 
@@ -91,27 +89,29 @@ def crowd(
     return values
 
 
-def moving(path: Path, people: int) -> None:
+def moving(path: Path, people: int) -> Iterator[Comparison]:
     """`other` from .2 to .95 over 26 windows."""
     for way in WAYS:
         for epsilon in (2.0, 4.0):
             rng = np.random.default_rng(1)
             metric, places = declared(way, epsilon)
-            values = crowd(pickups(path, places), places, people, 26, 0.3, rng)
+            values = crowd(shares_of(path, places), places, people, 26, 0.3, rng)
             r = one_series(way, metric, places, values, rng)
-            print(f"{way:10} epsilon {epsilon:g}: alone {r.alone:.3f}, whole {r.whole:.3f}, pooled "
-                  f"{r.pooled:.3f}; worst {r.worst[0]:.3f}, {r.worst[1]:.3f}, {r.worst[2]:.3f}; "
-                  f"worse than alone by at most {r.over_alone:+.3f}, than the whole "
-                  f"{r.over_whole:+.3f}; {r.seconds:.1f} s; new crowd shown "
-                  f"{' '.join(f'{share:.0%}' for share in r.shown)}, told {r.found}",
-                  flush=True)  # fmt: skip
+            yield Comparison(
+                "", f"26 maps of moving crowds, {way}, epsilon {epsilon:g}: distance to the truth",
+                "TV", (r.pooled,), "each window alone", (r.alone,),
+                note=f"all as one map {r.whole:.3f}; worst windows {r.worst[2]:.3f}, alone "
+                f"{r.worst[0]:.3f}, as one {r.worst[1]:.3f}; worse than alone by at most "
+                f"{r.over_alone:+.3f}; {r.seconds:.1f} s; new crowd shown "
+                f"{' '.join(f'{share:.0%}' for share in r.shown)}, told {r.found}",
+            )  # fmt: skip
 
 
-def changes(path: Path, people: int, null: int, series: int) -> None:
+def changes(path: Path, people: int, null: int, series: int) -> Iterator[Comparison]:
     """False flags, coverage, and a new cell of 5 % in one window of ten."""
     for way in ("window", "2 symbols"):
         metric, places = declared(way, 4.0)
-        shares, flags, held, top, shown, found, extra = pickups(path, places), 0, [], [], [], 0, 0
+        shares, flags, held, top, shown, found, extra = shares_of(path, places), 0, [], [], [], 0, 0
         empty = int(np.flatnonzero(shares == 0)[137])
         busiest = np.argsort(-shares)[:20]
         for seed in range(null + series):
@@ -137,14 +137,16 @@ def changes(path: Path, people: int, null: int, series: int) -> None:
                 away = np.abs(one.changes.difference[:-1] - actual) / one.changes.std_error[:-1]
                 held.append(away < 1.645)
                 top.append(away[busiest] < 1.645)
-        print(f"{way:10} epsilon 4: {flags} cells flagged in {null} series without a change; a new "
-              f"cell of 5 % found in {found} of {series}, {np.mean(shown):.0%} of it shown (least "
-              f"{min(shown):.0%}), {extra} others flagged; intervals of level .90 hold "
-              f"{np.mean(held):.3f}, of the 20 busiest cells {np.mean(top):.3f}",
-              flush=True)  # fmt: skip
+        yield Comparison(
+            "", f"10 maps, {way}, epsilon 4: intervals of change of level .90 that hold", "",
+            (float(np.mean(held)),),
+            note=f"of the 20 busiest cells {np.mean(top):.3f}; {flags} cells flagged in {null} "
+            f"series without a change; a new cell of 5 % found in {found} of {series}, "
+            f"{np.mean(shown):.0%} of it shown (least {min(shown):.0%}), {extra} others flagged",
+        )  # fmt: skip
 
 
-def uniform(seeds: int) -> None:
+def uniform(seeds: int) -> Iterator[Comparison]:
     """961 cells alike, 20,000 devices, 30 % `other`."""
     for way in ("window", "2 symbols"):
         metric, places = declared(way, float(np.log(3)), SQUARE)
@@ -155,11 +157,13 @@ def uniform(seeds: int) -> None:
             (one,) = map_windows(draw_windows(metric, places, values, rng), places, None, None)
             off.append(float(np.abs(one.shares - truth).sum() / 2))
             told += bool(one.doubts)
-        print(f"{way:10} epsilon ln 3, uniform cells: {np.mean(off):.3f} ({min(off):.3f} to "
-              f"{max(off):.3f}), said to be weak in {told} of {seeds}", flush=True)  # fmt: skip
+        yield Comparison(
+            "", f"a map of 961 cells alike, {way}, epsilon ln 3: distance from the truth", "TV",
+            tuple(off), note=f"said to be weak in {told} of {seeds}",
+        )  # fmt: skip
 
 
-def speed() -> None:
+def speed(rounds: int) -> Iterator[Comparison]:
     """30 windows of 1,024 cells, 100,000 devices, epsilon 4."""
     grid = SQUARE.replace("31", "32")
     for way in WAYS:
@@ -171,31 +175,38 @@ def speed() -> None:
         values = crowd(shares / shares.sum(), places, 100_000, 30, 0.3, rng)
         windows = draw_windows(metric, places, values, rng)
         map_windows(windows[:2], places, None, None)  # compiles, and lists the cells
-        start = time.process_time()
-        map_windows(windows, places, None, None)
-        print(f"{way:10} 30 x 1,024 cells: {time.process_time() - start:.1f} s", flush=True)
+        took = [
+            seconds(lambda w=windows, p=places: map_windows(w, p, None, None))
+            for _ in range(rounds)
+        ]
+        yield Comparison("", f"30 maps of 1,024 cells, pooled, {way}", "s", tuple(took))
 
 
-def main() -> None:
-    """Print what was asked for."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--data", type=Path, default=DATA)
+def measure(chosen: argparse.Namespace) -> Iterator[Comparison]:
+    """The parts asked for."""
+    parts = ["speed"] if chosen.small else chosen.part.split(",")
+    told = missing("moving crowds and changes", chosen.data, PICKUPS_ARE)
+    with threadpool_limits(1):
+        for part in parts:
+            if part == "speed":
+                yield from speed(1 if chosen.small else 3)
+            elif part == "uniform":
+                yield from uniform(5)
+            elif told:
+                yield told
+            elif part == "moving":
+                yield from moving(chosen.data, chosen.people)
+            else:
+                yield from changes(chosen.data, chosen.people, chosen.null, chosen.series)
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--data", type=Path, default=PICKUPS)
     parser.add_argument("--people", type=int, default=100_000)
     parser.add_argument("--series", type=int, default=10)
     parser.add_argument("--null", type=int, default=20)
     parser.add_argument("--part", default="speed,uniform,changes,moving")
-    options = parser.parse_args()
-    with threadpool_limits(1):
-        for part in options.part.split(","):
-            if part == "moving":
-                moving(options.data, options.people)
-            elif part == "changes":
-                changes(options.data, options.people, options.null, options.series)
-            elif part == "uniform":
-                uniform(5)
-            else:
-                speed()
 
 
 if __name__ == "__main__":
-    main()
+    run(__doc__, measure, options)

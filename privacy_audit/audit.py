@@ -37,6 +37,8 @@ SHARES = {1: 1.0, 7: 0.1, 30: 0.5}  # of the trials, by reports of a life in the
 DEVICE_SHARE = 0.02  # of the trials, with the ledger
 FEWEST_TRIALS = 2_000
 FEWEST_DEVICES = 400  # with a ledger, whose lives are long
+ENOUGH_DEVICES = 1_500  # that bare reports of half of them exceed a claim of 4 nats
+FEW_SHARE = 0.375  # of few trials, with the ledger, up to ENOUGH_DEVICES
 MOST_DEVICES = 6_000
 BOXES = ("encoder", "device", "installed", derivations.BOX, "rounds")
 
@@ -74,7 +76,8 @@ class AuditOptions:
     def trials_of(self, scenario: Scenario) -> int:
         """How often a scenario is lived."""
         if scenario.box == "device":
-            return max(FEWEST_DEVICES, min(MOST_DEVICES, round(self.trials * DEVICE_SHARE)))
+            few = min(ENOUGH_DEVICES, round(self.trials * FEW_SHARE))
+            return max(FEWEST_DEVICES, few, min(MOST_DEVICES, round(self.trials * DEVICE_SHARE)))
         share = SHARES[scenario.watched]
         if scenario.by_cohort:
             share = SHARES[7]

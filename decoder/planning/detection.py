@@ -6,27 +6,28 @@ symbols, a value's bits in a cohort are a random vector z of covariance C, and w
 cohort has covariance S / N_j: noise of the rounds, of sampling, and tau C from the values that are
 not removed by the fit. By symmetry of the bits S and C share eigenvectors, so that the information
 on a share is I = N * sum over eigenvalues of C / S, whatever the number of cohorts. tau is solved
-for with the list: a value that is told adds 1 / I, any other at most the square of its share.
+for with the list (`interference`): each value adds what the fit cannot tell of its share.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from scipy.special import bdtr, ndtr, ndtri
 from scipy.stats import binom
-from scipy.stats import t as student
 
 from decoder.errors import DecodeError
 from decoder.model.noise import BitNoise, RandomString
+from decoder.planning.interference import settled_sum
 from decoder.typing import Floats
 from rappor_core.params import RapporParams
 
 LEAST_SHARE = 1e-12
-_ROUNDS = 60  # of the fixed point for tau
-_TOLD = 3.0  # score above which a value counts as there, for the odds of the others
+_FULL_FIT_PER_ROW = 4  # candidates a row up to which all take part in the decoder's fit
+_MOST_WORK = 1e10  # multiplications of a round of it
 
 
 @dataclass(frozen=True)
@@ -105,27 +106,26 @@ def information(setting: Setting, unlisted: float = 0.0) -> float:
 def interference(setting: Setting, shares: Floats, unlisted: float = 0.0) -> float:
     """tau: the sum of squared shares that a fit with these values present leaves in the noise.
 
-    A value that the fit takes up leaves its variance 1 / I, any other its square. One is taken up
-    when its score is above the point at which it is as likely held as not.
-
     Args:
         setting: what is decoded.
         shares: of the listed values that somebody holds, (n,).
         unlisted: sum of squared shares of values that are held and not listed.
     """
-    if setting.params.scheme.own_bits or not len(shares):
+    if setting.params.scheme.own_bits or not (shares > 0).any():
         return unlisted
-    squares, left = shares**2, unlisted
-    for _ in range(_ROUNDS):
-        level = information(setting, left)
-        scores = shares * np.sqrt(level)
-        odds = setting.candidates / max(float((scores > _TOLD).sum()), 1.0)
-        taken = ndtr(scores - np.sqrt(2 * np.log(max(odds, 2.0))))
-        now = unlisted + float(np.minimum(squares, taken / level + (1 - taken) * squares).sum())
-        if abs(now - left) <= 1e-6 * now:
-            break
-        left = (left + now) / 2
-    return left
+    return settled_sum(
+        lambda left: 1 / information(setting, left), shares, setting.candidates, unlisted,
+        full=_all_take_part(setting),
+    )  # fmt: skip
+
+
+def _all_take_part(setting: Setting) -> bool:
+    """Whether the decoder's fit takes all candidates (`Question.full` in its estimation)."""
+    params = setting.params
+    rows = float(params.num_cohorts * params.num_bits)
+    work = rows**3 + setting.candidates * float(params.num_cohorts * params.num_hashes) ** 2
+    affordable = setting.candidates <= _FULL_FIT_PER_ROW * rows and work <= _MOST_WORK
+    return setting.candidates <= rows or affordable
 
 
 def detection(setting: Setting, shares: Floats, unlisted: float = 0.0) -> Floats:
@@ -139,10 +139,23 @@ def detection(setting: Setting, shares: Floats, unlisted: float = 0.0) -> Floats
     if setting.params.scheme.own_bits:
         return _own_bit(setting, shares)
     level = information(setting, unlisted)
-    rows = setting.params.num_cohorts * (setting.params.num_bits - 1)
-    needed = -student.ppf(setting.threshold, max(rows, 1)) if rows < 1000 else _quantile(setting)
+    needed = _needed(setting)
+    if not np.isfinite(needed):
+        return np.zeros(len(shares))
     deviation = np.sqrt(1 / level + shares * (1 - shares) / setting.devices)
     return np.asarray(ndtr((shares - needed / np.sqrt(level)) / deviation))
+
+
+def _needed(setting: Setting) -> float:
+    """The least estimate that is found, in its standard errors; infinite where none is.
+
+    The decoder reads the null variance of a score from a residual that holds the value itself: a
+    true score of x is compared as x / sqrt(1 + x^2 / rows) with the normal quantile.
+    """
+    quantile = _quantile(setting)
+    rows = setting.params.num_cohorts * (setting.params.num_bits - 1)
+    left = 1 - quantile**2 / max(rows, 1)
+    return quantile / math.sqrt(left) if left > 0 else math.inf
 
 
 def _quantile(setting: Setting) -> float:

@@ -86,7 +86,7 @@ def scenarios(metric: Metric, *, upkeep: bool) -> Iterator[Scenario]:
             yield _memoised(metric, "encoder", disjoint(metric, pool), periods, noise=True)
     yield from _colliding(metric, pool)
     periods = min(DEVICE_PERIODS, metric.max_reports or DEVICE_PERIODS)
-    yield replace(_memoised(metric, "device", disjoint(metric, pool), periods), name="ledger")
+    yield _ledger(metric, pool, periods)
     yield from _past_cap(metric, pool, "device")
     if metric.no_data is not None and upkeep and metric.period != "month":
         yield _no_data(metric, pool)
@@ -129,6 +129,18 @@ def _memoised(
         name, metric.name, box, worlds, periods, (*pair, third), claim, noise=noise,
         expected=periods, together=TOGETHER if periods > DEVICE_PERIODS else 1,
     )  # fmt: skip
+
+
+def _ledger(metric: Metric, pool: tuple[Value, ...], periods: int) -> Scenario:
+    """One value for all periods, recorded once more in each than a period has reports.
+
+    Where a period has several, each is recorded once: its limit is not reached.
+    """
+    base = replace(_memoised(metric, "device", disjoint(metric, pool), periods), name="ledger")
+    if metric.max_reports_per_period != 1:
+        return base
+    first, second = (tuple(step for step in world for _ in range(2)) for world in base.worlds)
+    return replace(base, worlds=(first, second))
 
 
 def _reports(number: int) -> str:

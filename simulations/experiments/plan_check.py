@@ -69,6 +69,43 @@ def cases() -> list[Case]:
     return [_case(setting, POWERS[i % len(POWERS)]) for i, setting in enumerate(settings)]
 
 
+def drawn_cases(number: int, seed: int) -> list[Case]:
+    """Settings drawn at random, on which no formula was chosen; up to 1,024 rows, for time.
+
+    Two thirds are Bloom filters, a third of them with repeated reports; the others have a bit for
+    each value.
+    """
+    rng = np.random.default_rng(seed)
+    return [
+        _case(_drawn_categories(rng) if i % 3 == 2 else _drawn_strings(rng), POWERS[i % 4])
+        for i in range(number)
+    ]
+
+
+def _drawn_noise(rng: np.random.Generator) -> tuple[float, float, float]:
+    p = float(rng.uniform(0.2, 0.5))
+    return float(rng.uniform(0, 0.8)), p, float(rng.uniform(p + 0.2, 0.8))
+
+
+def _drawn_strings(rng: np.random.Generator) -> Setting:
+    bits = int(rng.choice([24, 32, 48, 64]))
+    cohorts = int(rng.integers(6, 1024 // bits + 1))
+    params = _bloom(bits, int(rng.integers(1, 4)), cohorts, _drawn_noise(rng))
+    each = int(rng.integers(2, 31)) if rng.random() < 1 / 3 else 1
+    candidates = int(10 ** rng.uniform(2, 3))
+    return Setting(params, float(round(10 ** rng.uniform(4.7, 6.5))), each, candidates)
+
+
+def _drawn_categories(rng: np.random.Generator) -> Setting:
+    values = int(rng.integers(16, 101))
+    f, p, q = _drawn_noise(rng)
+    params = RapporParams.rappor(
+        num_bits=values, num_hashes=1, num_cohorts=1, prob_f=f, prob_p=p, prob_q=q,
+        encoding="one_hot",
+    )  # fmt: skip
+    return Setting(params, float(round(10 ** rng.uniform(4, 6))), 1, values)
+
+
 def _strings() -> Iterator[Setting]:
     crowds = ((0.0, 3e4, 8), (0.25, 1e5, 16), (0.5, 1e6, 16), (0.75, 1e6, 32), (0.5, 1e7, 64))
     lists = (
@@ -111,7 +148,7 @@ def _case(setting: Setting, power: float) -> Case:
     params = setting.params
     name = (
         f"{params.encoding} k={params.num_bits} h={params.num_hashes} m={params.num_cohorts} "
-        f"f={params.prob_f:g} p={params.prob_p:g}, {setting.devices:g} devices x "
+        f"f={params.prob_f:.3g} p={params.prob_p:.3g}, {setting.devices:.3g} devices x "
         f"{setting.reports_each}, {setting.candidates} candidates"
     )
     return Case(name, setting, power)

@@ -41,7 +41,7 @@ def draw_aggregate(
     truth = np.zeros((params.num_cohorts, params.num_bits), dtype=np.int64)
     for cohort, row in enumerate(holders):
         for value in np.flatnonzero(row):
-            truth[cohort, _bits(values[value], int(value), cohort, params)] += row[value]
+            truth[cohort, bits_of_value(values[value], int(value), cohort, params)] += row[value]
     counts = _noisy(truth, cohorts, params, rng, reports_each)
     return _aggregate(metric, params, cohorts * reports_each, counts), holders.sum(axis=0)
 
@@ -113,7 +113,7 @@ def _rounds(params: RapporParams) -> tuple[int, int, int, int]:
     return mechanism.p1, mechanism.q1, mechanism.p2, mechanism.q2
 
 
-def _bits(value: str, index: int, cohort: int, params: RapporParams) -> list[int]:
+def bits_of_value(value: str, index: int, cohort: int, params: RapporParams) -> list[int]:
     """The bits that a value sets; listed values are numbered as in the list of values."""
     if not params.scheme.hashed:
         return list(params.scheme.index_positions(params, index, cohort))
