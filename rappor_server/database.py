@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import select
 import sqlite3
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -30,6 +31,7 @@ _WAYS_OUT = {  # by SQLite's error code
 
 # What a commit rests on; a session sees a change of the server's settings at its next statement.
 COMMIT_SETTINGS = "current_setting('fsync'), current_setting('synchronous_commit')"
+_CLOSE_SECONDS = 10.0
 _ON_COMMIT = "-c synchronous_commit=on"  # over what the server, the role and the database say
 
 
@@ -157,6 +159,8 @@ class Database:
         self.engine = engine
         self.program = program
         self.is_postgresql = engine.dialect.name == "postgresql"
+        self._idle = threading.Condition()
+        self._in_flight = 0
         host = f" at {engine.url.host}" if engine.url.host else ""
         self._name = f"{str(engine.url.database)!r}{host}"
 
@@ -189,9 +193,22 @@ class Database:
             yield connection
 
     @contextmanager
+    def _counted(self) -> Iterator[None]:
+        """What `close` waits for: a connection that is given back later would stay open."""
+        with self._idle:
+            self._in_flight += 1
+        try:
+            yield
+        finally:
+            with self._idle:
+                self._in_flight -= 1
+                self._idle.notify_all()
+
+    @contextmanager
     def _transaction(self, **options: Any) -> Iterator[Connection]:
         try:
             with (
+                self._counted(),
                 self.engine.connect().execution_options(**options) as connection,
                 connection.begin(),
             ):
@@ -203,7 +220,12 @@ class Database:
             raise StorageError(f"the database {self._name} failed: {reason}") from error
 
     def close(self) -> None:
-        """Give back every connection."""
+        """Give back every connection, once the transactions of other threads are over.
+
+        A chore may be in the middle of one when a service stops.
+        """
+        with self._idle:
+            self._idle.wait_for(lambda: not self._in_flight, _CLOSE_SECONDS)
         self.engine.dispose()
 
 
