@@ -204,8 +204,9 @@ def test_a_stopped_worker_gives_its_jobs_back(url: str, tmp_path: Path) -> None:
 def kill_workers(url: str, folder: Path, kills: int, live: int = 8) -> int:
     """Kill workers with jobs running, again and again: each job is done, each result once.
 
-    There are always so many live jobs; a worker is killed at a random moment after it took one.
-    Returns how many jobs were done.
+    There are always so many live jobs. A worker is killed at a random moment after it took one,
+    within twice the time that jobs took on this machine before the first kill: about half of the
+    jobs are done between two kills, however busy the machine is. Returns how many jobs were done.
     """
     rng = random.Random(9)
     lease = {"LEASE_SECONDS": 2, "JOB_SLOTS": 4}
@@ -221,10 +222,16 @@ def kill_workers(url: str, folder: Path, kills: int, live: int = 8) -> int:
 
         alive = [start_worker(url, folder, **lease) for _ in range(2)]
         try:
+            top_up()
+            await_busy(alive[0])
+            began = time.monotonic()
+            for job in ids:
+                await_state(ana, job, seconds=300)
+            lasted = time.monotonic() - began
             for _ in range(kills):
                 top_up()
                 await_busy(alive[0])
-                time.sleep(rng.uniform(0, 1.5))
+                time.sleep(rng.uniform(0, 2 * lasted))
                 victim = alive.pop(0)
                 orphans = processes_of(victim)
                 victim.kill()
