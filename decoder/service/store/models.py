@@ -197,15 +197,8 @@ jobs = Table(
     Column("check_key", String(16), nullable=False),  # `checks`, or "": NULLs are never equal
 )
 _LIVE = text("state IN ('queued', 'running', 'cancelling')")
-Index(
-    "jobs_live",
-    jobs.c.owner,
-    jobs.c.spec_digest,
-    jobs.c.check_key,
-    unique=True,
-    sqlite_where=_LIVE,
-    postgresql_where=_LIVE,
-)
+Index("jobs_live", jobs.c.owner, jobs.c.spec_digest, jobs.c.check_key, unique=True,
+      sqlite_where=_LIVE, postgresql_where=_LIVE)  # fmt: skip
 Index("jobs_state", jobs.c.state, jobs.c.owner, jobs.c.created)
 Index("jobs_owner", jobs.c.owner, jobs.c.started)
 
