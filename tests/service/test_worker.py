@@ -201,6 +201,22 @@ def test_a_stopped_worker_gives_its_jobs_back(url: str, tmp_path: Path) -> None:
         assert ana.post(f"/v1/jobs/{job}/cancel").json()["state"] == "cancelled"
 
 
+@pytest.mark.slow
+def test_a_signal_to_every_process_of_a_worker_gives_its_jobs_back(
+    url: str, tmp_path: Path
+) -> None:
+    """systemd tells all processes of a service to stop at once: no job fails of it."""
+    with running(url) as served, served.client("ana") as ana:
+        with workers(url, tmp_path) as (worker,):
+            job = submit(ana, decode_spec(ana, candidates=SLOW))
+            await_state(ana, job, "running")
+            await_busy([worker])
+            for one in [*processes_of(worker), psutil.Process(worker.pid)]:
+                one.send_signal(signal.SIGTERM)
+        found = ana.get(f"/v1/jobs/{job}").json()
+        assert (found["state"], found["attempt"]) == ("queued", 0), found
+
+
 def kill_workers(url: str, folder: Path, kills: int, live: int = 8) -> int:
     """Kill workers with jobs running, again and again: each job is done, each result once.
 
