@@ -25,13 +25,15 @@ from urllib.parse import quote, urlencode, urlsplit
 from decoder.errors import DecodeError, RemoteError
 from decoder.notebook import html_table, to_frame
 from decoder.sources.collector_client import NoRedirects
+from rappor_core.aggregate import Aggregate
 from rappor_core.failures import failure_reason
 
 KEY_VARIABLE = "RAPPOR_DECODER_KEY"
 _LIVE = ("queued", "running", "cancelling")
 _SECONDS = 60.0
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
-_ROWS = {"decode": "detected", "series": "rows", "compare": "rows", "density": "maps"}
+_ROWS = {"decode": "detected", "density": "maps", "number": "curve", "pair": "cells"}
+_ROWS |= {"series": "rows", "compare": "rows", "discover": "found"}
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,11 @@ class CandidateList:
     version: int
     entries: int
     owner: str
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        """As a job's `candidates`."""
+        return {"list": self.id, "version": self.version}
 
     def _repr_html_(self) -> str:
         """As a notebook shows it."""
@@ -72,6 +79,15 @@ class Service:
         content = "".join(f"{value}\n" for value in values).encode()
         return _list(self.ask("POST", "/v1/lists", {"name": name}, content))
 
+    def upload_aggregate(self, aggregate: Aggregate) -> str:
+        """Store counts; their digest, for `source = {"aggregates": [digest]}`."""
+        content = aggregate.to_json().encode()
+        return str(self.ask("POST", "/v1/aggregates", body=content)["sha256"])
+
+    def usage(self) -> dict[str, dict[str, int]]:
+        """What you have stored, and how much your role allows."""
+        return dict(self.ask("GET", "/v1/usage"))
+
     def lists(self) -> list[CandidateList]:
         """Your lists and shared ones."""
         return [_list(row) for row in self.ask("GET", "/v1/lists")["lists"]]
@@ -96,7 +112,7 @@ class Service:
         spec: dict[str, Any] = {"kind": "decode", "source": {"collector": window}}
         spec["options"] = options
         if candidates is not None:
-            spec["candidates"] = {"list": candidates.id, "version": candidates.version}
+            spec["candidates"] = candidates.spec
         return self.submit(spec)
 
     def submit(self, spec: Mapping[str, Any]) -> Job:
@@ -228,7 +244,8 @@ class Result:
         return dict(self.row["summary"])
 
     def rows(self) -> list[dict[str, Any]]:
-        """Its main table: of a decoding what was found, of a density its maps."""
+        """Its main table: of a decoding what was found, of a density its maps,
+        of a number its curve, of a pair its cells."""
         if self._found is None:
             content = self.service.read("GET", f"/v1/results/{self.id}/data", {"format": "json"})
             self._found = list(json.loads(content)[_ROWS[self.row["kind"]]])
@@ -246,6 +263,10 @@ class Result:
     def file(self, name: str) -> bytes:
         """A file, exactly as stored; `row["files"]` names them."""
         return self.service.read("GET", f"/v1/results/{self.id}/files/{name}", {"exact": "true"})
+
+    def give_up(self) -> None:
+        """Give it up: it counts for you no more, and is deleted once nobody holds it."""
+        self.service.ask("DELETE", f"/v1/results/{self.id}")
 
     def _columns(self) -> list[str]:
         return list(dict.fromkeys(name for row in self.rows() for name in row))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import select
 import sqlite3
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -32,6 +33,7 @@ _WAYS_OUT = {  # by SQLite's error code
 COMMIT_SETTINGS = "current_setting('fsync'), current_setting('synchronous_commit')"
 _ISOLATION = "read committed"  # a writer must see what was committed before it got its locks
 _POOLER = "pooler"  # in a URL's query: the way to PostgreSQL leads through a pooler
+_CLOSE_SECONDS = 10.0
 
 
 def parse_url(database: str, program: Program) -> URL:
@@ -197,6 +199,8 @@ class Database:
         self.engine = engine
         self.program = program
         self.is_postgresql = engine.dialect.name == "postgresql"
+        self._idle = threading.Condition()
+        self._in_flight = 0
         host = f" at {engine.url.host}" if engine.url.host else ""
         self._name = f"{str(engine.url.database)!r}{host}"
 
@@ -229,9 +233,22 @@ class Database:
             yield connection
 
     @contextmanager
+    def _counted(self) -> Iterator[None]:
+        """What `close` waits for: a connection that is given back later would stay open."""
+        with self._idle:
+            self._in_flight += 1
+        try:
+            yield
+        finally:
+            with self._idle:
+                self._in_flight -= 1
+                self._idle.notify_all()
+
+    @contextmanager
     def _transaction(self, **options: Any) -> Iterator[Connection]:
         try:
             with (
+                self._counted(),
                 self.engine.connect().execution_options(**options) as connection,
                 connection.begin(),
             ):
@@ -243,7 +260,12 @@ class Database:
             raise StorageError(f"the database {self._name} failed: {reason}") from error
 
     def close(self) -> None:
-        """Give back every connection."""
+        """Give back every connection, once the transactions of other threads are over.
+
+        A chore may be in the middle of one when a service stops.
+        """
+        with self._idle:
+            self._idle.wait_for(lambda: not self._in_flight, _CLOSE_SECONDS)
         self.engine.dispose()
 
 

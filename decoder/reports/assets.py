@@ -7,6 +7,7 @@ from importlib.resources import files
 from decoder.reports.palette import THEMES
 
 SCRIPTS = ("map.js",)
+SCALES = ("stops", "turn")  # lists of colours
 
 
 def stylesheet() -> str:
@@ -30,8 +31,9 @@ def script(name: str) -> str:
 
 def _variables(theme: str) -> str:
     known = THEMES[theme]
-    plain = [f"--{name}: {value};" for name, value in known.items() if name != "stops"]
-    return " ".join([*plain, f"--stops: {' '.join(known['stops'])};"])
+    plain = [f"--{name}: {value};" for name, value in known.items() if name not in SCALES]
+    scales = [f"--{name}: {' '.join(known[name])};" for name in SCALES]
+    return " ".join([*plain, *scales])
 
 
 def _text(name: str) -> str:

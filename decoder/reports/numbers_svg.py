@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from decoder.numbers.changes import ANY_DATA, ChangeRow
-from decoder.numbers.tables import Bin, CurvePoint, NumberDecoding
+from decoder.numbers.tables import Bin, CurvePoint
 from decoder.reports.number_text import known
 from decoder.reports.svg import Tick, axis_step, tick_text
 
@@ -54,9 +54,8 @@ class Plot:
     bottom: int = HEIGHT - BOTTOM
 
 
-def curve_plot(decoding: NumberDecoding) -> Plot:
+def curve_plot(points: Sequence[CurvePoint]) -> Plot:
     """Share at or above each edge: points with intervals, the joint band, the fitted line."""
-    points = decoding.curve
     columns = _columns(len(points))
     upper = [(x, _y(p.band_high, 1.0)) for x, p in zip(columns, points, strict=True)]
     lower = [(x, _y(p.band_low, 1.0)) for x, p in zip(columns, points, strict=True)]
@@ -71,9 +70,8 @@ def curve_plot(decoding: NumberDecoding) -> Plot:
     )
 
 
-def bins_plot(decoding: NumberDecoding) -> Plot:
+def bins_plot(bins: Sequence[Bin]) -> Plot:
     """Shares of the bins: bars of the fit, with the intervals of the unbiased shares."""
-    bins = decoding.bins
     columns = _columns(len(bins))
     width = columns[1] - columns[0] if len(columns) > 1 else 40.0
     step, top = axis_step(max([one.fitted for one in bins] + [one.high for one in bins] + [0.01]))

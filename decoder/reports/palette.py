@@ -3,7 +3,8 @@
 Maps go from paper (nothing) to dark (much), and are pale where nothing is told from zero: a
 value-suppressing palette (Correll, Moritz and Heer 2018). A cell that is told apart from zero
 takes the scale above `TOLD_FROM`; any other takes one of a few pale steps up to `UNTOLD_TO`, so
-that no cell without evidence is darker than one with it.
+that no cell without evidence is darker than one with it. Maps of changes turn at no change, from
+blue (less) to orange (more), and are pale by the same rule (`change_positions`).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from decoder.density.maps import Density
-from decoder.typing import Floats
+from decoder.typing import Flags, Floats
 
 TOLD_FROM = 0.3
 UNTOLD_TO = 0.2
@@ -21,6 +22,7 @@ UNTOLD_STEPS = 3
 THEMES: dict[str, dict[str, Any]] = {
     "light": {
         "stops": ["#fffefb", "#fde3cd", "#f6b48f", "#e0776a", "#b03a63", "#6d1a5c", "#2a0a3d"],
+        "turn": ["#153e90", "#5b86cf", "#b9cdee", "#f5f3ee", "#f4c39b", "#d9763a", "#8a3206"],
         "ink": "#1c2430", "faint": "#566172", "paper": "#ffffff", "ground": "#f4f6f9",
         "line": "#d7dde5", "edge": "#808b9a",
         "land": "#fffefb", "water": "#dfeaf2", "coast": "#8aa0b2", "base": "#7b8794",
@@ -30,6 +32,7 @@ THEMES: dict[str, dict[str, Any]] = {
     },
     "dark": {
         "stops": ["#171b21", "#3f2b3a", "#6b3052", "#9b3a5c", "#d8625c", "#f5a470", "#fdecc4"],
+        "turn": ["#8fb8ff", "#4f7fd0", "#2b4777", "#20252c", "#6b4226", "#c0702f", "#ffb877"],
         "ink": "#e7ebf0", "faint": "#a3aebc", "paper": "#171b21", "ground": "#0e1216",
         "line": "#323a45", "edge": "#75818f",
         "land": "#171b21", "water": "#0c1722", "coast": "#4d6274", "base": "#75818f",
@@ -56,6 +59,16 @@ def positions(one: Density, top: float) -> Floats:
     part = np.sqrt(np.minimum(shares / max(one.floor, 1e-12), 1))
     pale = UNTOLD_TO * np.floor(part * UNTOLD_STEPS) / UNTOLD_STEPS
     return np.where(one.visible[:-1], told, pale)
+
+
+def change_positions(change: Floats, told: Flags, top: float) -> Floats:
+    """Place of each cell on the scale of changes: 0 the most less, 0.5 no change, 1 the most more.
+
+    told: cells whose change is told from none.  top: the largest change drawn.
+    """
+    size = np.sqrt(np.minimum(np.abs(change) / top, 1))
+    part = np.where(told, TOLD_FROM + (1 - TOLD_FROM) * size, UNTOLD_TO * size)
+    return 0.5 + 0.5 * np.sign(change) * part
 
 
 def top_share(shares: list[Floats]) -> float:

@@ -108,6 +108,7 @@ async def _keep_ticking(service: Service, log: Log) -> None:
     while True:
         try:
             ticked = await run_in_threadpool(service.tick)
+            await run_in_threadpool(service.delete_unneeded_results)
             await run_in_threadpool(service.delete_unused_aggregates)
             if ticked.queued or ticked.settled:
                 log.info("ticked", queued=ticked.queued, settled=ticked.settled)

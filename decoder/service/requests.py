@@ -93,9 +93,9 @@ def is_https(request: Request) -> bool:
     return own_origin(request).startswith("https://")
 
 
-def cookie_name(request: Request) -> str:
+def cookie_name(request: Request, name: str = COOKIE) -> str:
     """Over https bound to this host and path by its name."""
-    return f"__Host-{COOKIE}" if is_https(request) else COOKIE
+    return f"__Host-{name}" if is_https(request) else name
 
 
 def sign_in(request: Request, response: Response, key: str) -> Person:
@@ -113,18 +113,22 @@ def sign_in(request: Request, response: Response, key: str) -> Person:
         OriginError, AuthenticationError.
     """
     check_origin(request, may_be_missing=True)
-    service = service_of(request)
-    person, token = service.access.sign_in(key)
+    person, token = service_of(request).access.sign_in(key)
+    set_session(request, response, token)
+    return person
+
+
+def set_session(request: Request, response: Response, token: str) -> None:
+    """Put a session into the browser's cookie."""
     response.set_cookie(
         cookie_name(request),
         token,
-        max_age=int(service.settings.session_seconds),
+        max_age=int(service_of(request).settings.session_seconds),
         path="/",
         secure=is_https(request),
         httponly=True,
         samesite="strict",
     )
-    return person
 
 
 def sign_out(request: Request, response: Response) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any, ClassVar
+from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, model_validator
 from pydantic_settings import SettingsConfigDict
@@ -24,7 +25,11 @@ KEY_VARIABLE = f"{PREFIX}KEY"  # of programs that call the service
 _ENVIRONMENT = Environment(
     prefix=PREFIX,
     others=(FILE_VARIABLE, PARENT_VARIABLE, KEY_VARIABLE),
-    choices={"log_level": ", ".join(LEVELS), "smtp_security": "starttls, tls, none"},
+    choices={
+        "log_level": ", ".join(LEVELS),
+        "smtp_security": "starttls, tls, none",
+        "oidc_everyone": "viewer, analyst",
+    },
     help="docs/service.md",
 )
 
@@ -61,11 +66,26 @@ class Settings(ServerSettings):
     max_list_entries: int = Field(default=2_000_000, ge=1)
     max_stored_bytes_of_person: int = Field(default=1 << 30, ge=1 << 20)
     max_result_bytes: int = Field(default=512 << 20, ge=1 << 20)  # all files of a result
+    max_result_bytes_of_analyst: int = Field(default=10 << 30, ge=1 << 20)  # of all one's results
+    max_result_bytes_of_admin: int = Field(default=50 << 30, ge=1 << 20)
     keep_aggregates_days: int = Field(default=30, ge=1)  # that no live job or result needs
     body_seconds: float = Field(default=30.0, gt=0)
     session_seconds: int = Field(default=12 * 3600, ge=60)
+
+    oidc_issuer: str | None = None  # an OpenID Connect provider, for people to sign in
+    oidc_client_id: str = ""
+    oidc_client_secret: SecretStr | None = None
+    oidc_scopes: str = "openid profile email"
+    oidc_role_claim: str = "groups"  # where it lists groups; a.b is b within a
+    oidc_viewers: tuple[str, ...] = ()  # groups that have the role
+    oidc_analysts: tuple[str, ...] = ()
+    oidc_admins: tuple[str, ...] = ()
+    oidc_everyone: str = Field(default="", pattern="^(|viewer|analyst)$")  # in none of them
+    oidc_role_days: int = Field(default=30, ge=1)  # that schedules run on after a sign-in
+
     keep_jobs_days: int = Field(default=90, ge=1)  # that are over; results are kept apart
     keep_results_days: int | None = Field(default=None, ge=1)  # not released; None: for ever
+    keep_superseded_days: int | None = Field(default=None, ge=1)  # the same, of an older version
 
     tick_seconds: float = Field(default=60.0, ge=0)  # between looks at schedules; 0: not here
     webhook_loopback: bool = False  # whether alarms may go to this machine
@@ -90,11 +110,41 @@ class Settings(ServerSettings):
             raise ValueError("smtp_host needs smtp_from, the address that alarms come from")
         if self.smtp_security == "none" and not is_loopback(self.smtp_host or "localhost"):
             raise ValueError("smtp_security = 'none' is for a mail server on this machine only")
+        self._check_provider()
         for name in ("collector", "public_url"):
             value = getattr(self, name)
             if value is not None and not value.startswith(("http://", "https://")):
                 raise ValueError(f"{name} = {value!r} is not an http:// or https:// URL")
         return self
+
+    def _check_provider(self) -> None:
+        """Refuse half of a provider."""
+        if self.oidc_issuer is None:
+            return
+        if not is_safe_url(self.oidc_issuer):
+            raise ValueError(f"oidc_issuer = {self.oidc_issuer!r} is not an https:// URL")
+        if not self.oidc_client_id or not self.public_url:
+            raise ValueError("oidc_issuer needs oidc_client_id, and public_url to come back to")
+        groups = (*self.oidc_viewers, *self.oidc_analysts, *self.oidc_admins)
+        if not groups and not self.oidc_everyone:
+            raise ValueError(
+                "oidc_issuer: nobody would get a role; give oidc_admins, oidc_analysts or "
+                "oidc_viewers groups, or oidc_everyone a role"
+            )
+        if "openid" not in self.oidc_scopes.split():
+            raise ValueError(f"oidc_scopes = {self.oidc_scopes!r} lacks openid")
+
+
+def is_safe_url(text: str) -> bool:
+    """Whether it is https, or http to this machine."""
+    try:
+        parts = urlsplit(text)
+        host = parts.hostname or ""
+    except ValueError:
+        return False
+    return bool(host) and (
+        parts.scheme == "https" or (parts.scheme == "http" and is_loopback(host))
+    )
 
 
 def load_settings(**chosen: Any) -> Settings:

@@ -11,6 +11,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
 from decoder.density.maps import DensityOptions, MapMethod
+from decoder.discovery.discovery import DiscoverOptions
 from decoder.inference.multiple_testing import Correction
 from decoder.options import DecodeOptions, Method
 from decoder.sources.density_windows import SplitName
@@ -48,6 +49,12 @@ class Kind(StrEnum):
     SERIES = "series"
     DENSITY = "density"
     COMPARE = "compare"
+    NUMBER = "number"
+    PAIR = "pair"
+    DISCOVER = "discover"
+
+
+OF_VALUES = frozenset({Kind.DECODE, Kind.SERIES, Kind.COMPARE})  # that take candidates
 
 
 class Window(Model):
@@ -129,10 +136,25 @@ class MapChoices(Model):
         )
 
 
+class DiscoverChoices(Model):
+    """Options of a discovery; see `decoder.discovery.discovery.DiscoverOptions`."""
+
+    alpha: Level = 0.05
+    level: Level = 0.95
+    crowd: Annotated[int, Field(ge=1, le=LARGEST)] = 1000
+    repeats: Repeats | None = None
+
+    def options(self) -> DiscoverOptions:
+        """As the decoder takes them."""
+        return DiscoverOptions(**self.model_dump())
+
+
 class JobSpec(Model):
     """A job. `before`: of a comparison, the window that `source` is compared with.
 
-    candidates, options, each: not of a density.  map: of a density only.  each: of a series.
+    candidates: of decode, series and compare.  options: of all but a density and a discovery; of a
+    number and a pair those that apply.  map: of a density.  each: of a series.  find: of a
+    discovery.
     """
 
     kind: Kind
@@ -142,15 +164,14 @@ class JobSpec(Model):
     options: Choices = Choices()
     map: MapChoices = MapChoices()
     each: Each = Each.DAY
+    find: DiscoverChoices = DiscoverChoices()
 
     @model_validator(mode="after")
     def _fits(self) -> JobSpec:
         """Refuse what would be ignored."""
         if (self.before is not None) != (self.kind == Kind.COMPARE):
             raise ValueError("before: of a comparison, and of no other kind")
-        foreign = {"map"} if self.kind != Kind.DENSITY else {"candidates", "options"}
-        foreign |= {"each"} if self.kind != Kind.SERIES else set()
-        for name in sorted(foreign & self.model_fields_set):
+        for name in sorted(foreign_fields(self.kind) & self.model_fields_set):
             if getattr(self, name) != type(self).model_fields[name].default:
                 raise ValueError(f"{name}: not of a {self.kind}")
         return self
@@ -163,6 +184,18 @@ class JobSpec(Model):
     def to_json(self) -> str:
         """One text for one specification."""
         return canonical(self.model_dump(mode="json"))
+
+
+def foreign_fields(kind: Kind) -> frozenset[str]:
+    """The members of a specification that a kind has not."""
+    own = {
+        "candidates": kind in OF_VALUES,
+        "options": kind not in (Kind.DENSITY, Kind.DISCOVER),
+        "map": kind == Kind.DENSITY,
+        "each": kind == Kind.SERIES,
+        "find": kind == Kind.DISCOVER,
+    }
+    return frozenset(name for name, is_own in own.items() if not is_own)
 
 
 def canonical(value: object) -> str:

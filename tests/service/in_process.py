@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from unittest.mock import patch
 
@@ -17,6 +20,7 @@ from decoder.service.store.jobs import State
 from decoder.service.store.results import let_read, result_of_key
 from decoder.sources.collector_client import KEY_VARIABLE
 from rappor_core.errors import RapporError
+from tests.service.support import Running
 
 
 def do_jobs(service: Service, folder: Path) -> int:
@@ -25,6 +29,28 @@ def do_jobs(service: Service, folder: Path) -> int:
     while do_job(service, folder / f"job-{os.urandom(4).hex()}"):
         done += 1
     return done
+
+
+@contextmanager
+def working(served: Running, folder: Path) -> Iterator[None]:
+    """A worker on a thread of this process."""
+    over, failed = threading.Event(), []
+
+    def work() -> None:
+        try:
+            while not over.wait(0.05):
+                do_jobs(served.service, folder)
+        except BaseException as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+    assert failed == []
 
 
 def do_job(service: Service, folder: Path) -> bool:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
+import threading
+import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -65,6 +67,34 @@ def test_commits_wait_for_the_disk_whatever_the_database_says(
     with database.change() as connection:
         assert connection.execute(text("SHOW synchronous_commit")).scalar_one() == "on"
     database.close()
+
+
+def test_closing_waits_for_the_chore_that_is_in_a_transaction(
+    new_postgresql: Callable[[], str], postgresql: str
+) -> None:
+    """A connection that came back later would stay open: nobody holds its pool any more."""
+    url = new_postgresql()
+    database = Database(make_engine(url))
+    inside = threading.Event()
+
+    def chore() -> None:
+        with database.read() as connection:
+            inside.set()
+            connection.execute(text("SELECT pg_sleep(0.5)"))
+
+    thread = threading.Thread(target=chore)
+    thread.start()
+    inside.wait(10)
+    database.close()
+    thread.join()
+    mine = "SELECT count(*) FROM pg_stat_activity WHERE datname = %s"
+    with psycopg.connect(postgresql, autocommit=True) as server:
+        for _ in range(100):  # the server notes the end of a session a moment later
+            (held,) = server.execute(mine, [make_url(url).database]).fetchone() or (1,)
+            if not held:
+                return
+            time.sleep(0.02)
+    raise AssertionError(f"{held} sessions are left")
 
 
 def test_a_connection_that_the_server_ended_is_not_used_again(

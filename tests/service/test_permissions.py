@@ -105,6 +105,9 @@ ROLES: list[tuple[str, str, Any, dict[str, int]]] = [
         {"name": "n", "metric": "m", "every": "day"},
         {"ana": 422, "ben": 422, "root": 422, "vic": 403},
     ),
+    ("GET", "/v1/usage", None, ANALYSTS),
+    ("GET", "/v1/identities", None, ADMINS),
+    ("POST", f"/v1/identities/{NOT_THERE}/keep-out", {"out": True}, ADMINS | {"root": 404}),
     ("GET", "/v1/keys", None, ADMINS),
     ("GET", "/v1/audit", None, ADMINS),
     ("POST", f"/v1/keys/{NOT_THERE}/revoke", None, ADMINS | {"root": 404}),
@@ -123,6 +126,7 @@ LAST = [
     ("DELETE", "/v1/schedules/{schedule}/alarms/{alarm}", None, {"ana": 200, "root": 404}),
     ("DELETE", "/v1/schedules/{schedule}", None, {"ana": 200, "root": 404}),
     ("DELETE", "/v1/lists/{list}", None, {"ana": 200, "root": 404}),
+    ("DELETE", "/v1/results/{result}", None, {"ana": 200, "root": 404}),
 ]  # gone by then
 
 
@@ -162,6 +166,7 @@ def shape(path: str) -> str:
     fixed = {"v1", "jobs", "results", "lists", "keys", "audit", "metrics", "session", "aggregates"}
     fixed |= {"schedules", "alarms", "series", "enable"}
     fixed |= {"cancel", "check", "release", "data", "files", "content", "versions", "share"}
+    fixed |= {"usage", "identities", "keep-out"}
     fixed |= {"revoke", "healthz", "readyz", "telemetry"}
     return "/".join(part if part in fixed or not part else "*" for part in path.split("/"))
 

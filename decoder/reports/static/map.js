@@ -9,6 +9,7 @@ for (const map of data.maps) {
   for (const name of ["share", "low", "high", "estimate"]) map[name] = map[name].map(count => count * data.unit);
   map.visible = new Set(map.visible);
 }
+const moved = Boolean(data.difference);  // maps of changes: shares are differences, with a sign
 const slider = $("time"), sure = $("sure"), of = $("of"), tip = $("tip");
 const COLOURS = ["ink", "faint", "paper", "line", "land", "water", "coast", "base", "mark"];
 const FONT = "system-ui, sans-serif";
@@ -18,6 +19,7 @@ const percent = share => {
   const text = (100 * share).toPrecision(3);
   return (text.includes(".") ? text.replace(/\.?0+$/, "") : String(Number(text))) + " %";
 };
+const amount = share => (moved && share > 0 ? "+" : "") + percent(share);
 const span = (low, high) => percent(low).replace(" %", "") + " to " + percent(high);
 const inBox = map => Math.max(1 - map.other, 1e-9);
 const ratio = map => of.value === "box" ? 1 / inBox(map) : 1;
@@ -53,7 +55,7 @@ let theme, shades;
 function readColours() {
   const style = getComputedStyle(document.documentElement), value = name => style.getPropertyValue("--" + name).trim();
   theme = Object.fromEntries(COLOURS.map(name => [name, value(name)]));
-  const stops = value("stops").split(" ").map(text => [1, 3, 5].map(i => parseInt(text.slice(i, i + 2), 16)));
+  const stops = value(moved ? "turn" : "stops").split(" ").map(text => [1, 3, 5].map(i => parseInt(text.slice(i, i + 2), 16)));
   shades = Array.from({ length: 256 }, (_, step) => {
     const at = step / 255 * (stops.length - 1), i = Math.min(stops.length - 2, Math.floor(at));
     return "rgb(" + stops[i].map((a, c) => Math.round(a + (stops[i + 1][c] - a) * (at - i))) + ")";
@@ -162,7 +164,8 @@ function caption(panel, map) {
   const title = make("b", panel.slot), when = windows[slider.value];
   if (!map) { panel.caption.replaceChildren(title, when + ": no reports in this window"); return; }
   const count = Object.keys(map.changed).length;
-  const told = when + ": " + map.reports.toLocaleString("en") + " reports, " + percent(1 - map.other) + " in the box, other " + percent(map.other) +
+  const told = moved ? when + ": " + map.before.toLocaleString("en") + " reports before, " + map.reports.toLocaleString("en") + " in this window; " +
+    map.visible.size + " of " + data.cells.length.toLocaleString("en") + " cells changed" : when + ": " + map.reports.toLocaleString("en") + " reports, " + percent(1 - map.other) + " in the box, other " + percent(map.other) +
     (map.unlisted ? "; in cells not shown " + percent(map.unlisted) : "") +
     "; " + map.visible.size + " of " + data.cells.length.toLocaleString("en") + " cells told apart from zero" +
     (count ? "; " + count + " changed from the other windows (▲ more, ▼ less)" : "") +
@@ -237,6 +240,7 @@ function scale() {
   const canvas = $("scale"), wide = canvas.clientWidth, pixels = Math.max(1, window.devicePixelRatio || 1), pen = canvas.getContext("2d");
   canvas.width = wide * pixels; canvas.height = 84 * pixels;
   pen.scale(pixels, pixels);
+  if (moved) { turningScale(canvas, pen, wide); return; }
   const { told_from: from, untold_to: pale, untold_steps: steps } = data.scale;
   const left = 12, width = wide - 40, times = ratio(focused.map || data.maps[0]), place = share => left + Math.sqrt(share / data.top) * width;
   pen.font = "12px " + FONT; pen.textBaseline = "alphabetic"; pen.fillStyle = theme.ink;
@@ -257,11 +261,23 @@ function scale() {
   pen.fillStyle = theme.ink; pen.fillText("not distinguishable from zero", left + 18 * (steps + 1) + 8, 72);
   canvas.setAttribute("aria-label", "Share of answers in a cell, from pale to dark: 0 to " + percent(top) + "; the palest are not distinguishable from zero");
 }
+function turningScale(canvas, pen, wide) {
+  const left = 12, width = wide - 24, top = percent(data.top);
+  pen.font = "12px " + FONT; pen.fillStyle = theme.ink;
+  pen.fillText("Change of the share of all answers", left, 12);
+  for (let i = 0; i < width; i++) { pen.fillStyle = shades[Math.round(255 * i / width)]; pen.fillRect(left + i, 18, 1.5, 14); }
+  pen.strokeStyle = theme.ink; pen.lineWidth = 1.4; pen.strokeRect(left, 18, width, 14);
+  pen.fillStyle = theme.ink; pen.fillText("-" + top, left, 48);
+  pen.textAlign = "center"; pen.fillText("0", left + width / 2, 48);
+  pen.textAlign = "right"; pen.fillText("+" + top, left + width, 48);
+  pen.textAlign = "left"; pen.fillText("Outlined: changed. Pale: not told from no change.", left, 72);
+  canvas.setAttribute("aria-label", "Change of the share of answers in a cell, from -" + top + " to +" + top);
+}
 function table() {
   const map = focused.map, body = $("busiest");
-  $("which").textContent = "Busiest cells" + (slots.length > 1 ? ": " + focused.slot : "");
-  $("floor").textContent = map ? "The smallest share found 8 times in 10 is " + percent(map.floor) + "." : "";
-  const order = map ? map.order ??= map.share.map((_, i) => i).sort((a, b) => map.visible.has(b) - map.visible.has(a) || map.share[b] - map.share[a]).slice(0, 10) : [];
+  $("which").textContent = (moved ? "Largest changes" : "Busiest cells") + (slots.length > 1 ? ": " + focused.slot : "");
+  $("floor").textContent = map && !moved ? "The smallest share found 8 times in 10 is " + percent(map.floor) + "." : "";
+  const order = map ? map.order ??= map.share.map((_, i) => i).sort((a, b) => map.visible.has(b) - map.visible.has(a) || Math.abs(map.share[b]) - Math.abs(map.share[a])).slice(0, 10) : [];
   body.replaceChildren(...order.map(i => tableRow(map, i)));
 }
 function tableRow(map, i) {
@@ -270,7 +286,9 @@ function tableRow(map, i) {
   head.append(button);
   if (data.called[i]) head.append(make("small", data.names[i]));
   if (!map.visible.has(i)) row.className = "unsure";
-  row.append(head, make("td", percent(map.share[i])), make("td", percent(map.share[i] / inBox(map))), make("td", span(map.low[i], map.high[i])));
+  row.append(head, make("td", amount(map.share[i])));
+  if (!moved) row.append(make("td", percent(map.share[i] / inBox(map))));
+  row.append(make("td", span(map.low[i], map.high[i])));
   button.addEventListener("click", () => { focused.canvas.scrollIntoView({ block: "nearest" }); show(focused, i); });
   button.addEventListener("blur", () => choose(focused, -1));
   return row;
@@ -332,6 +350,8 @@ function choose(panel, i, x, y) {
   tip.style.top = Math.max(4, Math.min(y + 14, innerHeight - tip.offsetHeight - 8)) + "px";
 }
 function described(map, i) {
+  if (moved) return (data.called[i] ? data.called[i] + ", " : "") + data.names[i] + "\n" + (map.visible.has(i) ? "" : "not told from no change: ") +
+    amount(map.share[i]) + " of all\n" + percent(data.level) + " interval " + span(map.low[i], map.high[i]);
   const share = map.share[i], seen = map.visible.has(i), apart = seen && (share < map.low[i] || share > map.high[i]);
   return (data.called[i] ? data.called[i] + ", " : "") + data.names[i] + "\n" +
     (seen ? "" : "not distinguishable from zero, guess ") + percent(share) + " of all, " + percent(share / inBox(map)) + " of those in the box\n" +

@@ -24,7 +24,8 @@ def run(task: Task, pipe: Connection, life: Connection) -> None:
     """
     die_with_parent()
     end_with_pipe(life)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal: the worker decides
+    for number in (signal.SIGINT, signal.SIGTERM):  # of a terminal, or of systemd to all at once
+        signal.signal(number, signal.SIG_IGN)  # the worker decides
     os.environ.pop(KEY_VARIABLE, None)
     if task.collector_key:
         os.environ[KEY_VARIABLE] = task.collector_key

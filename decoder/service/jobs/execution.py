@@ -7,7 +7,7 @@ version they have the same bytes.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from hashlib import sha256
 from typing import Any
@@ -15,6 +15,11 @@ from typing import Any
 from decoder.errors import DecodeError
 from decoder.progress import Progress
 from decoder.service.jobs.counts import Counts, PlaceCounts, read_counts
+from decoder.service.jobs.kind_summaries import (
+    discovery_summary,
+    number_summary,
+    pair_summary,
+)
 from decoder.service.jobs.outputs import (
     write_comparison,
     write_decoding,
@@ -24,6 +29,8 @@ from decoder.service.jobs.outputs import (
 from decoder.service.jobs.task import Finished, Keyed, Task
 from decoder.service.specs import CandidateSpec, JobSpec, Kind, digest
 from decoder.workflows.decoding import CandidateChoice, DecodeJob, run_decode, run_series
+from decoder.workflows.discovery import DiscoverJob, run_discovery
+from decoder.workflows.kinds import Answer, run_own
 from decoder.workflows.maps import MapJob, run_maps, write_maps
 from rappor_core.aggregate import Aggregate
 
@@ -49,6 +56,11 @@ class Inputs:
         """Its declared name: of a location without slot and level."""
         name = self.all[0].metric
         return name.partition("/")[0] if self.spec.kind == Kind.DENSITY else name
+
+    @property
+    def declared_kind(self) -> str:
+        """Of the metric, as it was declared; "" where that is not known."""
+        return str(self.all[0].definition.get("kind", ""))
 
 
 def execute(task: Task, progress: Progress, proceed: Proceed) -> Finished | None:
@@ -97,6 +109,8 @@ def execute(task: Task, progress: Progress, proceed: Proceed) -> Finished | None
 def meaning(spec: JobSpec) -> dict[str, Any]:
     """What of a specification changes a result, beside the bytes of counts and list."""
     names = {"kind", "options", "map", "each"}
+    if spec.kind == Kind.DISCOVER:  # not of others, whose digests stay as they were
+        names.add("find")
     shown: dict[str, Any] = spec.model_dump(mode="json", include=names)
     given = spec.candidates.model_dump(mode="json", include={"numbers", "dates"})
     return shown | {"candidates": given}
@@ -116,17 +130,20 @@ def _keep_aggregates(task: Task, groups: Groups) -> list[list[str]]:
 
 
 def _decode(task: Task, inputs: Inputs, progress: Progress) -> dict[str, Any]:
+    _refuse_own_kind(inputs)
     decoding = run_decode(_job(task, inputs, Counts(inputs.groups[0])), progress)
     return write_decoding(decoding, task.folder / "out")
 
 
 def _series(task: Task, inputs: Inputs, progress: Progress) -> dict[str, Any]:
+    _refuse_own_kind(inputs)
     source = Counts(inputs.groups[0], inputs.spec.each)
     series = run_series(_job(task, inputs, source), inputs.spec.each, progress)
     return write_series_json(series, task.folder / "out")
 
 
 def _compare(task: Task, inputs: Inputs, progress: Progress) -> dict[str, Any]:
+    _refuse_own_kind(inputs)
     before, after = (reduce(Aggregate.merge, group) for group in inputs.groups)
     if (before.params_id, before.params) != (after.params_id, after.params):
         raise DecodeError(
@@ -148,6 +165,37 @@ def _density(task: Task, inputs: Inputs, progress: Progress) -> dict[str, Any]:
     return write_maps_json(maps, task.folder / "out", inputs.notes)
 
 
+def _of_own_kind(task: Task, inputs: Inputs, progress: Progress) -> dict[str, Any]:
+    """A number or a pair, which have decoders of their own."""
+    kind = inputs.spec.kind
+    if inputs.declared_kind != kind:
+        raise DecodeError(f"metric {inputs.metric!a} is not of kind {kind.value!r}")
+    job = replace(_job(task, inputs, Counts(inputs.groups[0])), candidates=CandidateChoice())
+    answer = run_own(job, None, progress)
+    if not isinstance(answer, Answer):
+        raise DecodeError(f"metric {inputs.metric!a} has no decoder of its own")
+    summarise = {Kind.NUMBER: number_summary, Kind.PAIR: pair_summary}[kind]
+    return summarise(answer.content)
+
+
+def _discover(task: Task, inputs: Inputs, progress: Progress) -> dict[str, Any]:
+    if inputs.declared_kind != Kind.DISCOVER:
+        raise DecodeError(f"metric {inputs.metric!a} is not of kind 'discover'")
+    options = inputs.spec.find.options()
+    source = Counts(inputs.groups[0])
+    found = run_discovery(DiscoverJob(source, options, task.folder / "out"), progress)
+    return discovery_summary(found)
+
+
+def _refuse_own_kind(inputs: Inputs) -> None:
+    """Raises DecodeError for a metric that another kind of job decodes."""
+    if inputs.declared_kind in (Kind.NUMBER, Kind.PAIR, Kind.DISCOVER):
+        raise DecodeError(
+            f"metric {inputs.metric!a} is of kind {inputs.declared_kind!r}: start a job of kind "
+            f"{inputs.declared_kind}"
+        )
+
+
 def _job(task: Task, inputs: Inputs, source: Counts) -> DecodeJob:
     choice = _choice(task, inputs.spec.candidates)
     return DecodeJob(source, choice, inputs.spec.options.options(), task.folder / "out")
@@ -164,4 +212,7 @@ _RUN: dict[Kind, Callable[[Task, Inputs, Progress], dict[str, Any]]] = {
     Kind.SERIES: _series,
     Kind.COMPARE: _compare,
     Kind.DENSITY: _density,
+    Kind.NUMBER: _of_own_kind,
+    Kind.PAIR: _of_own_kind,
+    Kind.DISCOVER: _discover,
 }

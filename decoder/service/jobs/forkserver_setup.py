@@ -8,12 +8,14 @@ itself in an environment variable, so that an import elsewhere does nothing.
 from __future__ import annotations
 
 import os
+import signal
 
 from decoder.service.environment import PARENT_VARIABLE
 from decoder.service.jobs.process_limits import die_with_parent
 
 if os.environ.get(PARENT_VARIABLE) == str(os.getppid()):
     die_with_parent()
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # sent to all at once: the worker decides
 
 import decoder.service.jobs.child
 import decoder.workflows.decoding

@@ -11,10 +11,14 @@ from sqlalchemy import Connection
 
 from decoder.errors import DecodeError
 from decoder.service.jobs.task import Finished, Keyed, Task
+from decoder.service.operations.access import person_of_id
 from decoder.service.operations.aggregates import described
+from decoder.service.operations.permissions import Role
+from decoder.service.operations.usage import check_held, limits_of
 from decoder.service.settings import Settings
 from decoder.service.specs import JobSpec, canonical
 from decoder.service.store.aggregates import load_aggregate_content, save_aggregate
+from decoder.service.store.engine import now
 from decoder.service.store.jobs import JobRow
 from decoder.service.store.lists import load_content, load_versions
 from decoder.service.store.results import (
@@ -147,6 +151,16 @@ def store_result(
         aggregate, content = described(path.read_bytes(), at)
         save_aggregate(connection, aggregate, content, job.owner)
     return row.id
+
+
+def give(connection: Connection, job: JobRow, result_id: str, settings: Settings) -> str:
+    """Let the owner of a job hold a result; its id. Raises QuotaError where it is too much."""
+    let_read(connection, result_id, job.owner)
+    since = now(connection) - settings.oidc_role_days * 86_400.0
+    owner = person_of_id(connection, job.owner, since)
+    role = Role.ANALYST if owner is None else owner.role
+    check_held(connection, limits_of(settings), job.owner, role)
+    return result_id
 
 
 def differences(connection: Connection, result_id: str, folder: Path) -> tuple[list[str], int]:

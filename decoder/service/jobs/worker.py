@@ -23,14 +23,14 @@ from decoder.service.errors import ConflictError, StorageError
 from decoder.service.jobs import running
 from decoder.service.jobs.folders import delete_left_folders, make_folder
 from decoder.service.jobs.running import Running
-from decoder.service.jobs.storing import differences, make_task, store_result
+from decoder.service.jobs.storing import differences, give, make_task, store_result
 from decoder.service.jobs.task import Failed, Finished
 from decoder.service.settings import Settings
 from decoder.service.store import claims
 from decoder.service.store.claims import Hold, WorkerRow
 from decoder.service.store.engine import Database
 from decoder.service.store.jobs import State
-from decoder.service.store.results import let_read, result_of_key
+from decoder.service.store.results import result_of_key
 from rappor_core.errors import RapporError
 from rappor_server.logs import Log
 
@@ -207,8 +207,8 @@ class Worker:
             return self._compared(connection, job, job.job.checks)
         known = result_of_key(connection, keyed.key)
         if known is not None:
-            let_read(connection, known.id, job.job.owner)
-            return State.DONE, "computed before: this is the stored result", known.id
+            given = give(connection, job.job, known.id, self._settings)
+            return State.DONE, "computed before: this is the stored result", given
         if outcome is None:
             return State.FAILED, "the stored result was deleted meanwhile; start it again", None
         out = job.folder.path / "out"
@@ -218,7 +218,7 @@ class Worker:
             return State.FAILED, f"the result has {size:,} bytes, above {most:,}", None
         at = utc_now().timestamp()
         result = store_result(connection, job.job, job.folder.path, keyed, outcome, os.urandom, at)
-        return State.DONE, "", result
+        return State.DONE, "", give(connection, job.job, result, self._settings)
 
     def _compared(
         self, connection: Connection, job: Running, result: str

@@ -18,8 +18,18 @@ from sqlalchemy import Connection
 from decoder.service.clock import Clock, text_of
 from decoder.service.errors import AuthenticationError, NotFoundError, RequestError
 from decoder.service.operations.permissions import Act, Person, Role, require
+from decoder.service.operations.provider_roles import Claimed
 from decoder.service.store import people as rows
 from decoder.service.store.engine import Database
+from decoder.service.store.identities import (
+    IdentityRow,
+    identity_of,
+    keep_out,
+    load_identities,
+    save_identity,
+    see_identity,
+)
+from decoder.service.store.models import identities
 from decoder.service.store.people import AuditRow, KeyRow, SessionRow
 from rappor_server.keys import hash_secret, is_secret, make_secret
 
@@ -50,6 +60,7 @@ class Access:
     clock: Clock
     random_bytes: Callable[[int], bytes]
     session_seconds: float
+    role_seconds: float = 30 * 86_400.0  # that a role told by a provider holds without its person
 
     def person_of_key(self, text: str) -> Person:
         """Raises AuthenticationError without a key that holds. The key is in no message."""
@@ -78,21 +89,58 @@ class Access:
         Raises AuthenticationError.
         """
         person = self.person_of_key(key)
+        with self.database.change() as connection:
+            return person, self._session(connection, person, {})
+
+    def sign_in_claimed(self, issuer: str, claimed: Claimed) -> tuple[Person, str]:
+        """A session for who a provider says it is; the person is made with the first one.
+
+        The provider's subject is the person; a name says nothing, and one that another person
+        has is changed.
+
+        Returns:
+            The person, and the token for the browser's cookie.
+
+        Raises:
+            AuthenticationError: an admin keeps this person out.
+        """
+        at = self._now()
+        with self.database.change() as connection:
+            row = identity_of(connection, issuer, claimed.subject)
+            if row is None:
+                row = self._new_identity(connection, issuer, claimed, at)
+            if row.revoked is not None:
+                raise AuthenticationError("an admin of this service keeps you out")
+            see_identity(connection, row, claimed.role, at)
+            person = Person(row.person_id, row.name, claimed.role, "", True)
+            return person, self._session(connection, person, {"issuer": issuer})
+
+    def _new_identity(
+        self, connection: Connection, issuer: str, claimed: Claimed, at: float
+    ) -> IdentityRow:
+        person, name = self.random_bytes(8).hex(), claimed.name
+        if name == COMMAND_LINE.name or rows.person_named(connection, name) is not None:
+            name = f"{name} ({person[:8]})"
+        rows.save_person(connection, person, name, at)
+        row = IdentityRow(issuer, claimed.subject, person, claimed.role, at, at, None, name)
+        save_identity(connection, row)
+        return row
+
+    def _session(self, connection: Connection, person: Person, detail: dict[str, str]) -> str:
         token, at = make_secret(self.random_bytes), self._now()
         row = SessionRow(
             token_hash=hash_secret(token),
             person_id=person.id,
             name=person.name,
             role=person.role,
-            key_id=person.key_id,
+            key_id=person.key_id or None,
             created=at,
             expires=at + self.session_seconds,
         )
-        with self.database.change() as connection:
-            rows.end_old_sessions(connection, at)
-            rows.save_session(connection, row)
-            self.note(connection, person, "sign-in")
-        return person, token
+        rows.end_old_sessions(connection, at)
+        rows.save_session(connection, row)
+        self.note(connection, person, "sign-in", **detail)
+        return token
 
     def sign_out(self, person: Person, token: str) -> None:
         """End a session."""
@@ -122,14 +170,26 @@ class Access:
             self.note(connection, person, "create-key", key=key_id, name=name, role=role.value)
         return NewKey(key_id, name, role, label, f"rd_{role.value}_{key_id}_{secret}")
 
-    def person_of_keys(self, connection: Connection, person_id: str) -> Person | None:
-        """A person with the highest role of the keys that hold; None without one."""
-        held = [row for row in rows.load_keys(connection) if row.person_id == person_id]
-        roles = {row.role: row for row in held if row.revoked is None}
-        for role in reversed(Role):
-            if role in roles:
-                return Person(person_id, roles[role].name, role, roles[role].key_id)
-        return None
+    def list_identities(self, person: Person) -> list[IdentityRow]:
+        """Who signs in through the provider. Raises RoleError."""
+        require(person, Act.ADMINISTER)
+        with self.database.read() as connection:
+            return load_identities(connection)
+
+    def keep_out(self, person: Person, person_id: str, out: bool) -> None:
+        """Keep a person of the provider out and end their sessions, or let them in again.
+
+        Keys of theirs stay: they are revoked by themselves.  Raises RoleError, NotFoundError.
+        """
+        require(person, Act.ADMINISTER)
+        with self.database.change() as connection:
+            if not keep_out(connection, person_id, self._now() if out else None):
+                raise NotFoundError(f"there is no person {person_id[:40]!a} to whom that applies")
+            self.note(connection, person, "keep-out", kept=person_id, out=out)
+
+    def person_of_id(self, connection: Connection, person_id: str) -> Person | None:
+        """A person with the highest role that holds while they are away; None without one."""
+        return person_of_id(connection, person_id, self._now() - self.role_seconds)
 
     def list_keys(self, person: Person) -> list[KeyRow]:
         """All keys, without their secrets. Raises RoleError."""
@@ -160,6 +220,23 @@ class Access:
 
     def _now(self) -> float:
         return self.clock().timestamp()
+
+
+def person_of_id(connection: Connection, person_id: str, since: float) -> Person | None:
+    """A person with the highest role of the keys that hold, and of a sign-in since a time.
+
+    None without one.
+    """
+    held = load_identities(connection, identities.c.person_id == person_id)
+    roles = {
+        row.role: Person(person_id, row.name, Role(row.role))
+        for row in held
+        if row.revoked is None and row.seen >= since
+    }
+    for key in rows.load_keys(connection, person_id):
+        if key.revoked is None:
+            roles[key.role] = Person(person_id, key.name, Role(key.role), key.key_id)
+    return next((roles[role] for role in reversed(Role) if role in roles), None)
 
 
 def shown_key(row: KeyRow) -> dict[str, Any]:

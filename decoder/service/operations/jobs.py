@@ -21,6 +21,7 @@ from decoder.service.operations.permissions import (
     visible_jobs,
     visible_lists,
 )
+from decoder.service.operations.usage import Limits, check_room
 from decoder.service.specs import CandidateSpec, JobSpec, Source, digest
 from decoder.service.store import jobs as rows
 from decoder.service.store.aggregates import load_aggregates
@@ -36,11 +37,10 @@ MAX_SHOWN = 1000
 
 @dataclass(frozen=True, slots=True)
 class JobLimits:
-    """What a job may take, and how many a person may have (queued or held)."""
+    """What a job may take, and what a person may have."""
 
     attempts: int
-    of_analyst: int
-    of_admin: int
+    of_person: Limits
     has_collector: bool
     folder: Path | None
     version: str  # of the decoder: part of the digest
@@ -80,6 +80,7 @@ class Jobs:
         require(person, Act.ANALYSE)
         if not -10 <= priority <= 10:
             raise RequestError(f"priority = {priority} is not from -10 to 10")
+        check_room(connection, self.limits.of_person, person.id, person.role)
         pinned, content = self.pinned(connection, person, spec)
         question = digest(pinned.to_json(), content, self.limits.version)
         row = self._new(person, pinned, question, priority=priority)
@@ -208,7 +209,7 @@ class Jobs:
         twin = rows.live_twin(connection, person.id, row.spec_digest, row.check_key)
         if twin is not None:
             return self._visible(connection, person, twin)
-        most = self.limits.of_admin if person.is_admin else self.limits.of_analyst
+        most = self.limits.of_person.jobs(person.role)
         if rows.count_live(connection, person.id) >= most:
             raise QuotaError(f"you have {most} jobs that wait or run, as many as a role may have")
         rows.save_job(connection, row)

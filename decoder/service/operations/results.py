@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, true
 
 from decoder.service.clock import text_of
-from decoder.service.errors import NotFoundError, RoleError
+from decoder.service.errors import NotFoundError, RequestError, RoleError
 from decoder.service.operations.access import Access
 from decoder.service.operations.jobs import check_page
 from decoder.service.operations.permissions import (
@@ -19,6 +19,7 @@ from decoder.service.operations.permissions import (
     require,
     visible_results,
 )
+from decoder.service.specs import Kind
 from decoder.service.store import results as rows
 from decoder.service.store.engine import Database
 from decoder.service.store.models import results as table
@@ -43,6 +44,9 @@ MAIN_FILES: dict[str, dict[str, str]] = {
         "parquet": "density.parquet",
         "geojson": "density.geojson",
     },
+    "number": {"json": "results.json", "csv": "curve.csv"},
+    "pair": {"json": "results.json", "csv": "joint.csv"},
+    "discover": {"json": "discovered.json", "csv": "discovered.csv"},
 }
 
 
@@ -124,6 +128,11 @@ class Results:
         require(person, Act.ANALYSE)
         with self.database.change() as connection:
             row = self._one(connection, own_results(person), result_id)
+            if released and row.kind == Kind.DISCOVER:
+                raise RequestError(
+                    "these strings are text that devices chose: read them, keep those that may be "
+                    "shown as a list, and decode that"
+                )
             if row.released == released:
                 return row
             if not may_take_back(person, row):
@@ -135,6 +144,27 @@ class Results:
                 connection, person, "release-result", result=result_id, released=released
             )
             return self._one(connection, true(), result_id)
+
+    def give_up(self, person: Person, result_id: str) -> bool:
+        """Take a result from its holder; it is deleted when nobody holds it.
+
+        An admin who does not hold it takes it from everybody.
+
+        Returns:
+            Whether it is gone for good.
+
+        Raises:
+            As `get`, and RequestError for a result that is released.
+        """
+        require(person, Act.ANALYSE)
+        with self.database.change() as connection:
+            row = self._one(connection, own_results(person), result_id)
+            if row.released:
+                raise RequestError("the result is released: take it back first")
+            if not rows.give_up(connection, result_id, person.id):
+                rows.give_up_all(connection, result_id)
+            self.access.note(connection, person, "give-up-result", result=result_id)
+            return bool(rows.delete_unheld(connection, result_id))
 
     def _one(self, connection: Connection, which: ColumnElement[bool], result_id: str) -> ResultRow:
         found = rows.load_results(connection, which & (table.c.id == result_id), 1)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 from sqlalchemy import text
 
 from decoder.service.clock import Clock, utc_now
-from decoder.service.errors import UnavailableError
+from decoder.service.errors import SettingsError, UnavailableError
 from decoder.service.operations.access import Access
 from decoder.service.operations.aggregates import Aggregates
 from decoder.service.operations.alarms import Alarms, Sending
@@ -19,19 +21,26 @@ from decoder.service.operations.jobs import JobLimits, Jobs
 from decoder.service.operations.lists import Lists
 from decoder.service.operations.mail import MailServer
 from decoder.service.operations.metrics import Metrics
+from decoder.service.operations.permissions import Role
+from decoder.service.operations.provider_roles import ProviderRoles
 from decoder.service.operations.results import Results
 from decoder.service.operations.schedules import Schedules
 from decoder.service.operations.ticking import Ticked, Ticker
+from decoder.service.operations.usage import Usage, limits_of
 from decoder.service.settings import Settings
 from decoder.service.store.aggregates import delete_unused_aggregates
 from decoder.service.store.claims import WorkerRow, live_workers, take_over
 from decoder.service.store.engine import Database, make_engine
 from decoder.service.store.jobs import count_states, delete_old_jobs
 from decoder.service.store.people import end_old_sessions
-from decoder.service.store.results import delete_old_results
+from decoder.service.store.results import delete_old_results, delete_superseded, delete_unheld
 from decoder.service.versions import decoder_version
 
+if TYPE_CHECKING:
+    from decoder.service.operations.oidc import Provider
+
 _DAY = 86_400.0
+BACK = "/sign-in/provider/back"  # the path that a provider sends browsers to
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +59,8 @@ class Service:
     schedules: Schedules
     alarms: Alarms
     ticker: Ticker
+    usage: Usage
+    provider: Provider | None
 
     def check_ready(self) -> list[WorkerRow]:
         """The workers that live. Raises StorageError, and UnavailableError where there is none."""
@@ -81,6 +92,19 @@ class Service:
             if self.settings.keep_results_days is not None:
                 delete_old_results(connection, at - self.settings.keep_results_days * _DAY)
 
+    def delete_unneeded_results(self) -> int:
+        """Delete results that nobody holds, and old superseded ones; how many.
+
+        Raises StorageError.
+        """
+        days = self.settings.keep_superseded_days
+        with self.database.change() as connection:
+            deleted = delete_unheld(connection)
+            if days is not None:
+                before = self.clock().timestamp() - days * _DAY
+                deleted += delete_superseded(connection, before)
+        return deleted
+
     def delete_unused_aggregates(self) -> int:
         """Delete old aggregates that no live job and no result needs. Raises StorageError."""
         before = self.clock().timestamp() - self.settings.keep_aggregates_days * _DAY
@@ -108,11 +132,12 @@ def make_service(
         timeout=settings.database_seconds,
     )
     database = Database(engine)
-    access = Access(database, clock, random_bytes, settings.session_seconds)
+    role_seconds = settings.oidc_role_days * _DAY
+    access = Access(database, clock, random_bytes, settings.session_seconds, role_seconds)
+    of_person = limits_of(settings)
     limits = JobLimits(
         attempts=settings.job_attempts,
-        of_analyst=settings.max_jobs_of_analyst,
-        of_admin=settings.max_jobs_of_admin,
+        of_person=of_person,
         has_collector=settings.collector is not None,
         folder=settings.aggregate_folder,
         version=decoder_version(),
@@ -136,6 +161,8 @@ def make_service(
         schedules=schedules,
         alarms=Alarms(database, clock, random_bytes, access, schedules, sending),
         ticker=Ticker(database, clock, schedules, jobs, causes, collector),
+        usage=Usage(database, of_person),
+        provider=_provider(settings, clock),
     )
 
 
@@ -145,6 +172,35 @@ def _collector(settings: Settings) -> Collector | None:
         return None
     key = settings.collector_key
     return Collector(settings.collector, key.get_secret_value() if key else "")
+
+
+def _provider(settings: Settings, clock: Clock) -> Provider | None:
+    """Where people sign in, beside keys. Raises SettingsError where Authlib is not installed."""
+    if settings.oidc_issuer is None:
+        return None
+    try:
+        oidc = import_module("decoder.service.operations.oidc")
+    except ModuleNotFoundError as error:
+        raise SettingsError(
+            f"oidc_issuer needs {error.name}: pip install 'rappor-telemetry[oidc]'"
+        ) from error
+    secret, public = settings.oidc_client_secret, (settings.public_url or "").rstrip("/")
+    client = oidc.Client(
+        issuer=settings.oidc_issuer,
+        client_id=settings.oidc_client_id,
+        secret=None if secret is None else secret.get_secret_value(),
+        scopes=settings.oidc_scopes,
+        back=f"{public}{BACK}",
+    )
+    groups = {
+        Role.VIEWER: frozenset(settings.oidc_viewers),
+        Role.ANALYST: frozenset(settings.oidc_analysts),
+        Role.ADMIN: frozenset(settings.oidc_admins),
+    }
+    default = Role(settings.oidc_everyone) if settings.oidc_everyone else None
+    roles = ProviderRoles(settings.oidc_role_claim, groups, default)
+    provider: Provider = oidc.Provider(client, roles, clock)
+    return provider
 
 
 def _sending(settings: Settings) -> Sending:

@@ -87,9 +87,11 @@ class Ticker:
         return self.collector.metrics()
 
     def _owner(self, connection: Connection, schedule: ScheduleRow) -> Person:
-        person = self.schedules.access.person_of_keys(connection, schedule.owner)
+        person = self.schedules.access.person_of_id(connection, schedule.owner)
         if person is None:
-            raise ServiceError("its owner has no key that holds; the schedule stands still")
+            raise ServiceError(
+                "its owner has no key that holds and did not sign in lately; it stands still"
+            )
         return person
 
     def _queue(

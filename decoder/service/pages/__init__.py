@@ -9,6 +9,7 @@ from decoder.service.pages import (
     jobs,
     lists,
     metrics,
+    provider,
     results,
     sessions,
     static,
@@ -20,6 +21,7 @@ def add_pages(app: FastAPI) -> None:
     for module in (
         static,
         sessions,
+        provider,
         dictionary,
         metrics,
         lists,

@@ -8,7 +8,8 @@ from fastapi import Request
 from starlette.responses import Response
 
 from decoder.service.errors import RequestError
-from decoder.service.operations.permissions import Role
+from decoder.service.operations.access import NewKey
+from decoder.service.operations.permissions import Person, Role
 from decoder.service.pages.web import Form, Reader, redirect, render
 from decoder.service.pages.web import router as new_router
 from decoder.service.requests import service_of
@@ -20,8 +21,7 @@ router = new_router()
 @router.get("/keys")
 def keys(request: Request, person: Reader) -> Response:
     """All keys, without their secrets."""
-    rows = service_of(request).access.list_keys(person)
-    return render(request, "keys.html.j2", person, rows=rows, roles=list(Role), made=None)
+    return _shown(request, person)
 
 
 @router.post("/keys")
@@ -32,8 +32,7 @@ def create(request: Request, person: Reader, form: Form) -> Response:
         raise RequestError(f"role {role[:20]!a} is not one of {', '.join(Role)}")
     access = service_of(request).access
     made = access.create_key(person, form.text("name"), Role(role), form.text("label"))
-    rows = access.list_keys(person)
-    return render(request, "keys.html.j2", person, 201, rows=rows, roles=list(Role), made=made)
+    return _shown(request, person, made)
 
 
 @router.post("/keys/{key_id}/revoke")
@@ -43,6 +42,27 @@ def revoke(request: Request, person: Reader, key_id: str, form: Form) -> Respons
         raise RequestError("tick the box beside Revoke: a revoked key never holds again")
     service_of(request).access.revoke_key(person, key_id)
     return redirect("/keys")
+
+
+@router.post("/keys/people/{person_id}")
+def keep_out(request: Request, person: Reader, person_id: str, form: Form) -> Response:
+    """Keep a person of the identity provider out, or let them in again."""
+    service_of(request).access.keep_out(person, person_id, bool(form.text("out")))
+    return redirect("/keys")
+
+
+def _shown(request: Request, person: Person, made: NewKey | None = None) -> Response:
+    access = service_of(request).access
+    return render(
+        request,
+        "keys.html.j2",
+        person,
+        200 if made is None else 201,
+        rows=access.list_keys(person),
+        identities=access.list_identities(person),
+        roles=list(Role),
+        made=made,
+    )
 
 
 @router.get("/audit")

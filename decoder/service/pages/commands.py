@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import Any
 
-from decoder.service.specs import JobSpec, Kind, Source
+from decoder.service.specs import OF_VALUES, JobSpec, Kind, Source
 from decoder.service.store.results import ResultRow
 
 
@@ -18,11 +18,16 @@ def command_of(manifest: dict[str, Any], row: ResultRow) -> str:
     if spec.kind == Kind.DENSITY:
         return _joined(["rappor", "density", row.metric, *_source(spec.source, shas, 0, False),
                            *_map(spec), "-o", "result"])  # fmt: skip
+    if spec.kind == Kind.DISCOVER:
+        named = [row.metric] if spec.source.collector else []
+        return _joined(["rappor", "discover", *named, *_source(spec.source, shas, 0, False),
+                           *_find(spec), "-o", "result"])  # fmt: skip
     words = ["rappor", "decode"]
     if spec.before is not None:
         words += _source(spec.before, shas, 0, True)
     words += _source(spec.source, shas, len(spec.sources) - 1, True)
-    return _joined([*words, *_candidates(spec), *_options(spec), "-o", "result"])
+    own = [*_candidates(spec), *_options(spec)] if spec.kind in OF_VALUES else _levels(spec)
+    return _joined([*words, *own, "-o", "result"])
 
 
 def _source(source: Source, shas: list[list[str]], number: int, named: bool) -> list[str]:
@@ -60,6 +65,19 @@ def _options(spec: JobSpec) -> list[str]:
         words += ["--without-cohorts", ",".join(map(str, options.without_cohorts))]
     each = {Kind.SERIES: ["--each", spec.each.value], Kind.COMPARE: ["--each", "day"]}
     return words + each.get(spec.kind, [])
+
+
+def _levels(spec: JobSpec) -> list[str]:
+    """Of a number or a pair."""
+    options = spec.options
+    words = ["--alpha", f"{options.alpha:g}", "--level", f"{options.level:g}"]
+    return words + ([] if options.repeats is None else ["--repeats", f"{options.repeats:g}"])
+
+
+def _find(spec: JobSpec) -> list[str]:
+    find = spec.find
+    words = ["--alpha", f"{find.alpha:g}", "--level", f"{find.level:g}", "--crowd", str(find.crowd)]
+    return words + ([] if find.repeats is None else ["--repeats", f"{find.repeats:g}"])
 
 
 def _map(spec: JobSpec) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from decoder.service.pages.web import Posted, parsed
-from decoder.service.specs import JobSpec, Kind
+from decoder.service.specs import OF_VALUES, JobSpec, Kind
 
 _CHOICES = ("method", "correction", "alpha", "level", "repeats")
 
@@ -20,9 +20,12 @@ def spec_of_form(kind: Kind, form: Posted) -> JobSpec:
     if kind == Kind.DENSITY:
         given["map"] = _given(form, ("map_method", "split", "alpha", "level", "repeats"))
         given["map"]["slots"] = form.all("slots")
+    elif kind == Kind.DISCOVER:
+        given["find"] = _given(form, ("alpha", "level", "crowd", "repeats"))
     else:
-        given["candidates"] = _candidates(form)
         given["options"] = _given(form, _CHOICES)
+    if kind in OF_VALUES:
+        given["candidates"] = _candidates(form)
     return parsed(JobSpec, given)
 
 

@@ -25,7 +25,7 @@ from decoder.service.pages.web import (
 )
 from decoder.service.problems import status_of
 from decoder.service.requests import service_of
-from decoder.service.specs import Kind
+from decoder.service.specs import OF_VALUES, Kind, foreign_fields
 from decoder.service.store.jobs import LIVE, JobRow, State
 from rappor_core.errors import RapporError
 
@@ -36,6 +36,9 @@ KIND_TEXTS = {
     Kind.SERIES: "the same values over days or weeks, with tests for change",
     Kind.COMPARE: "two windows of one metric: differences with their own intervals",
     Kind.DENSITY: "maps of a location metric, by slot and window",
+    Kind.NUMBER: "curve, quantiles and mean of a metric of numbers",
+    Kind.PAIR: "two values of a pair metric together, and a test of independence",
+    Kind.DISCOVER: "frequent strings of a discover metric, without a list",
 }
 
 
@@ -114,11 +117,7 @@ def said(spec: dict[str, Any]) -> dict[str, Any]:
     """What a specification says, without what it leaves open."""
     known = {name: said(value) if isinstance(value, dict) else value
              for name, value in spec.items()}  # fmt: skip
-    foreign = {"map"} if spec.get("kind") != Kind.DENSITY else {"options", "candidates"}
-    if "kind" in spec and spec["kind"] != Kind.SERIES:
-        foreign.add("each")
-    elif "kind" not in spec:
-        foreign = set()
+    foreign = foreign_fields(Kind(spec["kind"])) if "kind" in spec else frozenset()
     return {
         name: value
         for name, value in known.items()
@@ -158,6 +157,7 @@ def _form(
         "has_collector": service.settings.collector is not None,
         "files": _files(request),
         "corrections": CORRECTIONS,
+        "of_values": kind in OF_VALUES,
     }  # fmt: skip
     return render(request, "new_job.html.j2", person, status, **context)
 

@@ -11,11 +11,13 @@ from starlette.responses import Response
 
 from decoder.reports.density_html import view_of
 from decoder.service.errors import NotFoundError, RequestError
-from decoder.service.operations.permissions import Person
+from decoder.service.operations.permissions import Act, Person
 from decoder.service.operations.results import may_take_back, shown_manifest
+from decoder.service.operations.usage import Amount
 from decoder.service.pages.commands import command_of
 from decoder.service.pages.compare_view import comparison
 from decoder.service.pages.decode_view import decoding
+from decoder.service.pages.kind_views import approved, discover, number, pair
 from decoder.service.pages.series_view import panels_of, parsed_series
 from decoder.service.pages.tables import TableQuery, query_of
 from decoder.service.pages.web import Form, Reader, redirect, render
@@ -51,6 +53,7 @@ def index(
         metric=metric,
         kind=kind,
         kinds=list(Kind),
+        usage=_usage(request, person),
     )
 
 
@@ -103,6 +106,38 @@ def release(request: Request, person: Reader, result_id: str, form: Form) -> Res
     return redirect(f"/results/{result_id}")
 
 
+@router.post("/results/{result_id}/keep")
+def keep(request: Request, person: Reader, result_id: str, form: Form) -> Response:
+    """Make a list of those strings of a discovery that a person has read and ticked."""
+    service = service_of(request)
+    if not service.results.is_own(person, result_id):
+        raise NotFoundError(f"there is no result {result_id[:40]!a} of yours")
+    content = service.results.file(person, result_id, "discovered.json")
+    values = approved(content, form.all("id"))
+    if not values:
+        raise RequestError("no string is ticked: tick those that may be shown")
+    text = "".join(f"{value}\n" for value in values).encode("utf-8", "surrogatepass")
+    source = f"strings of result {result_id}, read by {person.name}"
+    made = service.lists.create(person, form.text("name"), text, source=source[:1000])
+    return redirect(f"/lists/{made.id}")
+
+
+@router.post("/results/{result_id}/give-up")
+def give_up(request: Request, person: Reader, result_id: str, form: Form) -> Response:
+    """Give up a result, once that was confirmed."""
+    if not form.text("sure"):
+        raise RequestError("tick the box beside Give up: what nobody holds is gone for good")
+    service_of(request).results.give_up(person, result_id)
+    return redirect("/results")
+
+
+def _usage(request: Request, person: Person) -> Amount | None:
+    """Bytes of one's own results; None of who holds none."""
+    if not person.may(Act.ANALYSE):
+        return None
+    return service_of(request).usage.of(person)["result_bytes"]
+
+
 def _may_open_list(request: Request, person: Person, manifest: dict[str, Any]) -> bool:
     """Whether the list of a result is there for this person."""
     listed = manifest.get("spec", {}).get("candidates", {}).get("list")
@@ -147,9 +182,27 @@ def _density(request: Request, person: Person, row: ResultRow, query: TableQuery
     return {"has_map": True, "data_url": f"/results/{row.id}/map.json", **view_of(data)}
 
 
+def _number(request: Request, person: Person, row: ResultRow, query: TableQuery) -> dict[str, Any]:
+    del query
+    return number(service_of(request).results.file(person, row.id, "results.json"))
+
+
+def _pair(request: Request, person: Person, row: ResultRow, query: TableQuery) -> dict[str, Any]:
+    return pair(service_of(request).results.file(person, row.id, "results.json"), query)
+
+
+def _discover(
+    request: Request, person: Person, row: ResultRow, query: TableQuery
+) -> dict[str, Any]:
+    return discover(service_of(request).results.file(person, row.id, "discovered.json"), query)
+
+
 _VIEWS: dict[str, Callable[[Request, Person, ResultRow, TableQuery], dict[str, Any]]] = {
     Kind.DECODE: _decode,
     Kind.SERIES: _series,
     Kind.COMPARE: _compare,
     Kind.DENSITY: _density,
+    Kind.NUMBER: _number,
+    Kind.PAIR: _pair,
+    Kind.DISCOVER: _discover,
 }

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import Depends, Request
 from starlette.responses import Response
 
 from decoder.service.errors import AuthenticationError
-from decoder.service.pages.web import Form, Posted, posted, redirect, render
+from decoder.service.pages.web import Form, Posted, Reader, posted, redirect, render
 from decoder.service.pages.web import router as new_router
-from decoder.service.requests import sign_in, sign_out
+from decoder.service.requests import service_of, sign_in, sign_out
 
 router = new_router()
 
@@ -22,28 +22,30 @@ def home() -> Response:
 
 
 @router.get("/sign-in")
-def form(request: Request, next: str = "") -> Response:
-    """Ask for a key."""
-    return render(request, "sign_in.html.j2", next=_local(next), problem="")
+def form(request: Request, next: str = "", left: bool = False) -> Response:
+    """Ask for a key. left: whether somebody just signed out, but not of their provider."""
+    return render(request, "sign_in.html.j2", **_context(request, local_address(next), left=left))
 
 
 @router.post("/sign-in")
 def enter(request: Request, form: Annotated[Posted, Depends(posted)]) -> Response:
     """Make a session, and go where the person wanted to."""
-    there = _local(form.text("next"))
+    there = local_address(form.text("next"))
     answer = redirect("/metrics") if not there else _to(there)
     try:
         sign_in(request, answer, form.text("key"))
     except AuthenticationError as error:
-        return render(request, "sign_in.html.j2", None, 401, next=there, problem=str(error))
+        context = _context(request, there, problem=str(error))
+        return render(request, "sign_in.html.j2", None, 401, **context)
     return answer
 
 
 @router.post("/sign-out")
-def leave(request: Request, form: Form) -> Response:
+def leave(request: Request, person: Reader, form: Form) -> Response:
     """End the session."""
     del form
-    answer = redirect("/sign-in")
+    of_provider = service_of(request).provider is not None and not person.key_id
+    answer = redirect("/sign-in", left="1" if of_provider else "")
     sign_out(request, answer)
     return answer
 
@@ -54,7 +56,20 @@ def _to(there: str) -> Response:
     return answer
 
 
-def _local(address: str) -> str:
+def _context(
+    request: Request, there: str, *, problem: str = "", left: bool = False
+) -> dict[str, Any]:
+    """What the form is filled with."""
+    service = service_of(request)
+    provider, leave = service.provider, None
+    if provider is not None and left:
+        public = (service.settings.public_url or "").rstrip("/")
+        leave = provider.leave_url(f"{public}/sign-in")
+    name = "" if provider is None else provider.name
+    return {"next": there, "problem": problem, "provider": name, "leave": leave or ""}
+
+
+def local_address(address: str) -> str:
     """An address of this service, or nothing: a link from elsewhere must not lead elsewhere."""
     plain = address.isascii() and address.isprintable() and "\\" not in address
     return address if plain and address.startswith("/") and not address.startswith("//") else ""

@@ -133,7 +133,7 @@ def render(
 def environment() -> Environment:
     """The templates of the pages and of the reports, style and scripts as files."""
     found = page_environment(ASSETS, "decoder.service.pages")
-    found.filters |= {"visible": visible, "moment": moment}
+    found.filters |= {"visible": visible, "moment": moment, "size": size_text}
     found.globals |= {"address": address}
     return found
 
@@ -145,6 +145,13 @@ def _may(person: Person | None) -> dict[str, bool]:
 def moment(seconds: float | None) -> str:
     """A time for people, UTC."""
     return "" if seconds is None else text_of(seconds)[:16].replace("T", " ")
+
+
+def size_text(size: int) -> str:
+    """Bytes for people, in the largest unit of 1,000s that leaves 1 or more."""
+    units = ("bytes", "kB", "MB", "GB", "TB")
+    power = min(len(units) - 1, (len(str(max(size, 0))) - 1) // 3)
+    return f"{size / 1000**power:.3g} {units[power]}" if power else f"{size} bytes"
 
 
 def address(path: str, **query: Any) -> str:

@@ -15,6 +15,7 @@ from decoder.service.operations.permissions import Role
 from decoder.service.requests import service_of
 from decoder.service.routes.jobs import Limit, Me
 from decoder.service.specs import Model
+from decoder.service.store.identities import IdentityRow
 from decoder.service.store.people import AuditRow
 
 router = APIRouter(prefix="/v1", tags=["admin"])
@@ -27,6 +28,12 @@ class NewKeySpec(Model):
     name: Name
     role: Role
     label: Name = ""
+
+
+class KeepOut(Model):
+    """Whether a person may not sign in."""
+
+    out: bool
 
 
 @router.get("/metrics", operation_id="listMetrics", tags=["metrics"])
@@ -56,6 +63,20 @@ def revoke_key(request: Request, person: Me, key_id: str) -> dict[str, Any]:
     return {"revoked": key_id}
 
 
+@router.get("/identities", operation_id="listIdentities")
+def list_identities(request: Request, person: Me) -> dict[str, Any]:
+    """Who signs in through the identity provider."""
+    rows = service_of(request).access.list_identities(person)
+    return {"identities": [shown_identity(row) for row in rows]}
+
+
+@router.post("/identities/{person_id}/keep-out", operation_id="keepOut")
+def keep_out(request: Request, person: Me, person_id: str, body: KeepOut) -> dict[str, Any]:
+    """Keep a person of the identity provider out and end their sessions, or let them in again."""
+    service_of(request).access.keep_out(person, person_id, body.out)
+    return {"person_id": person_id, "out": body.out}
+
+
 @router.get("/audit", operation_id="readAudit")
 def read_audit(
     request: Request, person: Me, limit: Annotated[Limit, Query()] = 100
@@ -63,6 +84,12 @@ def read_audit(
     """The latest acts of people, newest first."""
     rows = service_of(request).access.read_audit(person, limit)
     return {"entries": [shown_entry(row) for row in rows]}
+
+
+def shown_identity(row: IdentityRow) -> dict[str, Any]:
+    """A person of the identity provider."""
+    times = {name: getattr(row, name) for name in ("created", "seen", "revoked")}
+    return asdict(row) | {name: None if at is None else text_of(at) for name, at in times.items()}
 
 
 def shown_entry(row: AuditRow) -> dict[str, Any]:

@@ -90,6 +90,13 @@ def release(request: Request, person: Me, result_id: str, body: Release) -> dict
     return shown_result(row, person)
 
 
+@router.delete("/{result_id}", operation_id="giveUpResult")
+def give_up(request: Request, person: Me, result_id: str) -> dict[str, Any]:
+    """Give up a result of yours; it is deleted once nobody holds it, or by an admin."""
+    gone = service_of(request).results.give_up(person, result_id)
+    return {"given_up": result_id, "deleted": gone}
+
+
 @router.post("/{result_id}/check", operation_id="checkResult", status_code=202)
 def check(request: Request, person: Me, result_id: str) -> dict[str, Any]:
     """Queue a job that decodes it again and compares the bytes of its files."""

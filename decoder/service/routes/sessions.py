@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request, Response
 from pydantic import StringConstraints
 
 from decoder.service.operations.permissions import Person
-from decoder.service.requests import current_person, sign_in, sign_out
+from decoder.service.requests import current_person, service_of, sign_in, sign_out
 from decoder.service.specs import Model
 
 router = APIRouter(tags=["sessions"])
@@ -30,6 +31,14 @@ def post_session(request: Request, response: Response, body: SignIn) -> dict[str
 def get_session(person: Annotated[Person, Depends(current_person)]) -> dict[str, Any]:
     """Who is asking."""
     return shown_person(person)
+
+
+@router.get("/v1/usage", operation_id="getUsage")
+def get_usage(
+    request: Request, person: Annotated[Person, Depends(current_person)]
+) -> dict[str, Any]:
+    """What you have stored, in bytes, and how much your role allows; jobs that wait or run."""
+    return {name: asdict(one) for name, one in service_of(request).usage.of(person).items()}
 
 
 @router.delete("/v1/session", operation_id="signOut")

@@ -55,6 +55,19 @@ sessions = Table(
     Column("expires", Double, nullable=False),
 )
 
+# People as a provider of OpenID Connect knows them; the role is of their last sign-in.
+identities = Table(
+    "identities",
+    metadata,
+    Column("issuer", String(500), primary_key=True),
+    Column("subject", String(255), primary_key=True),
+    Column("person_id", String(16), ForeignKey("people.id"), nullable=False, unique=True),
+    Column("role", String(16), nullable=False),
+    Column("created", Double, nullable=False),
+    Column("seen", Double, nullable=False),
+    Column("revoked", Double),
+)
+
 audit = Table(
     "audit",
     metadata,
@@ -135,6 +148,7 @@ results = Table(
     Column("released", Boolean, nullable=False),
     Column("created", Double, nullable=False),
     Column("released_by", String(16)),  # id of a person, who may take it back
+    Column("stored", BigInteger, nullable=False, server_default="0"),  # bytes of its files, packed
 )
 
 result_files = Table(
@@ -183,15 +197,8 @@ jobs = Table(
     Column("check_key", String(16), nullable=False),  # `checks`, or "": NULLs are never equal
 )
 _LIVE = text("state IN ('queued', 'running', 'cancelling')")
-Index(
-    "jobs_live",
-    jobs.c.owner,
-    jobs.c.spec_digest,
-    jobs.c.check_key,
-    unique=True,
-    sqlite_where=_LIVE,
-    postgresql_where=_LIVE,
-)
+Index("jobs_live", jobs.c.owner, jobs.c.spec_digest, jobs.c.check_key, unique=True,
+      sqlite_where=_LIVE, postgresql_where=_LIVE)  # fmt: skip
 Index("jobs_state", jobs.c.state, jobs.c.owner, jobs.c.created)
 Index("jobs_owner", jobs.c.owner, jobs.c.started)
 

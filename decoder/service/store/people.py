@@ -76,9 +76,11 @@ def load_key(connection: Connection, key_id: str) -> KeyRow | None:
     return None if row is None else KeyRow(*row)
 
 
-def load_keys(connection: Connection) -> list[KeyRow]:
-    """All keys, revoked ones too, oldest first."""
+def load_keys(connection: Connection, person_id: str | None = None) -> list[KeyRow]:
+    """All keys, or those of a person, revoked ones too, oldest first."""
     statement = select(*_KEY).join(people).order_by(keys.c.created, keys.c.key_id)
+    if person_id is not None:
+        statement = statement.where(keys.c.person_id == person_id)
     return [KeyRow(*row) for row in connection.execute(statement)]
 
 

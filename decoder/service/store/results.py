@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 
-from sqlalchemy import ColumnElement, Connection, delete, insert, select, update
+from sqlalchemy import ColumnElement, Connection, delete, func, insert, select, update
 
-from decoder.service.store.models import jobs, result_files, result_readers, results
+from decoder.service.store.models import jobs, people, result_files, result_readers, results
 
 _AT_ONCE = 500  # ids in one statement
 _LEVEL = 6  # of zlib; the same input gives the same bytes
@@ -22,6 +22,7 @@ class ResultRow:
     key: digest of aggregates, candidates, options and version.  question: the same without the
     version.  supersedes: id of the result of an earlier version to the same question.
     manifest, summary: JSON.  released_by: id of a person, None where it is not known.
+    stored: bytes of its files as they are kept.
     """
 
     id: str
@@ -39,6 +40,7 @@ class ResultRow:
     released: bool
     created: float
     released_by: str | None = None
+    stored: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +76,11 @@ def latest_of_question(connection: Connection, question: str) -> str | None:
 
 
 def save_result(connection: Connection, row: ResultRow, files: Mapping[str, bytes]) -> None:
-    """Insert a result and its files."""
-    connection.execute(insert(results).values({n: getattr(row, n) for n in row.__slots__}))
+    """Insert a result and its files, and count the bytes that they take."""
+    values = {name: getattr(row, name) for name in row.__slots__}
+    packed = {name: zlib.compress(content, _LEVEL) for name, content in files.items()}
+    stored = sum(map(len, packed.values()))
+    connection.execute(insert(results).values(values | {"stored": stored}))
     for name, content in files.items():
         connection.execute(
             insert(result_files).values(
@@ -83,7 +88,7 @@ def save_result(connection: Connection, row: ResultRow, files: Mapping[str, byte
                 name=name,
                 sha256=sha256(content).hexdigest(),
                 size=len(content),
-                content=zlib.compress(content, _LEVEL),
+                content=packed[name],
             )
         )
 
@@ -97,14 +102,59 @@ def let_read(connection: Connection, result_id: str, person: str) -> None:
         connection.execute(insert(result_readers).values(values))
 
 
+def result_bytes_of(connection: Connection, person: str) -> int:
+    """How many bytes the results that a job of a person had take, those of others' jobs too."""
+    size = select(func.coalesce(func.sum(results.c.stored), 0)).join(result_readers)
+    return int(connection.execute(size.where(result_readers.c.person_id == person)).scalar_one())
+
+
+def hold_still(connection: Connection, person: str) -> None:
+    """Let no other transaction add to what a person holds until this one ends (PostgreSQL)."""
+    row = select(people.c.id).where(people.c.id == person)
+    connection.execute(row.with_for_update(key_share=True))
+
+
+def give_up(connection: Connection, result_id: str, person: str) -> bool:
+    """Take a result from a person; False where it was not theirs."""
+    columns = result_readers.c
+    which = (columns.result_id == result_id) & (columns.person_id == person)
+    return connection.execute(delete(result_readers).where(which)).rowcount == 1
+
+
+def give_up_all(connection: Connection, result_id: str) -> None:
+    """Take a result from everybody."""
+    connection.execute(delete(result_readers).where(result_readers.c.result_id == result_id))
+
+
 def delete_old_results(connection: Connection, before: float) -> int:
     """Delete results that were made before a time and are not released; how many.
 
     Those that a live job decodes again stay; jobs that are over keep their rows.
     """
+    return delete_results(connection, results.c.created < before)
+
+
+def delete_superseded(connection: Connection, before: float) -> int:
+    """The same of those that a later version had superseded before a time."""
+    later = results.alias()
+    newer = select(later.c.supersedes).where(later.c.supersedes.is_not(None))
+    return delete_results(connection, results.c.id.in_(newer.where(later.c.created < before)))
+
+
+def delete_unheld(connection: Connection, result_id: str | None = None) -> int:
+    """The same of those that nobody holds any more, or of one of them."""
+    holders = select(result_readers.c.result_id).where(result_readers.c.result_id == results.c.id)
+    which = ~holders.exists()
+    return delete_results(
+        connection, which if result_id is None else which & (results.c.id == result_id)
+    )
+
+
+def delete_results(connection: Connection, which: ColumnElement[bool]) -> int:
+    """Delete results that are not released and that no live job decodes again; how many."""
     checked = select(jobs.c.checks).where(jobs.c.checks.is_not(None), jobs.c.ended.is_(None))
     old = select(results.c.id).where(
-        results.c.created < before, results.c.released.is_(False), results.c.id.not_in(checked)
+        which, results.c.released.is_(False), results.c.id.not_in(checked)
     )
     ids = [str(row[0]) for row in connection.execute(old)]
     for start in range(0, len(ids), _AT_ONCE):
