@@ -117,6 +117,7 @@ def test_crowded_maps_of_a_thousand_cells_hold_the_truth(keys: str) -> None:
     assert np.mean(heaviest) > LEAST_DETECTED
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_heavy_cells_of_the_first_template_are_in_their_intervals() -> None:
     """64 free numbers for 171 cells. False alarms below 1 in 100; intervals of half width fail."""

@@ -307,7 +307,7 @@ def test_variants_lose_more_than_the_loop_on_adult() -> None:
     assert greedy < anonymise_in_one_pass(table, columns, 5).height_loss
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_thirty_thousand_rows_of_adult_take_less_than_a_minute() -> None:
     table = adult(30_000)
     start = time.process_time()

@@ -119,7 +119,11 @@ def coherent(columns, domain):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "sizes", [[2, 4, 6, 10, 12, 20], [2, 8, 20, 50, 100, 300]], ids=["115200 keys", "480 M keys"]
+    "sizes",
+    [
+        pytest.param([2, 4, 6, 10, 12, 20], id="115200 keys"),
+        pytest.param([2, 8, 20, 50, 100, 300], id="480 M keys", marks=pytest.mark.long),
+    ],
 )
 def test_a_million_rows_and_six_identifiers_take_seconds(sizes) -> None:
     columns, domain = large_table(1_000_000, sizes, 0.03)
