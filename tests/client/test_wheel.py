@@ -346,7 +346,7 @@ DOUBLED = [LIMIT * n for n in range(2) if LIMIT]
 __mangled = lambda: __mangled
 '''
 LOOK = """
-import rappor_core.one as one, sys, traceback
+import rappor_core.one as one, pickle, sys, traceback
 assert one.__doc__ is None and one.f.__doc__ is None and one.__name__ == "rappor_core.one"
 assert one.TEXT == "   3 {x} of\\ntwo lines" and one.DOUBLED == [0, 3]
 assert one.Pair(1) == (1, None) and repr(one.Pair(1)) == "Pair(first=1, second=None)"
@@ -354,6 +354,7 @@ assert one.Private(7).get() == [7] * 3 and one.Child(7).get() == [7, 7, 7, -1]
 assert one.f(1, 2, 3, d=4, e=5) is None and one.f.__annotations__ == {}
 assert one.g() == (4, [2]) and one.LIMIT == 4 and one.OTHER == "other"
 assert one.Child.__qualname__ == "Child" and one.Child.__module__ == "rappor_core.one"
+assert one.f.__qualname__ == "f" and pickle.loads(pickle.dumps(one.f)) is one.f
 assert one.__dict__["__mangled"]() is one.__dict__["__mangled"]
 assert not {"typing", "nowhere"} & {"Any"} and "Any" not in vars(one)
 try:
