@@ -383,6 +383,39 @@ def test_a_module_of_the_bundle_is_the_module_it_was(tmp_path: Path) -> None:
         script("bundle").bundled({"rappor_core/one.py": "from . import two"})
 
 
+AT_ONCE = """
+import importlib, sys, threading, time
+begun, failed = threading.Event(), []
+class Slow:
+    def find_spec(self, name, *_):
+        if name == "_rappor_client":
+            begun.set()
+            time.sleep(0.5)
+sys.meta_path.insert(0, Slow())
+def load(name):
+    try:
+        importlib.import_module(name)
+    except ImportError as error:
+        failed.append(str(error))
+threads = [threading.Thread(target=load, args=(name,)) for name in sys.argv[1:]]
+for thread in threads:
+    thread.start()
+    begun.wait()
+for thread in threads:
+    thread.join()
+import client_sdk
+print(failed, client_sdk is sys.modules["client_sdk"], hasattr(client_sdk, "Client"))
+"""
+
+
+@pytest.mark.parametrize("package", ["client_sdk", "rappor_core"])
+def test_threads_that_import_at_once_wait_for_each_other(tmp_path: Path, package: str) -> None:
+    """Also for a module of a package whose own import has begun in another thread."""
+    path = installed_in(tmp_path / "site", "client")
+    names = [package, "client_sdk.errors", "rappor_core.errors", "client_sdk", "rappor_core"]
+    assert run(AT_ONCE, path, *names) == "[] True True"
+
+
 def test_the_base_sends_no_json_and_says_so(tmp_path: Path) -> None:
     path = installed_in(tmp_path / "site", "client")
     with pytest.raises(subprocess.CalledProcessError) as raised:
