@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import multiprocessing
 import os
 import signal
@@ -22,7 +23,7 @@ from collector.app import App, create_app, prepare_database
 from collector.errors import CollectorError, SettingsError
 from collector.http_protocol import BoundedHttpProtocol
 from collector.service.clock import Clock, utc_now
-from collector.settings import Settings, load_settings
+from collector.settings import PREFIX, Settings, load_settings
 from collector.telemetry import MULTIPROCESS_DIR, forget_dead_workers
 from rappor_server.logs import make_log
 from rappor_server.serving import Server, bind, running
@@ -74,12 +75,20 @@ def _answers(listener: socket.socket) -> bool:
 
 def _serve_many(settings: Settings, listener: socket.socket) -> None:
     """Several processes on one port, started anew when one dies. They read the environment."""
-    given = settings.model_dump(mode="json", exclude_none=True, exclude_unset=True)
-    os.environ.update({f"RAPPOR_{name.upper()}": str(value) for name, value in given.items()})
+    os.environ.update(environment_of(settings))
     with tempfile.TemporaryDirectory(prefix="rappor-metrics-") as folder:
         os.environ[MULTIPROCESS_DIR] = folder  # the workers add up their counts through files
         config = _config("collector.server:app_of_worker", settings)
         Multiprocess(config, sockets=[listener]).run()
+
+
+def environment_of(settings: Settings) -> dict[str, str]:
+    """Variables from which a worker reads the same settings: text as it is, all else as JSON."""
+    given = settings.model_dump(mode="json", exclude_none=True, exclude_unset=True)
+    return {
+        f"{PREFIX}{name.upper()}": value if isinstance(value, str) else json.dumps(value)
+        for name, value in given.items()
+    }
 
 
 def app_of_worker() -> App:

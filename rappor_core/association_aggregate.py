@@ -13,7 +13,7 @@ from typing import Any
 
 from rappor_core.aggregate import MAX_COUNT, day_of_field
 from rappor_core.errors import AggregateError, RapporError, WireFormatError, shown
-from rappor_core.metrics.association import Association
+from rappor_core.metrics.association import Association, CountedAssociation
 from rappor_core.metrics.metric import Metric
 from rappor_core.strict_json import parse_strict_json
 
@@ -129,7 +129,7 @@ def _association(fields: Mapping[str, Any]) -> Association:
     try:
         metrics = [Metric.from_dict(definition) for definition in fields["metrics"]]
         by_version = {(metric.name, metric.params_id): metric for metric in metrics}
-        association = Association.from_dict(fields["association"], by_version)
+        association = CountedAssociation.from_dict(fields["association"], by_version)
     except RapporError as error:
         raise AggregateError(f"the definition cannot be read: {error}") from error
     except (TypeError, ValueError, LookupError, AttributeError) as error:

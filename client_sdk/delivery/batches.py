@@ -61,8 +61,12 @@ def read_body(body: bytes, *, json: bool) -> GroupedBatch:
 def _read_binary(plain: bytes) -> GroupedBatch:
     if plain[4:5] != bytes([LINKED_VERSION]):
         return decode_binary(plain)
-    from rappor_core.wire.linked import decode_linked_binary  # where associations are installed
-
+    try:
+        from rappor_core.wire.linked import decode_linked_binary
+    except ImportError:  # composed by an earlier version of the app
+        raise WireFormatError(
+            "linked reports: install rappor-telemetry-client-association"
+        ) from None
     return decode_linked_binary(plain)
 
 

@@ -20,7 +20,7 @@ from collector.store.registry import (
     load_versions,
     state_version,
 )
-from rappor_core.metrics.association import Association
+from rappor_core.metrics.association import Association, CountedAssociation
 from rappor_core.metrics.metric import Metric
 
 
@@ -202,7 +202,7 @@ def _linked_entry(
     row: AssociationRow, entries: Mapping[tuple[str, str], Entry], series: SeriesRow
 ) -> LinkedEntry:
     metrics = {key: entry.metric for key, entry in entries.items()}
-    association = Association.from_dict(json.loads(row.definition), metrics)
+    association = CountedAssociation.from_dict(json.loads(row.definition), metrics)
     first, second = (entries[key] for key in association.key)
     return LinkedEntry(
         metric=association,

@@ -13,6 +13,12 @@ from typing import Any
 BUNDLE = "_rappor_client.py"
 _LOADER = Path(__file__).resolve().parent / "loader.py"
 _OWN_FILE = "__init__.py"  # of a top package: Python looks for it in a file
+# Until what finds submodules is there, threads that want one wait for the package's own lock.
+_ENTRY = f"""import sys as _sys
+_here=_sys.modules.pop(__name__)
+import {BUNDLE[:-3]}
+_sys.modules[__name__]=_here
+"""
 _FUTURE = "from __future__ import annotations"
 STANDARD = sys.stdlib_module_names
 
@@ -31,7 +37,7 @@ def bundled(sources: Mapping[str, str]) -> dict[str, str]:
         tree = _Lighter().visit(whole)
         file = name.partition("/")[2]
         if file == _OWN_FILE:
-            files[name] = f"{narrow(ast.unparse(tree))}\nimport {BUNDLE[:-3]}\n"
+            files[name] = f"{_ENTRY}{narrow(ast.unparse(tree))}\n"
         else:
             bodies.append(_as_function(name, tree))
     loader = narrow(ast.unparse(_Lighter().visit(ast.parse(_LOADER.read_text(encoding="utf-8")))))

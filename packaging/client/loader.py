@@ -38,10 +38,10 @@ class Modules:
 
     @classmethod
     def exec_module(cls, module: ModuleType) -> None:
-        """Run the body of a module in it, and call its classes by their own names."""
+        """Run the body of a module in it, and call its classes and functions by their own names."""
         exec(cls.get_code(module.__name__), module.__dict__)  # noqa: S102
         for value in module.__dict__.values():
-            if isinstance(value, type) and value.__module__ == module.__name__:
+            if isinstance(value, type | FunctionType) and value.__module__ == module.__name__:
                 value.__qualname__ = value.__name__
 
 

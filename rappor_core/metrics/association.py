@@ -57,6 +57,7 @@ class Association(Frozen):
         for metric in self.metrics:
             self._check_metric(metric)
         self._check_together()
+        self._check_rules()
 
     @property
     def metrics(self) -> tuple[Metric, Metric]:
@@ -142,28 +143,16 @@ class Association(Frozen):
         if metric.location is not None or metric.details is not None:
             self._refuse("of", f"names {metric.name!r}, of kind {metric.kind!r}: its reports are "
                          "not linked; strings, categories and booleans are")  # fmt: skip
-        if metric.max_reports_per_period != 1:
-            limit = f"max_reports_per_period = {metric.max_reports_per_period}"
-            self._refuse("of", f"names {metric.name!r}, which has {limit}: one is linked")
-        if metric.platforms != (APP,):
-            self._refuse("of", f"names {metric.name!r}, which is for platforms other than 'app'")
 
     def _check_together(self) -> None:
         first, second = self.metrics
         if first.name == second.name:
             self._refuse("of", "names one metric twice")
-        if first.period != second.period:
-            self._refuse("of", f"names metrics with period = {first.period!r} and "
-                         f"{second.period!r}: give both the same")  # fmt: skip
         cohorts = {metric.params.num_cohorts for metric in self.metrics}
         if len(cohorts - {1}) > 1:
             self._refuse("of", f"names metrics with num_cohorts = {first.params.num_cohorts} and "
                          f"{second.params.num_cohorts}: they share a cohort, so give both the "
                          "same, or 1 to one that hashes nothing")  # fmt: skip
-        if second.cohort_with != self.cohort_of_second:
-            self._refuse("of", f"needs the cohort of {second.name!r} to be that of {first.name!r}")
-        if first.cohort_with is not None:
-            self._refuse("of", f"names {first.name!r}, whose cohort is that of another metric")
         pairs = self.shape[0] * self.shape[1]
         if pairs > MOST_PAIRS_OF_BITS:
             self._refuse("of", f"has {self.shape[0]} x {self.shape[1]} pairs of bits; "
@@ -172,6 +161,25 @@ class Association(Frozen):
         if counters > MOST_COUNTERS:
             self._refuse("of", f"needs {counters:,} counters a day; {MOST_COUNTERS:,} are kept: "
                          "use fewer num_bits or num_cohorts")  # fmt: skip
+
+    def _check_rules(self) -> None:
+        """Check what is declared of the metrics besides the meaning of their reports."""
+        first, second = self.metrics
+        for metric in self.metrics:
+            if metric.max_reports_per_period != 1:
+                limit = f"max_reports_per_period = {metric.max_reports_per_period}"
+                self._refuse("of", f"names {metric.name!r}, which has {limit}: one is linked")
+            if metric.platforms != (APP,):
+                self._refuse(
+                    "of", f"names {metric.name!r}, which is for platforms other than 'app'"
+                )
+        if first.period != second.period:
+            self._refuse("of", f"names metrics with period = {first.period!r} and "
+                         f"{second.period!r}: give both the same")  # fmt: skip
+        if second.cohort_with != self.cohort_of_second:
+            self._refuse("of", f"needs the cohort of {second.name!r} to be that of {first.name!r}")
+        if first.cohort_with is not None:
+            self._refuse("of", f"names {first.name!r}, whose cohort is that of another metric")
 
     @property
     def cohort_of_second(self) -> str | None:
@@ -182,6 +190,16 @@ class Association(Frozen):
     def _refuse(self, key: str, why: str) -> NoReturn:
         value = shown(list(self.of) if key == "of" else getattr(self, key))
         raise MetricsFileError(f"association {self.name!r}: {key} = {value} {why}")
+
+
+class CountedAssociation(Association):
+    """An association whose metrics may have been declared anew since, under the same `params_id`.
+
+    What was counted stays what it is, so no rule about them is checked that `params_id` leaves out.
+    """
+
+    def _check_rules(self) -> None:
+        """Nothing: a later declaration need not be linked."""
 
 
 def with_declared(file: MetricsFile, tables: object) -> MetricsFile:

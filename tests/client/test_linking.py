@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 import zlib
 from collections.abc import Iterator
@@ -234,3 +235,53 @@ def test_the_shared_cohort_is_that_of_the_first_metric() -> None:
         assert cohort == one.metric("homepage").cohort == one.metric("engine").cohort
     assert second.cohort_with == "homepage"
     assert linked.metrics["crashed"].cohort_with is None
+
+
+def test_linked_reports_that_are_too_large_together_go_apart(tmp_path: Path, clock: Clock) -> None:
+    """Each under the cohort of its own metric: one that hashes nothing has cohort 0 alone."""
+    of = {'of = ["homepage", "engine"]': 'of = ["homepage", "crashed"]'}
+    file = linked_file(**of, **{'of = ["theme", "crashed"]': 'of = ["engine", "theme"]'})
+    shared = set()
+
+    def too_large(batch: Batch) -> tuple[int, dict[str, str], bytes] | None:
+        if len(batch.reports) == 1:
+            return None
+        shared.add(batch.reports[0].cohort)
+        body = {"type": "urn:rappor-telemetry:problem:body-too-large", "status": 413}
+        return 413, {"Content-Type": "application/problem+json"}, json.dumps(body).encode()
+
+    for attempt in range(20):  # until a device has a cohort other than 0
+        with device(tmp_path / str(attempt), clock, file) as (client, collector):
+            collector.answer = too_large
+            assert client.record("homepage", "a")
+            assert client.record("crashed", True)
+            assert client.flush(20)
+            alone = [batch.ungrouped().reports[0] for batch in sent(collector)[1:]]
+            assert {one.metric for one in alone} == {"homepage", "crashed"}
+            cohorts = {one.metric: one.cohort for one in alone}
+            assert cohorts["homepage"] in shared
+            assert cohorts["crashed"] == 0
+            assert collector.counted() == {"homepage": 1, "crashed": 1}
+        if shared - {0}:
+            return
+    raise AssertionError("20 devices have cohort 0")
+
+
+def test_a_linked_batch_is_no_obstacle_to_an_app_that_cannot_read_it(
+    tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A later version of the app is without associations, and without their wheel."""
+    file = linked_file()
+    with device(tmp_path, clock, file) as (client, collector):
+        collector.answer = lambda _: (503, {}, b"")
+        assert client.record("homepage", "a")
+        assert client.record("engine", "b")
+        client.flush(0.5)
+        assert collector.requests
+    alone = file.replace(associations=(), metrics={"theme": file.metrics["theme"]})
+    monkeypatch.setitem(sys.modules, "rappor_core.wire.linked", None)
+    with device(tmp_path, clock, alone) as (client, collector):
+        assert client.record("theme", "dark")
+        assert client.flush(20), client.last_error
+        assert collector.counted() == {"theme": 1}
+        assert client.inspect()["counters"]["dropped:damaged"] == 2

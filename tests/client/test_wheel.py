@@ -346,7 +346,7 @@ DOUBLED = [LIMIT * n for n in range(2) if LIMIT]
 __mangled = lambda: __mangled
 '''
 LOOK = """
-import rappor_core.one as one, sys, traceback
+import rappor_core.one as one, pickle, sys, traceback
 assert one.__doc__ is None and one.f.__doc__ is None and one.__name__ == "rappor_core.one"
 assert one.TEXT == "   3 {x} of\\ntwo lines" and one.DOUBLED == [0, 3]
 assert one.Pair(1) == (1, None) and repr(one.Pair(1)) == "Pair(first=1, second=None)"
@@ -354,6 +354,7 @@ assert one.Private(7).get() == [7] * 3 and one.Child(7).get() == [7, 7, 7, -1]
 assert one.f(1, 2, 3, d=4, e=5) is None and one.f.__annotations__ == {}
 assert one.g() == (4, [2]) and one.LIMIT == 4 and one.OTHER == "other"
 assert one.Child.__qualname__ == "Child" and one.Child.__module__ == "rappor_core.one"
+assert one.f.__qualname__ == "f" and pickle.loads(pickle.dumps(one.f)) is one.f
 assert one.__dict__["__mangled"]() is one.__dict__["__mangled"]
 assert not {"typing", "nowhere"} & {"Any"} and "Any" not in vars(one)
 try:
@@ -380,6 +381,39 @@ def test_a_module_of_the_bundle_is_the_module_it_was(tmp_path: Path) -> None:
     assert run(LOOK, [str(tmp_path)]).endswith("_rappor_client.py")
     with pytest.raises(ValueError, match="relative"):
         script("bundle").bundled({"rappor_core/one.py": "from . import two"})
+
+
+AT_ONCE = """
+import importlib, sys, threading, time
+begun, failed = threading.Event(), []
+class Slow:
+    def find_spec(self, name, *_):
+        if name == "_rappor_client":
+            begun.set()
+            time.sleep(0.5)
+sys.meta_path.insert(0, Slow())
+def load(name):
+    try:
+        importlib.import_module(name)
+    except ImportError as error:
+        failed.append(str(error))
+threads = [threading.Thread(target=load, args=(name,)) for name in sys.argv[1:]]
+for thread in threads:
+    thread.start()
+    begun.wait()
+for thread in threads:
+    thread.join()
+import client_sdk
+print(failed, client_sdk is sys.modules["client_sdk"], hasattr(client_sdk, "Client"))
+"""
+
+
+@pytest.mark.parametrize("package", ["client_sdk", "rappor_core"])
+def test_threads_that_import_at_once_wait_for_each_other(tmp_path: Path, package: str) -> None:
+    """Also for a module of a package whose own import has begun in another thread."""
+    path = installed_in(tmp_path / "site", "client")
+    names = [package, "client_sdk.errors", "rappor_core.errors", "client_sdk", "rappor_core"]
+    assert run(AT_ONCE, path, *names) == "[] True True"
 
 
 def test_the_base_sends_no_json_and_says_so(tmp_path: Path) -> None:

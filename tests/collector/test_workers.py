@@ -72,6 +72,25 @@ def test_four_workers_count_together(new_postgresql: Callable[[], str]) -> None:
     bench.database.close()
 
 
+def test_each_worker_has_every_setting(
+    new_postgresql: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also one that is a list: workers read the environment, where a list is JSON."""
+    origin = "https://app.example.org"
+    monkeypatch.setenv("RAPPOR_ALLOWED_ORIGINS", f'["{origin}"]')
+    monkeypatch.setenv("RAPPOR_MAX_REQUESTS_PER_KEY", "1e9")
+    with listening() as listener:
+        process = start(new_postgresql(), listener, workers=2)
+        try:
+            await_ready(port_of(listener))
+            url = f"http://127.0.0.1:{port_of(listener)}/v1/reports"
+            answer = httpx.post(url, content=b"x", headers={"Origin": origin})
+        finally:
+            process.terminate()
+            process.wait(30)
+    assert answer.headers["access-control-allow-origin"] == origin
+
+
 def test_workers_end_with_a_supervisor_that_was_killed(new_postgresql: Callable[[], str]) -> None:
     url = new_postgresql()
     with listening() as listener:
