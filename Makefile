@@ -71,6 +71,7 @@ simulate: $(VENV)/.all
 	$(SIMULATE) parameters --small
 	$(SIMULATE) longitudinal --small
 	$(SIMULATE) poisoning --small
+	$(SIMULATE) fleet --devices 1000000 --weeks 4
 	$(SIMULATE) decoder-calibration --runs 1 --medium-runs 0
 	$(SIMULATE) association --reports 20000 --runs 4 --tests 20
 	$(SIMULATE) numbers --runs 1 --devices 10000

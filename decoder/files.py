@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
+from tempfile import TemporaryFile
 from typing import Any
 
 from decoder.errors import CountsError, DecodeError, OutputError
@@ -74,6 +75,37 @@ def make_folder(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise _refused(folder, error) from error
+
+
+def probe_folder(folder: Path) -> None:
+    """Make a folder and write to it, before the long work whose result goes there.
+
+    Raises OutputError where that cannot be.
+    """
+    make_folder(folder)
+    try:
+        with TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise _refused(folder, error) from error
+
+
+def probe_file(path: Path) -> None:
+    """Check that a file can be written, before the long work whose result goes there.
+
+    What it holds stays; a pipe or terminal is left alone. Raises OutputError for a folder, and
+    for a file that cannot be written.
+    """
+    there = path.exists()
+    if there and not (path.is_file() or path.is_dir()):
+        return
+    try:
+        with path.open("ab"):
+            pass
+        if not there:
+            path.unlink()
+    except OSError as error:
+        raise _refused(path, error) from error
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from rich.table import Table
 
 from decoder import Candidates, DecodeOptions
 from decoder.candidates.lists import metric_candidates
-from decoder.files import make_folder
+from decoder.files import probe_folder
 from decoder.planning.population import read_shares, zipf_shares
 from decoder.typing import Floats
 from rappor_cli.days import read_day
@@ -78,6 +78,8 @@ def fleet(
     listed, params = _listed(declared, shares, zipf, values, absent), declared.params
     positions = listed.candidates.positions(params)[: len(listed.shares)]
     wanted = Fleet(params, listed.shares, positions, devices, weeks, turnover, reports)
+    if output:
+        probe_folder(output)
     run = pool_of(draw_cohorts, executor, workers, scheduler, ["simulations.fleets.draws"])
     began = perf_counter()
     with progress_bar("cohorts", params.num_cohorts) as advance:
@@ -137,7 +139,6 @@ def _declared(file: Path | None, name: str | None) -> Declared:
 
 
 def _write(drawn: Drawn, declared: Declared, start: date, folder: Path) -> None:
-    make_folder(folder)
     for week in range(drawn.fleet.periods):
         text = drawn.aggregate(week, week + 1, declared, start).to_json()
         day = start + timedelta(weeks=week)
