@@ -56,8 +56,8 @@ def check(
             print(f"{finding.level}: {finding.metric or file}: {finding.message}")
         print(
             f"{counted(len(metrics.declared), 'metric')}, {counted(len(findings), 'finding')}; "
-            f"all metrics may cost a device up to epsilon {metrics.lifetime_epsilon:.3f} in its life"
-            f"{_by_platform(metrics)}"
+            "all metrics may cost a device up to "
+            f"epsilon {metrics.lifetime_epsilon:.3f} in its life{_by_platform(metrics)}"
         )
     if any(finding.level == "error" for finding in findings):
         raise typer.Exit(1)

@@ -73,7 +73,8 @@ def fleet(
 ) -> None:
     """Draw weeks of a fleet of any size, exactly in law, and decode 1, 2, 4, ... weeks of it."""
     seed = randbits(63) if seed is None else seed
-    start = read_day(first) or MONDAY
+    start = _monday(first)
+    options = DecodeOptions(correction=correction.value, alpha=alpha)
     declared = _declared(metrics, metric)
     listed, params = _listed(declared, shares, zipf, values, absent), declared.params
     positions = listed.candidates.positions(params)[: len(listed.shares)]
@@ -87,7 +88,6 @@ def fleet(
     seconds = perf_counter() - began
     if output:
         _write(drawn, declared, start, output)
-    options = DecodeOptions(correction=correction.value, alpha=alpha)
     rows = list(decode_rows(drawn, listed.candidates, declared, options, start))
     if as_json:
         print(json.dumps({"seed": seed, "draw_seconds": seconds, "rows": [*map(asdict, rows)]}))
@@ -95,6 +95,17 @@ def fleet(
     _print(rows, f"{devices:,} devices, {weeks} weeks, seed {seed}; drawn in {seconds:.1f} s")
     if output:
         typer.echo(f"{output}: {weeks} aggregate files", err=True)
+
+
+def _monday(first: str | None) -> date:
+    start = read_day(first) or MONDAY
+    if start.weekday():
+        before = start - timedelta(days=start.weekday())
+        raise typer.BadParameter(
+            f"{start} is not a Monday, as weeks are; the one before is {before}",
+            param_hint="--from",
+        )
+    return start
 
 
 def _listed(
