@@ -178,7 +178,7 @@ def poisoning(
     columns = [
         ("way to forge", "way", "s"), ("forged", "fraction", ".1%"), ("estimate", "shift", ".2%"),
         ("+-", "error", ".2%"), ("a report", "lever", ".2f"), ("found", "found", ".0%"),
-        ("forged, as told", "explained", ".2%"), ("told <= true", "kept", ".0%"),
+        ("lower bound", "explained", ".2%"), ("bound holds", "kept", ".0%"),
         ("held, found", "true_found", ".1f"), ("warned", "warned", ".0%"),
         ("of", "warned_of", "s"), ("refused", "refused", ".0%"),
     ]  # fmt: skip
