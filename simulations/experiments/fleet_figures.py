@@ -104,7 +104,11 @@ def _draw_errors(panel: Axes, result: Processes) -> None:
         "what the machines report", "stated standard error / real error",
     )  # fmt: skip
     panel.legend(
-        frameon=False, fontsize=9, title="what the decoder assumes of the reports", loc="lower left", ncols=2
+        frameon=False,
+        fontsize=9,
+        title="what the decoder assumes of the reports",
+        loc="lower left",
+        ncols=2,
     )
 
 
