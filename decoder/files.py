@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
+from tempfile import TemporaryFile
 from typing import Any
 
 from decoder.errors import CountsError, DecodeError, OutputError
@@ -76,6 +77,37 @@ def make_folder(folder: Path) -> None:
         raise _refused(folder, error) from error
 
 
+def probe_folder(folder: Path) -> None:
+    """Make a folder and write to it, before the long work whose result goes there.
+
+    Raises OutputError where that cannot be.
+    """
+    make_folder(folder)
+    try:
+        with TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise _refused(folder, error) from error
+
+
+def probe_file(path: Path) -> None:
+    """Check that a file can be written, before the long work whose result goes there.
+
+    What it holds stays; a pipe or terminal is left alone. Raises OutputError for a folder, and
+    for a file that cannot be written.
+    """
+    there = path.exists()
+    if there and not (path.is_file() or path.is_dir()):
+        return
+    try:
+        with path.open("ab"):
+            pass
+        if not there:
+            path.unlink()
+    except OSError as error:
+        raise _refused(path, error) from error
+
+
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """Yield a file beside `path` to fill, which takes its name when the block ends well.
@@ -126,7 +158,8 @@ def finite(value: Any) -> Any:
 
 
 def _refused(path: Path, error: OSError) -> OutputError:
+    is_file = isinstance(error, FileExistsError)
+    reason = "it is a file, not a folder" if is_file else failure_reason(error)
     return OutputError(
-        f"{str(path)!r} cannot be written: {failure_reason(error)}; give a folder that can, with "
-        "space left"
+        f"{str(path)!r} cannot be written: {reason}; give a folder that can, with space left"
     )

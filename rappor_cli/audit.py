@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from decoder.files import probe_file
 from privacy_audit.audit import MOST_TRIALS, TRIALS, AuditOptions, AuditResult
 from privacy_audit.audit import audit as run_audit
 from privacy_audit.report import DEFAULT_METRICS, nats, page, percent, to_dict
@@ -61,6 +62,8 @@ def audit(
         alpha=alpha,
         processes=processes or min(os.cpu_count() or 1, MOST_PROCESSES),
     )
+    for path in filter(None, (json_file, output)):
+        probe_file(path)
     with stage_bars() as show:
         result = run_audit(
             file,

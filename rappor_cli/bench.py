@@ -16,6 +16,7 @@ from typing import Annotated
 
 import typer
 
+from decoder.files import probe_file
 from rappor_cli.bench_records import Comparison, Machine, Page, Part, comparison
 from rappor_core.errors import RapporError
 
@@ -45,6 +46,9 @@ def bench(
     for name in chosen:
         if name not in present:
             raise typer.BadParameter(f"{name!r} is not one of {', '.join(present)}")
+    if markdown is not None:
+        for path in (markdown, markdown.with_suffix(".json")):
+            probe_file(path)
     parts, failed = list[Part](), list[str]()
     for name in chosen:
         print(f"== {name}", flush=True)

@@ -18,7 +18,8 @@ ABOUT = """\
 # Benchmarks
 
 Written by `rappor bench --markdown docs/benchmarks.md`, all parts or those that it names; do not
-edit it. A part that was not run again keeps its lines. `--small` is a form in minutes.
+edit it. A part that was not run again keeps its lines. `--small` runs a short form that takes
+minutes.
 
 Each line stands beside a named rival of the same run, if it has one; rounds of both alternate.
 Figures are medians, with the least and the most in parentheses. "Times as good" is the ratio of the

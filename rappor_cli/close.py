@@ -13,6 +13,7 @@ from collector.service.operations import COMMAND_LINE
 from decoder.sources.collector_client import ask_json
 from rappor_cli.days import read_day
 from rappor_cli.store import CollectorOption, DatabaseOption, JsonOption, need_one, opened
+from rappor_cli.text import counted
 
 
 def close(
@@ -60,9 +61,8 @@ def _show(closed: dict[str, Any], as_json: bool, what: str) -> None:
 def _summary(closed: dict[str, Any]) -> str:
     names = ", ".join(closed["metrics"][:5]) + (", ..." if len(closed["metrics"]) > 5 else "")
     listed = f" ({names})" if names else ""
-    return (
-        f"{len(closed['metrics'])} metrics{listed}, {closed['days_with_reports']} days with reports"
-    )
+    days = counted(closed["days_with_reports"], "day")
+    return f"{counted(len(closed['metrics']), 'metric')}{listed}, {days} with reports"
 
 
 def _close(

@@ -20,6 +20,7 @@ from collector.server import running_collector
 from collector.settings import load_settings
 from decoder import Candidates, DecodeOptions, Decoding, decode, write_outputs
 from decoder.candidates.lists import metric_candidates
+from decoder.files import make_folder
 from decoder.reports.number_text import p_text
 from decoder.results.warnings import percent
 from decoder.sources.collector_client import ask, fetch_aggregate
@@ -134,7 +135,7 @@ def run_demo(
     """Collector up, fleet through HTTP, day closed, aggregates fetched, decoded; collector down."""
     if set(str(output)) & set("?#%"):
         raise DemoError(f"the folder {str(output)!r} has ?, # or % in its name; choose another")
-    output.mkdir(parents=True, exist_ok=True)
+    make_folder(output)
     metrics_path = output / "metrics.toml"
     metrics_path.write_text(plan.toml, encoding="utf-8")
     database = output / "collector.sqlite"

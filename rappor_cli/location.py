@@ -14,6 +14,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from decoder.files import probe_folder
 from decoder.reports.density_csv import write_density_files
 from decoder.reports.density_html import render_page
 from decoder.reports.density_png import write_picture
@@ -66,6 +67,7 @@ def location(
     as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
 ) -> None:
     """Real trips through the SDK, and resampled crowds: accuracy, budget spent, trackability."""
+    probe_folder(output)
     rng = np.random.default_rng(seed)
     everybody = read_trips(trips)
     some = dict(list(everybody.items())[:riders])

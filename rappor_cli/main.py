@@ -6,6 +6,8 @@ Exit codes: 0 done, 1 refused or failed with a one-line reason, 2 wrong usage.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -141,7 +143,27 @@ def _as_command(target: Any) -> Any:
         app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
         app.command()(target)
         target = app
-    return typer.main.get_command(target)
+    command = typer.main.get_command(target)
+    _name_bad_values(command)
+    return command
+
+
+def _name_bad_values(command: Any) -> None:
+    """Let wrong usage name the value that was given, which some versions of typer leave out."""
+    for below in getattr(command, "commands", {}).values():
+        _name_bad_values(below)
+    for parameter in command.params:
+        parameter.process_value = partial(_processed, parameter.process_value)
+
+
+def _processed(process: Callable[[Any, Any], Any], context: Any, value: Any) -> Any:
+    try:
+        return process(context, value)
+    except Exception as error:
+        message = getattr(error, "message", "")
+        if value is not None and str(message).startswith("Input should"):
+            setattr(error, "message", f"{value!r}: {message[0].lower()}{message[1:]}")  # noqa: B010
+        raise
 
 
 def _overview() -> str:

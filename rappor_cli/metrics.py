@@ -15,6 +15,7 @@ import typer
 from collector.service.operations import COMMAND_LINE
 from decoder.sources.collector_client import ask_json
 from rappor_cli.store import CollectorOption, DatabaseOption, JsonOption, need_one, opened
+from rappor_cli.text import counted
 from rappor_cli.text_columns import print_columns
 from rappor_cli.train_code import train
 from rappor_core.metrics.compiled import compiled_text
@@ -54,9 +55,9 @@ def check(
         for finding in findings:
             print(f"{finding.level}: {finding.metric or file}: {finding.message}")
         print(
-            f"{len(metrics.declared)} metrics, {len(findings)} findings; all metrics may cost a "
-            f"device up to epsilon {metrics.lifetime_epsilon:.3f} in its life"
-            f"{_by_platform(metrics)}"
+            f"{counted(len(metrics.declared), 'metric')}, {counted(len(findings), 'finding')}; "
+            "all metrics may cost a device up to "
+            f"epsilon {metrics.lifetime_epsilon:.3f} in its life{_by_platform(metrics)}"
         )
     if any(finding.level == "error" for finding in findings):
         raise typer.Exit(1)
@@ -105,7 +106,7 @@ def compile_(
     metrics = load_metrics(file)
     text = typescript_text(metrics) if typescript else compiled_text(metrics)
     output.write_text(text, encoding="utf-8")
-    print(f"{output}: {len(metrics.declared)} metrics")
+    print(f"{output}: {counted(len(metrics.declared), 'metric')}")
 
 
 @app.command()

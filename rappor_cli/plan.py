@@ -13,6 +13,7 @@ import numpy as np
 import typer
 
 from decoder.errors import PlanError
+from decoder.files import probe_folder
 from decoder.planning.design import given_population, zipf_population
 from decoder.planning.plan import Labels, Plan, Trust, make_plan
 from decoder.planning.population import read_shares
@@ -158,6 +159,8 @@ def plan(
         power=power, alpha=alpha, values=values, period=period.value, kind=kind.value,
         complete=complete,
     )  # fmt: skip
+    if output is not None:
+        probe_folder(output)
     population = zipf_population(zipf) if shares is None else given_population(read_shares(shares))
     labels = Labels(name, description, owner, _day(expires))
     existing = None if metrics is None else load_metrics(metrics)
@@ -225,7 +228,6 @@ def _findings(made: Plan, existing: MetricsFile | None) -> list[str]:
 
 
 def _write(made: Plan, shown: Preview | None, findings: list[str], output: Path) -> None:
-    output.mkdir(parents=True, exist_ok=True)
     sampled = None if shown is None else Sampled(shown.rows, shown.found, shown.false, shown.missed)
     (output / "plan.html").write_text(render_plan(made, sampled, findings), encoding="utf-8")
     document = json.dumps(_document(made, shown, findings), indent=1, allow_nan=False)

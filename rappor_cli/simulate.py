@@ -11,6 +11,7 @@ from typing import Annotated
 import numpy as np
 import typer
 
+from decoder.files import probe_folder
 from decoder.options import DecodeOptions
 from rappor_cli.association_study import association
 from rappor_cli.calibration import decoder_calibration
@@ -90,6 +91,7 @@ def normal(
     as_json: AsJson = False,
 ) -> None:
     """Basic one-time RAPPOR on a normal variable (mean 50, sd 10), p = .5, q = .75."""
+    probe_folder(output)
     seed = randbits(32) if seed is None else seed
     rng = np.random.default_rng(seed)
     options = DecodeOptions(correction=correction.value, alpha=alpha)
@@ -114,6 +116,7 @@ def exponential(
     as_json: AsJson = False,
 ) -> None:
     """100 exponentially falling shares among 200 candidates: k=128, h=2, m=16, f=p=.5, q=.75."""
+    probe_folder(output)
     options = DecodeOptions(method=method.value, correction=correction.value, alpha=alpha)
     seed = randbits(32) if seed is None else seed
     with progress_bar("collections", 1) as advance:

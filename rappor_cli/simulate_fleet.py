@@ -16,7 +16,7 @@ from rich.table import Table
 
 from decoder import Candidates, DecodeOptions
 from decoder.candidates.lists import metric_candidates
-from decoder.files import make_folder
+from decoder.files import probe_folder
 from decoder.planning.population import read_shares, zipf_shares
 from decoder.typing import Floats
 from rappor_cli.days import read_day
@@ -73,11 +73,14 @@ def fleet(
 ) -> None:
     """Draw weeks of a fleet of any size, exactly in law, and decode 1, 2, 4, ... weeks of it."""
     seed = randbits(63) if seed is None else seed
-    start = read_day(first) or MONDAY
+    start = _monday(first)
+    options = DecodeOptions(correction=correction.value, alpha=alpha)
     declared = _declared(metrics, metric)
     listed, params = _listed(declared, shares, zipf, values, absent), declared.params
     positions = listed.candidates.positions(params)[: len(listed.shares)]
     wanted = Fleet(params, listed.shares, positions, devices, weeks, turnover, reports)
+    if output:
+        probe_folder(output)
     run = pool_of(draw_cohorts, executor, workers, scheduler, ["simulations.fleets.draws"])
     began = perf_counter()
     with progress_bar("cohorts", params.num_cohorts) as advance:
@@ -85,7 +88,6 @@ def fleet(
     seconds = perf_counter() - began
     if output:
         _write(drawn, declared, start, output)
-    options = DecodeOptions(correction=correction.value, alpha=alpha)
     rows = list(decode_rows(drawn, listed.candidates, declared, options, start))
     if as_json:
         print(json.dumps({"seed": seed, "draw_seconds": seconds, "rows": [*map(asdict, rows)]}))
@@ -93,6 +95,17 @@ def fleet(
     _print(rows, f"{devices:,} devices, {weeks} weeks, seed {seed}; drawn in {seconds:.1f} s")
     if output:
         typer.echo(f"{output}: {weeks} aggregate files", err=True)
+
+
+def _monday(first: str | None) -> date:
+    start = read_day(first) or MONDAY
+    if start.weekday():
+        before = start - timedelta(days=start.weekday())
+        raise typer.BadParameter(
+            f"{start} is not a Monday, as weeks are; the one before is {before}",
+            param_hint="--from",
+        )
+    return start
 
 
 def _listed(
@@ -137,7 +150,6 @@ def _declared(file: Path | None, name: str | None) -> Declared:
 
 
 def _write(drawn: Drawn, declared: Declared, start: date, folder: Path) -> None:
-    make_folder(folder)
     for week in range(drawn.fleet.periods):
         text = drawn.aggregate(week, week + 1, declared, start).to_json()
         day = start + timedelta(weeks=week)

@@ -65,7 +65,7 @@ def table_warnings(estimate: Floats, variances: Floats, independence: Independen
     warnings = []
     if not independence.rejected:
         warnings.append(
-            f"independence is not refuted (p = {independence.p_value:.3g}): differences between "
+            f"independence is not rejected (p = {independence.p_value:.3g}): differences between "
             "rows may be noise; use the shrunk table, a longer window, shorter lists or a larger "
             "epsilon"
         )

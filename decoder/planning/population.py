@@ -10,6 +10,7 @@ import numpy as np
 
 from decoder.errors import PlanError
 from decoder.typing import Floats
+from rappor_core.failures import failure_reason
 
 MOST_VALUES = 100_000  # of a population; those after hold so little that none is found
 
@@ -39,7 +40,7 @@ def read_shares(path: Path) -> Floats:
     try:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        raise PlanError(f"{path}: cannot be read: {error}") from error
+        raise PlanError(f"{path}: cannot be read: {failure_reason(error)}") from error
     found = _from_json(path, text) if path.suffix == ".json" else _from_rows(path, text)
     shares = [_share(path, number, value) for number, value in enumerate(found, 1)]
     total = sum(shares)

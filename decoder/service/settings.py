@@ -111,6 +111,11 @@ class Settings(ServerSettings):
         if self.smtp_security == "none" and not is_loopback(self.smtp_host or "localhost"):
             raise ValueError("smtp_security = 'none' is for a mail server on this machine only")
         self._check_provider()
+        if self.aggregate_folder is not None and not self.aggregate_folder.is_dir():
+            raise ValueError(
+                f"aggregate_folder = {str(self.aggregate_folder)!r} is not a folder; make it, or "
+                "leave the setting out"
+            )
         for name in ("collector", "public_url"):
             value = getattr(self, name)
             if value is not None and not value.startswith(("http://", "https://")):

@@ -24,7 +24,7 @@ def joint_answer(table: JointTable, files: tuple[Path, ...] = ()) -> Answer:
         ("test of independence", "chi-squared", "degrees of freedom", "p"),
         (
             (
-                "refuted" if test.rejected else "not refuted",
+                "rejected" if test.rejected else "not rejected",
                 f"{test.statistic:.1f}",
                 f"{test.freedom:,}",
                 p_text(test.p_value),

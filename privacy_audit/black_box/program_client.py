@@ -21,6 +21,7 @@ from privacy_audit.black_box.errors import AuditError
 from privacy_audit.black_box.lives import NOTHING, Derived, Life, Seen, Value
 from rappor_core.calendar import date_of, day_of
 from rappor_core.errors import WireFormatError
+from rappor_core.failures import failure_reason
 from rappor_core.metrics.compiled import compiled
 from rappor_core.metrics.loading import MetricsFile
 from rappor_core.wire.decode import decode_batch
@@ -40,7 +41,9 @@ class ProgramClient:
                 shlex.split(command), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
             )
         except (OSError, ValueError) as error:
-            raise AuditError(f"--command {command!r} cannot be started: {error}") from error
+            raise AuditError(
+                f"--command {command!r} cannot be started: {failure_reason(error)}"
+            ) from error
         try:
             self._ask([{"do": "metrics", "document": compiled(file)}])
         except BaseException:

@@ -18,8 +18,8 @@ HIGHEST = 9.0  # nats on the axis: what nothing bounds goes on above
 def draw_longitudinal(rows: list[longitudinal.Row], path: Path) -> None:
     """Left: epsilon declared and reached; middle: advantage; right: what is believed."""
     figure = new_figure(
-        "What all reports of one device tell, as periods pass",
-        "An adversary who holds every report and the parameters asks which of two values the "
+        "What all reports of one device disclose, over the periods",
+        "An adversary who holds every report and the parameters decides which of two values the "
         f"device has. All modes but the last promise {rows[0].life:.2f} nats for life.",
         (15, 5.8),
     )
@@ -63,7 +63,7 @@ def _draw_epsilon(panel: Axes, rows: list[longitudinal.Row], line: Any) -> None:
 def draw_poisoning(rows: list[poisoning.Row], path: Path) -> None:
     """Left: what forged reports add to an estimate; right: who sees it."""
     figure = new_figure(
-        "Forged reports: how far they move an estimate, and who sees them",
+        "Forged reports: how far they move an estimate, and what detects them",
         "A value that nobody holds, on the paper's exponential population (k = 128, h = 2, m = 16, "
         f"f = p = .5, q = .75), {rows[0].runs} runs each.",
         (15, 6.2),
@@ -103,8 +103,8 @@ def _draw_seen(panel: Axes, rows: list[poisoning.Row]) -> None:
             row = by[way, fraction]
             seen = max(row.warned, row.refused)
             panel.add_patch(_box(j, i, seen))
-            told = "" if np.isnan(row.explained) else f"\ntold {100 * row.explained:.2g} %"
-            name = "nothing named" if row.true_found < 1 else f"found {row.found:.0%}{told}"
+            told = "" if np.isnan(row.explained) else f"\nbound {100 * row.explained:.2g} %"
+            name = "nothing found" if row.true_found < 1 else f"found {row.found:.0%}{told}"
             dark = "white" if seen > 0.6 else "black"
             panel.text(
                 j, i, f"{name}\nwarned {row.warned:.0%}\n"
@@ -114,7 +114,7 @@ def _draw_seen(panel: Axes, rows: list[poisoning.Row]) -> None:
     panel.set_ylim(len(poisoning.WAYS) - 0.5, -0.5)
     panel.set_xticks(range(len(fractions)), [f"{100 * f:g} %" for f in fractions])
     panel.set_yticks(range(len(poisoning.WAYS)), [w.replace(", ", ",\n") for w in poisoning.WAYS])
-    title = "Found; told: least part of forgers that explains it; dark: warned of or refused"
+    title = "Found; bound: least share forged that explains it; dark: warned of or refused"
     style(panel, title, "forged reports, % of all", "")
     panel.grid(visible=False)
 

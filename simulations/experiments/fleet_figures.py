@@ -100,11 +100,15 @@ def _draw_errors(panel: Axes, result: Processes) -> None:
     low, high = panel.get_ylim()
     panel.set_ylim(low - 0.35 * (high - low), high + 0.05)  # room for the legend
     style(
-        panel, "Stated over real error of the ten (1: honest); per cent: intervals that hold",
+        panel, "Stated over real error of the ten (1: equal); per cent: coverage of 95 % intervals",
         "what the machines report", "stated standard error / real error",
     )  # fmt: skip
     panel.legend(
-        frameon=False, fontsize=9, title="the decoder takes reports as", loc="lower left", ncols=2
+        frameon=False,
+        fontsize=9,
+        title="what the decoder assumes of the reports",
+        loc="lower left",
+        ncols=2,
     )
 
 
@@ -186,8 +190,8 @@ def _draw_numbers(panel: Axes, result: Homepages) -> None:
     words = [f"{name}" + (f",\n{each} reports each" if each > 1 else "") for name, each in names]
     panel.set_xticks(np.arange(len(names)), [word.replace("one page", "one\npage").replace(
         "paper shows", "paper\nshows") for word in words], fontsize=9)  # fmt: skip
-    style(panel, "What each rule names: true, and false (hatched, +)", "distribution of the users",
-          "pages named (square-root scale)")  # fmt: skip
+    style(panel, "What each rule finds: true, and false (hatched, +)", "distribution of the users",
+          "pages found (square-root scale)")  # fmt: skip
     panel.set_yscale("function", functions=(np.sqrt, np.square))
     panel.set_yticks((0, 10, 31, 100, 200))
     panel.legend(frameon=False, fontsize=9, loc="upper left", ncols=2, columnspacing=1,
@@ -242,7 +246,7 @@ def _draw_false(panel: Axes, rows: list[ParameterRow]) -> None:
         parts = [100 * getattr(row, f"proportion_{rule}") for row in rows]
         panel.plot(at, parts, label=label, **LINES[i])
     panel.axhline(5, color="black", linewidth=0.7)
-    style(panel, "false discoveries against f", "f, permanent noise", "of those named, % false")
+    style(panel, "false discoveries against f", "f, permanent noise", "of those found, % false")
     panel.legend(frameon=False, fontsize=8)
 
 

@@ -93,3 +93,27 @@ def test_a_benchmark_runs_and_its_page_is_written(tmp_path: Path) -> None:
     (part,) = run.parts
     assert len(part.comparisons) == 4
     assert all(one.ratio is not None and one.ratio.middle > 1 for one in part.comparisons)
+
+
+@pytest.mark.parametrize("place", ["missing/page.md", "."])
+def test_a_page_that_cannot_be_written_is_refused_before_any_benchmark(
+    place: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(bench, "_run", lambda *_: pytest.fail("a benchmark was run"))
+    assert main(["bench", "series", "--markdown", str(tmp_path / place)]) == 1
+    assert "cannot be written" in capsys.readouterr().err
+
+
+def test_a_page_that_is_there_is_kept_where_a_benchmark_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("kept")
+    monkeypatch.setattr(bench, "_write", lambda *_: None)
+    monkeypatch.setattr(bench, "_run", lambda *_: ([], False))
+    assert main(["bench", "series", "--markdown", str(page)]) == 1
+    assert page.read_text() == "kept"
+    assert not page.with_suffix(".json").exists()

@@ -228,7 +228,10 @@ def test_an_output_that_is_a_file_is_refused_before_the_work(inputs, capsys, mon
     monkeypatch.setattr("decoder.workflows.decoding.decode", None)
     words = ("--candidates", inputs / "words.txt", "-o", inputs / "words.txt")
     assert decode(inputs, *words) == 1
-    assert "words.txt' cannot be written: file exists; give a folder" in capsys.readouterr().err
+    assert (
+        "words.txt' cannot be written: it is a file, not a folder; give a folder"
+        in capsys.readouterr().err
+    )
 
 
 def test_a_series_tells_its_warnings_and_what_it_leaves_out(inputs, capsys, monkeypatch):

@@ -81,3 +81,38 @@ def test_a_mistyped_database_is_not_made(
     assert "rapor.sqlite" in told
     assert "rappor migrate" in told
     assert not missing.exists()
+
+
+@pytest.mark.parametrize(
+    ("command", "value"),
+    [
+        ("simulate homepages --reports 5", "5"),
+        ("simulate longitudinal --devices many", "many"),
+        ("decode --alpha 2", "2"),
+        ("metrics check metrics.toml --population -7", "-7"),
+    ],
+)
+def test_wrong_usage_names_the_value(
+    command: str, value: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(command.split()) == 2
+    told = capsys.readouterr().err
+    assert f"'{value}'" in told
+    assert command.split()[-2] in told
+
+
+def test_a_week_of_a_fleet_begins_on_monday(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["simulate", "fleet", "--devices", "1000", "--from", "2026-11-04"]) == 2
+    told = capsys.readouterr().err
+    assert "2026-11-04" in told
+    assert "2026-11-02" in told
+
+
+def test_a_plan_whose_folder_is_a_file_is_refused_before_it_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("rappor_cli.plan.make_plan", lambda *_: pytest.fail("planned"))
+    (tmp_path / "file").write_text("")
+    command = ["plan", "page", "--share", "1%", "--devices", "1M", "-o", str(tmp_path / "file")]
+    assert cli.main(command) == 1
+    assert "it is a file, not a folder; give a folder" in capsys.readouterr().err

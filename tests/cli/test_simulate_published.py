@@ -97,3 +97,20 @@ def test_make_simulate_runs_every_experiment_with_options_that_exist() -> None:
         options = {option for param in known[name].params for option in param.opts}
         assert {word for word in words if word.startswith("--")} <= options | {"--no-rivals"}, name
     assert named == set(known)
+
+
+@pytest.mark.parametrize("name", [*NAMES, "normal", "exponential", "fleet"])
+def test_a_folder_that_cannot_be_made_is_refused_before_anything_is_drawn(
+    name: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def drawing(*_: object) -> None:
+        pytest.fail("the experiment was run")
+
+    for module in ("simulate", "simulate_fleet", "simulate_published"):
+        monkeypatch.setattr(f"rappor_cli.{module}.progress_bar", drawing)
+    (tmp_path / "file").write_text("")
+    assert main(["simulate", name, "-o", str(tmp_path / "file" / "below")]) == 1
+    assert "file/below' cannot be written" in capsys.readouterr().err

@@ -133,5 +133,7 @@ def test_a_failed_write_leaves_nothing_behind(tmp_path, long_list, params, monke
 
 def test_a_folder_that_is_a_file_is_refused(tmp_path, long_list, params):
     (tmp_path / "file").write_text("")
-    with pytest.raises(CacheError, match=r"file' cannot be written: file exists; give a folder"):
+    with pytest.raises(
+        CacheError, match=r"file' cannot be written: it is a file, not a folder; give a folder"
+    ):
         cached_positions(long_list, params, tmp_path / "file")

@@ -50,6 +50,18 @@ def test_a_metric_that_is_not_declared_is_one_line(capsys: pytest.CaptureFixture
     assert "'nothing' is not declared" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("option", ["--json", "-o"])
+def test_a_file_that_cannot_be_written_is_refused_before_the_attacks(
+    option: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("rappor_cli.audit.run_audit", lambda *_, **__: pytest.fail("attacked"))
+    assert main(["audit", option, str(tmp_path / "missing" / "page")]) == 1
+    assert "missing/page' cannot be written" in capsys.readouterr().err
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["homepage", "theme", "crashed", "usual_place"])
 def test_an_honest_client_passes_with_each_kind_of_metric(name: str) -> None:

@@ -132,7 +132,7 @@ def test_a_page_for_each_kind(kinds: Kinds) -> None:
     assert "<svg" in number
     assert "rappor decode --aggregate" in number
     pair = page(kinds, f"/results/{kinds.results['pair']}")
-    assert "refuted" in pair
+    assert "<b>rejected</b>" in pair
     assert "&lt;script&gt;" in pair
     assert 'class="told s' in pair
     assert "2 of 6 rows" in page(kinds, f"/results/{kinds.results['pair']}?q=dark")
@@ -142,6 +142,12 @@ def test_a_page_for_each_kind(kinds: Kinds) -> None:
     assert listed.count("/results/") >= 3
     for kind in kinds.results:
         assert kind in page(kinds, f"/jobs/new?kind={kind}")
+
+
+def test_the_page_of_a_metric_offers_the_job_that_decodes_it(kinds: Kinds) -> None:
+    names = {"number": "startup", "pair": "theme_crashed", "discover": "site"}
+    for kind, name in names.items():
+        assert f"/jobs/new?metric={name}&amp;kind={kind}" in page(kinds, f"/metrics/{name}")
 
 
 def test_the_tables_are_there_in_their_formats(kinds: Kinds) -> None:
@@ -204,3 +210,18 @@ def test_strings_are_kept_as_a_list_once_they_were_read(kinds: Kinds) -> None:
         assert ana.get(f"/v1/lists/{listed}").json()["source"].endswith("read by ana")
     with signed_in(kinds.served, "ben") as ben:
         assert ben.post(path, data=form).status_code == 404
+
+
+def test_the_page_of_a_job_says_in_words_what_it_does(kinds: Kinds) -> None:
+    """JSON is folded, for those who write programs."""
+    with kinds.served.client("ana") as ana:
+        sha = kinds.uploads["discover"]
+        spec = {"kind": "discover", "source": {"aggregates": [sha]}, "find": {"crowd": 77}}
+        job = submit(ana, spec)
+        shown = page(kinds, f"/jobs/{job}")
+        words, _, folded = shown.partition("<details>")
+        assert f"<dt>Counts</dt><dd>aggregates: {sha[:16]}</dd>" in words
+        assert "crowd: 77" in words
+        assert "<pre>" not in words
+        assert sha in folded
+        ana.post(f"/v1/jobs/{job}/cancel")

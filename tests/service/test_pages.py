@@ -245,7 +245,7 @@ def test_a_form_that_is_wrong_says_why_and_keeps_what_was_typed(pages: Pages) ->
     given = {"kind": "decode", "aggregates": "f" * 64, "numbers": "0:7", "alpha": "7"}
     answer = pages.browsers["ana"].post("/jobs", data=given)
     assert answer.status_code == 422
-    assert "options.alpha" in unescape(answer.text)
+    assert "Level of the correction: '7' is not less than 1" in unescape(answer.text)
     assert 'name="numbers" value="0:7"' in answer.text
     assert 'value="7"' in answer.text
     missing = pages.browsers["ana"].post("/jobs", data=given | {"alpha": "0.1"})
@@ -254,6 +254,25 @@ def test_a_form_that_is_wrong_says_why_and_keeps_what_was_typed(pages: Pages) ->
     nothing = pages.browsers["ana"].post("/lists", data={"name": "empty"})
     assert nothing.status_code == 422
     assert "choose a file" in nothing.text
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ({"aggregates": ""}, "Counts: choose a metric of the collector, aggregates or files"),
+        ({"numbers": "5"}, "Numbers: '5' is not FIRST:LAST or FIRST:LAST:STEP, such as 0:100"),
+        ({"numbers": "a:b"}, "Numbers: 'a' is not a whole number"),
+        ({"dates": "2026"}, "Days: '2026' is not FIRST:LAST, such as 2026-01-01:2026-12-31"),
+        ({"level": "95"}, "Level of the intervals: '95' is not less than 1"),
+    ],
+)
+def test_a_problem_of_a_form_names_the_field_by_its_label(
+    pages: Pages, typed: dict[str, str], said: str
+) -> None:
+    given = {"kind": "decode", "aggregates": "f" * 64} | typed
+    answer = pages.browsers["ana"].post("/jobs", data=given)
+    assert answer.status_code == 422
+    assert said in unescape(answer.text)
 
 
 def test_a_table_is_searched_sorted_and_cut_by_its_address(pages: Pages) -> None:
@@ -338,7 +357,7 @@ def test_pages_without_rows_say_what_to_do(tmp_path: Path) -> None:
                 ("/compare", "no decoding to compare yet"),
             ):
                 assert words in ben.get(path).text, path
-            assert "No worker lives" in ben.get("/jobs").text
+            assert "No worker is running" in ben.get("/jobs").text
         with signed_in(service, "vic") as vic:
             assert "Analysts release results" in vic.get("/results").text
         metrics = parse_metrics(DECLARED).metrics["word"]

@@ -4,9 +4,30 @@ from __future__ import annotations
 
 from typing import Any
 
+from decoder.service.errors import RequestError
 from decoder.service.pages.web import Posted, parsed
 from decoder.service.specs import OF_VALUES, JobSpec, Kind
 
+LABELS = {
+    "source": "Counts",
+    "before": "Earlier window",
+    "metric": "Metric of the collector",
+    "first": "From day",
+    "last": "To day",
+    "candidates": "Which values to look for",
+    "list": "List",
+    "numbers": "Numbers",
+    "dates": "Days",
+    "alpha": "Level of the correction",
+    "level": "Level of the intervals",
+    "repeats": "Repetition",
+    "crowd": "Smallest crowd",
+}  # of the fields of the form, by their names in a specification
+LENGTHS = {"numbers": (2, 3), "dates": (2,)}
+EXAMPLES = {
+    "numbers": "FIRST:LAST or FIRST:LAST:STEP, such as 0:100 or 0:100:5",
+    "dates": "FIRST:LAST, such as 2026-01-01:2026-12-31",
+}
 _CHOICES = ("method", "correction", "alpha", "level", "repeats")
 
 
@@ -26,7 +47,21 @@ def spec_of_form(kind: Kind, form: Posted) -> JobSpec:
         given["options"] = _given(form, _CHOICES)
     if kind in OF_VALUES:
         given["candidates"] = _candidates(form)
-    return parsed(JobSpec, given)
+    try:
+        return parsed(JobSpec, given)
+    except RequestError as error:
+        raise RequestError(_as_labelled(str(error))) from None
+
+
+def _as_labelled(problem: str) -> str:
+    """A problem of a specification, under the label that its field has in the form."""
+    if problem.startswith(("source: give one", "before: give one")):
+        which = "Earlier window" if problem.startswith("before") else "Counts"
+        return f"{which}: choose a metric of the collector, aggregates or files, and one of these"
+    name, colon, message = problem.partition(": ")
+    parts = name.split(".")
+    label = next((LABELS[part] for part in reversed(parts) if part in LABELS), "")
+    return f"{label}: {message}" if colon and label else problem
 
 
 def _source(form: Posted, before: str) -> dict[str, Any]:
@@ -55,6 +90,8 @@ def _candidates(form: Posted) -> dict[str, Any]:
     for kind in ("numbers", "dates"):
         if text := form.text(kind):
             given[kind] = [part.strip() for part in text.replace(" to ", ":").split(":")]
+            if len(given[kind]) not in LENGTHS[kind]:
+                raise RequestError(f"{LABELS[kind]}: {text[:40]!a} is not {EXAMPLES[kind]}")
     return given
 
 

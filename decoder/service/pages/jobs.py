@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -40,6 +41,15 @@ KIND_TEXTS = {
     Kind.PAIR: "two values of a pair metric together, and a test of independence",
     Kind.DISCOVER: "frequent strings of a discover metric, without a list",
 }
+
+HEADINGS = {
+    "source": "Counts",
+    "before": "Counts of the earlier window",
+    "candidates": "Values to look for",
+    "each": "Length of a window",
+    "find": "Options",
+}
+DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 @router.get("/jobs")
@@ -100,6 +110,7 @@ def one(request: Request, person: Reader, job_id: str) -> Response:
         row=row,
         done=percent_done(row),
         live=row.state in LIVE,
+        chosen=chosen(said(json.loads(row.spec))),
         spec=json.dumps(said(json.loads(row.spec)), indent=2, ensure_ascii=True),
         workers=_workers(request) if row.state == State.QUEUED else None,
     )
@@ -123,6 +134,22 @@ def said(spec: dict[str, Any]) -> dict[str, Any]:
         for name, value in known.items()
         if name not in foreign and value not in (None, [], {})
     }
+
+
+def chosen(spec: dict[str, Any]) -> list[tuple[str, str]]:
+    """Heading and text of each member of a specification, for people."""
+    return [(HEADINGS.get(name, name.capitalize()), _words(value)) for name, value in spec.items()]
+
+
+def _words(value: Any) -> str:
+    if isinstance(value, dict):
+        return "; ".join(f"{name.replace('_', ' ')}: {_words(one)}" for name, one in value.items())
+    if isinstance(value, list):
+        return ", ".join(map(_words, value))
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    text = str(value)
+    return text[:16] if DIGEST.fullmatch(text) else text
 
 
 def percent_done(row: JobRow) -> int | None:

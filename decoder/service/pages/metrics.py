@@ -20,10 +20,12 @@ from decoder.service.pages.series_view import Panel, panels_of, parsed_series
 from decoder.service.pages.web import Reader, render
 from decoder.service.pages.web import router as new_router
 from decoder.service.requests import service_of
+from decoder.service.specs import Kind
 from decoder.service.store.results import ResultRow
 
 MOST_RESULTS = 1000
 MOST_VALUES = 12  # of a version
+OF_METRICS = frozenset({Kind.NUMBER, Kind.PAIR, Kind.DISCOVER})  # with a decoder of their own
 router = new_router()
 
 
@@ -32,6 +34,7 @@ class Health:
     """A declared metric: what the collector says of it, all slots and versions together.
 
     closed_through: the last day that is closed in all of them.  results: how many one may see.
+    job_kind: of the jobs that decode it.
     """
 
     name: str
@@ -44,7 +47,7 @@ class Health:
     versions: int
     results: int
     latest_day: str
-    has_parts: bool
+    job_kind: Kind
 
 
 @dataclass(frozen=True)
@@ -95,13 +98,13 @@ def one(request: Request, person: Reader, name: str) -> Response:
         request,
         "metric.html.j2",
         person,
-        health=_health(name, views),
+        health=_health(name, views, results),
         versions=versions,
         problem=found.problem,
     )
 
 
-def _health(name: str, views: Sequence[MetricView]) -> Health:
+def _health(name: str, views: Sequence[MetricView], stored: Sequence[ResultRow] = ()) -> Health:
     listed = [view.listed for view in views if view.listed]
     definitions = [one.get("definition", {}) for one in listed]
     first = definitions[-1] if definitions else {}
@@ -117,8 +120,16 @@ def _health(name: str, views: Sequence[MetricView]) -> Health:
         versions=len({view.params_id for view in views}),
         results=sum(view.results for view in views),
         latest_day=max((view.latest_day or "" for view in views), default=""),
-        has_parts=_has_parts(views),
+        job_kind=_job_kind(views, str(first.get("kind", "")), stored),
     )
+
+
+def _job_kind(views: Sequence[MetricView], declared: str, stored: Sequence[ResultRow]) -> Kind:
+    """The kind of job that decodes a metric, by its declaration or else by its results."""
+    if _has_parts(views):
+        return Kind.DENSITY
+    kinds = (declared, *(row.kind for row in stored))
+    return next((Kind(kind) for kind in kinds if kind in OF_METRICS), Kind.DECODE)
 
 
 def _has_parts(views: Sequence[MetricView]) -> bool:
