@@ -23,7 +23,8 @@ from publication.synthetic_rows import (
     synthesise_decoded,
     write_rows,
 )
-from publication.synthetic_rows.publishing import OF_DECODING, OF_TABLE
+from publication.synthetic_rows.decoded import check_size
+from publication.synthetic_rows.publishing import OF_DECODING, OF_TABLE, check_new_folder
 from rappor_cli.days import read_day
 from rappor_cli.text_columns import print_columns
 from rappor_core.text import visible
@@ -56,6 +57,7 @@ def decoded(
 
     Analyse each set, then combine: synthesis.json says how.
     """
+    check_new_folder(output)
     day = read_day(issued) or datetime.now(UTC).date()
     known = admit_estimates(read_estimates(source), load_policy(policy), day)
     made = synthesise_decoded(known, num_sets=sets, num_rows=rows)
@@ -89,7 +91,9 @@ def table(
     Epsilon is entered in the ledger before any noise is drawn. --rows is how many are written, not
     how many the table has.
     """
+    check_new_folder(output)
     declared = load_row_domain(domain)
+    check_size(rows or 1, len(declared.axes))
     chosen = _method(method, partitioner)
     names = list(declared.axes)
     values = dict(zip(names, read_columns(source, names), strict=True))

@@ -18,6 +18,7 @@ import numpy as np
 
 from publication.errors import TableError
 from publication.mechanisms import BudgetLedger, Charge, geometric_variance
+from publication.synthetic_rows.decoded import check_size
 from publication.synthetic_rows.domain import RowDomain
 from publication.synthetic_rows.kd_tree import KdTree
 from publication.synthetic_rows.partitioning import Partitioner, check_blocks
@@ -145,7 +146,8 @@ def draw_rows(
 
     num_rows: how many; None: as many as the histogram holds.
 
-    Raises TableError where the histogram is empty, or num_rows is below 1.
+    Raises TableError where the histogram is empty, num_rows is below 1, or rows by columns pass
+    100 million values.
     """
     total = float(histogram.counts.sum())
     wanted = round(total) if num_rows is None else num_rows
@@ -154,6 +156,7 @@ def draw_rows(
             f"{wanted} rows of a histogram of {total:g}: nothing can be drawn; a larger epsilon or "
             "a smaller domain leaves more than noise"
         )
+    check_size(wanted, len(domain.axes))
     source = rng or np.random.default_rng()
     drawn = source.multinomial(wanted, histogram.counts.ravel() / total)
     cells = source.permutation(np.repeat(np.arange(drawn.size), drawn))

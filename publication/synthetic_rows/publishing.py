@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -65,6 +66,16 @@ def admit_estimates(estimates: CellEstimates, policy: ReleasePolicy, issued: dat
     return replace(estimates.without_small(policy.min_low), num_reports=reports)
 
 
+def check_new_folder(folder: Path) -> None:
+    """Raises ReleaseError where a folder of rows cannot be made; asked before budget is spent."""
+    if folder.exists() or folder.is_symlink():
+        raise ReleaseError(f"{folder} exists; rows are never written over: name a new folder")
+    if not folder.parent.is_dir():
+        raise ReleaseError(f"{folder} cannot be written: {folder.parent} is no folder")
+    if not os.access(folder.parent, os.W_OK):
+        raise ReleaseError(f"{folder} cannot be written: permission denied in {folder.parent}")
+
+
 def write_rows(
     sets: Sequence[Table], description: Mapping[str, Any], notes: Sequence[str], folder: Path
 ) -> list[str]:
@@ -73,8 +84,7 @@ def write_rows(
     Values that a spreadsheet would compute get an apostrophe before them. Returns the names of the
     files. Raises ReleaseError where the folder exists, or cannot be written.
     """
-    if folder.exists() or folder.is_symlink():
-        raise ReleaseError(f"{folder} exists; rows are never written over: name a new folder")
+    check_new_folder(folder)
     part = folder.with_name(f".{folder.name}.{token_hex(4)}.part")
     try:
         part.mkdir()
