@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from publication.disclosure_risk import read_columns
+from publication.errors import TableError
 from publication.mechanisms import Charge, make_ledger, open_ledger, read_ledger
 from publication.release import load_policy
 from publication.synthetic_rows import (
@@ -98,8 +99,11 @@ def table(
     names = list(declared.axes)
     values = dict(zip(names, read_columns(source, names), strict=True))
     with open_ledger(ledger) as budget:
-        found = estimate_histogram(values, declared, epsilon, budget, method=chosen)
-        left = budget.limit.epsilon - budget.spent_epsilon
+        try:
+            found = estimate_histogram(values, declared, epsilon, budget, method=chosen)
+        except TableError as error:
+            raise TableError(f"{source}: {error}") from None
+        left = max(budget.limit.epsilon - budget.spent_epsilon, 0.0)
     made = draw_rows(found, declared, rows)
     num_rows = len(made[names[0]])
     description = {

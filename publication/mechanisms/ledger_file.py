@@ -20,7 +20,7 @@ from typing import Any
 
 from publication.errors import BudgetError
 from publication.mechanisms.budget import BudgetLedger, Charge
-from rappor_core.errors import RapporError, file_problem, shown
+from rappor_core.errors import RapporError, file_problem
 from rappor_core.strict_json import parse_strict_json
 
 FORMAT = "rappor-budget"
@@ -75,8 +75,12 @@ def read_ledger(path: Path) -> BudgetLedger:
         raise BudgetError(f"{path} cannot be read: {file_problem(error)}") from None
     except BudgetError as error:
         raise BudgetError(f"{path}: {error}") from None
-    except (KeyError, TypeError, ValueError, RapporError) as error:
-        raise BudgetError(f"{path} is not a ledger: {shown(error)}") from None
+    except RapporError as error:
+        raise BudgetError(f"{path} is not a ledger: {error}") from None
+    except (KeyError, TypeError, ValueError):
+        raise BudgetError(
+            f"{path} is not a ledger: not as rappor release ledger writes it"
+        ) from None
 
 
 @contextmanager

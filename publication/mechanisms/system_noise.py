@@ -37,10 +37,7 @@ def system_geometric(
     Raises:
         BudgetError: the rate is below 1e-12, or above 40.
     """
-    if not rate >= _LEAST_RATE:
-        raise BudgetError(f"epsilon / sensitivity = {rate:g} is below {_LEAST_RATE:g}")
-    if rate > _MOST_RATE:
-        raise BudgetError(f"epsilon / sensitivity = {rate:g} is above {_MOST_RATE:g}: no noise")
+    check_rate(rate)
     drawn = np.zeros(shape, dtype=np.int64)
     digit = 0
     while (threshold := _threshold(rate * 2.0**digit)) > 0:
@@ -48,6 +45,14 @@ def system_geometric(
         drawn += (words < np.uint64(threshold)).astype(np.int64) << digit
         digit += 1
     return drawn
+
+
+def check_rate(rate: float) -> None:
+    """Raises BudgetError for a rate, epsilon / sensitivity, below 1e-12 or above 40."""
+    if not rate >= _LEAST_RATE:
+        raise BudgetError(f"epsilon / sensitivity = {rate:g} is below {_LEAST_RATE:g}")
+    if rate > _MOST_RATE:
+        raise BudgetError(f"epsilon / sensitivity = {rate:g} is above {_MOST_RATE:g}: no noise")
 
 
 def _threshold(exponent: float) -> int:

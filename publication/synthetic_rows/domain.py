@@ -199,7 +199,10 @@ def load_row_domain(path: Path) -> RowDomain:
             axes[name] = _axis(declared)
         except DomainError as error:
             raise DomainError(f"{path}: column {shown(name)}: {error}") from None
-    return RowDomain(axes)
+    try:
+        return RowDomain(axes)
+    except DomainError as error:
+        raise DomainError(f"{path}: {error}") from None
 
 
 def _axis(declared: Any) -> Axis:

@@ -169,7 +169,11 @@ def test_wrong_words_and_values_are_refused_before_anything_is_spent(
     (tmp_path / "domain.toml").write_text(DOMAIN.replace('"pro", ', ""))
     capsys.readouterr()
     assert main([*command, "--epsilon", "1"]) == 1
-    assert "column 'plan': value 'pro' is not declared" in capsys.readouterr().err
+    assert "people.csv: column 'plan': value 'pro' is not declared" in capsys.readouterr().err
+    (tmp_path / "domain.toml").write_text("[columns]")
+    assert main([*command, "--epsilon", "1"]) == 1
+    assert "domain.toml: no columns are declared" in capsys.readouterr().err
+    (tmp_path / "domain.toml").write_text(DOMAIN)
     assert read_ledger(ledger).spent_epsilon == 0
     (tmp_path / "ledger.json.lock").touch()
     assert main([*command, "--epsilon", "1"]) == 1

@@ -80,6 +80,9 @@ def test_what_is_no_ledger_is_refused(path: Path, change: dict[str, object]) -> 
 def test_a_file_that_is_not_there_or_not_json_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BudgetError, match="cannot be read"):
         read_ledger(tmp_path / "none.json")
+    (tmp_path / "text.json").write_text("[]")
+    with pytest.raises(BudgetError, match="not as rappor release ledger writes it"):
+        read_ledger(tmp_path / "text.json")
     (tmp_path / "text.json").write_text("epsilon = 1")
     with pytest.raises(BudgetError, match="not a ledger"):
         read_ledger(tmp_path / "text.json")

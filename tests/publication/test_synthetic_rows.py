@@ -382,8 +382,15 @@ def test_narrow_bins_of_large_numbers_give_numbers_within() -> None:
 
 def test_an_epsilon_that_leaves_no_noise_is_refused() -> None:
     """At 50 the chance of any noise is below 2^-64, so that counts came out as they are."""
-    with pytest.raises(BudgetError, match="above 40"):
-        estimate_histogram({"x": ["a"]}, SMALL, 50.0, ledger(100.0), method=Baseline())
+    spent = ledger(1000.0)
+    for epsilon, method, words in (
+        (50.0, Baseline(), "above 40"),
+        (100.0, DPCocGen(), "above 40"),
+        (3e-12, DPCocGen(group_share=0.6, margin_share=0.2), "below 1e-12"),
+    ):
+        with pytest.raises(BudgetError, match=words):
+            estimate_histogram({"x": ["a"]}, SMALL, epsilon, spent, method=method)
+    assert not spent.entries
     assert system_geometric(40.0, (3,)).tolist() == [0, 0, 0]
 
 
