@@ -19,6 +19,7 @@ from publication.errors import TableError
 from publication.typing import Booleans, Floats, Integers
 
 REST = "*"  # in every column of the cell that holds what is not shown
+_LARGEST = 1e6  # estimate of a share, or its error: beyond, sums lose what they are of
 
 
 class PairTable(Protocol):
@@ -76,6 +77,8 @@ class CellEstimates:
             raise TableError("a cell or a column is named twice")
         if not (np.isfinite(self.estimate).all() and np.isfinite(self.covariance).all()):
             raise TableError("an estimate or a covariance is not finite")
+        if abs(self.estimate).max() > _LARGEST or abs(self.covariance).max() > _LARGEST**2:
+            raise TableError(f"an estimate or its error is above {_LARGEST:g}: these are no shares")
         if self.num_reports < 1 or (self.variances < 0).any():
             raise TableError(f"{self.num_reports} reports, or a variance below 0")
 

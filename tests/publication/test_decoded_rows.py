@@ -253,6 +253,7 @@ def test_the_combining_rule_is_that_of_raghunathan_reiter_and_rubin() -> None:
         (lambda: draw_shares(estimates_of(LAW, 0.01), 0), "1 or more"),
         (lambda: replace(estimates_of(LAW, 0.01), estimate=LAW[:5]), "do not go together"),
         (lambda: replace(estimates_of(LAW, 0.01), estimate=LAW * np.nan), "not finite"),
+        (lambda: replace(estimates_of(LAW, 0.01), estimate=LAW * 1e308), "no shares"),
         (lambda: replace(estimates_of(LAW, 0.01), num_reports=0), "0 reports"),
         (lambda: replace(estimates_of(LAW, 0.01), columns=("a", "a")), "named twice"),
     ],
