@@ -11,6 +11,7 @@ import pytest
 from scipy import stats
 
 from decoder.numerics.simplex import project_simplex
+from publication.disclosure_risk import read_columns
 from publication.errors import BudgetError, DomainError, TableError
 from publication.mechanisms import (
     BudgetLedger,
@@ -418,3 +419,13 @@ def test_column_shares_of_rows_are_near_those_of_the_histogram() -> None:
     found = estimate_histogram(table, SMALL, 5.0, ledger(), rng=rng)
     p, q = column_shares(table, draw_rows(found, SMALL, 1000, rng), ["x"])
     assert abs(p - q).max() < 0.08
+
+
+def test_a_blank_line_of_one_column_is_not_dropped(tmp_path: Path) -> None:
+    """It may be a row whose value is missing; of several columns it is no row."""
+    path = tmp_path / "people.csv"
+    path.write_text("x\na\n\nb\n")
+    with pytest.raises(TableError, match="row 2 has 0 fields"):
+        read_columns(path, ["x"])
+    path.write_text("x,y\na,d\n\nb,e\n")
+    assert read_columns(path, ["x"]) == [["a", "b"]]
