@@ -142,6 +142,8 @@ def anonymise_table(
     names, kept = _names(columns), _names(keep)
     if set(names) & set(kept):
         raise typer.BadParameter("--keep names columns of --columns: they would be published whole")
+    if output.exists() and table.exists() and output.samefile(table):
+        raise ReleaseError(f"{output} is the table itself, and would be written over")
     if hierarchies == LEARNT:
         recoded = _recode(table, columns, numbers, intervals)
         with spinner(f"co-clustering {recoded.num_rows:,} rows"):

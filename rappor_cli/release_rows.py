@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from publication.disclosure_risk import read_columns
+from publication.errors import TableError
 from publication.mechanisms import Charge, make_ledger, open_ledger, read_ledger
 from publication.release import load_policy
 from publication.synthetic_rows import (
@@ -23,7 +24,8 @@ from publication.synthetic_rows import (
     synthesise_decoded,
     write_rows,
 )
-from publication.synthetic_rows.publishing import OF_DECODING, OF_TABLE
+from publication.synthetic_rows.decoded import check_size
+from publication.synthetic_rows.publishing import OF_DECODING, OF_TABLE, check_new_folder
 from rappor_cli.days import read_day
 from rappor_cli.text_columns import print_columns
 from rappor_core.text import visible
@@ -56,6 +58,7 @@ def decoded(
 
     Analyse each set, then combine: synthesis.json says how.
     """
+    check_new_folder(output)
     day = read_day(issued) or datetime.now(UTC).date()
     known = admit_estimates(read_estimates(source), load_policy(policy), day)
     made = synthesise_decoded(known, num_sets=sets, num_rows=rows)
@@ -89,13 +92,18 @@ def table(
     Epsilon is entered in the ledger before any noise is drawn. --rows is how many are written, not
     how many the table has.
     """
+    check_new_folder(output)
     declared = load_row_domain(domain)
+    check_size(rows or 1, len(declared.axes))
     chosen = _method(method, partitioner)
     names = list(declared.axes)
     values = dict(zip(names, read_columns(source, names), strict=True))
     with open_ledger(ledger) as budget:
-        found = estimate_histogram(values, declared, epsilon, budget, method=chosen)
-        left = budget.limit.epsilon - budget.spent_epsilon
+        try:
+            found = estimate_histogram(values, declared, epsilon, budget, method=chosen)
+        except TableError as error:
+            raise TableError(f"{source}: {error}") from None
+        left = max(budget.limit.epsilon - budget.spent_epsilon, 0.0)
     made = draw_rows(found, declared, rows)
     num_rows = len(made[names[0]])
     description = {

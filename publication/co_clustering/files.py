@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -71,7 +72,20 @@ def grid_to_dict(model: CoClustering, grid: Grid) -> dict[str, Any]:
 
 
 def write_table(table: Mapping[str, Sequence[str]], file: Path) -> None:
-    """Write CSV with a header. Raises OSError."""
+    """Write CSV with a header; the file appears when it is whole. Raises OSError."""
+    if file.exists() and not file.is_file():  # a pipe, a terminal
+        _write_rows(table, file)
+        return
+    file = Path(os.path.realpath(file))
+    part = file.with_name(f".{file.name}.{token_hex(4)}.part")
+    try:
+        _write_rows(table, part)
+        part.replace(file)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _write_rows(table: Mapping[str, Sequence[str]], file: Path) -> None:
     with file.open("w", newline="", encoding="utf-8") as lines:
         writer = csv.writer(lines, lineterminator="\n")
         writer.writerow(table)

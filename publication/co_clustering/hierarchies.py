@@ -8,7 +8,7 @@ tree.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -94,33 +94,37 @@ def _groups_of_parts(model: CoClustering) -> Iterator[Integers]:
 
 def _tree(name: str, kind: Parts, groups: list[Integers]) -> Hierarchy:
     leaves = list(kind.labels)
-    taken = set(leaves)
-    root = _free_label(f"any {name}", taken)
+    root = _free_label(f"any {name}", leaves)
+    unions: dict[tuple[int, ...], str] = {}
+    taken = {*leaves, root}
     levels = [leaves]
     number = len(leaves)
     for of_part in groups:
         nodes = len(np.unique(of_part))
         if 1 < nodes < number:
-            levels.append(_level(kind, of_part, taken))
+            levels.append(_level(kind, of_part, unions, taken))
         number = min(number, nodes)
     return Hierarchy(tuple((*path, root) for path in zip(*levels, strict=True)))
 
 
-def _level(kind: Parts, of_part: Integers, taken: set[str]) -> list[str]:
-    labels = [""] * len(of_part)
+def _level(
+    kind: Parts, of_part: Integers, unions: dict[tuple[int, ...], str], taken: set[str]
+) -> list[str]:
+    """The label of each part's group. unions: labels of earlier levels; new ones are added."""
+    labels = list(kind.labels)
     for group in np.unique(of_part):
-        members = np.flatnonzero(of_part == group).tolist()
-        label = kind.group_label(members)
-        if len(members) > 1:
-            label = _free_label(label, taken)
+        members = tuple(np.flatnonzero(of_part == group).tolist())
+        if len(members) > 1 and members not in unions:
+            unions[members] = _free_label(kind.group_label(members), taken)
+            taken.add(unions[members])
         for part in members:
-            labels[part] = label
+            labels[part] = unions.get(members, labels[part])
     return labels
 
 
-def _free_label(label: str, leaves: set[str]) -> str:
-    """The label, told apart from values that read like it."""
-    while label in leaves:
+def _free_label(label: str, taken: Collection[str]) -> str:
+    """The label, told apart from values and other unions that read like it."""
+    while label in taken:
         label += " (group)"
     return label
 

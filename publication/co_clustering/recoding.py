@@ -196,7 +196,10 @@ def recode(
     """
     strange = [name for name in (*columns, *numbers) if name not in table]
     if strange or not set(numbers) <= set(columns) or len(set(columns)) != len(columns):
-        raise TableError(f"columns {shown(list(columns))}, of numbers {shown(list(numbers))}")
+        raise TableError(
+            f"columns {shown(list(columns))}, of numbers {shown(list(numbers))}: each once, those "
+            "of numbers among them, all in the table"
+        )
     if len(columns) < 2 or intervals < 1:
         raise TableError(f"{len(columns)} columns in {intervals} intervals: 2 and 1 are the least")
     parts: dict[str, Parts] = {}
@@ -226,7 +229,11 @@ def _number_text(number: float) -> str:
 
 
 def _cuts(numbers: Floats, intervals: int) -> tuple[float, ...]:
-    """Quantiles between neighbours in rank, without those that leave an interval empty."""
+    """Quantiles between neighbours in rank, without those that leave an interval empty.
+
+    As many intervals as numbers have a cut between any two neighbours: more tell nothing further.
+    """
+    intervals = min(intervals, len(numbers))
     cuts = np.unique(np.quantile(numbers, np.arange(1, intervals) / intervals))
     counts = np.bincount(np.searchsorted(cuts, numbers, side="left"), minlength=len(cuts) + 1)
     kept = cuts[counts[:-1] > 0]

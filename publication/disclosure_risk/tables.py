@@ -25,7 +25,7 @@ def read_columns(path: Path, columns: Sequence[str]) -> list[list[str]]:
             values = [
                 [row[i] for i in indices] if len(row) == len(header) else _refuse(path, number, row)
                 for number, row in enumerate(rows, 1)
-                if row
+                if row or len(header) == 1  # of one column: an empty value, and not to be dropped
             ]
     except (csv.Error, UnicodeDecodeError, OSError) as error:
         raise TableError(f"{path}: not CSV in UTF-8: {failure_reason(error)}") from error

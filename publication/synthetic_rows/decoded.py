@@ -8,6 +8,17 @@ from publication.errors import TableError
 from publication.synthetic_rows.estimates import CellEstimates, draw_shares
 from publication.typing import Floats
 
+MOST_VALUES = 100_000_000  # of all sets: rows by columns
+
+
+def check_size(num_rows: int, num_columns: int, num_sets: int = 1) -> None:
+    """Raises TableError for more values than memory is sure to hold."""
+    if num_rows * num_columns * num_sets > MOST_VALUES:
+        raise TableError(
+            f"{num_sets:,} sets of {num_rows:,} rows by {num_columns:,} columns: {MOST_VALUES:,} "
+            "values at most; ask for fewer rows (--rows), or fewer sets"
+        )
+
 
 def synthesise_decoded(
     estimates: CellEstimates,
@@ -25,7 +36,7 @@ def synthesise_decoded(
         rng: for tests; rows need no secrecy, as the estimates are not secret.
 
     Raises:
-        TableError: fewer than two sets, or fewer than one row.
+        TableError: fewer than two sets, fewer than one row, or more than 100 million values.
     """
     wanted = estimates.num_reports if num_rows is None else num_rows
     if num_sets < 2 or wanted < 1:
@@ -33,6 +44,7 @@ def synthesise_decoded(
             f"{num_sets} sets of {wanted} rows: two sets or more are needed, as one alone cannot "
             "tell how sure it is, and one row or more"
         )
+    check_size(wanted, len(estimates.columns), num_sets)
     source = rng or np.random.default_rng()
     shares = draw_shares(estimates, num_sets, source)
     return [_rows(estimates, one, wanted, source) for one in shares]

@@ -21,6 +21,9 @@ from publication.utility.tables import Table, num_rows
 from rappor_core.errors import file_problem, shown, toml_problem
 
 MOST_CELLS = 20_000_000  # of a histogram: 160 MB an array
+_MOST_WHOLE = 2**53  # below it, numbers and products of bins are exact
+_MOST_REAL = 1e300  # below it, differences are finite
+_LEAST_DIGITS, _MOST_DIGITS = 6, 17
 
 
 @dataclass(frozen=True)
@@ -69,13 +72,18 @@ class EqualBins:
 
     def __post_init__(self) -> None:
         """Check."""
-        finite = math.isfinite(self.low) and math.isfinite(self.high) and self.low < self.high
-        if not finite or self.number < 1:
-            raise DomainError(f"low < high and 1 bin or more are needed, not {self}")
+        most = _MOST_WHOLE if self.whole else _MOST_REAL
+        if not (-most <= self.low < self.high <= most and 1 <= self.number <= MOST_CELLS):
+            raise DomainError(
+                f"low < high, both within {most:g} of 0, and 1 to {MOST_CELLS:,} bins are needed, "
+                f"not {shown(self.low)}, {shown(self.high)} and {shown(self.number)}"
+            )
         if self.whole and not (float(self.low).is_integer() and float(self.high).is_integer()):
             raise DomainError(f"bins of whole numbers need whole low and high, not {self}")
         if self.whole and self.number > self.high - self.low + 1:
             raise DomainError(f"more bins than whole numbers: {self}")
+        if self.whole and self.number * (self.high - self.low + 1) > _MOST_WHOLE:
+            raise DomainError(f"too many for exact bins: {self}; take fewer bins, or whole = false")
 
     @property
     def size(self) -> int:
@@ -101,7 +109,7 @@ class EqualBins:
         return np.minimum(found, self.number - 1)
 
     def draw(self, codes: Integers, rng: np.random.Generator) -> list[str]:
-        """A number of each bin, all alike likely: whole, or to 6 significant digits."""
+        """A number of each bin, all alike likely: whole, or to a thousandth of a bin."""
         if self.whole:
             low, span = round(self.low), round(self.high - self.low) + 1
             first = -(-codes * span // self.number)
@@ -109,7 +117,13 @@ class EqualBins:
             return [str(value) for value in (low + rng.integers(first, last)).tolist()]
         width = (self.high - self.low) / self.number
         values = self.low + width * (codes + rng.random(len(codes)))
-        return [f"{value:.6g}" for value in values.tolist()]
+        scale = max(abs(self.low), abs(self.high)) / width
+        digits = min(max(math.ceil(math.log10(scale)) + 3, _LEAST_DIGITS), _MOST_DIGITS)
+        short = np.array([float(f"{value:.{digits}g}") for value in values.tolist()])
+        return [
+            f"{value:.17g}" if value in (self.low, self.high) else f"{value:.{digits}g}"
+            for value in np.clip(short, self.low, self.high).tolist()
+        ]
 
 
 Axis = Categories | EqualBins
@@ -185,7 +199,10 @@ def load_row_domain(path: Path) -> RowDomain:
             axes[name] = _axis(declared)
         except DomainError as error:
             raise DomainError(f"{path}: column {shown(name)}: {error}") from None
-    return RowDomain(axes)
+    try:
+        return RowDomain(axes)
+    except DomainError as error:
+        raise DomainError(f"{path}: {error}") from None
 
 
 def _axis(declared: Any) -> Axis:

@@ -16,9 +16,10 @@ from typing import Protocol
 import numpy as np
 
 from publication.errors import TableError
-from publication.typing import Floats, Integers
+from publication.typing import Booleans, Floats, Integers
 
 REST = "*"  # in every column of the cell that holds what is not shown
+_LARGEST = 1e6  # estimate of a share, or its error: beyond, sums lose what they are of
 
 
 class PairTable(Protocol):
@@ -48,6 +49,7 @@ class CellEstimates:
     covariance: (M, M), or (M,) variances where estimates are taken as uncorrelated.
     num_reports: that they were decoded from.  first_day, last_day: of the reports, where known.
     groups: (M,) of cells whose sum is known, as those of a slot; None: only that of all is, 1.
+    group_reports: of each group, where they are known.
 
     Raises TableError for lengths that differ, a cell twice, and numbers that are not finite.
     """
@@ -60,6 +62,7 @@ class CellEstimates:
     first_day: date | None = None
     last_day: date | None = None
     groups: Integers | None = None
+    group_reports: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
         """Check."""
@@ -74,6 +77,8 @@ class CellEstimates:
             raise TableError("a cell or a column is named twice")
         if not (np.isfinite(self.estimate).all() and np.isfinite(self.covariance).all()):
             raise TableError("an estimate or a covariance is not finite")
+        if abs(self.estimate).max() > _LARGEST or abs(self.covariance).max() > _LARGEST**2:
+            raise TableError(f"an estimate or its error is above {_LARGEST:g}: these are no shares")
         if self.num_reports < 1 or (self.variances < 0).any():
             raise TableError(f"{self.num_reports} reports, or a variance below 0")
 
@@ -88,12 +93,13 @@ class CellEstimates:
         """Pool the cells whose lower end, z errors below the estimate, is under `min_low`.
 
         The pool is one cell with `*` in every column, or one of each group, whose first column
-        stays: what a release suppresses, rows must not show. It is chosen by looking at the
-        estimates, so that it is too small on average.
+        stays: what a release suppresses, rows must not show. One small cell alone would be shown
+        with its number, under another name: it takes the next smallest of its group with it. The
+        pool is chosen by looking at the estimates, so that it is too small on average.
 
         Raises TableError where a value is `*` itself, or nothing remains.
         """
-        kept = self.estimate - z * np.sqrt(self.variances) >= min_low
+        kept = self._not_alone(self.estimate - z * np.sqrt(self.variances) >= min_low)
         if not kept.any():
             raise TableError(f"no cell has a lower end of {min_low:g} or more")
         if any(REST in cell for cell in self.cells):
@@ -116,6 +122,44 @@ class CellEstimates:
             estimate=sums @ self.estimate,
             covariance=covariance if self.covariance.ndim == 2 else np.diag(covariance).copy(),
             groups=groups,
+        )
+
+    def _not_alone(self, kept: Booleans) -> Booleans:
+        """The cells that are kept, without the smallest of a group in which one is not kept."""
+        found = kept.copy()
+        groups = np.zeros(len(kept), dtype=np.int64) if self.groups is None else self.groups
+        for group in np.unique(groups):
+            own = np.flatnonzero((groups == group) & kept)
+            if len(own) and (groups == group).sum() == len(own) + 1:
+                found[own[self.estimate[own].argmin()]] = False
+        return found
+
+    def without_few(self, min_reports: int, step: int) -> CellEstimates:
+        """Leave out groups of few reports, as slots; reports are rounded down to multiples first.
+
+        What remains weighs as its rounded reports. Raises TableError where nothing does.
+        """
+        if self.groups is None or self.group_reports is None:
+            return replace(self, num_reports=self.num_reports // step * step)
+        exact = np.array(self.group_reports)
+        rounded = exact // step * step
+        enough = rounded >= min_reports
+        if not enough.any():
+            names = dict.fromkeys(cell[0] for cell in self.cells)
+            raise TableError(f"{', '.join(names)}: fewer than {min_reports} reports each")
+        total = int(rounded[enough].sum())
+        kept = enough[self.groups]
+        factors = (rounded / exact * self.num_reports / total)[self.groups][kept]
+        variances = self.covariance.ndim == 1
+        covariance = self.covariance[kept] if variances else self.covariance[np.ix_(kept, kept)]
+        return replace(
+            self,
+            cells=tuple(cell for cell, keep in zip(self.cells, kept.tolist(), strict=True) if keep),
+            estimate=self.estimate[kept] * factors,
+            covariance=covariance * (factors**2 if variances else np.outer(factors, factors)),
+            num_reports=total,
+            groups=(np.cumsum(enough) - 1)[self.groups[kept]],
+            group_reports=tuple(rounded[enough].tolist()),
         )
 
 
@@ -165,7 +209,17 @@ def slot_estimates(
     estimate = np.concatenate([p * one.estimate for p, one in zip(parts, maps, strict=True)])
     errors = np.concatenate([p * one.std_error for p, one in zip(parts, maps, strict=True)])
     groups = np.repeat(np.arange(len(maps)), [len(one.cells) for one in maps])
-    return CellEstimates(columns, cells, estimate, errors**2, total, first_day, last_day, groups)
+    return CellEstimates(
+        columns,
+        cells,
+        estimate,
+        errors**2,
+        total,
+        first_day,
+        last_day,
+        groups,
+        tuple(one.num_reports for one in maps),
+    )
 
 
 def draw_shares(

@@ -18,6 +18,8 @@ import numpy as np
 
 from publication.errors import TableError
 from publication.mechanisms import BudgetLedger, Charge, geometric_variance
+from publication.mechanisms.system_noise import check_rate
+from publication.synthetic_rows.decoded import check_size
 from publication.synthetic_rows.domain import RowDomain
 from publication.synthetic_rows.kd_tree import KdTree
 from publication.synthetic_rows.partitioning import Partitioner, check_blocks
@@ -103,6 +105,8 @@ def estimate_histogram(
     """
     chosen = method or DPCocGen()
     counts = domain.histogram(table)
+    if rng is None:
+        _check_rates(epsilon, chosen, counts.ndim)
     if isinstance(chosen, Baseline):
         ledger.spend("synthetic rows: histogram", Charge(epsilon))
         noisy = perturb(counts, epsilon, rng).astype(float)
@@ -111,6 +115,17 @@ def estimate_histogram(
         return NoisyHistogram(held, epsilon, counts.size)
     ledger.spend("synthetic rows: margins, histogram and groups", Charge(epsilon))
     return _grouped(counts, epsilon, chosen, num_rows, rng)
+
+
+def _check_rates(epsilon: float, method: Baseline | DPCocGen, num_columns: int) -> None:
+    """Raises BudgetError where the system's noise has no such rate: before anything is charged."""
+    Charge(epsilon)
+    shares = [1.0]
+    if isinstance(method, DPCocGen):
+        margin = method.margin_share
+        shares = [method.group_share, 1 - method.group_share - margin, margin / num_columns]
+    for share in filter(None, shares):
+        check_rate(epsilon * share)
 
 
 def _grouped(
@@ -145,7 +160,8 @@ def draw_rows(
 
     num_rows: how many; None: as many as the histogram holds.
 
-    Raises TableError where the histogram is empty, or num_rows is below 1.
+    Raises TableError where the histogram is empty, num_rows is below 1, or rows by columns pass
+    100 million values.
     """
     total = float(histogram.counts.sum())
     wanted = round(total) if num_rows is None else num_rows
@@ -154,6 +170,7 @@ def draw_rows(
             f"{wanted} rows of a histogram of {total:g}: nothing can be drawn; a larger epsilon or "
             "a smaller domain leaves more than noise"
         )
+    check_size(wanted, len(domain.axes))
     source = rng or np.random.default_rng()
     drawn = source.multinomial(wanted, histogram.counts.ravel() / total)
     cells = source.permutation(np.repeat(np.arange(drawn.size), drawn))

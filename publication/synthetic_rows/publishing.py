@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
-from publication.errors import PolicyError, ReleaseError
+import numpy as np
+
+from publication.errors import PolicyError, ReleaseError, TableError
 from publication.release.columns import safe_text
 from publication.release.policy import ReleasePolicy, check_days
+from publication.release.rounding import round_up
 from publication.synthetic_rows.estimates import CellEstimates
 from publication.utility.tables import Table
 from rappor_core.errors import file_problem
@@ -41,9 +44,10 @@ OF_TABLE = (
 def admit_estimates(estimates: CellEstimates, policy: ReleasePolicy, issued: date) -> CellEstimates:
     """What a release policy lets into rows: sealed days, enough reports, no small cells.
 
-    Cells whose lower end (95 %) is below `min_low` are pooled as `*`; the number of reports is
-    rounded down. The rows show all other estimates: complements, earlier releases and overlapping
-    windows are not looked at, so that a decoding is published as a table or in rows, not both.
+    Slots of few reports are left out; numbers of reports are rounded down. Cells whose lower end
+    (95 %), rounded down, is below `min_low` are pooled as `*`, two at least. The rows show all
+    other estimates: earlier releases and overlapping windows are not looked at, so that a decoding
+    is published as a table or in rows, not both.
 
     Raises:
         PolicyError: days that the policy does not publish or are not known; too few reports.
@@ -57,12 +61,25 @@ def admit_estimates(estimates: CellEstimates, policy: ReleasePolicy, issued: dat
     check_days(policy, name, estimates.first_day, estimates.last_day, issued)
     if estimates.columns[0] == "slot" and "slot" not in policy.strata:
         raise PolicyError(f"the policy does not publish the stratum 'slot': {list(policy.strata)}")
-    reports = estimates.num_reports // policy.reports_rounding * policy.reports_rounding
-    if reports < policy.min_reports:
+    try:
+        known = estimates.without_few(policy.min_reports, policy.reports_rounding)
+    except TableError as error:
+        raise PolicyError(f"{name}: {error}") from None
+    if known.num_reports < policy.min_reports:
         raise PolicyError(
-            f"{name}: {reports} reports (rounded down), {policy.min_reports} at least"
+            f"{name}: {known.num_reports} reports (rounded down), {policy.min_reports} at least"
         )
-    return replace(estimates.without_small(policy.min_low), num_reports=reports)
+    return known.without_small(float(round_up(np.array(policy.min_low), policy.rounding)))
+
+
+def check_new_folder(folder: Path) -> None:
+    """Raises ReleaseError where a folder of rows cannot be made; asked before budget is spent."""
+    if folder.exists() or folder.is_symlink():
+        raise ReleaseError(f"{folder} exists; rows are never written over: name a new folder")
+    if not folder.parent.is_dir():
+        raise ReleaseError(f"{folder} cannot be written: {folder.parent} is no folder")
+    if not os.access(folder.parent, os.W_OK):
+        raise ReleaseError(f"{folder} cannot be written: permission denied in {folder.parent}")
 
 
 def write_rows(
@@ -73,8 +90,7 @@ def write_rows(
     Values that a spreadsheet would compute get an apostrophe before them. Returns the names of the
     files. Raises ReleaseError where the folder exists, or cannot be written.
     """
-    if folder.exists() or folder.is_symlink():
-        raise ReleaseError(f"{folder} exists; rows are never written over: name a new folder")
+    check_new_folder(folder)
     part = folder.with_name(f".{folder.name}.{token_hex(4)}.part")
     try:
         part.mkdir()

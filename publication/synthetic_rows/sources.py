@@ -12,7 +12,8 @@ import numpy as np
 from publication.errors import ReleaseError
 from publication.release import CellTable, read_source
 from publication.synthetic_rows.estimates import CellEstimates, SlotMap, slot_estimates
-from rappor_core.errors import RapporError, file_problem, shown
+from rappor_core.errors import RapporError, file_problem
+from rappor_core.failures import failure_reason
 from rappor_core.strict_json import parse_strict_json
 
 COVARIANCE = "covariance.npy"
@@ -85,8 +86,11 @@ def _of_joint(folder: Path) -> CellEstimates:
         ) from None
     except OSError as error:
         raise ReleaseError(f"{folder}: {file_problem(error)}") from None
-    except (KeyError, TypeError, ValueError, EOFError, RapporError) as error:
-        raise ReleaseError(f"{folder}: a file of it cannot be used: {shown(error)}") from None
+    except RapporError as error:
+        raise ReleaseError(f"{folder}: a file of it cannot be used: {error}") from None
+    except (KeyError, TypeError, ValueError, OverflowError, EOFError) as error:
+        reason = failure_reason(error)
+        raise ReleaseError(f"{folder}: a file of it cannot be used: {reason}") from None
 
 
 def _day(found: Mapping[str, Any], name: str) -> date | None:

@@ -187,3 +187,26 @@ def test_setup_khiops_writes_over_nothing(
 ) -> None:
     assert main(["release", "setup-khiops", str(tmp_path)]) == 1
     assert "no virtual environment" in capsys.readouterr().err
+
+
+def test_an_anonymous_table_is_written_whole_or_not_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, made = tmp_path / "table.csv", tmp_path / "made.csv"
+    text = "a,b\n" + "x,y\n" * 4
+    file.write_text(text)
+    words = ["release", "anonymise", str(file), "--columns", "a,b", "--k", "2",
+             "--hierarchies", "learnt"]  # fmt: skip
+    assert main([*words, "-o", str(tmp_path / "." / "table.csv")]) == 1
+    assert "is the table itself" in capsys.readouterr().err
+    assert file.read_text() == text
+    made.write_text("earlier")
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("publication.co_clustering.files._write_rows", full)
+    assert main([*words, "-o", str(made)]) == 1
+    assert "cannot be written: no space left" in capsys.readouterr().err
+    assert made.read_text() == "earlier"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["made.csv", "table.csv"]

@@ -119,7 +119,7 @@ def test_categories_and_places_by_slot_give_rows_and_strings_do_not(
     command = ["release", "synthesise", "decoded", "--policy", str(policy), "--sets", "3"]
     assert main([*command, str(decoded / "length"), "-o", str(tmp_path / "length")]) == 0
     (first, *_) = read_sets(tmp_path / "length")
-    assert set(first["length"]) == {"2 letters", "3 letters", "4-5 letters", "*"}
+    assert set(first["length"]) == {"2 letters", "3 letters", "*"}
     assert main([*command, str(density), "-o", str(tmp_path / "map"), "--rows", "500"]) == 0
     (first, *_) = read_sets(tmp_path / "map")
     assert set(first) == {"slot", "cell"}
@@ -169,8 +169,38 @@ def test_wrong_words_and_values_are_refused_before_anything_is_spent(
     (tmp_path / "domain.toml").write_text(DOMAIN.replace('"pro", ', ""))
     capsys.readouterr()
     assert main([*command, "--epsilon", "1"]) == 1
-    assert "column 'plan': value 'pro' is not declared" in capsys.readouterr().err
+    assert "people.csv: column 'plan': value 'pro' is not declared" in capsys.readouterr().err
+    (tmp_path / "domain.toml").write_text("[columns]")
+    assert main([*command, "--epsilon", "1"]) == 1
+    assert "domain.toml: no columns are declared" in capsys.readouterr().err
+    (tmp_path / "domain.toml").write_text(DOMAIN)
     assert read_ledger(ledger).spent_epsilon == 0
     (tmp_path / "ledger.json.lock").touch()
     assert main([*command, "--epsilon", "1"]) == 1
     assert "in use by another process" in capsys.readouterr().err
+
+
+def test_nothing_is_charged_where_nothing_could_be_written(
+    people: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The charge was on the disk, and the rows were lost."""
+    ledger = tmp_path / "ledger.json"
+    assert main(["release", "ledger", str(ledger), "--epsilon", "1"]) == 0
+    command = ["release", "synthesise", "table", str(people), "--epsilon", "0.5"]
+    command += ["--domain", str(tmp_path / "domain.toml"), "--ledger", str(ledger)]
+    for output, more, words in (
+        (tmp_path, [], "exists; rows are never written over"),
+        (tmp_path / "none" / "rows", [], "is no folder"),
+        (tmp_path / "rows", ["--rows", "1000000000000"], "100,000,000 values at most"),
+    ):
+        assert main([*command, "-o", str(output), *more]) == 1
+        assert words in capsys.readouterr().err
+    assert read_ledger(ledger).spent_epsilon == 0
+
+
+def test_more_sets_than_memory_holds_are_refused(
+    pairs: Path, policy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["release", "synthesise", "decoded", str(pairs), "--policy", str(policy)]
+    assert main([*command, "-o", str(tmp_path / "no"), "--sets", "1000000"]) == 1
+    assert "100,000,000 values at most; ask for fewer rows" in capsys.readouterr().err

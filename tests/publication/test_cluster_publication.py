@@ -99,6 +99,21 @@ def test_trees_of_iris() -> None:
     assert learnt.trees["Class"].fuse("versicolor", "virginica") == "versicolor | virginica"
 
 
+@pytest.mark.parametrize("rest", [0, 60])
+def test_unions_that_read_alike_are_told_apart(rest: int) -> None:
+    """`a` with `b | c`, and `a | b` with `c`: two nodes of one label were one, or no tree."""
+    table = {
+        "v": ["a", "b | c"] * 40 + ["a | b", "c"] * 40 + ["z"] * rest,
+        "w": ["p"] * 80 + ["q"] * 80 + ["r"] * rest,
+    }
+    model = co_cluster(recode(table, ["v", "w"]))
+    assert model.finest.counts.shape[0] == 2 + bool(rest)
+    tree = learn_hierarchies(model).trees["v"]
+    assert {frozenset(one) for one in above(tree)} >= {
+        frozenset({"a", "b | c"}), frozenset({"a | b", "c"}),
+    }  # fmt: skip
+
+
 def test_the_k_anonymiser_takes_learnt_trees() -> None:
     learnt = learn_hierarchies(co_cluster(iris_pairs()))
     made = anonymise(learnt.recode(iris()), learnt.columns({"Class": 2.0}), 5)
@@ -151,6 +166,15 @@ def test_trees_and_classes_of_any_table(table, k, seed) -> None:
             column = list(model.recoded.parts).index(name)
             held = whole.holds[whole.of_row[row], model.recoded.codes[row, column]]
             assert held == (own[name][row] in leaves)
+
+
+def test_labels_of_unions_list_values_that_one_person_has() -> None:
+    """What the documentation warns of: the class has k rows, its label names the rare value."""
+    table = {"a": ["x"] * 60 + ["y"] * 59 + ["Zaphod"], "b": ["p"] * 60 + ["q"] * 60}
+    learnt = learn_hierarchies(co_cluster(recode(table, ["a", "b"])))
+    made = anonymise(learnt.recode(table), learnt.columns(), k=10)
+    assert made.counts.min() >= 10
+    assert any("Zaphod" in value for value in made.to_table()["a"])
 
 
 def test_trees_are_written_and_read(tmp_path: Path) -> None:

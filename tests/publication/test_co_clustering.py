@@ -363,3 +363,14 @@ def test_synthetic_rows_of_adult_train_as_well_as_those_of_the_thesis() -> None:
             found = np.mean([predict_column(rows, tested, name).auc for rows in drawn])
             allowed = 0.035 if (name, k) == ("race", 1_042) else 0.02
             assert found > expected[place] - allowed, (name, k)
+
+
+def test_more_intervals_than_numbers_cost_nothing() -> None:
+    """A billion of them took all memory."""
+    table = {"a": list(map(str, [3, 1, 4, 1, 5, 9, 2, 6])), "b": ["x"] * 8}
+    parts = [
+        recode(table, ["a", "b"], numbers=["a"], intervals=number).parts["a"].labels
+        for number in (8, 80, 10**15)
+    ]
+    assert parts[0] == parts[1] == parts[2]
+    assert len(parts[0]) == 7

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import date
+from decimal import Decimal
 
 import numpy as np
 import pytest
 
 from decoder.association.pairs import decode_pairs
-from publication.errors import TableError
+from publication.errors import PolicyError, TableError
+from publication.release import ReleasePolicy
 from publication.synthetic_rows import (
     CellEstimates,
     SlotMap,
+    admit_estimates,
     combine,
     combine_shares,
     draw_shares,
@@ -139,9 +142,9 @@ def test_slots_keep_their_weights_and_rows_follow_nobody() -> None:
     assert list(sets[0]) == ["slot", "cell"]
     small = known.without_small(0.1)
     assert [cell for cell in small.cells if cell[0] == "night"] == [
-        ("night", "c1"), ("night", "c2"), ("night", "*"),
+        ("night", "c1"), ("night", "*"),
     ]  # fmt: skip
-    assert draw_shares(small, 20)[:, :3].sum(axis=1) == pytest.approx(np.full(20, 0.75))
+    assert draw_shares(small, 20)[:, :2].sum(axis=1) == pytest.approx(np.full(20, 0.75))
     with pytest.raises(TableError, match="twice"):
         slot_estimates([night, night])
     with pytest.raises(TableError, match="no maps"):
@@ -163,6 +166,56 @@ def test_small_cells_are_pooled_with_their_covariance() -> None:
     starred = replace(known, cells=(("*", "x"), *CELLS[1:]))
     with pytest.raises(TableError, match="stands for what is not shown"):
         starred.without_small(0.14)
+
+
+POLICY = ReleasePolicy(
+    "o", "public", 1_000, 0.02, Decimal("0.001"), reports_rounding=100, strata=("slot",)
+)
+DAYS = (date(2026, 11, 2), date(2026, 11, 8), date(2026, 12, 1))
+
+
+def test_a_slot_of_few_reports_gives_no_rows() -> None:
+    """It was shown with its number of reports: as `slot, *`, which a release withholds."""
+    cells = ["c1", "c2", "c3"]
+    shares, errors = np.array([0.5, 0.3, 0.2]), np.full(3, 0.01)
+    numbers = {"night": 1_040, "evening": 960, "day": 8_050}
+    maps = [SlotMap(slot, cells, shares, errors, n) for slot, n in numbers.items()]
+    known = slot_estimates(maps, *DAYS[:2])
+    found = admit_estimates(known, POLICY, DAYS[2])
+    assert {cell[0] for cell in found.cells} == {"night", "day"}
+    assert found.num_reports == 9_000
+    of_night = np.array([cell[0] == "night" for cell in found.cells])
+    assert found.estimate[of_night].sum() == pytest.approx(1_000 / 9_000)  # rounded down, too
+    assert found.estimate.sum() == pytest.approx(1)
+    night = found.cells.index(("night", "c1"))
+    assert found.variances[night] == pytest.approx((0.01 / 9) ** 2)
+    with pytest.raises(PolicyError, match="night, evening: fewer than 1001 reports"):
+        admit_estimates(slot_estimates(maps[:2], *DAYS[:2]), replace(POLICY, min_reports=1_001),
+                        DAYS[2])  # fmt: skip
+
+
+def test_a_pool_hides_what_it_holds() -> None:
+    """One small cell alone, under another name, is shown with its number: it takes the next."""
+    law = np.array([0.3, 0.25, 0.2, 0.15, 0.095, 0.005])
+    known = estimates_of(law, 0.004, 100_000)
+    small = known.without_small(0.02)
+    assert small.cells == (("a", "x"), ("a", "y"), ("b", "x"), ("b", "y"), ("*", "*"))
+    assert small.estimate[-1] == pytest.approx(0.1)
+    two = CellEstimates(
+        ("v",), (("true",), ("false",)), np.array([0.999, 0.001]), np.full(2, 1e-6), 99
+    )
+    with pytest.raises(TableError, match="no cell"):
+        two.without_small(0.02)
+
+
+def test_the_threshold_is_met_by_the_rounded_number() -> None:
+    """As in a release: a lower end of .0299 is shown as .02, which is below .025."""
+    law = np.array([0.3, 0.2, 0.2, 0.15, 0.1, 0.05])
+    known = replace(estimates_of(law, 0.01, 90_000), covariance=np.full(6, 0.0103**2))
+    dated = replace(known, first_day=DAYS[0], last_day=DAYS[1])
+    coarse = replace(POLICY, min_low=0.025, rounding=Decimal("0.01"))
+    assert len(admit_estimates(dated, replace(POLICY, min_low=0.025), DAYS[2]).cells) == 6
+    assert len(admit_estimates(dated, coarse, DAYS[2]).cells) == 5
 
 
 def test_the_nearest_law_moves_what_is_known_well_less() -> None:
@@ -200,6 +253,7 @@ def test_the_combining_rule_is_that_of_raghunathan_reiter_and_rubin() -> None:
         (lambda: draw_shares(estimates_of(LAW, 0.01), 0), "1 or more"),
         (lambda: replace(estimates_of(LAW, 0.01), estimate=LAW[:5]), "do not go together"),
         (lambda: replace(estimates_of(LAW, 0.01), estimate=LAW * np.nan), "not finite"),
+        (lambda: replace(estimates_of(LAW, 0.01), estimate=LAW * 1e308), "no shares"),
         (lambda: replace(estimates_of(LAW, 0.01), num_reports=0), "0 reports"),
         (lambda: replace(estimates_of(LAW, 0.01), columns=("a", "a")), "named twice"),
     ],

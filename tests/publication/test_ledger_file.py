@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import stat
 from pathlib import Path
 
 import pytest
@@ -78,6 +80,82 @@ def test_what_is_no_ledger_is_refused(path: Path, change: dict[str, object]) -> 
 def test_a_file_that_is_not_there_or_not_json_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BudgetError, match="cannot be read"):
         read_ledger(tmp_path / "none.json")
+    (tmp_path / "text.json").write_text("[]")
+    with pytest.raises(BudgetError, match="not as rappor release ledger writes it"):
+        read_ledger(tmp_path / "text.json")
     (tmp_path / "text.json").write_text("epsilon = 1")
     with pytest.raises(BudgetError, match="not a ledger"):
         read_ledger(tmp_path / "text.json")
+
+
+def test_another_name_of_a_ledger_is_the_same_ledger(path: Path) -> None:
+    """A charge by a symbolic link was written beside the ledger, and its lock was another one."""
+    other = path.with_name("other.json")
+    other.symlink_to(path)
+    with open_ledger(other) as ledger:
+        with pytest.raises(BudgetError, match="in use"):
+            open_ledger(path).__enter__()
+        ledger.spend("one", Charge(0.4))
+    assert other.is_symlink()
+    assert read_ledger(path).spent_epsilon == read_ledger(other).spent_epsilon == 0.4
+    other.unlink()
+    other.hardlink_to(path)
+    with pytest.raises(BudgetError, match="hard link"), open_ledger(path):
+        pass
+    other.unlink()
+    other.symlink_to(path.with_name("later.json"))
+    with pytest.raises(BudgetError, match="exists"):
+        make_ledger(other, Charge(5.0))
+
+
+def test_of_two_that_begin_a_ledger_at_once_one_is_refused(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second found no file, and wrote over what was charged since."""
+    with open_ledger(path) as ledger:
+        ledger.spend("one", Charge(0.4))
+    monkeypatch.setattr(Path, "exists", lambda _: False)
+    with pytest.raises(BudgetError, match="never begun again"):
+        make_ledger(path, Charge(5.0))
+    assert read_ledger(path).spent_epsilon == 0.4
+
+
+def test_a_ledger_that_was_left_takes_no_charge(path: Path) -> None:
+    with open_ledger(path) as early:
+        pass
+    with open_ledger(path) as ledger:
+        ledger.spend("one", Charge(0.4))
+        with pytest.raises(BudgetError, match="closed"):
+            early.spend("two", Charge(0.1))
+    assert read_ledger(path).entries == [("one", Charge(0.4))]
+
+
+def test_the_name_of_the_file_is_on_the_disk_too(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without it a power cut may bring back the file as it was before the charge."""
+    synced = []
+    real = os.fsync
+    monkeypatch.setattr(os, "fsync", lambda file: (synced.append(os.fstat(file)), real(file)))
+    with open_ledger(path) as ledger:
+        ledger.spend("one", Charge(0.4))
+    assert [stat.S_ISDIR(one.st_mode) for one in synced] == [False, True]
+
+
+def test_a_failure_leaves_no_piece_of_a_ledger(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with open_ledger(path) as ledger, pytest.raises(BudgetError, match="cannot be written"):
+        ledger.spend("one", Charge(0.4))
+    with pytest.raises(BudgetError, match="cannot be written"):
+        make_ledger(path.with_name("new.json"), Charge(1.0))
+    assert [one.name for one in path.parent.iterdir()] == [path.name]
+
+
+def test_what_is_said_of_a_ledger_names_its_file(path: Path) -> None:
+    wrong = {"limit": {"epsilon": 0, "delta": 0}}
+    path.write_text(json.dumps(json.loads(path.read_text()) | wrong))
+    with pytest.raises(BudgetError, match=r"ledger\.json: epsilon > 0"):
+        read_ledger(path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from scipy import stats
 
 from decoder.numerics.simplex import project_simplex
+from publication.disclosure_risk import read_columns
 from publication.errors import BudgetError, DomainError, TableError
 from publication.mechanisms import (
     BudgetLedger,
@@ -18,13 +20,14 @@ from publication.mechanisms import (
     geometric_probability,
     geometric_variance,
 )
-from publication.mechanisms.system_noise import system_geometric
+from publication.mechanisms.system_noise import _threshold, system_geometric
 from publication.synthetic_rows import (
     Baseline,
     Categories,
     DPCocGen,
     EqualBins,
     KdTree,
+    NoisyHistogram,
     RowDomain,
     draw_rows,
     estimate_histogram,
@@ -315,6 +318,10 @@ def test_bins_hold_every_number_once_and_give_it_back() -> None:
         (lambda: EqualBins(0, 10, 12), "more bins than whole numbers"),
         (lambda: EqualBins(0.5, 10, 2), "whole low and high"),
         (lambda: EqualBins(3, 3, 1), "low < high"),
+        (lambda: EqualBins(0, 10**400, 5), "are needed"),
+        (lambda: EqualBins(0, 16**9000, 5), "an integer of 36001 bits"),
+        (lambda: EqualBins(-1e308, 1e308, 5, whole=False), "are needed"),
+        (lambda: EqualBins(0, 10**15, 1_000), "too many for exact bins"),
         (lambda: Categories(("a", "a")), "declared twice"),
         (lambda: RowDomain({}), "no columns"),
         (lambda: RowDomain({str(i): EqualBins(0, 99, 100) for i in range(4)}), "at most"),
@@ -364,9 +371,61 @@ def test_a_domain_is_read_from_toml(tmp_path: Path) -> None:
             load_row_domain(path)
 
 
+def test_narrow_bins_of_large_numbers_give_numbers_within() -> None:
+    """Six digits made 1.23457e+06 of all numbers, which the domain itself refuses."""
+    for low, high in ((1_234_567.5, 1_234_568.5), (1 / 3, 2 / 3), (-1e-9, 1e-9)):
+        bins = EqualBins(low, high, 8, whole=False)
+        codes = np.repeat(np.arange(8), 500)
+        drawn = bins.draw(codes, np.random.default_rng(0))
+        assert (bins.codes(drawn) == codes).mean() > 0.98
+        assert len(set(drawn)) > 500
+
+
+def test_an_epsilon_that_leaves_no_noise_is_refused() -> None:
+    """At 50 the chance of any noise is below 2^-64, so that counts came out as they are."""
+    spent = ledger(1000.0)
+    for epsilon, method, words in (
+        (50.0, Baseline(), "above 40"),
+        (100.0, DPCocGen(), "above 40"),
+        (3e-12, DPCocGen(group_share=0.6, margin_share=0.2), "below 1e-12"),
+    ):
+        with pytest.raises(BudgetError, match=words):
+            estimate_histogram({"x": ["a"]}, SMALL, epsilon, spent, method=method)
+    assert not spent.entries
+    assert system_geometric(40.0, (3,)).tolist() == [0, 0, 0]
+
+
+def test_the_probability_of_noise_is_off_by_less_than_stated() -> None:
+    """Sums over the digits of a number: what rounding and the last digit leave out."""
+    for rate in (1e-6, 0.02, 0.9, 5.0, 40.0):
+        off, digit = 0.0, 0
+        while rate * 2.0**digit < 700:
+            exact = 1 / (1 + Decimal(rate * 2.0**digit).exp())
+            off += abs(float(exact - Decimal(_threshold(rate * 2.0**digit)) / 2**64))
+            digit += 1
+        assert 2 * off < 2**-46
+
+
+def test_rows_beyond_all_memory_are_refused() -> None:
+    found = NoisyHistogram(np.array([1e12, 0, 0]), 1.0, 3)
+    for wanted in (None, 10**12):
+        with pytest.raises(TableError, match="100,000,000 values at most"):
+            draw_rows(found, SMALL, wanted)
+
+
 def test_column_shares_of_rows_are_near_those_of_the_histogram() -> None:
     table = {"x": ["a"] * 600 + ["b"] * 300 + ["c"] * 100}
     rng = np.random.default_rng(3)
     found = estimate_histogram(table, SMALL, 5.0, ledger(), rng=rng)
     p, q = column_shares(table, draw_rows(found, SMALL, 1000, rng), ["x"])
     assert abs(p - q).max() < 0.08
+
+
+def test_a_blank_line_of_one_column_is_not_dropped(tmp_path: Path) -> None:
+    """It may be a row whose value is missing; of several columns it is no row."""
+    path = tmp_path / "people.csv"
+    path.write_text("x\na\n\nb\n")
+    with pytest.raises(TableError, match="row 2 has 0 fields"):
+        read_columns(path, ["x"])
+    path.write_text("x,y\na,d\n\nb,e\n")
+    assert read_columns(path, ["x"]) == [["a", "b"]]
