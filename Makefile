@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 PYTEST_ARGS ?=
+# Test processes: one more than cores, since many tests wait.
+WORKERS ?= 3
 # The versions that CI installs; CONSTRAINTS= (empty) takes the newest of every dependency.
 CONSTRAINTS ?= constraints.txt
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check $(if $(CONSTRAINTS),-c $(CONSTRAINTS))
@@ -46,11 +48,11 @@ lint: $(VENV)/.dev
 	$(BIN)/lint-imports
 
 test: lint
-	$(BIN)/pytest -n 2 --dist loadfile -m "not long" $(PYTEST_ARGS)
+	$(BIN)/pytest -n $(WORKERS) --dist loadfile -m "not long" $(PYTEST_ARGS)
 	$(MAKE) test-js
 
 test-long: $(VENV)/.dev
-	$(BIN)/pytest -n 2 --dist loadfile -m long $(PYTEST_ARGS)
+	$(BIN)/pytest -n $(WORKERS) --dist loadfile -m long $(PYTEST_ARGS)
 
 test-js:
 	@if command -v npm >/dev/null; then cd client_js && npm ci --no-audit --no-fund && npm test; \
