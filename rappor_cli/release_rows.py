@@ -10,6 +10,7 @@ import typer
 
 from publication.disclosure_risk import read_columns
 from publication.errors import TableError
+from publication.folders import check_new_folder
 from publication.mechanisms import Charge, make_ledger, open_ledger, read_ledger
 from publication.release import load_policy
 from publication.synthetic_rows import (
@@ -25,7 +26,7 @@ from publication.synthetic_rows import (
     write_rows,
 )
 from publication.synthetic_rows.decoded import check_size
-from publication.synthetic_rows.publishing import OF_DECODING, OF_TABLE, check_new_folder
+from publication.synthetic_rows.publishing import OF_DECODING, OF_TABLE, ROWS_ARE
 from rappor_cli.days import read_day
 from rappor_cli.text_columns import print_columns
 from rappor_core.text import visible
@@ -58,7 +59,7 @@ def decoded(
 
     Analyse each set, then combine: synthesis.json says how.
     """
-    check_new_folder(output)
+    check_new_folder(output, ROWS_ARE)
     day = read_day(issued) or datetime.now(UTC).date()
     known = admit_estimates(read_estimates(source), load_policy(policy), day)
     made = synthesise_decoded(known, num_sets=sets, num_rows=rows)
@@ -92,7 +93,7 @@ def table(
     Epsilon is entered in the ledger before any noise is drawn. --rows is how many are written, not
     how many the table has.
     """
-    check_new_folder(output)
+    check_new_folder(output, ROWS_ARE)
     declared = load_row_domain(domain)
     check_size(rows or 1, len(declared.axes))
     chosen = _method(method, partitioner)

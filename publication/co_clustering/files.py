@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import os
-import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from secrets import token_hex
@@ -14,8 +13,7 @@ from typing import Any
 from publication.co_clustering.grid import CoClustering, Grid
 from publication.co_clustering.hierarchies import LearntHierarchies
 from publication.co_clustering.page import render_page
-from publication.errors import ReleaseError
-from rappor_core.errors import file_problem
+from publication.folders import new_folder
 
 VERSION = 1  # of grid.json
 
@@ -35,24 +33,13 @@ def write_co_clustering(
     Returns: the names of the files.
     Raises: ReleaseError: the folder exists, or cannot be written.
     """
-    if folder.exists() or folder.is_symlink():
-        raise ReleaseError(f"{folder} exists: name a new folder")
-    part = folder.with_name(f".{folder.name}.{token_hex(4)}.part")
-    try:
-        part.mkdir()
-        try:
-            write_table(model.recoded.to_table(), part / "recoded.csv")
-            learnt.save(part / "hierarchies.json")
-            _write_text(part / "grid.json", json.dumps(grid_to_dict(model, grid)) + "\n")
-            _write_text(part / "index.html", render_page(model, grid, learnt))
-            if published is not None:
-                write_table(published, part / "published.csv")
-            part.rename(folder)
-        except BaseException:
-            shutil.rmtree(part, ignore_errors=True)
-            raise
-    except OSError as error:
-        raise ReleaseError(f"{folder} cannot be written: {file_problem(error)}") from None
+    with new_folder(folder, "a co-clustering is") as part:
+        write_table(model.recoded.to_table(), part / "recoded.csv")
+        learnt.save(part / "hierarchies.json")
+        _write_text(part / "grid.json", json.dumps(grid_to_dict(model, grid)) + "\n")
+        _write_text(part / "index.html", render_page(model, grid, learnt))
+        if published is not None:
+            write_table(published, part / "published.csv")
     return sorted(path.name for path in folder.iterdir())
 
 

@@ -9,21 +9,18 @@ from __future__ import annotations
 import csv
 import io
 import json
-import shutil
 from collections.abc import Callable, Iterator
 from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
-from secrets import token_hex
 from typing import Any
 
-from publication.errors import ReleaseError
+from publication.folders import new_folder
 from publication.release.build import Release
 from publication.release.columns import columns_of, rows_of, safe_text
 from publication.release.page import render_page
 from publication.release.plain import release_to_plain
-from rappor_core.errors import file_problem
 
 FORMAT = "rappor-release"
 VERSION = 1
@@ -49,19 +46,8 @@ def write_release(
     Raises:
         ReleaseError: the folder exists, or cannot be written.
     """
-    if folder.exists() or folder.is_symlink():
-        raise ReleaseError(f"{folder} exists; a release is never written over: name a new folder")
-    part = folder.with_name(f".{folder.name}.{token_hex(4)}.part")
-    try:
-        part.mkdir()
-        try:
-            _write_files(release, part, sign, key_id)
-            part.rename(folder)
-        except BaseException:
-            shutil.rmtree(part, ignore_errors=True)
-            raise
-    except OSError as error:
-        raise ReleaseError(f"{folder} cannot be written: {file_problem(error)}") from None
+    with new_folder(folder, "a release is") as part:
+        _write_files(release, part, sign, key_id)
     return sorted(path.name for path in folder.iterdir())
 
 

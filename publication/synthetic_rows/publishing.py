@@ -4,27 +4,25 @@ from __future__ import annotations
 
 import csv
 import json
-import os
-import shutil
 from collections.abc import Mapping, Sequence
 from datetime import date
 from pathlib import Path
-from secrets import token_hex
 from typing import Any
 
 import numpy as np
 
-from publication.errors import PolicyError, ReleaseError, TableError
+from publication.errors import PolicyError, TableError
+from publication.folders import new_folder
 from publication.release.columns import safe_text
 from publication.release.policy import ReleasePolicy, check_days
 from publication.release.rounding import round_up
 from publication.synthetic_rows.estimates import CellEstimates
 from publication.utility.tables import Table
-from rappor_core.errors import file_problem
 
 FORMAT = "rappor-synthetic-rows"
 VERSION = 1
 DESCRIPTION = "synthesis.json"
+ROWS_ARE = "rows are"  # never written over
 OF_DECODING = (
     "Rows drawn from decoded estimates. No row is of a person or a device, and no epsilon was "
     "spent on them beyond that of the reports.",
@@ -72,16 +70,6 @@ def admit_estimates(estimates: CellEstimates, policy: ReleasePolicy, issued: dat
     return known.without_small(float(round_up(np.array(policy.min_low), policy.rounding)))
 
 
-def check_new_folder(folder: Path) -> None:
-    """Raises ReleaseError where a folder of rows cannot be made; asked before budget is spent."""
-    if folder.exists() or folder.is_symlink():
-        raise ReleaseError(f"{folder} exists; rows are never written over: name a new folder")
-    if not folder.parent.is_dir():
-        raise ReleaseError(f"{folder} cannot be written: {folder.parent} is no folder")
-    if not os.access(folder.parent, os.W_OK):
-        raise ReleaseError(f"{folder} cannot be written: permission denied in {folder.parent}")
-
-
 def write_rows(
     sets: Sequence[Table], description: Mapping[str, Any], notes: Sequence[str], folder: Path
 ) -> list[str]:
@@ -90,18 +78,8 @@ def write_rows(
     Values that a spreadsheet would compute get an apostrophe before them. Returns the names of the
     files. Raises ReleaseError where the folder exists, or cannot be written.
     """
-    check_new_folder(folder)
-    part = folder.with_name(f".{folder.name}.{token_hex(4)}.part")
-    try:
-        part.mkdir()
-        try:
-            _write_files(sets, description, notes, part)
-            part.rename(folder)
-        except BaseException:
-            shutil.rmtree(part, ignore_errors=True)
-            raise
-    except OSError as error:
-        raise ReleaseError(f"{folder} cannot be written: {file_problem(error)}") from None
+    with new_folder(folder, ROWS_ARE) as part:
+        _write_files(sets, description, notes, part)
     return sorted(path.name for path in folder.iterdir())
 
 
