@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import date
+from typing import Any
 
 from fastapi import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
@@ -24,13 +25,8 @@ def get_metrics(request: Request) -> Response:
 def get_aggregate(request: Request, name: str) -> Response:
     """The counts of a window of closed days, as an aggregate file."""
     who = actor(request, Scope.AGGREGATE)
-    query = query_of(request, "from", "to", "params_id")
     aggregate = parts_of(request).collector.read_aggregate(
-        who,
-        known_name(name),
-        params_id=query.get("params_id"),
-        first=_day(query, "from"),
-        last=_day(query, "to"),
+        who, known_name(name), **_window(request)
     )
     return Response(aggregate.to_json(), media_type="application/json")
 
@@ -45,13 +41,8 @@ def get_associations(request: Request) -> Response:
 def get_association(request: Request, name: str) -> Response:
     """The counts of linked reports of a window of closed days, as an aggregate file."""
     who = actor(request, Scope.AGGREGATE)
-    query = query_of(request, "from", "to", "params_id")
     aggregate = parts_of(request).collector.read_association(
-        who,
-        known_name(name),
-        params_id=query.get("params_id"),
-        first=_day(query, "from"),
-        last=_day(query, "to"),
+        who, known_name(name), **_window(request)
     )
     return Response(aggregate.to_json(), media_type="application/json")
 
@@ -59,16 +50,18 @@ def get_association(request: Request, name: str) -> Response:
 def export_reports(request: Request, name: str) -> Response:
     """Raw reports of closed days, a line of JSON each; `Rappor-Reports` says how many."""
     who = actor(request, Scope.ADMIN)
-    query = query_of(request, "from", "to", "params_id")
     count, pages = parts_of(request).collector.export_reports(
-        who,
-        known_name(name),
-        params_id=query.get("params_id"),
-        first=_day(query, "from"),
-        last=_day(query, "to"),
+        who, known_name(name), **_window(request)
     )
     headers = {COUNT_HEADER: str(count)}
     return StreamingResponse(map(as_lines, pages), media_type=JSON_LINES, headers=headers)
+
+
+def _window(request: Request) -> dict[str, Any]:
+    """What is asked for, as `Collector` takes it."""
+    query = query_of(request, "from", "to", "params_id")
+    first, last = (_day(query, name) for name in ("from", "to"))
+    return {"params_id": query.get("params_id"), "first": first, "last": last}
 
 
 def _day(query: dict[str, str], name: str) -> date | None:
