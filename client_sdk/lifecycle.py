@@ -15,6 +15,7 @@ from client_sdk.recording.account_wipe import reset
 from client_sdk.recording.withdrawal import Withdrawal
 from client_sdk.session import DO_NOT_TRACK, Session
 from client_sdk.setup import Setup
+from client_sdk.storage.damage import reading
 from rappor_core.calendar import SECONDS_A_DAY
 from rappor_core.frozen import Frozen
 
@@ -178,7 +179,9 @@ class Lifecycle:
         if session is not None:
             self.save_counts(session)
             try:
-                account = inspect_state(session.state, session.recorder.budget, debug=debug)
+                with reading(session.state.path), session.state.snapshot():
+                    budget = session.recorder.budget
+                    account = inspect_state(session.state, budget, debug=debug)
             except StateError as error:
                 self.fail(session, error)
                 account = {"trouble": str(error)}

@@ -96,9 +96,12 @@ class StateFile:
             self.suspend()
 
     @contextmanager
-    def _mine(self, *, reads: bool = False) -> Iterator[None]:
-        """Around statements of this connection. reads: only reads, which no writer hinders."""
-        self._take(reads=reads)
+    def _mine(self, *, reads: bool = False, turns: int = 1) -> Iterator[None]:
+        """Around statements of this connection. reads: only reads, which no writer hinders.
+
+        turns: how many threads are waited for, each of which may wait for a writer itself.
+        """
+        self._take(reads=reads, turns=turns)
         try:
             yield
         except sqlite3.OperationalError as error:
@@ -106,9 +109,9 @@ class StateFile:
         finally:
             self.lock.release()
 
-    def _take(self, *, reads: bool = False) -> None:
+    def _take(self, *, reads: bool = False, turns: int = 1) -> None:
         """Take `lock`, or raise StateBusyError after a wait, or at once in a rest."""
-        if self._resting(reads) or not self.lock.acquire(timeout=self._lock_patience):
+        if self._resting(reads) or not self.lock.acquire(timeout=turns * self._lock_patience):
             raise self._busy()
         if self._resting(reads):  # another thread has waited meanwhile, in vain
             self.lock.release()
@@ -156,7 +159,7 @@ class StateFile:
     @contextmanager
     def snapshot(self) -> Iterator[None]:
         """Around reads that must fit each other; no writer is waited for."""
-        with self._mine(reads=True):
+        with self._mine(reads=True, turns=3):
             if self.database.in_transaction:
                 yield
                 return

@@ -89,7 +89,7 @@ def test_inspect_answers(used: Client, holder: Any, tmp_path: Path, capsys: Any)
     """A writer hinders no reader; where the whole file is held, it says so."""
     used.record("homepage", "a")
     accounts: list[dict[str, Any]] = []
-    assert timed(lambda: accounts.append(used.inspect())) < 2 * PATIENCE + NOISE
+    assert timed(lambda: accounts.append(used.inspect())) < 4 * PATIENCE + NOISE
     if used.status.condition == "active":
         assert accounts[0]["queued"] == {"homepage": 1}
         assert accounts[0]["counters"]["held:homepage"] == 1
@@ -98,6 +98,22 @@ def test_inspect_answers(used: Client, holder: Any, tmp_path: Path, capsys: Any)
     else:
         assert main(["inspect", str(tmp_path / "state")]) == 1
         assert "is locked by another process" in capsys.readouterr().err
+
+
+def test_inspect_answers_while_a_thread_waits_for_a_writer(used: Client) -> None:
+    """That thread holds the lock for as long as anybody waits; then it is inspect's turn."""
+    lock, taken = used._life.session.state.lock, threading.Event()
+
+    def wait_in_vain() -> None:
+        with lock:
+            taken.set()
+            time.sleep(1.5 * PATIENCE)
+
+    thread = threading.Thread(target=wait_in_vain)
+    thread.start()
+    taken.wait()
+    assert used.inspect()["queued"] == {"homepage": 1}
+    thread.join()
 
 
 def test_closing_does_not_wait(used: Client, holder: Any) -> None:
