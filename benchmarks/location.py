@@ -109,7 +109,7 @@ def _field(places: Places, shares: np.ndarray, users: int, params: RapporParams,
     values = list(places.finest)
     aggregate, _ = draw_aggregate(values, shares, users, params, rng)
     reading = read_aggregate(aggregate, places.design(len(places.levels) - 1, params), 1.0)
-    return fit_field([reading], places.laplacian, other=True).shares
+    return fit_field([reading], places.laplacian, reserved=1).shares
 
 
 def rivals(shares: np.ndarray, users: int, epsilon: float, rng: Any) -> dict[str, Any]:

@@ -1,3 +1,5 @@
 """Values that mean the same in every metric, apart from the grid so that reading them is light."""
 
-OTHER = "other"  # of a location: outside the grid, no data, or past the cap
+OTHER = "other"  # of a location: outside the grid, past the cap, and no data unless it is apart
+NO_DATA = "no_data"  # of a location that declares it: a slot and period without a fix
+RESERVED = (OTHER, NO_DATA)  # in the order in which they follow the cells of a grid

@@ -19,20 +19,21 @@ from decoder.numerics.bit_tensor import Positions
 from decoder.typing import Indices
 from rappor_core.aggregate import Aggregate
 from rappor_core.grid.box import Point
-from rappor_core.grid.grid import MAX_PAIRS, OTHER, PAIR_SEPARATOR, Grid, join_pair
+from rappor_core.grid.grid import MAX_PAIRS, PAIR_SEPARATOR, Grid, join_pair
 from rappor_core.hashing import normalise
 from rappor_core.metrics.location import Location
 from rappor_core.metrics.metric import Metric
 from rappor_core.params import RapporParams
+from rappor_core.reserved import OTHER, RESERVED
 
 
 @dataclass(frozen=True)
 class Places:
-    """The values of one slot, by level, coarse to fine; `other` is the last of each.
+    """The values of one slot, by level, coarse to fine; the reserved ones are the last of each.
 
     parents: for each level but the first, the index of each value's parent in the level above.
     laplacian: of the neighbours at the finest level, None for pairs.
-    listed: the finest values that are to be shown, ascending, `other` the last; None for all.
+    listed: the finest values that are to be shown, ascending, reserved ones last; None for all.
     """
 
     grid: Grid
@@ -56,24 +57,34 @@ class Places:
         return self.laplacian is None
 
     @property
+    def reserved(self) -> tuple[str, ...]:
+        """The values that are no places: `other`, and `no_data` where the metric declares it."""
+        return tuple(value for value in self.finest[-len(RESERVED) :] if value in RESERVED)
+
+    @property
+    def shown_cells(self) -> tuple[str, ...]:
+        """The finest values that are to be shown, without the reserved ones."""
+        return self.shown[: len(self.shown) - len(self.reserved)]
+
+    @property
     def shown(self) -> tuple[str, ...]:
-        """The finest values that are to be shown, `other` the last."""
+        """The finest values that are to be shown, the reserved ones last."""
         if self.listed is None:
             return self.finest
         return tuple(self.finest[index] for index in self.listed)
 
     def showing(self, cells: Collection[str]) -> Places:
-        """The same with only some of the finest cells (and `other`) to be shown."""
-        wanted = {*cells, OTHER}
+        """The same with only some of the finest cells (and the reserved values) to be shown."""
+        wanted = {*cells, *self.reserved}
         listed = [index for index, value in enumerate(self.finest) if value in wanted]
         return replace(self, listed=np.array(listed, dtype=np.intp))
 
     def outlines(self) -> list[list[Point]]:
-        """Corners (latitude, longitude) of the cells shown, without `other`.
+        """Corners (latitude, longitude) of the cells shown.
 
         Longitudes go on beyond 180 where the box does, so that neighbours stay side by side.
         """
-        return [list(self.grid.outline(cell)) for cell in self.shown[:-1]]
+        return [list(self.grid.outline(cell)) for cell in self.shown_cells]
 
     def ancestors(self, index: int) -> Indices:
         """For each finest value, the index of the value of level `index` that holds it."""
@@ -121,14 +132,15 @@ def _defined(definition: str) -> Metric:
     return Metric.from_dict(json.loads(definition))
 
 
-def places_of(locations: Sequence[Location]) -> Places:
+def places_of(locations: Sequence[Location], reserved: Sequence[str] = (OTHER,)) -> Places:
     """List the values of each level. locations: one for each level of a slot, coarse to fine.
 
+    reserved: the values that follow the cells (`reserved_values`).
     Raises DecodeError where there are too many pairs to list.
     """
     grid, pairs = locations[0].grid, locations[0].pairs
     levels = tuple(location.level for location in locations)
-    values = tuple((*_cells(grid, level, pairs), OTHER) for level in levels)
+    values = tuple((*_cells(grid, level, pairs), *reserved) for level in levels)
     parents = tuple(
         _parents(grid, below, above, level)
         for above, below, level in zip(values, values[1:], levels, strict=False)
@@ -162,7 +174,7 @@ def _parents(grid: Grid, below: Sequence[str], above: Sequence[str], level: int)
 
 
 def _parent(grid: Grid, value: str, level: int) -> str:
-    if value == OTHER:
-        return OTHER
+    if value in RESERVED:
+        return value
     ends = [grid.parent(cell, level) for cell in value.split(PAIR_SEPARATOR)]
     return PAIR_SEPARATOR.join(ends)

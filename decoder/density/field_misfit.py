@@ -1,4 +1,4 @@
-"""How far shares are from the readings of a window, and what the readings say of `other`."""
+"""How far shares are from the readings of a window, and what they say of reserved values."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.stats import chi2
 
-from decoder.density.field_prior import OTHER_PRECISION
+from decoder.density.field_prior import RESERVED_PRECISION
 from decoder.density.linear_system import Reading
 from decoder.typing import Floats
 
 UNLIKELY = 1e-6  # of a chi-square
-LEAST_OTHER = 1e-6  # a share of 0 has no logarithm
+LEAST_RESERVED = 1e-6  # a share of 0 has no logarithm
 
 
 class Misfit:
@@ -46,47 +46,91 @@ class Misfit:
         parts = [design.T @ design.multiply(w[:, None]) for design, _, w in self._rows]
         return np.asarray(sum(part.toarray() for part in parts))
 
-    def other_share(self, cells: Floats) -> tuple[float, float]:
-        """Weighted least squares of the share of `other`, and its standard error.
+    def reserved_shares(self, shares: Floats, reserved: int) -> tuple[Floats, Floats]:
+        """Weighted least squares of the shares of the reserved values (r,), and the information.
 
-        cells: shares (n,) of which the last is not read; the others are scaled to what is left.
+        shares: (n,), of which the last `reserved` are not read; the cells are scaled to what is
+        left.  The information (r, r) is the inverse of the estimates' covariance.
         """
-        inside = np.append(cells[:-1] / cells[:-1].sum(), 0.0)
-        outside = np.zeros(self.size)
-        outside[-1] = 1.0
-        product, square = 0.0, 0.0
+        cells = self.size - reserved
+        inside = np.append(shares[:cells] / shares[:cells].sum(), np.zeros(reserved))
+        outside, values = np.eye(reserved, self.size, cells), range(reserved)
+        products, information = np.zeros(reserved), np.zeros((reserved, reserved))
         for design, target, weight in self._rows:
             base = design @ inside
-            toward = design @ outside - base
-            product += float(toward @ (weight * (target - base)))
-            square += float(toward @ (weight * toward))
-        if square <= 0:
-            return float(cells[-1]), np.inf
-        share = float(np.clip(product / square, LEAST_OTHER, 1 - LEAST_OTHER))
-        return share, float(square**-0.5)
+            toward = [design @ unit - base for unit in outside]
+            for i in values:
+                products[i] += float(toward[i] @ (weight * (target - base)))
+                for j in values:
+                    information[i, j] += float(toward[i] @ (weight * toward[j]))
+        if not all(information[i, i] > 0 for i in values):
+            return shares[cells:].copy(), np.zeros((reserved, reserved))
+        return _within_bounds(information, products), information
 
 
-def with_other(cells: Floats, share: float) -> Floats:
-    """The map (n,) with `other` set to `share`, and the cells scaled to the rest."""
-    inside = cells[:-1] * ((1 - share) / cells[:-1].sum())
-    return np.append(inside, share)
+def _within_bounds(information: Floats, products: Floats) -> Floats:
+    """The shares x (r,), one or two, of the least x' information x / 2 - x' products.
+
+    Each is at least LEAST_RESERVED, and so is what they leave to the cells.
+    """
+    most = 1 - LEAST_RESERVED
+    if len(products) == 1:
+        return np.asarray(np.clip(products / information[0], LEAST_RESERVED, most))
+    free = np.asarray(np.linalg.lstsq(information, products, rcond=None)[0], dtype=np.float64)
+    if free.min() >= LEAST_RESERVED and free.sum() <= most:
+        return free
+    fixed = LEAST_RESERVED * np.eye(2)
+    lines = [(fixed[0], np.eye(2)[1]), (fixed[1], np.eye(2)[0])]  # one share is the least
+    lines.append((np.array([0.0, most]), np.array([1.0, -1.0])))  # or nothing is left to the cells
+    edges = []
+    for start, way in lines:
+        curvature = max(float(way @ information @ way), 1e-300)
+        step = float(way @ (products - information @ start)) / curvature
+        edges.append(start + way * np.clip(step, LEAST_RESERVED, most - LEAST_RESERVED))
+    return min(edges, key=lambda x: float(x @ information @ x / 2 - x @ products))
 
 
-def even_map(readings: Sequence[Reading], size: int, other: bool) -> Floats:
-    """All cells alike, (n,), with the share of `other` that the readings say."""
+def with_reserved(shares: Floats, reserved: Floats) -> Floats:
+    """The map (n,) with its last shares set to `reserved` (r,), the cells scaled to the rest."""
+    cells = shares[: len(shares) - len(reserved)]
+    return np.append(cells * ((1 - reserved.sum()) / cells.sum()), reserved)
+
+
+def own_reserved(misfit: Misfit, near: Floats, reserved: int) -> Floats:
+    """The map `near` (n,) with the shares of reserved values that the readings themselves say."""
+    if not reserved:
+        return near
+    return with_reserved(near, misfit.reserved_shares(near, reserved)[0])
+
+
+def even_map(readings: Sequence[Reading], size: int, reserved: int) -> Floats:
+    """All cells alike, (n,), with the shares of reserved values that the readings say."""
     shares = np.full(size, 1 / size)
-    for _ in range(2 if other else 0):  # the weights depend on it
-        shares = with_other(shares, Misfit(readings, shares).other_share(shares)[0])
+    for _ in range(2 if reserved else 0):  # the weights depend on them
+        shares = own_reserved(Misfit(readings, shares), shares, reserved)
     return shares
 
 
-def even_evidence(misfit: Misfit, even: Floats, other: bool) -> float:
+def even_evidence(misfit: Misfit, even: Floats, reserved: int) -> float:
     """Log evidence that all cells hold the same, up to the constant of a field's (`laplace`)."""
     value, _ = misfit.at(even)
-    if not other:
+    if not reserved:
         return -value
-    share, error = float(even[-1]), misfit.other_share(even)[1]
-    away = np.log(share) - np.log(even[0])
-    curvature = (share * (1 - share) / error) ** 2 + OTHER_PRECISION
-    height = 0.5 * np.log(OTHER_PRECISION / curvature)
-    return float(height - value - 0.5 * OTHER_PRECISION * away**2)
+    shares, information = even[-reserved:], misfit.reserved_shares(even, reserved)[1]
+    away = np.log(shares) - np.log(even[0])
+    curvatures = _log_curvatures(shares, information) + RESERVED_PRECISION
+    height = 0.5 * np.log(RESERVED_PRECISION / curvatures).sum()
+    square = sum(float(one) ** 2 for one in away)
+    return float(height - value - 0.5 * RESERVED_PRECISION * square)
+
+
+def _log_curvatures(shares: Floats, information: Floats) -> Floats:
+    """Eigenvalues of the information about the log shares of the reserved values, (r,).
+
+    shares: (r,).  information: about them, (r, r).
+    """
+    if len(shares) == 1 and information[0, 0] > 0:
+        share, error = float(shares[0]), float(information[0, 0]) ** -0.5
+        return np.array([(share * (1 - share) / error) ** 2])
+    slopes = np.diag(shares) - np.outer(shares, shares)
+    return np.asarray(np.linalg.eigvalsh(slopes @ information @ slopes), dtype=np.float64)

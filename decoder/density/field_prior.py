@@ -1,8 +1,9 @@
-"""The prior of a map: log shares of the cells as a Gaussian field, and `other` on its own.
+"""The prior of a map: log shares of the cells as a Gaussian field, and reserved values apart.
 
-`other` is no place: it is outside the graph, and what the evidence says of the cells must not
-depend on how many answers are `other`. So it has a free parameter: its log share, against the mean
-log share of the cells, has precision OTHER_PRECISION at every strength.
+A reserved value (`other`, `no_data`) is no place: it is outside the graph, and what the evidence
+says of the cells must not depend on how many answers are reserved. So each has a free parameter:
+its log share, against the mean log share of the cells, has precision RESERVED_PRECISION at every
+strength.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from decoder.typing import Floats
 
 Graph = Literal["neighbours", "alike"]
 
-OTHER_PRECISION = 1e-3  # a standard deviation of 32 nats
+RESERVED_PRECISION = 1e-3  # a standard deviation of 32 nats
 _SLOPES = 0.3  # of the weight of bends
 _ANCHOR = 0.003  # keeps the level of a component of the graph from drifting; 1 for a lone cell
 
@@ -34,33 +35,32 @@ class Belief:
 class Prior:
     """Precision of the log shares of one graph, at any strength.
 
-    structure: (n, n), sparse; its last row is 0 where `other` is set.  other: whether the last
-    share is `other`, with a parameter of its own.
+    structure: (n, n), sparse; the rows of reserved values are 0.  reserved: how many of the last
+    shares are of reserved values, each with a parameter of its own.
     """
 
     structure: Any
-    other: bool
+    reserved: int
 
     @classmethod
-    def of(cls, graph: Graph, laplacian: Any | None, size: int, other: bool = False) -> Prior:
-        """laplacian: of the neighbours (n, n), None for no graph. size: n, with `other`."""
+    def of(cls, graph: Graph, laplacian: Any | None, size: int, reserved: int = 0) -> Prior:
+        """laplacian: of the neighbours (n, n), None for no graph. size: n, with `reserved`."""
         if graph == "alike" or laplacian is None:
             own = np.ones(size)
-            own[-1] = 0.0 if other else 1.0
-            return cls(sparse.diags_array(own).tocsr(), other)
+            own[size - reserved :] = 0.0
+            return cls(sparse.diags_array(own).tocsr(), reserved)
         own = np.where(laplacian.diagonal() > 0, _ANCHOR, 1.0)
-        if other:
-            own[-1] = 0.0
+        own[size - reserved :] = 0.0
         bends = laplacian @ laplacian + _SLOPES * laplacian
-        return cls((bends + sparse.diags_array(own)).tocsr(), other)
+        return cls((bends + sparse.diags_array(own)).tocsr(), reserved)
 
     def precision(self, strength: float) -> Any:
         """The precision (n, n) at a strength, sparse, positive definite."""
         scaled = strength * self.structure
-        if not self.other:
+        if not self.reserved:
             return scaled
         own = np.zeros(scaled.shape[0])
-        own[-1] = OTHER_PRECISION
+        own[-self.reserved :] = RESERVED_PRECISION
         return (scaled + sparse.diags_array(own)).tocsr()
 
     def centred(self, field: Floats) -> Floats:
@@ -74,4 +74,4 @@ class Prior:
         return result
 
     def _cells(self, values: Floats) -> Floats:
-        return values[:-1] if self.other else values
+        return values[: len(values) - self.reserved]

@@ -21,7 +21,7 @@ import numpy as np
 from scipy import sparse
 
 from decoder.density.evidence import factor, log_evidence
-from decoder.density.field_misfit import Misfit, even_evidence, even_map, with_other
+from decoder.density.field_misfit import Misfit, even_evidence, even_map, own_reserved
 from decoder.density.field_posterior import check_finite, negative_log_posterior, softmax
 from decoder.density.field_prior import Belief, Graph, Prior
 from decoder.density.linear_system import Reading
@@ -81,27 +81,27 @@ def fit_field(
     belief: Belief | None = None,
     near: Floats | None = None,
     *,
-    other: bool = False,
+    reserved: int = 0,
 ) -> Field:
     """Fit a map to the readings. laplacian: of the graph of neighbours (n, n), None for no graph.
 
     belief: fixed, or None to choose it by the evidence (up to 4,500 cells; above, the usual one).
     near: positive shares (n,) that a fit with a fixed belief starts from, as of another window.
-    other: the last share is `other`, with a free parameter.
+    reserved: how many of the last shares are of reserved values, each with a free parameter.
     Raises ConvergenceError where there is no finite fit.
     """
     size = readings[0].design.shape[1]
-    even = even_map(readings, size, other)
+    even = even_map(readings, size, reserved)
     flat = Misfit(readings, even)
     if belief is None and size <= MOST_CELLS_FOR_EVIDENCE:
-        first = _most_probable(flat, laplacian, even, other)
+        first = _most_probable(flat, laplacian, even, reserved)
     else:
         belief = belief or _usual(laplacian)
-        prior = Prior.of(belief.graph, laplacian, size, other)
+        prior = Prior.of(belief.graph, laplacian, size, reserved)
         first = _highest(flat, prior, belief, even, near)
     if first.doubts:  # an average has no summit to be refined
         return first
-    prior = Prior.of(first.belief.graph, laplacian, size, other)
+    prior = Prior.of(first.belief.graph, laplacian, size, reserved)
     found = _fit(Misfit(readings, first.shares), first.belief, prior, first.log_shares)
     return replace(found, gain=first.gain)
 
@@ -126,7 +126,7 @@ def _starts(
 ) -> Iterator[Floats]:
     """Log shares (n,) to start from; each is found only when it is asked for."""
     if near is not None:
-        yield np.log(with_other(near, misfit.other_share(near)[0]) if prior.other else near)
+        yield np.log(own_reserved(misfit, near, prior.reserved))
     *_, annealed = _anneal(misfit, belief, prior, even)
     yield annealed.log_shares
     if belief.graph == "neighbours":
@@ -137,18 +137,18 @@ def _usual(laplacian: Any | None) -> Belief:
     return Belief("alike" if laplacian is None else "neighbours", USUAL_STRENGTH)
 
 
-def _most_probable(misfit: Misfit, laplacian: Any | None, even: Floats, other: bool) -> Field:
+def _most_probable(misfit: Misfit, laplacian: Any | None, even: Floats, reserved: int) -> Field:
     """The fit of the highest evidence, with its gain.
 
     That all cells are alike makes spikes cheap: it must gain more than a spike of noise can. Each
     from the middle strength to weaker ones, then to stronger ones, until two in a row are worse.
     """
     information = misfit.information()
-    nothing = even_evidence(misfit, even, other)
+    nothing = even_evidence(misfit, even, reserved)
     graphs: tuple[Graph, ...] = ("alike",) if laplacian is None else ("neighbours", "alike")
     best, to_beat, weighed = None, -np.inf, [(0.0, even)]
     for graph in graphs:
-        prior = Prior.of(graph, laplacian, misfit.size, other)
+        prior = Prior.of(graph, laplacian, misfit.size, reserved)
         for walk in _walks(misfit, graph, prior, even):
             worse = 0
             for fits in walk:

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.sparse import diags_array
 
 from decoder.density.evidence import factor
-from decoder.density.field_misfit import Misfit, with_other
+from decoder.density.field_misfit import Misfit, own_reserved, with_reserved
 from decoder.density.field_posterior import check_finite, negative_log_posterior, softmax
 from decoder.density.field_prior import Belief, Prior
 from decoder.density.linear_system import Reading, WindowReadings
@@ -33,15 +33,16 @@ def fit_windows(
     belief: Belief,
     near: Floats,
     *,
-    other: bool = False,
+    reserved: int = 0,
 ) -> list[Floats]:
     """Shares (n,) of each window, positive, sum 1, from `near` (n,), positive.
 
-    windows: the readings of each, one for each level.  other: the last share is `other`: each
-    window starts from its own estimate of it, and has a free parameter for it.
+    windows: the readings of each, one for each level.  reserved: how many of the last shares are
+    of reserved values: each window starts from its own estimates of them, and has a free parameter
+    for each.
     Raises ConvergenceError where a window has no finite fit.
     """
-    prior = Prior.of(belief.graph, laplacian, len(near), other)
+    prior = Prior.of(belief.graph, laplacian, len(near), reserved)
     alike: dict[tuple[int, ...], list[int]] = defaultdict(list)
     for index, readings in enumerate(windows):  # cohorts without reports are not in a design
         alike[tuple(id(one.design) for one in readings)].append(index)
@@ -59,8 +60,9 @@ def _fit(windows: WindowReadings, prior: Prior, strength: float, near: Floats) -
     """Twice: with rows weighted as if all cells held alike, then as the first fit says."""
     starts = np.stack([_start(readings, prior, near) for readings in windows], axis=1)
     log_shares, held = np.log(starts), np.full_like(starts, 1 / len(near))
-    if prior.other:
-        held = np.stack([with_other(h, o) for h, o in zip(held.T, starts[-1], strict=True)], axis=1)
+    if prior.reserved:
+        own = starts[-prior.reserved :].T
+        held = np.stack([with_reserved(h, o) for h, o in zip(held.T, own, strict=True)], axis=1)
     for _ in range(2):
         question = _Question(windows, held)
         metric = question.metric(prior.precision(strength), near)
@@ -70,10 +72,8 @@ def _fit(windows: WindowReadings, prior: Prior, strength: float, near: Floats) -
 
 
 def _start(readings: Sequence[Reading], prior: Prior, near: Floats) -> Floats:
-    """`near`, with the share of `other` that the window itself says."""
-    if not prior.other:
-        return near
-    return with_other(near, Misfit(readings, near).other_share(near)[0])
+    """`near`, with the shares of reserved values that the window itself says."""
+    return own_reserved(Misfit(readings, near), near, prior.reserved)
 
 
 class _Question:

@@ -23,10 +23,10 @@ _NO_INFORMATION = 1e-9  # of the largest eigenvalue
 class MapCheck:
     """A map against its own unbiased sums at a coarse level, a chi-square.
 
-    The sums are of `other` and of 15 blocks of cells that follow each other in the grid's list,
-    estimated by weighted least squares. The map was fitted to the same reports, so p_value is
-    rather too large than too small.  misfit: the same for all rows of the reports, misfit_freedom
-    its degrees of freedom.
+    The sums are of each reserved value and of 15 blocks of cells that follow each other in the
+    grid's list, estimated by weighted least squares. The map was fitted to the same reports, so
+    p_value is rather too large than too small.  misfit: the same for all rows of the reports,
+    misfit_freedom its degrees of freedom.
     """
 
     chi_square: float
@@ -47,14 +47,14 @@ class MapCheck:
         return self.p_value > UNLIKELY and float(rows) > UNLIKELY
 
 
-def check_map(readings: Sequence[Reading], shares: Floats) -> MapCheck:
-    """Check a map (n,), `other` the last, against the readings of its window.
+def check_map(readings: Sequence[Reading], shares: Floats, reserved: int) -> MapCheck:
+    """Check a map (n,), its last shares of reserved values, against the readings of its window.
 
     Where it does not agree, and there are more rows than cells, the noise is measured by a fit
     without a prior: reports that vary more than was declared are not the map's fault.
     """
     residual, design = _weighted(readings, shares)
-    profiles = design @ _profiles(shares)
+    profiles = design @ _profiles(shares, reserved)
     values, vectors = np.linalg.eigh(profiles.T @ profiles)
     kept = values > _NO_INFORMATION * values[-1]
     scores = (vectors[:, kept].T @ (profiles.T @ residual)) / np.sqrt(values[kept])
@@ -76,10 +76,11 @@ def _weighted(readings: Sequence[Reading], shares: Floats) -> tuple[Floats, Any]
     return np.concatenate(residuals), sparse.vstack(designs).tocsr()
 
 
-def _profiles(shares: Floats) -> Floats:
-    """Moves (n, blocks + 1) of mass to each block, half as the map has it, half evenly."""
-    cells = len(shares) - 1
-    block = np.append(np.arange(cells) * min(BLOCKS, cells) // max(cells, 1), min(BLOCKS, cells))
+def _profiles(shares: Floats, reserved: int) -> Floats:
+    """Moves (n, blocks + reserved) of mass to each block, half as the map has it, half evenly."""
+    cells = len(shares) - reserved
+    blocks = min(BLOCKS, cells)
+    block = np.append(np.arange(cells) * blocks // max(cells, 1), blocks + np.arange(reserved))
     inside = (block[:, None] == np.arange(block[-1] + 1)).astype(np.float64)
     as_map = inside * np.maximum(shares, _LEAST)[:, None]
     profiles = as_map / as_map.sum(axis=0) + inside / inside.sum(axis=0)

@@ -36,8 +36,8 @@ MOST_CELLS_POOLED = 2_500  # the directions of their deviations take a dense eig
 class CellChanges:
     """Each cell's share, among those in a cell, less its mean in the other windows, (n,) each.
 
-    std_error: its standard error; of `other`, the last, both are not a number.  detected: a change
-    beyond the Bonferroni limit over all cells and windows of the series.
+    std_error: its standard error; of reserved values, the last, both are not a number.
+    detected: a change beyond the Bonferroni limit over all cells and windows of the series.
     """
 
     difference: Floats
@@ -77,11 +77,13 @@ def map_windows(
     readings = [slot_readings(levels, places, repeats, keep_empty=True) for levels in windows]
     if len(windows) == 1:
         return [_alone(readings[0], places, belief, "field")]
-    whole = fit_field(_merged(windows, places, repeats), places.laplacian, belief, other=True)
+    merged, reserved = _merged(windows, places, repeats), len(places.reserved)
+    whole = fit_field(merged, places.laplacian, belief, reserved=reserved)
     if len(whole.shares) > MOST_CELLS_POOLED:
-        maps = fit_windows(readings, places.laplacian, whole.belief, whole.shares, other=True)
+        near = whole.shares
+        maps = fit_windows(readings, places.laplacian, whole.belief, near, reserved=reserved)
         found = [
-            WindowMap(one, "series", whole.belief, check_map(window, one), whole.doubts)
+            WindowMap(one, "series", whole.belief, check_map(window, one, reserved), whole.doubts)
             for one, window in zip(maps, readings, strict=True)
         ]
     else:
@@ -119,15 +121,18 @@ def _pooled(
     memo = location.mode == "memo"
     most = most_repeated_noise(readings, whole.shares) if memo else 0.0
     capped = memo and not metric.params.scheme.symbols
-    field = fit_space_time(readings, whole, places.laplacian, most, independent=capped)
+    reserved = len(places.reserved)
+    field = fit_space_time(
+        readings, whole, places.laplacian, most, reserved=reserved, independent=capped
+    )
     return [
         WindowMap(
             shares,
             "series",
             whole.belief,
-            check_map(window, shares),
+            check_map(window, shares, reserved),
             whole.doubts or _own_doubts(float(field.gains[index]), len(shares)),
-            _changes(field, index),
+            _changes(field, index, reserved),
         )
         for index, (shares, window) in enumerate(zip(field.shares, readings, strict=True))
     ]
@@ -144,11 +149,12 @@ def _own_doubts(gain: float, size: int) -> tuple[str, ...]:
     )
 
 
-def _changes(field: SpaceTimeField, index: int) -> CellChanges:
+def _changes(field: SpaceTimeField, index: int, reserved: int) -> CellChanges:
+    unknown = np.full(reserved, np.nan)
     return CellChanges(
-        np.append(field.differences[index], np.nan),
-        np.append(field.errors[index], np.nan),
-        np.append(field.released[index], False),
+        np.append(field.differences[index], unknown),
+        np.append(field.errors[index], unknown),
+        np.append(field.released[index], np.zeros(reserved, dtype=bool)),
     )
 
 
@@ -172,6 +178,7 @@ def _alone(
     readings: Sequence[Reading], places: Places, belief: Belief | None, source: Source
 ) -> WindowMap:
     """One window, from several starts."""
-    field = fit_field(readings, places.laplacian, belief, other=True)
-    check = check_map(readings, field.shares)
+    reserved = len(places.reserved)
+    field = fit_field(readings, places.laplacian, belief, reserved=reserved)
+    check = check_map(readings, field.shares, reserved)
     return WindowMap(field.shares, source, field.belief, check, field.doubts)

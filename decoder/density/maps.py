@@ -38,6 +38,7 @@ from rappor_core.metrics.metric import Metric
 
 MapMethod = Literal["field", "hierarchy", "simplex"]
 
+LEAST_IN_BOX = 1e-9  # shares of those in the box are divided by it
 MOST_WORK = 1e9  # multiplications of one step of a fit of all cells: some tenths of a second
 
 
@@ -65,7 +66,8 @@ class DensityOptions:
 
 @dataclass(frozen=True)
 class Density(CellTable):
-    """A map of one slot and window. Arrays are (n,), one entry a cell shown, `other` the last.
+    """A map of one slot and window. Arrays are (n,), one entry a cell shown, the
+    reserved values (`other`; `no_data` where it is declared) last.
 
     shares: the map, positive; with `unlisted`, that of the cells not shown, of sum 1.
     estimate, std_error: unbiased, of each cell alone.
@@ -100,11 +102,14 @@ class Density(CellTable):
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """The values of the rows, `other` the last."""
+        """The values of the rows, the reserved ones last."""
         return self.places.shown
 
     def showing(self, cells: Collection[str]) -> Density:
-        """The same with only some of its cells (and `other`); what the rest holds is unlisted."""
+        """The same with only some of its cells; what the others hold is unlisted.
+
+        Reserved values stay.
+        """
         places = self.places.showing(cells)
         names = ("shares", "estimate", "std_error", "low", "high", "visible")
         listed = np.arange(len(self.cells)) if places.listed is None else places.listed
@@ -112,6 +117,21 @@ class Density(CellTable):
         unlisted = float(self.shares.sum() - rows["shares"].sum())
         changes = self.changes.of(listed) if self.changes else None
         return replace(self, places=places, unlisted=unlisted, changes=changes, **rows)
+
+    @property
+    def num_cells(self) -> int:
+        """How many of the rows are cells: those before the reserved values."""
+        return len(self.cells) - len(self.places.reserved)
+
+    @property
+    def reserved_shares(self) -> dict[str, float]:
+        """What the map gives to each reserved value."""
+        return dict(zip(self.places.reserved, self.shares[self.num_cells :].tolist(), strict=True))
+
+    @property
+    def in_box(self) -> float:
+        """The share of the answers that the map puts in a cell, shown or not; at least 1e-9."""
+        return max(float(1 - self.shares[self.num_cells :].sum()), LEAST_IN_BOX)
 
     @property
     def slot_text(self) -> str:
@@ -145,9 +165,9 @@ def estimate_density_series(
 ) -> Iterator[Density]:
     """Map each window of one slot, in turn; each window as the aggregates of `estimate_density`.
 
-    By method `field` the windows are pooled (`map_series`): one shared map, `other` free in each,
-    small deviations, and changes of cells that are tested. The estimates and their intervals are
-    those of each window alone, up to a part of their standard errors (`decode`, `ends`).
+    By method `field` the windows are pooled (`map_series`): one shared map, reserved values free in
+    each, small deviations, and changes of cells that are tested. The estimates and their intervals
+    are those of each window alone, up to a part of their standard errors (`decode`, `ends`).
     """
     options = options or DensityOptions()
     ordered = [in_order(aggregates) for aggregates in windows]
@@ -176,7 +196,8 @@ def map_shares(
     """
     with one_thread():
         readings = slot_readings(in_order(aggregates), places, repeats)
-        return fit_field(readings, places.laplacian, belief, near, other=True).shares
+        reserved = len(places.reserved)
+        return fit_field(readings, places.laplacian, belief, near, reserved=reserved).shares
 
 
 def _decode_levels(
@@ -222,7 +243,7 @@ def _window_map(
     method = "simplex" if fields else options.method
     shares = _reconciled(decodings, places, method)
     readings = slot_readings(aggregates, places, options.repeats)
-    check = check_map(readings, shares)
+    check = check_map(readings, shares, len(places.reserved))
     if not fields:
         source: Source = "hierarchy" if method == "hierarchy" else "simplex"
         return WindowMap(shares, source, None, check, ())

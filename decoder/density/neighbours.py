@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from rappor_core.grid.grid import OTHER, Grid
+from rappor_core.grid.grid import Grid
+from rappor_core.reserved import RESERVED
 
 _PER_DEGREE = 1e6  # corners nearer than a millionth of a degree, a tenth of a metre, are one
 
@@ -18,12 +19,12 @@ _PER_DEGREE = 1e6  # corners nearer than a millionth of a degree, a tenth of a m
 def cell_laplacian(grid: Grid, cells: Sequence[str]) -> Any:
     """Laplacian (n, n), sparse, of the graph in which cells with a common edge are neighbours.
 
-    Two cells with two common corners have a common edge, in every kind of grid. `other`, and a
-    pair of cells, have no neighbours.
+    Two cells with two common corners have a common edge, in every kind of grid. Reserved
+    values, and pairs of cells, have no neighbours.
     """
     owners: dict[tuple[int, int], list[int]] = defaultdict(list)
     for index, cell in enumerate(cells):
-        if cell != OTHER:
+        if cell not in RESERVED:
             for latitude, longitude in grid.outline(cell):
                 corner = round(latitude * _PER_DEGREE), round(longitude % 360 * _PER_DEGREE)
                 owners[corner].append(index)

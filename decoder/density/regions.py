@@ -7,7 +7,8 @@ from typing import Any
 
 from rappor_core.errors import ParameterError, ValueRefusedError
 from rappor_core.grid.box import Box, Point
-from rappor_core.grid.grid import OTHER, Grid
+from rappor_core.grid.grid import Grid
+from rappor_core.reserved import RESERVED
 
 Ring = Sequence[Point]  # latitude, longitude
 
@@ -51,15 +52,15 @@ def _extent(polygons: Iterable[list[Ring]]) -> str:
 def listed_cells(grid: Grid, level: int, lines: Iterable[str]) -> tuple[str, ...]:
     """Check a list with a cell a line: each must be a cell of that level in the grid's box.
 
-    Blank lines and `other` are passed over; a cell counts once. Raises ParameterError that names
-    the first bad line, or where there is no cell.
+    Blank lines and reserved values are passed over; a cell counts once. Raises ParameterError that
+    names the first bad line, or where there is no cell.
     """
     domain, seen = set(grid.cells(level)), dict[str, None]()
     for number, line in enumerate(lines, start=1):
         name = line.strip()
         if name in domain:
             seen[name] = None
-        elif name and name != OTHER:
+        elif name and name not in RESERVED:
             raise ParameterError(f"line {number}: {_why_not(grid, level, name)}")
     if not seen:
         raise ParameterError(f"no cells; give some of level {level}, as {min(domain)!r}")

@@ -9,6 +9,7 @@ from decoder.density.linear_system import Reading, read_aggregate
 from decoder.errors import DecodeError
 from decoder.model.repetition import location_repetition
 from rappor_core.aggregate import Aggregate
+from rappor_core.metrics.location import reserved_values
 
 
 def in_order(aggregates: Sequence[Aggregate]) -> list[Aggregate]:
@@ -32,7 +33,9 @@ def in_order(aggregates: Sequence[Aggregate]) -> list[Aggregate]:
 
 def slot_places(aggregates: Sequence[Aggregate]) -> Places:
     """List the cells that the aggregates of a slot are about."""
-    return places_of([location_of(aggregate)[1] for aggregate in in_order(aggregates)])
+    metrics = [location_of(aggregate)[0] for aggregate in in_order(aggregates)]
+    locations = [metric.location for metric in metrics if metric.location is not None]
+    return places_of(locations, reserved_values(metrics[0].no_data))
 
 
 def slot_readings(

@@ -1,9 +1,9 @@
 """Maps of many windows of one slot from a field over space and time, in one linear step.
 
-The windows share one map; each has its own share of `other`, free, and small deviations d_t of
-the log shares, cov(d_s, d_t) = tau^2 R_st S^-1, R_st = phi^|s - t|. The deviations are posterior
-means of the model that is linear at the shared map (a best linear unbiased prediction), so there
-is one answer and no other summit; their strength is learnt from contrasts between windows
+The windows share one map; each has its own shares of reserved values, free, and small deviations
+d_t of the log shares, cov(d_s, d_t) = tau^2 R_st S^-1, R_st = phi^|s - t|. The deviations are
+posterior means of the model that is linear at the shared map (a best linear unbiased prediction),
+so there is one answer and no other summit; their strength is learnt from contrasts between windows
 (`space_time_strengths`). Changes of single cells are found apart from it (`space_time_changes`).
 """
 
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from decoder.density.field_misfit import Misfit, even_map, with_other
+from decoder.density.field_misfit import Misfit, even_map, with_reserved
 from decoder.density.field_prior import Graph, Prior
 from decoder.density.gaussian_field import Field
 from decoder.density.linear_system import WindowReadings
@@ -29,10 +29,10 @@ _LEAST = 1e-3  # of the shared map: what a cell keeps where a change takes all
 
 @dataclass(frozen=True)
 class SpaceTimeField:
-    """Maps of T windows. shares: (T, n), `other` the last, positive, each of sum 1.
+    """Maps of T windows. shares: (T, n), r reserved values the last, positive, each of sum 1.
 
     differences, errors: of each cell's share among those in a cell from the other windows, and its
-    standard error, (T, n - 1); not shrunk.  released: (T, n - 1), whether a change of this window's
+    standard error, (T, n - r); not shrunk.  released: (T, n - r), whether a change of this window's
     is beyond the Bonferroni limit.  gains: (T,), nats by which the map predicts new reports of the
     window better than even cells would.
     """
@@ -53,22 +53,25 @@ def fit_space_time(
     laplacian: Any | None,
     most_repeated: float,
     *,
+    reserved: int,
     independent: bool = False,
 ) -> SpaceTimeField:
     """Fit T >= 2 windows about the map of all of them.
 
     windows: the readings of each, one for each level, all with the same rows (rows without reports
-    have precision 0).  shared: the map of the sum of the windows, `other` the last.  laplacian: of
-    the neighbours (n, n), None for no graph.  most_repeated: see `most_repeated_noise`.
+    have precision 0).  shared: the map of the sum of the windows.  laplacian: of the
+    neighbours (n, n), None for no graph.  most_repeated: see `most_repeated_noise`.
+    reserved: r, how many of the last shares are of reserved values.
     independent: deviations of one window say nothing of the next (phi = 0).
     """
-    cells = shared.shares[:-1] / shared.shares[:-1].sum()
-    others = _others(windows, np.tile(cells, (len(windows), 1)))
-    deviations = deviations_of(windows, cells, others)
+    size = len(shared.shares) - reserved
+    cells = shared.shares[:size] / shared.shares[:size].sum()
+    apart = _reserved(windows, np.tile(cells, (len(windows), 1)), reserved)
+    deviations = deviations_of(windows, cells, apart)
     fits: list[tuple[Strengths, Modes, Graph]] = []
     for graph in ("alike", "neighbours") if laplacian is not None else ("alike",):
-        near = None if laplacian is None else laplacian[:-1, :-1]
-        modes = modes_of(deviations, Prior.of(graph, near, len(cells)).structure)
+        near = None if laplacian is None else laplacian[:size, :size]
+        modes = modes_of(deviations, Prior.of(graph, near, size).structure)
         learnt = learn_strengths(modes, deviations.scale, most_repeated, independent=independent)
         fits.append((learnt, modes, graph))
     strengths, modes, graph = max(fits, key=lambda fit: fit[0].height)
@@ -78,18 +81,18 @@ def fit_space_time(
     test = ChangeTest(modes, contrasts, data, variances)
     changes = test.released()
     means = _means(modes, contrasts, strengths, test.rest(changes) / variances)
-    weights = _weights(windows, others)
+    weights = _weights(windows, apart)
     maps = _maps(cells, means - (means @ weights)[:, None], changes, test.patterns, weights)
-    shares = _with_others(windows, maps)
+    shares = _with_reserved(windows, maps, reserved)
     differences, errors = test.differences(changes)
-    freedom = _shared_freedom(windows, shared, laplacian) * weights
+    freedom = _shared_freedom(windows, shared, laplacian, reserved) * weights
     freedom = freedom + _own_freedom(modes, contrasts, strengths, variances)
     return SpaceTimeField(
         shares,
         differences.T,
         errors.T,
-        _released(changes, test.patterns, len(cells)),
-        _gains(windows, shares) - freedom,
+        _released(changes, test.patterns, size),
+        _gains(windows, shares, reserved) - freedom,
         graph,
         strengths,
         changes,
@@ -113,26 +116,29 @@ def most_repeated_noise(windows: WindowReadings, shared: Floats) -> float:
     return float(np.mean(parts))
 
 
-def _others(windows: WindowReadings, cells: Floats) -> Floats:
-    """Share of `other` in each window (T,) by weighted least squares, given its cells (T, n)."""
+def _reserved(windows: WindowReadings, cells: Floats, reserved: int) -> Floats:
+    """Shares of reserved values in each window (T, r), by weighted least squares.
+
+    cells: (T, n), of those who are in a cell in each window.
+    """
     found = []
     for readings, inside in zip(windows, cells, strict=True):
-        shares = even_map(readings, len(inside) + 1, other=True)
-        shares = with_other(np.append(inside, 0.0), float(shares[-1]))
-        found.append(Misfit(readings, shares).other_share(shares)[0])
+        size = len(inside)
+        even = even_map(readings, size + reserved, reserved)
+        shares = with_reserved(np.append(inside, np.zeros(reserved)), even[size:])
+        found.append(Misfit(readings, shares).reserved_shares(shares, reserved)[0])
     return np.array(found)
 
 
-def _with_others(windows: WindowReadings, cells: Floats) -> Floats:
-    others = _others(windows, cells)
-    pairs = zip(cells, others, strict=True)
-    return np.stack([with_other(np.append(one, 0.0), float(o)) for one, o in pairs])
+def _with_reserved(windows: WindowReadings, cells: Floats, reserved: int) -> Floats:
+    pairs = zip(cells, _reserved(windows, cells, reserved), strict=True)
+    return np.stack([with_reserved(np.append(one, own), own) for one, own in pairs])
 
 
-def _weights(windows: WindowReadings, others: Floats) -> Floats:
+def _weights(windows: WindowReadings, reserved: Floats) -> Floats:
     """What each window adds to the cells of the shared map, (T,), of sum 1."""
     reports = np.array([sum(float(one.reports.sum()) for one in window) for window in windows])
-    weights = reports * (1 - others)
+    weights = reports * (1 - reserved.sum(axis=1))
     return np.asarray(weights / weights.sum())
 
 
@@ -165,20 +171,22 @@ def _released(changes: Released, patterns: Floats, size: int) -> Flags:
     return told
 
 
-def _gains(windows: WindowReadings, shares: Floats) -> Floats:
+def _gains(windows: WindowReadings, shares: Floats, reserved: int) -> Floats:
     """Nats by which each map fits its own window better than even cells, (T,)."""
     gains = []
     for readings, one in zip(windows, shares, strict=True):
-        even = even_map(readings, len(one), other=True)
+        even = even_map(readings, len(one), reserved)
         misfit = Misfit(readings, even)
         gains.append(misfit.at(even)[0] - misfit.at(one)[0])
     return np.array(gains)
 
 
-def _shared_freedom(windows: WindowReadings, shared: Field, laplacian: Any | None) -> float:
+def _shared_freedom(
+    windows: WindowReadings, shared: Field, laplacian: Any | None, reserved: int
+) -> float:
     """How many parameters the shared map has really, given its prior: what it gains by noise."""
     size = len(shared.shares)
-    prior = Prior.of(shared.belief.graph, laplacian, size, other=True)
+    prior = Prior.of(shared.belief.graph, laplacian, size, reserved)
     precision = prior.precision(shared.belief.strength).toarray()
     total = np.zeros((size, size))
     for level in range(len(windows[0])):

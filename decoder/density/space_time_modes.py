@@ -29,7 +29,7 @@ class Deviations:
     """Whitened rows of T windows: their noise has variance 1.
 
     response: B / s, (rows, n): what one unit of share moved to a cell does to each row.
-    residuals: (rows, T), of the windows from the shared map, with `other` projected out.
+    residuals: (rows, T), of the windows from the shared map, with reserved values projected out.
     scale: (T,), how much of a deviation a window's rows show: u_t and its reports, 1 on average.
     shares: s, (n,), of the cells alone, sum 1.  freedom: of the rows.
     """
@@ -60,38 +60,47 @@ class Modes:
 
 
 def deviations_of(
-    windows: Sequence[Sequence[Reading]], cells: Floats, others: Floats
+    windows: Sequence[Sequence[Reading]], cells: Floats, reserved: Floats
 ) -> Deviations:
     """Whiten windows about a shared map.
 
     windows: the readings of each, one for each level, with the rows of the first window.
-    cells: shares (n,) of the cells alone in the shared map, sum 1.  others: (T,), shares of
-    `other` in each window.
+    cells: shares (n,) of the cells alone in the shared map, sum 1.  reserved: (T, r), shares of
+    the reserved values in each window.
     """
     design = sparse.vstack([one.design for one in windows[0]]).tocsr()
-    inside, outside = design[:, :-1], np.asarray(design[:, [-1]].toarray())[:, 0]
+    inside, outside = design[:, : len(cells)], design[:, len(cells) :].toarray()
     held = inside @ cells
     roots, residuals = [], []
-    for readings, other in zip(windows, others, strict=True):
-        shares = np.append((1 - other) * cells, other)
+    for readings, own in zip(windows, reserved, strict=True):
+        shares = np.append((1 - own.sum()) * cells, own)
         root = np.sqrt(np.concatenate([one.precision(shares) for one in readings]))
         target = np.concatenate([one.target for one in readings])
         roots.append(root)
         residuals.append(root * (target - design @ shares))
     mean = np.sqrt(np.mean(np.square(roots), axis=0))
-    scale = (1 - others) * np.sqrt([(root**2).mean() / (mean**2).mean() for root in roots])
+    scale = (1 - reserved.sum(axis=1)) * np.sqrt(
+        [(root**2).mean() / (mean**2).mean() for root in roots]
+    )
     unit = float(np.sqrt((scale**2).mean()))
     response = unit * mean[:, None] * (inside.toarray() - held[:, None])
-    toward = mean * (outside - held)
-    toward /= max(float(np.sqrt(toward @ toward)), 1e-300)
     residual = np.stack(residuals, axis=1)
-    return Deviations(
-        response - np.outer(toward, toward @ response),
-        residual - np.outer(toward, toward @ residual),
-        scale / unit,
-        cells,
-        sum(one.freedom for one in windows[0]) - 1,
-    )
+    toward = [mean * (one - held) for one in outside.T]
+    for one in _orthonormal(toward):
+        response = response - np.outer(one, one @ response)
+        residual = residual - np.outer(one, one @ residual)
+    freedom = sum(one.freedom for one in windows[0]) - len(toward)
+    return Deviations(response, residual, scale / unit, cells, freedom)
+
+
+def _orthonormal(ways: Sequence[Floats]) -> list[Floats]:
+    """Directions (rows,) of length 1, at right angles, that span the same."""
+    found: list[Floats] = []
+    for way in ways:
+        for before in found:
+            way = way - (before @ way) * before
+        found.append(way / max(float(np.sqrt(way @ way)), 1e-300))
+    return found
 
 
 def modes_of(deviations: Deviations, structure: Any) -> Modes:

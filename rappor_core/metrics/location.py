@@ -14,7 +14,8 @@ from typing import Any, Literal, get_args
 
 from rappor_core.errors import ParameterError
 from rappor_core.frozen import Frozen
-from rappor_core.grid.grid import OTHER, Grid
+from rappor_core.grid.grid import Grid
+from rappor_core.reserved import RESERVED
 
 LocationMode = Literal["memo", "window", "once"]
 Days = Literal["all", "weekdays", "weekends"]
@@ -125,8 +126,15 @@ class Location(Frozen):
 
     @property
     def domain(self) -> Mapping[str, int]:
-        """Every value of a one-hot sub-metric, with its bit: the cells in order, then `other`."""
-        return _domain(self.grid, self.level)
+        """As `domain_with`, of a metric that does not declare `no_data`."""
+        return self.domain_with(None)
+
+    def domain_with(self, no_data: str | None) -> Mapping[str, int]:
+        """Every value of a one-hot sub-metric, with its bit: cells in order, then reserved values.
+
+        no_data: of its metric.
+        """
+        return _domain(self.grid, self.level, reserved_values(no_data))
 
     @property
     def num_turns(self) -> int:
@@ -179,6 +187,14 @@ class Location(Frozen):
         return cls(**known)
 
 
+def reserved_values(no_data: str | None) -> tuple[str, ...]:
+    """The values of a location that are no places, in the order in which they follow the cells.
+
+    no_data: of its metric; without it `other` stands for no data, too.
+    """
+    return RESERVED[:1] if no_data is None else RESERVED
+
+
 @lru_cache(maxsize=64)
-def _domain(grid: Grid, level: int) -> Mapping[str, int]:
-    return {name: bit for bit, name in enumerate((*grid.cells(level), OTHER))}
+def _domain(grid: Grid, level: int, reserved: tuple[str, ...]) -> Mapping[str, int]:
+    return {name: bit for bit, name in enumerate((*grid.cells(level), *reserved))}

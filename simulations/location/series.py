@@ -150,7 +150,7 @@ def _whole(windows: Sequence[Sequence[Aggregate]], places: Places) -> Floats:
     for window in windows[1:]:
         merged = merged.merge(window[0])
     readings = slot_readings([merged], places, None)
-    return fit_field(readings, places.laplacian, other=True).shares
+    return fit_field(readings, places.laplacian, reserved=1).shares
 
 
 def _delay(

@@ -8,7 +8,7 @@ from scipy import sparse
 
 from decoder.density.cells import value_positions
 from decoder.density.field_misfit import even_map
-from decoder.density.field_prior import OTHER_PRECISION, Belief, Prior
+from decoder.density.field_prior import RESERVED_PRECISION, Belief, Prior
 from decoder.density.gaussian_field import fit_field
 from decoder.density.gaussian_field_series import fit_windows
 from decoder.density.linear_system import Reading, design_of, read_aggregate
@@ -33,7 +33,7 @@ def test_even_cells_beside_a_large_other_stay_even_and_say_so(params: RapporPara
     truth = np.append(np.full(961, 0.7 / 961), 0.3)
     drawn, _ = draw_aggregate(CELLS, truth, 20_000, params, np.random.default_rng(0))
     design = design_of(value_positions(CELLS, params), params, np.arange(962))
-    found = fit_field([read_aggregate(drawn, design, 1.0)], cell_laplacian(GRID, CELLS), other=True)
+    found = fit_field([read_aggregate(drawn, design, 1.0)], cell_laplacian(GRID, CELLS), reserved=1)
     assert np.abs(found.shares - truth).sum() / 2 < 0.1
     assert found.shares[-1] == pytest.approx(0.3, abs=0.04)
     assert "hardly tell this map" in found.doubts[0]
@@ -42,13 +42,13 @@ def test_even_cells_beside_a_large_other_stay_even_and_say_so(params: RapporPara
 @pytest.mark.parametrize("graph", ["neighbours", "alike"])
 def test_the_prior_of_the_cells_is_the_same_whatever_other_is(graph: str) -> None:
     laplacian = cell_laplacian(GRID, CELLS)
-    prior = Prior.of(graph, laplacian, 962, other=True)  # type: ignore[arg-type]
+    prior = Prior.of(graph, laplacian, 962, reserved=1)  # type: ignore[arg-type]
     field = np.random.default_rng(1).normal(size=962)
     moved = field + np.append(np.zeros(961), 5.0)
     for strength in (0.01, 20.0):
         pulls = [prior.precision(strength) @ prior.centred(one) for one in (field, moved)]
         assert pulls[0][:-1] == pytest.approx(pulls[1][:-1])
-        assert pulls[1][-1] - pulls[0][-1] == pytest.approx(5 * OTHER_PRECISION)
+        assert pulls[1][-1] - pulls[0][-1] == pytest.approx(5 * RESERVED_PRECISION)
     step = 1e-6 * np.random.default_rng(2).normal(size=962)
     pull = prior.precision(1.0) @ prior.centred(field)
     gained = (pull @ prior.centred(field + step)) - (pull @ prior.centred(field))
@@ -63,6 +63,6 @@ def test_a_window_far_from_the_average_other_starts_from_its_own() -> None:
     near, truth = np.append(0.4 * cells, 0.6), np.append(0.98 * cells, 0.02)
     noise = BitNoise(0.9, 0.1, 0.8, 0.2)
     window = [Reading(design, design @ truth, np.full(200, 1e6), noise, 1.0)]
-    assert even_map(window, 41, other=True)[-1] == pytest.approx(0.02, abs=0.08)
-    (found,) = fit_windows([window], None, Belief("alike", 0.05), near, other=True)
+    assert even_map(window, 41, reserved=1)[-1] == pytest.approx(0.02, abs=0.08)
+    (found,) = fit_windows([window], None, Belief("alike", 0.05), near, reserved=1)
     assert np.abs(found - truth).sum() / 2 < 0.02

@@ -198,8 +198,8 @@ def test_a_smoother_finds_the_crowd_where_the_way_from_a_flat_map_is_lost() -> N
     drawn, _ = draw_aggregate(cells, truth, 40_000, params, np.random.default_rng(2))
     design = design_of(value_positions(cells, params), params, np.arange(len(cells)))
     readings = [read_aggregate(drawn, design, 1.0)]
-    even = even_map(readings, 2305, other=True)
-    prior = Prior.of("neighbours", laplacian, 2305, other=True)
+    even = even_map(readings, 2305, reserved=1)
+    prior = Prior.of("neighbours", laplacian, 2305, reserved=1)
     lost, found = next(field._walks(Misfit(readings, even), "neighbours", prior, even)[0])
     assert np.abs(found.shares - truth).sum() / 2 < 0.75
     assert np.abs(lost.shares - truth).sum() / 2 > 0.9

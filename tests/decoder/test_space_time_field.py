@@ -118,12 +118,12 @@ def test_a_map_that_contradicts_its_own_sums_is_caught() -> None:
     values = people(places, 30_000, np.array([0.2]), rng)
     (window,), (true,) = windows_of(metric, places, values, rng), truths(values, places)
     readings = slot_readings(window, places, None)
-    right = check_map(readings, np.maximum(true, 1e-9))
+    right = check_map(readings, np.maximum(true, 1e-9), 1)
     assert right.agrees
     assert right.freedom == 16
     assert right.p_value > 0.001
     wrong = np.append(true[:-1] / true[:-1].sum(), 3e-6)
-    caught = check_map(readings, wrong / wrong.sum())
+    caught = check_map(readings, wrong / wrong.sum(), 1)
     assert not caught.agrees
     assert caught.p_value < 1e-9
 

@@ -575,10 +575,10 @@ DECODER = (
         ("tests/decoder/test_maps.py",),
     ),
     Mutation(
-        "prior-pulls-other", "`other` has a free parameter, whatever the strength of the field",
+        "prior-pulls-other", "a reserved value is free, whatever the strength of the field",
         "decoder/density/field_prior.py",
-        "own[-1] = OTHER_PRECISION",
-        "own[-1] = 10.0",
+        "own[-self.reserved :] = RESERVED_PRECISION",
+        "own[-self.reserved :] = 10.0",
         ("tests/decoder/test_free_other.py",),
     ),
     Mutation(
