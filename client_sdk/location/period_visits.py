@@ -1,7 +1,8 @@
 """One location metric on one device: from fixes to the usual place of each slot and period.
 
 The main path is `fix` -> `Dwell.add`, and `roll` when a period is over: one report for each slot
-that is due, always, with `other` for "no data"; then the period's fixes are forgotten.
+that is due, always, with `no_data` where it is declared, else `other`, for a slot without a fix;
+then the period's fixes are forgotten.
 """
 
 from __future__ import annotations
@@ -243,7 +244,9 @@ class Visits:
 
     def _value(self, place: Place | None) -> str:
         """The text that is encoded."""
-        if place is None or place == OUTSIDE:
+        if place is None:
+            return self._metric.no_data or OTHER
+        if place == OUTSIDE:
             return OTHER
         system, level = self._location.grid.system, self._assignment.level
         cells = place.split(PAIR_SEPARATOR) if isinstance(place, str) else [place]

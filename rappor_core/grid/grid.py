@@ -1,8 +1,9 @@
 """Places as values: a public, fixed grid over a box, and the cells of a point, box or region.
 
 The grid and its box are part of the metric's definition and never taken from data. A point outside
-the box is a value like any other, `OTHER`, which also stands for "no data" and for whatever comes
-after a device has spent its cap: three reasons that no report tells apart.
+the box is a value like any other, `OTHER`, which also stands for whatever comes after a device has
+spent its cap, and for "no data" unless the metric declares `no_data`: reasons that no report tells
+apart.
 """
 
 from __future__ import annotations

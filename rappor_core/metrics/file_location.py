@@ -27,7 +27,7 @@ from rappor_core.params import MAX_BITS, RapporParams
 _PLACE_KEYS = {"grid", "box", "levels", "rows", "columns", "slots", "mode", "window", "pairs"}
 _PLACE_KEYS |= {"max_gap_minutes", "encoding", "num_symbols", "epsilon"}
 _OPTIONAL_KEYS = {"max_reports", "period", "min_reports", "min_reports_per_cohort"}
-_OPTIONAL_KEYS |= {"accept_days", "keep_raw_days", "platforms", "lives"}
+_OPTIONAL_KEYS |= {"accept_days", "keep_raw_days", "platforms", "lives", "no_data"}
 _REQUIRED_KEYS = {"kind", "description", "owner", "expires"}
 _KEYS = _PLACE_KEYS | _OPTIONAL_KEYS | _REQUIRED_KEYS | {"max_memoized_values"}
 _UNCAPPED = 1_000_000  # a mode without permanent responses is bounded by its reports
@@ -128,8 +128,8 @@ def _bloom_shape(name: str, table: Mapping[str, Any], location: Location) -> dic
 
 
 def _one_hot_shape(name: str, table: Mapping[str, Any], location: Location) -> dict[str, Any]:
-    """One bit for each cell and for `other`, in one cohort unless said otherwise."""
-    bits = _one_hot(name, location)
+    """One bit for each cell and reserved value, in one cohort unless said otherwise."""
+    bits = _one_hot(name, location, table.get("no_data"))
     _refuse_fixed(name, table, "one_hot")
     return {"num_bits": bits, "num_hashes": 1, "num_cohorts": table.get("num_cohorts", 1)}
 
@@ -147,10 +147,10 @@ def _refuse_fixed(name: str, table: Mapping[str, Any], encoding: str) -> None:
             refuse(name, key, table[key], f"is fixed by encoding = {encoding!r}; leave it out")
 
 
-def _one_hot(name: str, location: Location) -> int:
+def _one_hot(name: str, location: Location, no_data: str | None) -> int:
     if location.pairs:
         refuse(name, "pairs", True, "does not go with encoding 'one_hot'; use 'bloom' or 'symbol'")
-    cells = len(location.domain)
+    cells = len(location.domain_with(no_data))
     if cells > MAX_BITS:
         refuse(name, "encoding", "one_hot",
                f"would need {cells:,} bits at level {location.level}; use 'bloom'")  # fmt: skip

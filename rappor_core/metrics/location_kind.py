@@ -7,18 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 from rappor_core.metrics.kinds import Kind, refuse_field
 from rappor_core.metrics.location import Location
-from rappor_core.reserved import OTHER
+from rappor_core.reserved import NO_DATA, OTHER
 
 if TYPE_CHECKING:
     from rappor_core.metrics.metric import Metric
 
 
 class LocationKind(Kind):
-    """A cell of a grid, or a trip from one to another, or `other`."""
+    """A cell of a grid, or a trip from one to another, or a reserved value."""
 
     name = "location"
     encodings = ("bloom", "one_hot", "symbol")
     located = True
+    takes_no_data = True
+    review = "review_location"
 
     def metrics(self, name: str, table: Mapping[str, Any]) -> Iterable[Metric] | None:
         """One metric for each slot and level."""
@@ -32,7 +34,7 @@ class LocationKind(Kind):
         if location is None:
             return
         if metric.fallback != OTHER:
-            why = f"is not {OTHER!r}, the one reserved value of a location"
+            why = f"is not {OTHER!r}, the reserved value that a location sends past its cap"
             refuse_field(metric, "fallback", why)
         if metric.max_reports_per_period != 1:
             why = "is not 1: one report a slot and period"
@@ -45,23 +47,29 @@ class LocationKind(Kind):
                 metric, "params", f"need one bit for each of the {metric.num_values} values"
             )
 
+    def check_no_data(self, metric: Metric) -> None:
+        """The one name that it has."""
+        if metric.no_data != NO_DATA:
+            refuse_field(metric, "no_data", f"is not {NO_DATA!r}, its reserved name for a location")
+
     def num_values(self, metric: Metric) -> int | None:
-        """Cells and `other`, where each has a bit of its own."""
+        """Cells and reserved values, where each has a bit of its own."""
         if metric.location is None or not metric.params.scheme.own_bits:
             return None
-        return len(metric.location.domain)
+        return len(metric.location.domain_with(metric.no_data))
 
     def index(self, metric: Metric, value: object) -> int:
         """The bit of a cell; of `other` for what is none of the grid's."""
         name = self.text(metric, value)
         assert metric.location is not None  # noqa: S101 (`check_definition` has seen to it)
-        domain = metric.location.domain
+        domain = metric.location.domain_with(metric.no_data)
         return domain.get(name, domain[OTHER])
 
     def names(self, definition: Mapping[str, Any]) -> Sequence[str]:
-        """The cells in order, then `other`; pairs of cells are not listed."""
+        """The cells in order, then the reserved values; pairs of cells are not listed."""
         location = Location.from_dict(definition["location"])
-        return [] if location.pairs else list(location.domain)
+        no_data = definition.get("no_data")
+        return [] if location.pairs else list(location.domain_with(no_data))
 
 
 LOCATION = LocationKind()

@@ -148,6 +148,8 @@ class Metric(Frozen):
         }
         if self.location is not None:
             meaning |= {"location": self.location.meaning, "period": self.period}
+            if self.no_data is not None:  # otherwise `other` stands for it, too
+                meaning["no_data"] = self.no_data
         if self.details is not None:
             meaning["details"] = self.details.to_dict()
         if self.rules.collected:

@@ -215,7 +215,8 @@ def _idle_days(metric: Metric) -> Iterator[Finding]:
                 "warning",
                 metric.base_name,
                 f"slot '{slot}' has no hours on other days, and a report of every day is due: it "
-                "is `other` then, and costs as much; use period = 'week'",
+                f"is `{metric.no_data or metric.fallback}` then, and costs as much; use "
+                "period = 'week'",
             )
 
 

@@ -120,7 +120,9 @@ def _check_lifetime(metric: Metric) -> None:
     else:
         metric.rules.check_fallback(metric)
     taken = {canonical(v) for v in (metric.fallback, metric.no_data) if v is not None}
-    if metric.params.mechanism.has_permanent_round and metric.max_memoized_values <= len(taken):
+    cap, params = metric.max_memoized_values, metric.params
+    all_fit = bool(params.scheme.symbols) and cap >= params.num_bits  # no symbol is past the cap
+    if params.mechanism.has_permanent_round and cap <= len(taken) and not all_fit:
         refuse_field(
             metric,
             "max_memoized_values",

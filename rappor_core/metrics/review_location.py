@@ -1,0 +1,62 @@
+"""What a reviewer should know of a location metric alone. Not needed on a device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from rappor_core.metrics.location import reserved_values
+
+if TYPE_CHECKING:
+    from rappor_core.metrics.metric import Metric
+
+
+def findings(metric: Metric, population: int | None) -> Iterator[tuple[str, str]]:  # noqa: ARG001
+    """Levels and messages. population: devices that report in a period, where it is known."""
+    if metric.no_data is not None:
+        yield "note", f"{_meaning(metric)}; {_cost(metric)}"
+
+
+def _meaning(metric: Metric) -> str:
+    """What the two reserved values stand for."""
+    assert metric.location is not None  # noqa: S101 (of this kind)
+    outside = (
+        "a trip that begins or ends outside the box"
+        if metric.location.pairs
+        else ("a place outside the box")
+    )
+    nothing = "without a trip" if metric.location.pairs else "without a fix"
+    past = ", or past the cap" if _binds(metric) else ""
+    return (
+        f"two reserved values follow the cells: {metric.fallback!r} is {outside}{past}, "
+        f"{metric.no_data!r} a slot and period {nothing}"
+    )
+
+
+def _cost(metric: Metric) -> str:
+    """What they cost of the budget of a device, in nats."""
+    params, cap = metric.params, metric.max_memoized_values
+    total = f"{metric.lifetime_epsilon:.2f} for life"
+    if not params.mechanism.has_permanent_round:
+        return (
+            f"a report costs epsilon {metric.epsilon_one:.2f} whatever its value, at most {total}, "
+            "with or without no_data"
+        )
+    each = f"epsilon {params.epsilon_infinity:.2f}"
+    if not _binds(metric):
+        return (
+            f"each is sent as one of the {params.num_bits} symbols, like a cell: a symbol costs "
+            f"{each}, all of them {total}, with or without no_data"
+        )
+    reserved = len(reserved_values(metric.no_data))
+    return (
+        f"each costs {each} like a cell, from the first report on: of max_memoized_values = {cap} "
+        f"they take {reserved} and leave {cap - reserved} for cells, at most {total}"
+    )
+
+
+def _binds(metric: Metric) -> bool:
+    """Whether a device can come to its cap, and answer `other` for a cell."""
+    params, cap = metric.params, metric.max_memoized_values
+    all_fit = bool(params.scheme.symbols) and cap >= params.num_bits
+    return params.mechanism.has_permanent_round and not all_fit

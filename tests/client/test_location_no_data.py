@@ -1,0 +1,121 @@
+"""A location metric that declares `no_data`: a slot without a fix is told apart from `other`."""
+
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from client_sdk import Client
+from client_sdk.location.local_time import moment_of
+from client_sdk.testing import MemoryCollector
+from rappor_core.metrics.metric import Metric
+from tests.client.location_support import MODES, START, Phone, declared, values, visits_of
+
+APART = 'no_data = "no_data"\n'
+EVERY_PERIOD = ["memo", "symbols"]
+
+
+@pytest.mark.parametrize("mode", EVERY_PERIOD)
+def test_a_slot_without_a_fix_is_no_data_and_outside_is_other(mode: str) -> None:
+    visits, sent = visits_of(declared(mode, APART))
+    visits.fix(50.0, 50.0, moment_of(START + timedelta(hours=8)))
+    visits.fix(1.5, 1.5, moment_of(START + timedelta(days=1, hours=8)))
+    visits.roll(moment_of(START + timedelta(days=4)))
+    first, second, *missed = values(sent, "day")
+    assert first == "other"
+    assert second.count("-") == 2
+    assert missed == ["no_data", "no_data"]
+    assert values(sent, "night") == ["no_data"] * 4
+
+
+def test_more_time_outside_than_in_a_cell_is_other() -> None:
+    visits, sent = visits_of(declared("memo", APART))
+    for hour, point in ((8, (1.5, 1.5)), (9, (50.0, 50.0)), (10, (50.0, 50.0))):
+        visits.fix(*point, moment_of(START + timedelta(hours=hour)))
+    visits.roll(moment_of(START + timedelta(days=1)))
+    assert values(sent, "day") == ["other"]
+
+
+def test_a_period_without_a_trip_is_no_data_and_a_trip_from_outside_other() -> None:
+    visits, sent = visits_of(declared("memo", APART, "pairs = true\n"))
+    visits.trip((1.5, 1.5), (50.0, 2.5), moment_of(START + timedelta(hours=10)))
+    visits.roll(moment_of(START + timedelta(days=2)))
+    assert values(sent, "day") == ["other", "no_data"]
+
+
+@pytest.mark.parametrize("mode", sorted(MODES))
+def test_without_the_declaration_both_are_other(mode: str) -> None:
+    visits, sent = visits_of(declared(mode))
+    visits.fix(50.0, 50.0, moment_of(START + timedelta(hours=8)))
+    visits.roll(moment_of(START + timedelta(days=7)))
+    assert {value for _, value, _ in sent} == {"other"}
+
+
+@pytest.mark.parametrize("mode", ["window", "once"])
+def test_a_device_that_is_asked_seldom_says_no_data_when_its_turn_comes(mode: str) -> None:
+    visits, sent = visits_of(declared(mode, APART))
+    visits.roll(moment_of(START))
+    visits.roll(moment_of(START + timedelta(days=7)))
+    assert sent
+    assert {value for _, value, _ in sent} == {"no_data"}
+
+
+def bits_sent(metric: Metric, phone: Phone, value: str) -> int:
+    return phone.recorder.device(metric.name).value_bits(value)
+
+
+def test_both_have_a_place_in_the_cap_before_any_cell() -> None:
+    """Of three places one is left for cells; the second cell is sent as `other`."""
+    file = declared("memo", APART).metrics
+    phone = Phone(
+        declared(
+            "memo",
+            APART,
+        ),
+        3,
+    )
+    metric = file["density/day/0"]
+    noon, seen = START + timedelta(hours=12), {}
+    cells = {bits_sent(metric, phone, cell): cell for cell in metric.location.grid.cells(0)}  # type: ignore[union-attr]
+    for value in ("other", "no_data"):
+        cells.pop(bits_sent(metric, phone, value), None)
+    for number, cell in enumerate(list(cells.values())[:3]):
+        at = (noon + timedelta(days=number)).timestamp()
+        seen[cell] = phone.recorder.record(metric.name, cell, at)
+    at = (noon + timedelta(days=3)).timestamp()
+    assert list(seen.values()) == ["queued", "queued_fallback", "queued_fallback"]
+    assert phone.recorder.record(metric.name, "no_data", at) == "queued"
+    assert len(phone.state.entries("density")) == 3
+
+
+def test_nobody_but_the_visits_fills_its_periods() -> None:
+    """`no_data` of a string metric is sent by the recorder for periods that took nothing."""
+    phone = Phone(declared("memo", APART), 4)
+    name = "density/day/0"
+    assert phone.recorder.record(name, "0-1-1", START.timestamp()) == "queued"
+    phone.collect()
+    assert phone.recorder.fill_periods((START + timedelta(days=3)).timestamp()) == 0
+    phone.collect()
+    assert len(phone.reports) == 1
+
+
+def test_one_report_a_slot_and_period_arrives(tmp_path: Path) -> None:
+    now = [datetime(2026, 11, 2, 8, tzinfo=UTC)]
+    file = declared("symbols", APART, "accept_days = 30\n")
+    with (
+        MemoryCollector(file.metrics) as collector,
+        Client.open(
+            file, state_dir=tmp_path, collector=collector.url, consent=True, development=True,
+            clock=lambda: now[0].timestamp(),
+        ) as client,
+    ):  # fmt: skip
+        assert client.record_location("density", 1.5, 1.5, at=now[0])
+        for _ in range(4):
+            now[0] += timedelta(days=1)
+            client.flush(10)
+        counted = collector.counted()
+    assert Counter(name.rpartition("/")[0] for name in counted) == {
+        "density/day": 1, "density/night": 1,
+    }  # fmt: skip
+    assert set(counted.values()) == {4}
