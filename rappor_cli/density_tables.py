@@ -20,7 +20,7 @@ from decoder.reports.density_text import (
     window_text,
 )
 from decoder.results.warnings import percent
-from rappor_core.grid.grid import OTHER
+from rappor_core.reserved import RESERVED
 
 _SHOWN = 10
 _APART = "≠ 0"  # whether a number can be told from zero
@@ -63,14 +63,13 @@ def _table(one: Density, base: BaseLayer) -> Table:
     columns = ("cell", "place", "map", "in box", "estimate", "interval", _APART)
     table = _columns(title, columns, f"{NOT_APART} as one of {len(one.cells):,}")
     order = sorted(range(len(one.cells)), key=lambda i: -float(one.shares[i]))
-    inside = max(float(1 - one.shares[-1]), 1e-9)
     for i in order[:_SHOWN]:
         low, high = (percent(float(edge[i])) for edge in (one.low, one.high))
         table.add_row(
             one.cells[i],
             Text(_place_text(one, one.cells[i], base)),
             percent(float(one.shares[i])),
-            "" if one.cells[i] == OTHER else percent(float(one.shares[i] / inside)),
+            "" if one.cells[i] in RESERVED else percent(float(one.shares[i] / one.in_box)),
             percent(float(one.estimate[i])),
             f"{low.removesuffix(' %')} to {high}",
             "yes" if one.visible[i] else "no",
@@ -87,7 +86,7 @@ def _columns(title: str, names: Sequence[str], what_no_means: str) -> Table:
 
 def _place_text(one: Density, cell: str, base: BaseLayer) -> str:
     """What a cell is called, or where its centre is."""
-    if cell == OTHER or one.places.pairs:
+    if cell in RESERVED or one.places.pairs:
         return ""
     centre = one.places.grid.centre(cell)
     return place_name(centre, base, cell_km(one)) or f"{centre[0]:.3f} {centre[1]:.3f}"

@@ -266,15 +266,16 @@ export class Client {
     const { places } = this.options;
     const rolled = new Set<string>();
     for (const { name, line, definition } of this.recorder.metrics.metrics.values()) {
-      if (definition.no_data !== undefined) {
-        await this.act({ keys: this.recorder.keys(name) }, (store) =>
-          void this.recorder.fillPeriods(store, name, dayAt(this.clock())),
-        );
-      } else if (places && definition.location && !rolled.has(line)) {
+      if (definition.location) {
+        if (!places || rolled.has(line)) continue;
         rolled.add(line);
         const now = localTime(this.clock());
         await this.act(places.scope(this.recorder, line), (store) =>
           places.roll({ store, recorder: this.recorder, name: line, at: now, now }),
+        );
+      } else if (definition.no_data !== undefined) {
+        await this.act({ keys: this.recorder.keys(name) }, (store) =>
+          void this.recorder.fillPeriods(store, name, dayAt(this.clock())),
         );
       }
     }

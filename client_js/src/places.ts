@@ -45,7 +45,7 @@ const visit = <T>({ store, recorder, name }: PlaceAct, h3: H3 | undefined, act: 
 /** Grids (quadkey, geohash, square; h3 where the library h3-js is passed), slots, dwell and modes. */
 export const places = ({ h3 }: { readonly h3?: H3 } = {}): Places => ({
   check: (definition) => checkPlace(definition, h3),
-  domain: (place) => new Grid(place.grid, h3).domain(place.level),
+  domain: (place, noData) => new Grid(place.grid, h3).domain(place.level, noData),
   scope: (recorder, name) => {
     partsOf(recorder, name);
     return { keys: [DEVICE, LINE + name] };

@@ -234,3 +234,79 @@ test("the client takes fixes, and reports a period when it is over", async () =>
   assert.ok(metrics.filter.values >= 1 && metrics.filter.values <= 3); // values on the same bit are one
   await client.close();
 });
+
+const APART = vectors("places_no_data");
+const APART_METRICS = readMetrics(APART.compiled, places());
+
+test("no_data apart from other: names, params_ids and epsilons", () => {
+  assert.deepEqual([...APART_METRICS.metrics.keys()], Object.keys(APART.metrics.expected));
+  for (const [name, { params_id: id, lifetime_epsilon: nats }] of Object.entries(APART.metrics.expected)) {
+    const metric = APART_METRICS.metrics.get(name);
+    assert.equal(metric.paramsId, id);
+    assert.notEqual(id, METRICS.metrics.get(name).paramsId);
+    assert.ok(Math.abs(metric.lifetimeEpsilon - nats) < 1e-9);
+  }
+});
+
+for (const row of APART.usual) {
+  test(`no_data apart from other: ${row.what}, ${row.secret.slice(0, 4)}`, () => {
+    const sent = [];
+    const parts = [...APART_METRICS.metrics.values()].filter((metric) => metric.line === row.metric);
+    const visits = new Visits(parts, fromHex(row.secret), (...report) => sent.push(report), null);
+    for (const [at, ...point] of row.fixes) visits.take([point], moment(at));
+    visits.roll(moment(row.until));
+    assert.deepEqual(sent, row.reports);
+  });
+}
+
+test("no_data apart from other: responses", () => {
+  for (const row of APART.responses) {
+    const random = fromHex(row.random);
+    const device = new MetricEncoder(APART_METRICS.metrics.get(row.metric), fromHex(row.secret), (n) => random.subarray(0, n));
+    const bits = device.valueBits(row.value);
+    assert.equal(device.cohort, row.cohort);
+    assert.equal(toHex(bits), row.encoded_bits, `${row.metric} ${row.value}`);
+    assert.equal(toHex(device.permanentBits(bits)), row.permanent_bits);
+    assert.equal(device.digest(bits), row.ledger_digest);
+    assert.equal(toHex(device.reportBits(bits)), row.report_bits);
+  }
+});
+
+test("no_data of places: another name, a cap without a place, or a list without it is refused", () => {
+  const change = (index, fields) => {
+    const document = structuredClone(APART.compiled);
+    const row = document.metrics[index];
+    Object.assign(row.definition, fields);
+    row.params_id = paramsId(row.definition);
+    return document;
+  };
+  const filter = APART.compiled.metrics.findIndex(({ definition }) => definition.name === "filter/night/11");
+  const symbol = APART.compiled.metrics.findIndex(({ definition }) => definition.name === "symbol/day/3");
+  const window = APART.compiled.metrics.findIndex(({ definition }) => definition.name === "window/late/0");
+  assert.ok(readMetrics(change(filter, {}), places()));
+  assert.ok(readMetrics(change(symbol, {}), places()));
+  const bad = [[filter, { no_data: "none" }], [filter, { no_data: "other" }], [filter, { no_data: true }],
+    [filter, { max_memoized_values: 2 }], [symbol, { max_memoized_values: 2 }], [window, { no_data: undefined }]];
+  for (const [index, fields] of bad) {
+    const document = change(index, fields);
+    if (fields.no_data === undefined && "no_data" in fields) {
+      delete document.metrics[index].definition.no_data; // a bit too many for its values
+      document.metrics[index].params_id = paramsId(document.metrics[index].definition);
+    }
+    assert.throws(() => readMetrics(document, places()), { name: "MetricsFileError" }, JSON.stringify(fields));
+  }
+});
+
+test("no_data of places is sent once a slot and period, by the visits alone", async () => {
+  let now = Date.parse("2026-11-02T12:00:00Z") / 1000;
+  const client = await Client.open({ metrics: APART.compiled, places: places(), storage: new MemoryStorage(), consent: true,
+    collector: "http://127.0.0.1:1", clock: () => now, doNotTrack: () => false, delivery: { meanDelay: 3600 },
+    transport: async () => { throw new TypeError("offline"); } });
+  assert.ok(await client.recordLocation("filter", 40.7128, -74.006, { ms: now * 1000, offset: 0 }));
+  for (let day = 0; day < 3; day++) {
+    now += 86_400;
+    await client.flush(0);
+  }
+  assert.equal((await client.inspect()).metrics.filter.reports, 6); // two slots, three days
+  await client.close();
+});

@@ -62,9 +62,9 @@ def density_table(maps: Sequence[Density]) -> Any:
 def density_geojson(maps: Sequence[Density]) -> Iterator[str]:
     """Pieces of a FeatureCollection, one feature a map and cell; shares to 6 digits.
 
-    `other` has no place, and is in the tables only.
+    Reserved values have no place, and are in the tables only.
     """
-    grid, cells = maps[0].places.grid, maps[0].cells[:-1]
+    grid, cells = maps[0].places.grid, maps[0].places.shown_cells
     shapes = [json.dumps(geometry(grid.outline(cell)), separators=(",", ":")) for cell in cells]
     comma = ""
     yield '{"type":"FeatureCollection","features":['
@@ -76,7 +76,7 @@ def density_geojson(maps: Sequence[Density]) -> Iterator[str]:
 
 
 def _properties(one: Density) -> Iterator[str]:
-    """Of each cell of a map but `other`, as JSON."""
+    """Of each cell of a map, as JSON."""
     of_map = {
         "slot": one.location.slot,
         "first_day": one.first_day and one.first_day.isoformat(),
@@ -87,7 +87,9 @@ def _properties(one: Density) -> Iterator[str]:
     common = json.dumps(of_map, allow_nan=False)[:-1]
     columns = [one.shares, one.estimate, one.std_error, one.low, one.high]
     seen = ("true" if visible else "false" for visible in one.visible)
-    rows = zip(one.cells[:-1], seen, row_notes(one), *map(_six_digits, columns), strict=False)
+    rows = zip(
+        one.places.shown_cells, seen, row_notes(one), *map(_six_digits, columns), strict=False
+    )
     for cell, visible, note, share, estimate, error, low, high in rows:
         yield (
             f'{common},"cell":{json.dumps(cell)},"map_share":{share},"estimate":{estimate},'
@@ -137,7 +139,7 @@ def _rows(one: Density, cells: dict[str, Any]) -> Any:
 
 
 def _change_columns(one: Density) -> dict[str, Any]:
-    """Changes from the other windows of a series; null where there are none, and for `other`."""
+    """Changes from the other windows of a series; null without any, and for reserved values."""
     names = ("change", "change_low", "change_high", "changed")
     if one.changes is None:
         kinds = (pa.float64(), pa.float64(), pa.float64(), pa.bool_())
@@ -162,11 +164,12 @@ def _rest(one: Density, table: Any) -> Any:
 
 
 def _cell_columns(places: Places) -> dict[str, Any]:
-    """Names, latitudes and longitudes of the cells; no centre for pairs and for `other`."""
+    """Names, latitudes and longitudes of the cells; no centre for pairs and reserved values."""
     names = places.shown
     known: list[tuple[float | None, float | None]] = [(None, None)] * len(names)
     if not places.pairs:
-        known[:-1] = [places.grid.centre(cell) for cell in names[:-1]]
+        cells = places.shown_cells
+        known[: len(cells)] = [places.grid.centre(cell) for cell in cells]
     latitudes, longitudes = (
         pa.array([None if x is None else round(x, DECIMALS) for x in axis], pa.float64())
         for axis in zip(*known, strict=True)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from decoder.density.maps import Density
+from decoder.density.maps import LEAST_IN_BOX, Density
 from decoder.reports.base_layer import BaseLayer, place_name
 from decoder.reports.basemap import View, bundled_source, surroundings
 from decoder.reports.density_text import (
@@ -66,7 +66,7 @@ def view_of(data: dict[str, Any]) -> dict[str, Any]:
     """What `map_view.html.j2` shows before its script runs: texts, and the first map's table."""
     one = next(each for each in data["maps"][::-1] if each["window"] == data["first"])
     told, shares = set(one["visible"]), one["share"]
-    inside = max(1 - one["other"], 1e-9)
+    inside = max(1 - one["other"] - one.get("no_data", 0.0), LEAST_IN_BOX)
     order = sorted(range(len(shares)), key=lambda i: (i not in told, -shares[i]))[:BUSIEST]
     rows = [
         {
@@ -81,6 +81,7 @@ def view_of(data: dict[str, Any]) -> dict[str, Any]:
         for i in order
     ]
     shown = {"slot": one["slot"], "window": one["window"], "rows": rows}
+    shown["no_data"] = "no_data" in one
     return {"shown": shown, "texts": data["texts"]}
 
 
@@ -89,7 +90,7 @@ def first_view(maps: Sequence[Density]) -> int:
 
     The last window is often one that most devices have not answered for yet.
     """
-    inside = [one.num_reports * float(1 - one.shares[-1]) for one in maps]
+    inside = [one.num_reports * one.in_box for one in maps]
     return max(i for i, number in enumerate(inside) if 2 * number >= max(inside))
 
 
@@ -111,7 +112,7 @@ def map_data(
     top = top_share([drawn_shares(each) for each in maps])
     return {
         "cells": cells,
-        "names": list(one.cells[:-1]),
+        "names": list(one.places.shown_cells),
         "points": [
             [round(grid.unrolled(lon), _PLACES), round(lat, _PLACES)] for lat, lon in points
         ],
@@ -135,19 +136,21 @@ def map_data(
 
 
 def _map(one: Density, top: float) -> dict[str, Any]:
+    """What is drawn of a map; `no_data` only where the metric declares it."""
+    size = one.num_cells
     return {
         "slot": one.slot_text,
         "window": window_text(one),
         "reports": one.num_reports,
         "floor": one.floor,
-        "other": float(one.shares[-1]),
+        **one.reserved_shares,
         "unlisted": one.unlisted,
-        "share": _counted(one.shares[:-1]),
-        "low": _counted(one.low[:-1]),
-        "high": _counted(one.high[:-1]),
-        "estimate": _counted(one.estimate[:-1]),
+        "share": _counted(one.shares[:size]),
+        "low": _counted(one.low[:size]),
+        "high": _counted(one.high[:size]),
+        "estimate": _counted(one.estimate[:size]),
         "shade": np.rint(255 * positions(one, top)).astype(int).tolist(),
-        "visible": np.flatnonzero(one.visible[:-1]).tolist(),
+        "visible": np.flatnonzero(one.visible[:size]).tolist(),
         "source": source_text(one),
         "changed": _changed(one),
     }
@@ -160,13 +163,15 @@ def _changed(one: Density) -> dict[int, list[float]]:
     half = -float(ndtri((1 - one.options.level) / 2)) * one.changes.std_error
     change = one.changes.difference
     edges = np.stack([change, change - half, change + half], axis=1).round(6)
-    return {int(i): edges[i].tolist() for i in np.flatnonzero(one.changes.detected[:-1])}
+    return {
+        int(i): edges[i].tolist() for i in np.flatnonzero(one.changes.detected[: one.num_cells])
+    }
 
 
 def _called(maps: Sequence[Density], base: BaseLayer) -> dict[int, str]:
     """What the busiest cells of any map are called, by their index."""
     one = maps[0]
-    busiest = {int(i) for each in maps for i in np.argsort(-each.shares[:-1])[:BUSIEST]}
+    busiest = {int(i) for each in maps for i in np.argsort(-each.shares[: one.num_cells])[:BUSIEST]}
     centre, wide = one.places.grid.centre, cell_km(one)
     named = {i: place_name(centre(one.cells[i]), base, wide) for i in sorted(busiest)}
     return {i: name for i, name in named.items() if name}

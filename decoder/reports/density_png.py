@@ -98,8 +98,9 @@ def _draw(
     _add(panel, PolyCollection(around["lakes"], facecolors=_LIGHT["water"], linewidths=0))
     places = positions(one, top)
     faces = np.column_stack([colours(places), places > 0])  # nothing there: the ground shows
+    widths = one.visible[: one.num_cells] * 0.8
     cells = PolyCollection(outlines, facecolors=faces, antialiaseds=False,
-                           linewidths=one.visible[:-1] * 0.8, edgecolors=_LIGHT["ink"])  # fmt: skip
+                           linewidths=widths, edgecolors=_LIGHT["ink"])  # fmt: skip
     _add(panel, cells)
     own = [*base.lines, *(ring for _, rings in base.areas for ring in rings)]
     for lines, colour, width in ((around["rivers"], "coast", 0.5), (around["coast"], "coast", 0.8),

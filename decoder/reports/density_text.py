@@ -44,7 +44,8 @@ def row_notes(one: Density) -> list[str]:
 
 def visible_text(one: Density) -> str:
     """How much of a map can be seen, and what to do about it, in a sentence."""
-    mass = float(one.shares[:-1][one.shares[:-1] >= one.floor].sum())
+    shares = one.shares[: one.num_cells]
+    mass = float(shares[shares >= one.floor].sum())
     text = (
         f"The smallest share found 8 times in 10 is {percent(one.floor)}; cells above it hold "
         f"{percent(mass)} of the map. A cell below is {NOT_APART} by itself."
@@ -101,14 +102,14 @@ def grid_text(one: Density) -> str:
     grid, level = one.places.grid, one.places.levels[-1]
     wide, high = _cell_size(one)
     return (
-        f"{len(one.cells) - 1:,} cells of grid {grid.kind!r}, level {level}, "
+        f"{one.num_cells:,} cells of grid {grid.kind!r}, level {level}, "
         f"each about {wide:.2g} by {high:.2g} km."
     )
 
 
 def _cell_size(one: Density) -> tuple[float, float]:
     """Kilometres from west to east and from south to north of a cell in the middle."""
-    middle = one.places.outlines()[(len(one.cells) - 1) // 2]
+    middle = one.places.outlines()[one.num_cells // 2]
     latitudes, longitudes = zip(*middle, strict=True)
     high = (max(latitudes) - min(latitudes)) * KM_A_DEGREE
     shrunk = math.cos(math.radians(sum(latitudes) / len(latitudes)))

@@ -46,10 +46,11 @@ THEMES: dict[str, dict[str, Any]] = {
 def drawn_shares(one: Density) -> Floats:
     """What the colours show of each cell: its share of the map, within its interval if told.
 
-    So a cell that is told apart from zero is never drawn as if it were empty. Shape (M - 1,).
+    So a cell that is told apart from zero is never drawn as if it were empty. Shape (M,).
     """
-    shares, low, high = one.shares[:-1], one.low[:-1], one.high[:-1]
-    return np.where(one.visible[:-1], np.clip(shares, low, np.maximum(low, high)), shares)
+    size = one.num_cells
+    shares, low, high = one.shares[:size], one.low[:size], one.high[:size]
+    return np.where(one.visible[:size], np.clip(shares, low, np.maximum(low, high)), shares)
 
 
 def positions(one: Density, top: float) -> Floats:
@@ -58,7 +59,7 @@ def positions(one: Density, top: float) -> Floats:
     told = TOLD_FROM + (1 - TOLD_FROM) * np.sqrt(np.minimum(shares / top, 1))
     part = np.sqrt(np.minimum(shares / max(one.floor, 1e-12), 1))
     pale = UNTOLD_TO * np.floor(part * UNTOLD_STEPS) / UNTOLD_STEPS
-    return np.where(one.visible[:-1], told, pale)
+    return np.where(one.visible[: one.num_cells], told, pale)
 
 
 def change_positions(change: Floats, told: Flags, top: float) -> Floats:

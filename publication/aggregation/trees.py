@@ -7,7 +7,7 @@ from typing import Literal
 
 from publication.errors import TableError
 from publication.k_anonymity import Hierarchy
-from rappor_core.reserved import OTHER
+from rappor_core.reserved import RESERVED
 
 ROOT = "*"
 CellNames = Literal["quadkey", "geohash"]
@@ -17,7 +17,8 @@ def cell_tree(cells: Sequence[str], levels: int) -> Hierarchy:
     """Parents of cells whose names begin with the name of their parent (quadkey, geohash).
 
     Args:
-        cells: names; `other`, and one too short for a parent, have the root alone above them.
+        cells: names; reserved values (`other`, `no_data`), and a name too short for a parent, have
+            the root alone above them.
         levels: how many parents to list, each one character shorter.
 
     Raises:
@@ -25,7 +26,7 @@ def cell_tree(cells: Sequence[str], levels: int) -> Hierarchy:
     """
 
     def parent(cell: str, level: int) -> str:
-        return cell[:-level] if cell != OTHER and len(cell) > level else ROOT
+        return cell[:-level] if cell not in RESERVED and len(cell) > level else ROOT
 
     return _tree(cells, levels, parent)
 

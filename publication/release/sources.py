@@ -15,7 +15,7 @@ from publication.errors import ReleaseError
 from publication.release.tables import CellTable, stratum_key
 from publication.typing import Floats
 from rappor_core.errors import RapporError, file_problem, shown
-from rappor_core.reserved import OTHER
+from rappor_core.reserved import RESERVED
 from rappor_core.strict_json import parse_strict_json
 
 _UNLISTED = "unlisted"  # the row of the cells that are not shown, in density.csv
@@ -103,7 +103,7 @@ def _density_tables(folder: Path, strata: Mapping[str, str]) -> Iterator[CellTab
         if not first or not last:
             raise ReleaseError("the map does not say its days; make it of aggregates that do")
         known = [row for row in rows if row["estimate"]]
-        if any(row["cell"] not in (_UNLISTED, OTHER) for row in rows if not row["estimate"]):
+        if any(row["cell"] not in (_UNLISTED, *RESERVED) for row in rows if not row["estimate"]):
             raise ReleaseError("density.csv has a cell without an estimate")
         numbers: dict[str, Any] = {
             name: np.array([float(row[name]) for row in known]) for name in _NUMBERS

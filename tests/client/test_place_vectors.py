@@ -148,8 +148,11 @@ def plain_due(name: str, secret: str, period: int) -> list[str]:
     return [f"{name}/{slots[index][0]}/{level}" for index in due]
 
 
-def plain_usual(row: dict[str, Any]) -> list[list[Any]]:
-    """Second by second: where a device was, in which slot and period; then the largest."""
+def plain_usual(row: dict[str, Any], missing: str = "other") -> list[list[Any]]:
+    """Second by second: where a device was, in which slot and period; then the largest.
+
+    missing: what a slot and period without a fix is.
+    """
     name, gap = row["metric"], timedelta(minutes=60)
     grid, unit = FILE.parts(name)[0].location.grid.to_dict(), TABLES[name].get("period", "day")  # type: ignore[union-attr]
     fixes = [(datetime.fromisoformat(at), *point) for at, *point in row["fixes"]]
@@ -185,7 +188,7 @@ def plain_usual(row: dict[str, Any]) -> list[list[Any]]:
             _, slot, level = sub_metric.split("/")
             here = {c: t for (p, s, c), t in spent.items() if (p, s) == (period, slot)}
             usual = max(here, key=here.__getitem__) if here else None
-            value = plain_value(grid, usual, int(level))
+            value = plain_value(grid, usual, int(level)) if here else missing
             reports.append([sub_metric, value, plain_last_day(unit, day)])
     return reports
 

@@ -8,6 +8,7 @@ import numpy as np
 from decoder.density.cells import Places, places_of
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.file import parse_metrics
+from rappor_core.metrics.location import reserved_values
 from rappor_core.metrics.metric import Metric
 from simulations.location.draws import draw_memo, draw_window
 
@@ -37,12 +38,12 @@ def declared(keys: str, side: int = 12) -> tuple[Metric, Places]:
     """A metric of side * side cells, and its places."""
     (metric,) = parse_metrics(DECLARED.format(side=side) + keys).parts("places")
     assert metric.location is not None
-    return metric, places_of([metric.location])
+    return metric, places_of([metric.location], reserved_values(metric.no_data))
 
 
 def hills(places: Places) -> np.ndarray:
     """Two quarters; about half of the cells are empty. Shares of the cells, (n,)."""
-    at = np.array([[int(part) for part in cell.split("-")[1:]] for cell in places.finest[:-1]])
+    at = np.array([[int(part) for part in cell.split("-")[1:]] for cell in places.shown_cells])
     side = at.max() + 1
     near = [np.exp(-((at / side - c) ** 2).sum(axis=1) / 0.02) for c in ((0.3, 0.3), (0.7, 0.6))]
     shares = np.where(sum(near) > 0.05, sum(near), 0.0)
@@ -50,15 +51,24 @@ def hills(places: Places) -> np.ndarray:
 
 
 def people(
-    places: Places, num_people: int, others: np.ndarray, rng: np.random.Generator
+    places: Places,
+    num_people: int,
+    others: np.ndarray,
+    rng: np.random.Generator,
+    missing: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Values (num_people, T): two in five are elsewhere in a window, a share of `other` outside."""
-    size, shape = len(places.finest) - 1, (num_people, len(others))
+    """Values (num_people, T): two in five are elsewhere in a window, a share of `other` outside.
+
+    missing: shares of `no_data`, (T,), of all; those of `others` are of the rest.
+    """
+    size, shape = len(places.shown_cells), (num_people, len(others))
     shares = hills(places)
     values = np.repeat(rng.choice(size, (num_people, 1), p=shares), len(others), axis=1)
     away = rng.random(shape) < 0.4
     values[away] = rng.choice(size, int(away.sum()), p=shares)
     values[rng.random(shape) < others] = size
+    if missing is not None:
+        values[rng.random(shape) < missing] = size + 1
     return values
 
 
@@ -95,9 +105,10 @@ def month_start(number: int) -> date:
     return FIRST.replace(year=FIRST.year + number // 12, month=number % 12 + 1)
 
 
-def cell_distance(one: np.ndarray, other: np.ndarray) -> float:
-    """Total variation over the cells, among those in one; `other` is the last."""
-    return float(np.abs(one[:-1] / one[:-1].sum() - other[:-1] / other[:-1].sum()).sum() / 2)
+def cell_distance(one: np.ndarray, other: np.ndarray, reserved: int = 1) -> float:
+    """Total variation over the cells, among those in one; the reserved values are the last."""
+    cells = [shares[: len(shares) - reserved] for shares in (one, other)]
+    return float(np.abs(cells[0] / cells[0].sum() - cells[1] / cells[1].sum()).sum() / 2)
 
 
 def without_reports(aggregate: Aggregate, cohort: int) -> Aggregate:

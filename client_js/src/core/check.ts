@@ -148,8 +148,8 @@ const checkChoices = (name: string, fields: Fields): void => {
   }
   if (!isText(expires) || Number.isNaN(dayOf(expires))) refuse(name, "expires is not a date");
   if (fallback !== null && !isText(fallback)) refuse(name, "fallback is not text");
-  if ("no_data" in fields && (!isText(fields["no_data"]) || !["string", "category"].includes(kind as string))) {
-    refuse(name, "no_data is not text, or its metric no 'string' or 'category'");
+  if ("no_data" in fields && (!isText(fields["no_data"]) || !["string", "category", "location"].includes(kind as string))) {
+    refuse(name, "no_data is not text, or its metric of a kind without it");
   }
   const { categories } = fields;
   if (!Array.isArray(categories) || !categories.every(isText)) refuse(name, "categories is not a list of text");
@@ -199,7 +199,8 @@ const checkValues = (name: string, definition: Definition): void => {
   if (kind === "category" && taken.some((text) => !categories.map(canonical).includes(text))) {
     refuse(name, "fallback or no_data is not one of the categories");
   }
-  if (permanent && cap <= new Set(taken).size) {
+  const allFit = params.encoding === "symbol" && cap >= params.num_bits; // no symbol is past the cap
+  if (permanent && cap <= new Set(taken).size && !allFit) {
     refuse(name, "max_memoized_values leaves no place beside fallback and no_data");
   }
 };

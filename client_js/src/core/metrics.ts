@@ -5,6 +5,8 @@ import { UnknownMetricError } from "./errors.js";
 import { epsilonInfinity, epsilonN, type Params } from "./privacy.js";
 
 export const OTHER = "other";
+/** Of places, where a metric declares it: a slot and period without a fix. */
+export const NO_DATA = "no_data";
 
 /** What a metric of kind `location` asks for, as its definition says it. */
 export interface Place {
@@ -55,8 +57,8 @@ export interface Definition {
 export interface PlaceRules {
   /** Throws MetricsFileError where a definition of places breaks a rule. */
   check(definition: Definition & { readonly location: Place }): void;
-  /** Every value of a one-hot metric with its bit. */
-  domain(place: Place): ReadonlyMap<string, number>;
+  /** Every value of a one-hot metric with its bit. noData: of its definition. */
+  domain(place: Place, noData: string | undefined): ReadonlyMap<string, number>;
 }
 
 /** A declared metric, checked. */
@@ -108,7 +110,7 @@ export const prepared = (definition: Definition, id: string, rules: PlaceRules |
     maxResponses,
     lifetimeEpsilon: Math.min(maxResponses * infinity, most === null ? Infinity : most * one),
     platforms: definition.platforms ?? ["app"],
-    domain: oneHotPlaces && rules?.domain(oneHotPlaces),
+    domain: oneHotPlaces && rules?.domain(oneHotPlaces, definition.no_data),
   };
 };
 

@@ -7,12 +7,13 @@ import { sha256 } from "./sha256.js";
 
 /** 32 hexadecimal digits: half of SHA-256 over the meaning as canonical JSON. */
 export const paramsId = (definition: Definition): string => {
-  const { kind, categories, params, location, period } = definition;
+  const { kind, categories, params, location, period, no_data: noData } = definition;
   const meaning: Record<string, unknown> = { meaning_version: 1, kind, categories: categories.map(canonical), ...params };
   if (location) {
     const { slot: _, ...shared } = location;
     meaning["location"] = shared;
     meaning["period"] = period;
+    if (noData !== undefined) meaning["no_data"] = noData; // otherwise `other` stands for it, too
   }
   return toHex(sha256(utf8(canonicalJson(meaning)))).slice(0, 32);
 };

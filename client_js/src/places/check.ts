@@ -1,7 +1,7 @@
 /** Checking definitions of places, strictly: what docs/metrics.md asks of them. */
 
 import { MetricsFileError } from "../core/errors.js";
-import type { Definition, Place } from "../core/metrics.js";
+import { NO_DATA, type Definition, type Place } from "../core/metrics.js";
 import { hasPermanentRound } from "../core/privacy.js";
 import { covers, parseSlot } from "./duty.js";
 import { Grid, type GridFields } from "./grid.js";
@@ -13,7 +13,7 @@ const LEVELS = { quadkey: [1, 28], geohash: [1, 12], square: [0, 12], h3: [0, 15
 
 /** Every rule of a definition of kind `location`. Throws MetricsFileError. */
 export const checkPlace = (definition: Definition & { readonly location: Place }, h3: H3 | undefined): void => {
-  const { name, location, params, fallback, max_reports_per_period: each } = definition;
+  const { name, location, params, fallback, no_data: noData, max_reports_per_period: each } = definition;
   if (location.grid.kind === "h3" && !h3) throw new MetricsFileError("h3_missing", name);
   checkGrid(location.grid);
   checkChoices(location);
@@ -22,10 +22,11 @@ export const checkPlace = (definition: Definition & { readonly location: Place }
     name.endsWith(suffix) &&
     NAME.test(name.slice(0, -suffix.length)) &&
     fallback === "other" &&
+    (noData ?? NO_DATA) === NO_DATA &&
     each === 1 &&
     (location.mode === "memo") === hasPermanentRound(params) &&
-    (params.encoding !== "one_hot" || new Grid(location.grid, h3).domain(location.level).size === params.num_bits);
-  if (!fits) throw new MetricsFileError("metrics_file", `${name}: its name, fallback, mode or encoding does not go with a location`);
+    (params.encoding !== "one_hot" || new Grid(location.grid, h3).domain(location.level, noData).size === params.num_bits);
+  if (!fits) throw new MetricsFileError("metrics_file", `${name}: its name, fallback, no_data, mode or encoding does not go with a location`);
 };
 
 /** Every rule of a grid. */

@@ -78,11 +78,12 @@ export class Grid {
     return kind === "quadkey" || level % 2 ? interleave(x, y) : interleave(y, x);
   }
 
-  /** Every value of a level with its bit: the cells of the box by code, then `other`. */
-  domain(level: number): Map<string, number> {
+  /** Every value of a level with its bit: the cells of the box by code, `other`, `no_data` if declared. */
+  domain(level: number, noData?: string): Map<string, number> {
     const cells = this.h3 && this.fields.kind === "h3" ? this.hexagons(level) : this.cells(level);
     cells.sort(([a], [b]) => (a < b ? -1 : 1));
-    return new Map([...cells.map(([, name]) => name), OTHER].map((name, bit) => [name, bit]));
+    const reserved = noData === undefined ? [OTHER] : [OTHER, noData];
+    return new Map([...cells.map(([, name]) => name), ...reserved].map((name, bit) => [name, bit]));
   }
 
   /** Coarser levels hold the parents of the finest cells in the box. */

@@ -183,7 +183,7 @@ export class Visits {
     if (this.isReported(period) || (this.duty.every === 0 && this.saved.used.length)) return;
     for (const { slot, name } of this.duty.due(period)) {
       const here = hasData ? this.saved.dwell.filter((row) => row[0] === slot) : [];
-      const usual = here.reduce((best, row) => (row[2] > best[2] ? row : best), ["", OTHER, -1]);
+      const usual = here.reduce((best, row) => (row[2] > best[2] ? row : best), ["", this.definition.no_data ?? OTHER, -1]);
       this.send(name, usual[1], lastDay(this.definition.period, period));
     }
     addRun(this.saved, period, period);

@@ -21,7 +21,8 @@ const percent = share => {
 };
 const amount = share => (moved && share > 0 ? "+" : "") + percent(share);
 const span = (low, high) => percent(low).replace(" %", "") + " to " + percent(high);
-const inBox = map => Math.max(1 - map.other, 1e-9);
+const outside = map => map.other + (map.no_data ?? 0);  // of the cells: reserved values
+const inBox = map => Math.max(1 - outside(map), 1e-9);
 const ratio = map => of.value === "box" ? 1 / inBox(map) : 1;
 
 // Places: Mercator, so that shapes are true.
@@ -165,7 +166,8 @@ function caption(panel, map) {
   if (!map) { panel.caption.replaceChildren(title, when + ": no reports in this window"); return; }
   const count = Object.keys(map.changed).length;
   const told = moved ? when + ": " + map.before.toLocaleString("en") + " reports before, " + map.reports.toLocaleString("en") + " in this window; " +
-    map.visible.size + " of " + data.cells.length.toLocaleString("en") + " cells changed" : when + ": " + map.reports.toLocaleString("en") + " reports, " + percent(1 - map.other) + " in the box, other " + percent(map.other) +
+    map.visible.size + " of " + data.cells.length.toLocaleString("en") + " cells changed" : when + ": " + map.reports.toLocaleString("en") + " reports, " + percent(1 - outside(map)) + " in the box, other " + percent(map.other) +
+    (map.no_data === undefined ? "" : ", no data " + percent(map.no_data)) +
     (map.unlisted ? "; in cells not shown " + percent(map.unlisted) : "") +
     "; " + map.visible.size + " of " + data.cells.length.toLocaleString("en") + " cells told apart from zero" +
     (count ? "; " + count + " changed from the other windows (▲ more, ▼ less)" : "") +

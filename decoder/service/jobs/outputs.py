@@ -102,7 +102,7 @@ def write_maps_json(maps: Maps, folder: Path, notes: Sequence[str] = ()) -> dict
     warnings = [text for one in listed for text in one["warnings"]]
     return {
         "num_maps": len(listed),
-        "num_cells": len(maps.densities[0].cells) - 1,
+        "num_cells": maps.densities[0].num_cells,
         "num_reports": reports,
         "slots": slots,
         "warnings": list(dict.fromkeys(warnings))[:MOST_SHOWN],

@@ -16,6 +16,7 @@ from decoder.inference.multiple_testing import decide
 from decoder.reports.palette import change_positions
 from decoder.service.errors import RequestError
 from decoder.typing import Flags, Floats
+from rappor_core.reserved import RESERVED
 
 ALPHA = 0.05
 MOST_ROWS = 10  # of the table that stands before the script runs
@@ -23,7 +24,7 @@ MOST_ROWS = 10  # of the table that stands before the script runs
 
 @dataclass(frozen=True)
 class OneMap:
-    """A map of a result: the unbiased shares of its cells, `other` last, (n + 1,)."""
+    """A map of a result: the unbiased shares of its cells, reserved values last, (n + r,)."""
 
     slot: str
     window: str
@@ -62,7 +63,7 @@ def read_maps(params_id: str, drawn: bytes, table: bytes) -> ResultMaps:
     data = json.loads(drawn)
     names = ["first_day", "last_day", "estimate", "std_error", "reports"]
     rows = parquet.read_table(io.BytesIO(table), columns=names)
-    size = len(data["cells"]) + 1
+    size = len(data["cells"]) + (2 if data["maps"] and "no_data" in data["maps"][0] else 1)
     maps = []
     for number, one in enumerate(data["maps"]):
         part = rows.slice(number * size, size)
@@ -81,7 +82,7 @@ def read_maps(params_id: str, drawn: bytes, table: bytes) -> ResultMaps:
 
 
 def change(before: OneMap, after: OneMap, level: float) -> Change:
-    """The change of each cell and of `other`.
+    """The change of each cell and reserved value.
 
     The errors are added as of different devices. A device that is in both and repeats its
     permanent answers makes a difference surer than that, never less sure.
@@ -108,6 +109,8 @@ def changes_data(before: ResultMaps, after: ResultMaps, reference: str) -> dict[
     drawn = after.drawn
     if before.drawn["names"] != drawn["names"]:
         raise RequestError("the two maps have different cells; compare maps of one grid and level")
+    if len({len(one.estimate) for one in (*before.maps, *after.maps)}) > 1:
+        raise RequestError("one of the two maps tells `no_data` from `other`, and one does not")
     chosen = reference or before.windows[0]
     if chosen not in before.windows:
         raise RequestError(f"there is no window {chosen[:60]!a} in the earlier result")
@@ -123,8 +126,9 @@ def changes_data(before: ResultMaps, after: ResultMaps, reference: str) -> dict[
             "no window is left to compare: those that share days are not independent; choose "
             "another window to compare with"
         )
-    top = max(float(np.abs(found.difference[:-1]).max()) for _, _, found in pairs) or 1e-9
-    maps = [_map(old, new, found, top, drawn["unit"]) for old, new, found in pairs]
+    size = len(drawn["names"])
+    top = max(float(np.abs(found.difference[:size]).max()) for _, _, found in pairs) or 1e-9
+    maps = [_map(old, new, found, top, drawn["unit"], size) for old, new, found in pairs]
     kept = ("cells", "names", "points", "called", "level", "unit", "scale", "around", "base")
     return {name: drawn[name] for name in kept} | {
         "difference": True,
@@ -143,20 +147,24 @@ def _overlap(one: OneMap, other: OneMap) -> bool:
     return first <= end and begin <= last
 
 
-def _map(old: OneMap, new: OneMap, found: Change, top: float, unit: float) -> dict[str, Any]:
+def _map(
+    old: OneMap, new: OneMap, found: Change, top: float, unit: float, size: int
+) -> dict[str, Any]:
+    """What is drawn of a change of maps of `size` cells."""
+
     def counted(part: Floats) -> list[int]:
-        numbers: list[int] = np.rint(part[:-1] / unit).astype(np.int64).tolist()
+        numbers: list[int] = np.rint(part[:size] / unit).astype(np.int64).tolist()
         return numbers
 
-    told = found.detected[:-1]
-    shade = change_positions(found.difference[:-1], told, top)
+    told = found.detected[:size]
+    shade = change_positions(found.difference[:size], told, top)
     return {
         "slot": new.slot,
         "window": new.window,
         "reports": new.reports,
         "before": old.reports,
         "floor": 0.0,
-        "other": float(found.difference[-1]),
+        **dict(zip(RESERVED, found.difference[size:].tolist(), strict=False)),
         "unlisted": 0.0,
         "share": counted(found.difference),
         "low": counted(found.low),

@@ -1,0 +1,276 @@
+"""`other` and `no_data`: two reserved values, each with a free share, apart in all outputs."""
+
+import csv
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.optimize import minimize
+
+from decoder.density.cells import value_positions
+from decoder.density.field_misfit import (
+    LEAST_RESERVED,
+    Misfit,
+    even_evidence,
+    even_map,
+    with_reserved,
+)
+from decoder.density.field_prior import RESERVED_PRECISION, Prior
+from decoder.density.gaussian_field import fit_field
+from decoder.density.linear_system import Reading, design_of, read_aggregate
+from decoder.density.map_check import BLOCKS, check_map
+from decoder.density.map_series import map_windows
+from decoder.density.maps import DensityOptions, estimate_density, estimate_density_series
+from decoder.density.neighbours import cell_laplacian
+from decoder.density.slots import slot_readings
+from decoder.density.space_time_modes import deviations_of
+from decoder.model.noise import BitNoise
+from decoder.reports.density_csv import density_table, write_density_files
+from decoder.reports.density_html import map_data, render_page, view_of
+from decoder.reports.density_text import grid_text
+from rappor_core.grid.box import Box
+from rappor_core.grid.grid import Grid
+from rappor_core.mechanism import TwoRoundMechanism
+from rappor_core.params import RapporParams
+from rappor_core.reserved import RESERVED
+from simulations.populations.draws import draw_aggregate
+from tests.decoder.series_support import (
+    SYMBOLS,
+    WINDOW,
+    cell_distance,
+    declared,
+    people,
+    truths,
+    windows_of,
+)
+
+APART = 'no_data = "no_data"\n'
+GRID = Grid("square", Box(0, 0, 1, 1), (0,), 31, 31)
+VALUES = [*GRID.cells(0), *RESERVED]
+LN3 = math.log(3)
+BY_SYMBOLS = RapporParams(2, 1, 64, TwoRoundMechanism.symbols(2, 2 * LN3, LN3), "symbol")
+BY_BITS = RapporParams(32, 1, 64, TwoRoundMechanism.optimised(2 * LN3, LN3))
+NOISE = BitNoise(0.9, 0.1, 0.8, 0.2)
+
+
+@pytest.mark.parametrize("params", [BY_SYMBOLS, BY_BITS], ids=["symbols", "bits"])
+def test_even_cells_beside_both_stay_even_and_say_so(params: RapporParams) -> None:
+    """961 cells, 20,000 devices, 30 % `other`, 20 % `no_data`."""
+    truth = np.concatenate([np.full(961, 0.5 / 961), [0.3, 0.2]])
+    drawn, _ = draw_aggregate(VALUES, truth, 20_000, params, np.random.default_rng(0))
+    design = design_of(value_positions(VALUES, params), params, np.arange(963))
+    reading = read_aggregate(drawn, design, 1.0)
+    found = fit_field([reading], cell_laplacian(GRID, VALUES), reserved=2)
+    assert np.abs(found.shares - truth).sum() / 2 < 0.1
+    assert found.shares[-2:] == pytest.approx([0.3, 0.2], abs=0.05)
+    assert "hardly tell this map" in found.doubts[0]
+
+
+@pytest.mark.parametrize("graph", ["neighbours", "alike"])
+def test_the_prior_of_the_cells_is_the_same_whatever_both_are(graph: str) -> None:
+    prior = Prior.of(graph, cell_laplacian(GRID, VALUES), 963, 2)  # type: ignore[arg-type]
+    field = np.random.default_rng(1).normal(size=963)
+    moved = field + np.concatenate([np.zeros(961), [5.0, -2.0]])
+    for strength in (0.01, 20.0):
+        pulls = [prior.precision(strength) @ prior.centred(one) for one in (field, moved)]
+        assert pulls[0][:-2] == pytest.approx(pulls[1][:-2])
+        gained = pulls[1][-2:] - pulls[0][-2:]
+        assert gained == pytest.approx(RESERVED_PRECISION * np.array([5.0, -2.0]))
+
+
+def misfit_of(truth: np.ndarray, seed: int, reports: float = 1e4) -> Misfit:
+    """Noisy readings of 60 rows about a map (n,)."""
+    rng = np.random.default_rng(seed)
+    design = (rng.random((60, len(truth))) < 0.3).astype(float)
+    target = design @ truth + rng.normal(size=60) * 0.02
+    held = np.full(len(truth), 1 / len(truth))
+    reading = Reading(sparse.csr_array(design), target, np.full(60, reports), NOISE, 1.0)
+    return Misfit([reading], held)
+
+
+@pytest.mark.parametrize(
+    "apart", [(0.3, 0.2), (0.6, 0.3), (0.0, 0.4), (0.5, 0.0), (0.0, 0.0), (0.55, 0.45)]
+)
+@pytest.mark.parametrize("seed", range(4))
+def test_both_shares_are_those_of_the_least_misfit(apart: tuple[float, float], seed: int) -> None:
+    """Beside a minimiser that knows nothing of it, at bounds, too."""
+    cells = np.random.default_rng(seed).dirichlet(np.ones(20))
+    misfit = misfit_of(with_reserved(np.append(cells, [0, 0]), np.array(apart)), seed)
+    start = np.append(cells, [0.0, 0.0])
+    found, information = misfit.reserved_shares(start, 2)
+
+    def loss(shares: np.ndarray) -> float:
+        return misfit.at(with_reserved(start, np.asarray(shares)))[0]
+
+    most = 1 - LEAST_RESERVED
+    best = minimize(
+        loss, [0.3, 0.3], method="SLSQP", bounds=[(LEAST_RESERVED, most)] * 2,
+        constraints={"type": "ineq", "fun": lambda x: most - x.sum()}, options={"ftol": 1e-12},
+    )  # fmt: skip
+    assert loss(found) <= best.fun + 1e-6 * abs(best.fun)
+    assert found == pytest.approx(best.x, abs=1e-3)
+    assert found.min() >= LEAST_RESERVED * 0.999
+    assert found.sum() <= most + 1e-12
+    step = 1e-3 * np.array([1.0, -0.5])
+    curvature = loss(found + step) + loss(found - step) - 2 * loss(found)
+    assert curvature == pytest.approx(step @ information @ step, rel=1e-3)
+
+
+def test_the_evidence_of_even_cells_counts_both_with_their_covariance() -> None:
+    """Laplace's approximation, its curvature by differences of shares."""
+    misfit = misfit_of(np.append(np.full(20, 0.02), [0.4, 0.2]), 3)
+    even = np.append(np.full(20, 0.0225), [0.35, 0.2])
+    _, information = misfit.reserved_shares(even, 2)
+
+    def apart(logs: np.ndarray) -> np.ndarray:
+        weights = np.append(np.ones(20), np.exp(logs))
+        return weights[-2:] / weights.sum()
+
+    logs = np.log(even[-2:] / even[0])
+    slopes = np.stack(
+        [(apart(logs + h) - apart(logs - h)) / 2e-6 for h in 1e-6 * np.eye(2)], axis=1
+    )
+    curvature = slopes.T @ information @ slopes + RESERVED_PRECISION * np.eye(2)
+    height = np.log(RESERVED_PRECISION) - 0.5 * np.linalg.slogdet(curvature)[1]
+    expected = height - misfit.at(even)[0] - 0.5 * RESERVED_PRECISION * (logs @ logs)
+    assert even_evidence(misfit, even, 2) == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize("keys", [WINDOW, SYMBOLS], ids=["window", "symbols"])
+def test_no_window_of_a_series_is_lost_where_both_move(keys: str) -> None:
+    """`other` from .1 to .6 while `no_data` goes from .6 to .1."""
+    rng, (metric, places) = np.random.default_rng(4), declared(keys + APART)
+    moving = np.linspace(0.1, 0.6, 8)
+    values = people(places, 30_000, moving / (1 - moving[::-1]), rng, moving[::-1])
+    windows, true = windows_of(metric, places, values, rng), truths(values, places)
+    assert true[0][-2:] == pytest.approx([0.1, 0.6], abs=0.02)
+    maps = map_windows(windows, places, None, None)
+    for one, t in zip(maps, true, strict=True):
+        assert np.abs(one.shares[-2:] - t[-2:]).max() < 0.05
+        assert cell_distance(one.shares, t, 2) < 0.27
+        assert one.check.agrees
+        assert one.source == "series"
+        assert one.changes is not None
+        assert np.isnan(one.changes.difference).nonzero()[0].tolist() == [144, 145]
+        assert len(one.changes.detected) == 146
+        assert not one.changes.detected.any()
+
+
+def test_deviations_are_at_right_angles_to_both() -> None:
+    rng, (metric, places) = np.random.default_rng(6), declared(WINDOW + APART, side=6)
+    values = people(places, 10_000, np.full(3, 0.3), rng, np.full(3, 0.2))
+    readings = [slot_readings(one, places, None) for one in windows_of(metric, places, values, rng)]
+    cells, apart = np.full(36, 1 / 36), np.tile([0.24, 0.2], (3, 1))
+    found = deviations_of(readings, cells, apart)
+    design = readings[0][0].design.toarray()
+    roots = [np.sqrt(one[0].precision(np.append(cells * 0.56, apart[0]))) for one in readings]
+    mean = np.sqrt(np.mean(np.square(roots), axis=0))
+    toward = mean[:, None] * (design[:, 36:] - (design[:, :36] @ cells)[:, None])
+    assert toward.T @ found.response == pytest.approx(np.zeros((2, 36)), abs=1e-6)
+    assert toward.T @ found.residuals == pytest.approx(np.zeros((2, 3)), abs=1e-6)
+    assert found.freedom == readings[0][0].freedom - 2
+
+
+def test_the_check_sees_a_map_that_takes_one_for_the_other() -> None:
+    rng, (metric, places) = np.random.default_rng(7), declared(WINDOW + APART)
+    values = people(places, 30_000, np.full(1, 0.3), rng, np.full(1, 0.2))
+    readings = slot_readings(windows_of(metric, places, values, rng)[0], places, None)
+    right = np.maximum(truths(values, places)[0], 1e-9)
+    wrong = right.copy()
+    wrong[-2:] = right[:-3:-1]
+    assert check_map(readings, right, 2).agrees
+    assert check_map(readings, right, 2).freedom <= BLOCKS + 2
+    assert not check_map(readings, wrong, 2).agrees
+
+
+def test_each_window_starts_from_its_own_shares_of_both() -> None:
+    misfit = misfit_of(np.append(np.full(20, 0.025), [0.4, 0.1]), 5)
+    assert misfit.reserved_shares(np.full(22, 1 / 22), 2)[0] == pytest.approx([0.4, 0.1], abs=0.06)
+    rng, (metric, places) = np.random.default_rng(8), declared(WINDOW + APART, side=6)
+    values = people(places, 20_000, np.full(1, 0.5), rng, np.full(1, 0.3))
+    readings = slot_readings(windows_of(metric, places, values, rng)[0], places, None)
+    assert even_map(readings, 38, 2)[-2:] == pytest.approx([0.35, 0.3], abs=0.08)
+
+
+@pytest.fixture(scope="module")
+def maps() -> list:  # type: ignore[type-arg]
+    """Two windows of 36 cells; of all answers .28 are `other`, .3 `no_data`."""
+    rng, (metric, places) = np.random.default_rng(9), declared(WINDOW + APART, side=6)
+    values = people(places, 30_000, np.full(2, 0.4), rng, np.full(2, 0.3))
+    windows = windows_of(metric, places, values, rng)
+    return list(estimate_density_series(windows))  # cells and reserved values from the definition
+
+
+def test_a_map_tells_both_and_its_box_is_what_is_left(maps: list) -> None:  # type: ignore[type-arg]
+    one = maps[0]
+    assert one.places.reserved == RESERVED == one.cells[-2:]
+    assert (one.num_cells, len(one.places.outlines())) == (36, 36)
+    assert one.reserved_shares["other"] == pytest.approx(0.28, abs=0.03)
+    assert one.reserved_shares["no_data"] == pytest.approx(0.3, abs=0.03)
+    assert one.in_box == pytest.approx(one.shares[:36].sum())
+    assert one.estimate[-2:] == pytest.approx([0.28, 0.3], abs=0.04)
+    assert ((one.low[-2:] > 0.2) & (one.high[-2:] < 0.4)).all()
+    some = one.showing([one.cells[3]])
+    assert some.cells == (one.cells[3], "other", "no_data")
+    assert some.num_cells == 1
+    assert some.in_box == one.in_box
+    assert "36 cells" in grid_text(one)
+
+
+@pytest.mark.parametrize("method", ["hierarchy", "simplex"])
+def test_other_methods_tell_both(method: str) -> None:
+    metric, places = declared(WINDOW + APART, side=6)
+    rng = np.random.default_rng(10)
+    values = people(places, 30_000, np.full(1, 0.4), rng, np.full(1, 0.3))
+    options = DensityOptions(method=method)  # type: ignore[arg-type]
+    one = estimate_density(windows_of(metric, places, values, rng)[0], options)
+    assert list(one.reserved_shares.values()) == pytest.approx([0.28, 0.3], abs=0.04)
+    assert one.shares.sum() == pytest.approx(1)
+
+
+def test_files_hold_a_row_of_each_and_geojson_cells_alone(maps: list, tmp_path: Path) -> None:  # type: ignore[type-arg]
+    rows = density_table(maps).to_pylist()
+    assert [row["cell"] for row in rows[36:38]] == ["other", "no_data"]
+    for row in (*rows[36:38], *rows[74:76]):
+        assert row["latitude"] is row["change"] is row["changed"] is None
+        assert row["estimate"] is not None
+    assert rows[35]["latitude"] is not None
+    write_density_files(maps, tmp_path)
+    features = json.loads((tmp_path / "density.geojson").read_text())["features"]
+    assert [one["properties"]["cell"] for one in features] == list(maps[0].cells[:36])
+    with (tmp_path / "density.csv").open() as file:
+        assert [row["cell"] for row in csv.DictReader(file)] == [*maps[0].cells] * 2
+    shown = [one.showing([maps[0].cells[0]]) for one in maps]
+    named = [row["cell"] for row in density_table(shown).to_pylist()]
+    assert named == [maps[0].cells[0], "other", "no_data", "unlisted"] * 2
+
+
+def test_the_page_says_both_and_shares_of_the_box_exclude_both(maps: list) -> None:  # type: ignore[type-arg]
+    data = map_data(maps)
+    one = data["maps"][0]
+    assert (one["other"], one["no_data"]) == tuple(maps[0].reserved_shares.values())
+    for column in ("share", "low", "high", "estimate", "shade"):
+        assert len(one[column]) == 36
+    assert max(one["visible"]) < 36
+    view = view_of(data)
+    shown = next(each for each in maps[::-1] if data["first"])
+    for row in view["shown"]["rows"]:
+        assert row["in_box"] == pytest.approx(row["share"] / shown.in_box)
+    page = render_page(maps)
+    assert "&#34;no data&#34; (a slot and period without a fix)" in page or (
+        '"no data" (a slot and period without a fix)' in page
+    )
+    assert "outside the box, no data, or past" not in page
+
+
+def test_a_metric_without_it_says_what_it_said() -> None:
+    rng, (metric, places) = np.random.default_rng(9), declared(WINDOW, side=6)
+    values = people(places, 20_000, np.full(1, 0.4), rng)
+    one = estimate_density(windows_of(metric, places, values, rng)[0])
+    data = map_data([one])
+    assert "no_data" not in data["maps"][0]
+    assert data["maps"][0]["other"] == one.shares[-1]
+    assert "(outside the box, no data, or past a device's cap)" in render_page([one])
