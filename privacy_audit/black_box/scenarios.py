@@ -65,7 +65,9 @@ def why_not(metric: Metric, *, upkeep: bool) -> str:
 def left_out(metric: Metric, *, upkeep: bool) -> Iterator[str]:
     """Lives that an audit of the metric does not try. upkeep: as in `scenarios`."""
     if metric.no_data is not None:
-        if not upkeep:
+        if metric.location is not None:
+            yield "no_data was not audited: there are no attacks on slots without a fix"
+        elif not upkeep:
             yield "no_data was not audited: the protocol has no upkeep"
         elif metric.period == "month":
             yield "no_data was not audited: its period is a month"

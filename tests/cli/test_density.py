@@ -13,6 +13,7 @@ from decoder.density.cells import places_of
 from decoder.workflows.maps import MAP_FILES
 from rappor_cli.main import main
 from rappor_core.metrics.file import parse_metrics
+from rappor_core.reserved import RESERVED
 from simulations.populations.draws import draw_aggregate
 from tests.cli.density_support import DAY, DECLARED
 
@@ -322,3 +323,29 @@ def test_trips_come_out_as_tables_and_leave_no_map_of_another_metric_beside_them
     assert main(asked) == 0
     assert capsys.readouterr().out.strip().endswith("density.csv, density.parquet")
     assert sorted(path.name for path in out.iterdir()) == ["density.csv", "density.parquet"]
+
+
+def test_the_tables_name_both_reserved_values_and_shares_of_the_box_exclude_both(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Half of all answers are in the box: three quarters of these in one cell."""
+    metric = parse_metrics(DECLARED + 'no_data = "no_data"\n').parts("places")[0]
+    assert metric.location is not None
+    values = list(places_of([metric.location], RESERVED).finest)
+    shares = np.zeros(len(values))
+    shares[[0, 1, -2, -1]] = 0.375, 0.125, 0.3, 0.2
+    rng = np.random.default_rng(2)
+    drawn, _ = draw_aggregate(values, shares, 50_000, metric.params, rng, metric.name)
+    path = tmp_path / "places.json"
+    path.write_text(
+        replace(drawn, definition=metric.to_dict(), params_id=metric.params_id).to_json()
+    )
+    assert main(["density", "places", "--aggregate", str(path)]) == 0
+    out = capsys.readouterr().out
+    lines = [[part.strip() for part in line.strip("│ ").split("│")] for line in out.splitlines()]
+    rows = {parts[0]: parts for parts in lines if len(parts) == 7}
+    assert float(rows["0-0-0"][3].removesuffix(" %")) == pytest.approx(75, abs=4)
+    assert float(rows["other"][2].removesuffix(" %")) == pytest.approx(30, abs=3)
+    assert float(rows["no_data"][2].removesuffix(" %")) == pytest.approx(20, abs=3)
+    assert rows["other"][3] == rows["no_data"][3] == ""
+    assert rows["other"][1] == rows["no_data"][1] == ""

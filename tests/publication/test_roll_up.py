@@ -120,3 +120,16 @@ def test_a_hundred_thousand_values_take_seconds() -> None:
     made = roll_up(values, rng.normal(0.02, 1, len(values)), np.ones(len(values)),
                    cell_tree(values, 3), alone=np.zeros(len(values), dtype=bool))  # fmt: skip
     assert (made.height[made.of_value[made.of_value >= 0]] > 0).all()
+
+
+def test_both_reserved_values_are_under_the_root_alone() -> None:
+    cells = ["000", "001", "other", "no_data"]
+    made = roll_up(
+        cells, np.array([1.0, 1.0, 9.0, 8.0]), np.ones(4), cell_tree(cells, 2), ratio=4.0
+    )
+    assert dict(zip(made.labels, made.estimate.tolist(), strict=True)) == {
+        "other": 9.0, "no_data": 8.0,
+    }  # fmt: skip
+    together = roll_up(["other", "no_data"], np.array([2.5, 2.5]), np.ones(2),
+                       cell_tree(["other", "no_data"], 2), ratio=3.0)  # fmt: skip
+    assert together.labels == ("*",)
