@@ -11,7 +11,7 @@ import { build } from "esbuild";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const DIST = join(ROOT, "dist");
-export const ENTRIES = ["index", "browser", "react_native", "places"];
+export const ENTRIES = ["index", "browser", "react_native", "places", "numbers", "pairs", "discover", "domains", "associations"];
 
 const substitutes = {
   name: "substitutes",

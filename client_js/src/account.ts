@@ -2,7 +2,7 @@
 
 import { say } from "./core/errors.js";
 import { committed, spent } from "./core/ledger.js";
-import { BATCH, boundOf, DEVICE, LINE, QUEUE, valueOf, type DeviceState, type LineState, type Transaction } from "./core/state.js";
+import { BATCH, type Bound, boundOf, DEVICE, LINE, QUEUE, valueOf, type DeviceState, type LineState, type Transaction } from "./core/state.js";
 import type { LocalTime } from "./options.js";
 
 /** Delete queue, values and secret; keep the numbers spent. store: opened for all documents. */
@@ -12,23 +12,24 @@ export const withdraw = (store: Transaction): void => {
   for (const [key, document] of store.list<LineState>()) {
     if (key.startsWith(QUEUE) || key.startsWith(BATCH)) store.remove(key);
     if (!key.startsWith(LINE)) continue;
-    const entries = Object.values(document.entries);
-    const cost = entries.reduce((sum, entry) => sum + valueOf(entry.cost), valueOf(document.pastCost));
+    const { values, reports } = accountOf(document);
+    const cost = Object.values(document.entries).reduce((sum, entry) => sum + valueOf(entry.cost), valueOf(document.pastCost));
     store.put(key, {
       ...document,
       entries: {},
       note: null,
-      pastValues: document.pastValues + entries.length,
+      pastValues: values,
       pastCost: boundOf(cost),
       pastSpent: spent(document),
-      pastReports: entries.reduce((sum, entry) => sum + entry.reports, document.pastReports),
+      pastReports: reports,
     });
   }
   store.put(DEVICE, { ...device, secret: null, check: null, waiting: 0, sendAt: null });
   store.through();
 };
 
-export const accountOf = (line: LineState): Record<string, unknown> => {
+/** What was told of one metric, and what it can cost. */
+export const accountOf = (line: LineState): { values: number; reports: number; spent: Bound; committed: Bound } => {
   const entries = Object.values(line.entries);
   return {
     values: line.pastValues + entries.length,

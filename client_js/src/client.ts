@@ -30,10 +30,11 @@ export class Client {
   private condition: Condition = "no_consent";
   private trouble = "";
   private hadSecret = false;
+  private filled = 0;
   private readonly uncounted: Record<string, number> = {};
 
   private constructor(private readonly options: Options) {
-    const { metrics, places, privacyLevel = "standard", collector, key, development = false } = options;
+    const { metrics, places, kinds, associations, privacyLevel = "standard", collector, key, development = false } = options;
     if (typeof options.consent !== "boolean") throw new ParameterError("consent_unsaid");
     const level = typeof privacyLevel === "string" ? own<PrivacyLevel>(LEVELS, privacyLevel) : privacyLevel;
     if (!level || !Object.values(level).every((bound) => bound > 0)) throw new ParameterError("privacy_level");
@@ -42,7 +43,7 @@ export class Client {
     const url = batchUrl(collector, key, development);
     this.randomness = checked(options.randomness ?? systemRandomness());
     this.clock = options.clock ?? (() => Date.now() / 1000);
-    const read: Metrics = readMetrics(metrics, places);
+    const read: Metrics = readMetrics(metrics, places, kinds, associations);
     this.recorder = new Recorder(read, level, this.randomness, options.storage.platform ?? platformHere());
     this.sender = new Sender({
       storage: options.storage,
@@ -50,6 +51,7 @@ export class Client {
       delivery: this.delivery,
       randomness: this.randomness,
       clock: this.clock,
+      link: read.link,
     });
   }
 
@@ -76,14 +78,16 @@ export class Client {
 
   /**
    * Record a value. True when a report was queued, durably; false: `lastRefusal` says why. It
-   * rejects in development mode only, for an unknown metric or a value that cannot be encoded.
+   * rejects in development mode only, for an unknown metric or a value that cannot be encoded. A
+   * number is kept, and reported when its period is over.
    */
   record(name: string, value: unknown): Promise<boolean> {
-    return this.guarded(
-      () => ({ keys: this.recorder.keys(name) }),
-      (store) => this.recorder.record(store, name, value, dayAt(this.clock())),
-      name,
-    );
+    return this.take(name, value, false);
+  }
+
+  /** Add to the sum of this period, of a metric of kind `number` that has `of_period = "sum"`. */
+  add(name: string, amount = 1): Promise<boolean> {
+    return this.take(name, amount, true);
   }
 
   /** Take a raw fix, degrees, of a metric of kind `location`: it stays on the device. */
@@ -164,8 +168,15 @@ export class Client {
         metrics: Object.fromEntries(lines.map(([key, line]) => [key.slice(LINE.length), accountOf(line)])),
       };
     });
-    const told = { status: this.status, lastError: this.lastError, lastRefusal: this.lastRefusal };
-    return { ...told, ...account, notRecorded: this.uncounted };
+    return { status: this.status, lastError: this.lastError, lastRefusal: this.lastRefusal, ...account, notRecorded: this.uncounted };
+  }
+
+  private take(name: string, value: unknown, isAmount: boolean): Promise<boolean> {
+    return this.guarded(
+      () => ({ keys: this.recorder.keys(name) }),
+      (store) => this.recorder.take(store, name, value, dayAt(this.clock()), isAmount),
+      name,
+    );
   }
 
   private place(name: string, points: readonly (readonly [number, number])[], at?: LocalTime): Promise<boolean> {
@@ -193,6 +204,7 @@ export class Client {
     let outcome: string | undefined;
     let dueAt: number | undefined;
     try {
+      if (this.condition === "active" && this.filled !== dayAt(this.clock())) await this.fill();
       outcome = await this.act(scope(), (store) => {
         if (this.condition !== "active") this.begin(store);
         const said = act(store);
@@ -261,24 +273,24 @@ export class Client {
     store.through();
   }
 
-  /** What is due by itself: `no_data`, and periods of places that are over. */
+  /** What is due by itself: `no_data`, and periods of places and numbers that are over. */
   private async fill(): Promise<void> {
     const { places } = this.options;
     const rolled = new Set<string>();
-    for (const { name, line, definition } of this.recorder.metrics.metrics.values()) {
+    const { recorder } = this;
+    const day = (this.filled = dayAt(this.clock()));
+    for (const { name, line, definition, part } of recorder.metrics.metrics.values()) {
       if (definition.location) {
         if (!places || rolled.has(line)) continue;
         rolled.add(line);
         const now = localTime(this.clock());
-        await this.act(places.scope(this.recorder, line), (store) =>
-          places.roll({ store, recorder: this.recorder, name: line, at: now, now }),
-        );
-      } else if (definition.no_data !== undefined) {
-        await this.act({ keys: this.recorder.keys(name) }, (store) =>
-          void this.recorder.fillPeriods(store, name, dayAt(this.clock())),
-        );
+        await this.act(places.scope(recorder, line), (store) => places.roll({ store, recorder, name: line, at: now, now }));
+      } else if (definition.no_data !== undefined || part?.roll) {
+        await this.act({ keys: recorder.keys(name) }, (store) => void recorder.fillPeriods(store, name, day));
       }
     }
+    const at = await this.act({ keys: [DEVICE] }, (store) => this.schedule(store, "", "queued"));
+    if (at !== undefined) this.sender.wakeAt(at);
   }
 
   /** A transaction; undefined where the state cannot be used, which then shows in `status`. */

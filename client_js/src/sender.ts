@@ -2,6 +2,7 @@
 
 import { readResponse } from "./core/answers.js";
 import type { Randomness } from "./core/device.js";
+import type { Link } from "./core/kinds.js";
 import { bodyOf, compose, settle, shuffled, split, trim, type Delivery } from "./core/outbox.js";
 import { BATCH, DEVICE, QUEUE, type DeviceState, type StoredBatch } from "./core/state.js";
 import type { Storage } from "./ports/storage.js";
@@ -28,6 +29,7 @@ export interface Parts {
   readonly delivery: Delivery;
   readonly randomness: Randomness;
   readonly clock: () => number;
+  readonly link: Link | undefined;
 }
 
 /** Sends what waits. Only one tab or process does at a time. */
@@ -99,8 +101,8 @@ export class Sender {
 
   /** All that waits, as batches in random order. */
   private async stored(): Promise<StoredBatch[]> {
-    const { storage, delivery, randomness } = this.parts;
-    await storage.transaction({ keys: [DEVICE], prefix: QUEUE }, (store) => compose(store, delivery, randomness));
+    const { storage, delivery, randomness, link, clock } = this.parts;
+    await storage.transaction({ keys: [DEVICE], prefix: QUEUE }, (store) => compose(store, delivery, randomness, link, clock()));
     await storage.transaction({ keys: [DEVICE], prefix: BATCH }, (store) => trim(store, delivery.maxQueued));
     return storage.transaction({ keys: [DEVICE], prefix: BATCH }, (store) => {
       const batches = store.list<StoredBatch>().map(([, batch]) => batch);

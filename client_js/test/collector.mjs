@@ -55,6 +55,13 @@ rows = sqlite3.connect(sys.argv[1]).execute(
     "SELECT metric, sum(num_reports) FROM counters JOIN series ON series.id = series_id GROUP BY 1")
 print(json.dumps(dict(rows)))`;
 
+const RAPPOR = `
+import json, sys
+from rappor_cli.main import main
+for words in json.loads(sys.argv[1]):
+    if main(words):
+        sys.exit(f"failed: {words}")`;
+
 const python = (code, ...args) =>
   execFileSync(PYTHON, ["-c", code, ...args], { cwd: ROOT, encoding: "utf8", env: { ...process.env, PYTHONPATH: ROOT } });
 
@@ -62,12 +69,13 @@ const python = (code, ...args) =>
  * Starts both. `faults` is a list of what happens to the next batches: a status to answer with,
  * "before" and "after" (the connection ends before or after the collector counted), "garbage".
  * endings: what else to end before the folder goes.
+ * toml: what is declared.
  * settings: of the collector, as environment. direct: its own address, without the server in front.
  */
-export const startCollector = async (t, pages = {}, settings = {}) => {
+export const startCollector = async (t, pages = {}, settings = {}, toml = TOML) => {
   const folder = mkdtempSync(join(tmpdir(), "rappor-js-"));
   const metricsFile = join(folder, "metrics.toml");
-  writeFileSync(metricsFile, TOML);
+  writeFileSync(metricsFile, toml);
   const database = join(folder, "reports.sqlite");
   const words = ["-m", "rappor_cli", "serve", "--metrics", metricsFile, "--database", `sqlite:///${database}`, "--open", "--port", "0"];
   const child = spawn(PYTHON, words, { cwd: ROOT, env: { ...process.env, ...settings } });
@@ -95,6 +103,9 @@ export const startCollector = async (t, pages = {}, settings = {}) => {
     metrics: JSON.parse(python(COMPILE, metricsFile)),
     /** Reports counted, by metric. */
     counted: () => JSON.parse(python(COUNT, database)),
+    /** Runs `rappor` with each of these lists of words, in one process. */
+    rappor: (...commands) => python(RAPPOR, JSON.stringify(commands)),
+    database: `sqlite:///${database}`,
   };
 };
 

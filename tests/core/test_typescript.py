@@ -11,69 +11,29 @@ from pathlib import Path
 import pytest
 
 from rappor_cli.main import main
+from rappor_core.errors import MetricsFileError
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.typescript import typescript_text
 from tests.client.conftest import METRICS
 from tests.client.location_support import DECLARED, MEMO
 
+LETTERS = json.loads((Path(__file__).parents[1] / "vectors/v1/discover.json").read_text())[
+    "definitions"
+][1]["details"]["code_table"]
 CLIENT = Path(__file__).parents[2] / "client_js"
 TSC = CLIENT / "node_modules" / ".bin" / "tsc"
 TRIPS = (DECLARED + MEMO).replace("metrics.density", "metrics.trips") + "pairs = true\n"
-TEXT = (METRICS + DECLARED + MEMO + TRIPS).replace("Colours in use", "In use */ \u00e4")
-GOOD = """
-await metrics.homepage.record("https://example.org/");
-const done: boolean = await metrics.theme.record("dark");
-await metrics.crashed.record(done);
-await metrics.density.recordLocation(42.36, -72.54);
-await metrics.trips.recordTrip([42.36, -72.54], [42.37, -72.5]);
+PAIR = """
+[metrics.theme_crashed]
+kind = "pair"
+description = "Colours and crashes"
+owner = "o@example.org"
+expires = 2099-06-30
+of = ["theme", "crashed"]
+epsilon_infinity = 3.0
+epsilon_one = 2.0
+max_memoized_values = 6
 """
-BAD = (
-    "metrics.hompage.record('x');",
-    "metrics.homepage.record(3);",
-    "metrics.theme.record('pink');",
-    "metrics.theme.record('dark' as string);",
-    "metrics.crashed.record('yes');",
-    "metrics.crashed.record(1);",
-    "metrics.density.record('0-0-0');",
-    "metrics.density.recordLocation('42', 3);",
-    "metrics.trips.recordLocation(42, 3);",
-    "metrics.trips.recordTrip([42.36], [42.37, -72.5]);",
-)
-
-
-def test_each_metric_takes_the_values_of_its_kind() -> None:
-    text = typescript_text(parse_metrics(TEXT))
-    assert text.isascii()
-    assert '"homepage": {\n    record: (value: string)' in text
-    assert 'record: (value: "light" | "dark" | "system")' in text
-    assert "record: (value: false | true)" in text
-    assert "recordTrip: (origin: Point, destination: Point" in text
-    assert 'client.recordLocation("density", latitude, longitude, at)' in text
-    assert text.count("/**") == text.count("*/") == 6
-
-
-def test_the_command_writes_it_under_its_own_ending(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    source, output = tmp_path / "metrics.toml", tmp_path / "metrics.ts"
-    source.write_text(TEXT)
-    asked = ["metrics", "compile", str(source), "--typescript", "-o"]
-    assert main([*asked, str(output)]) == 0
-    assert output.read_text() == typescript_text(parse_metrics(TEXT))
-    assert "5 metrics" in capsys.readouterr().out
-    assert main([*asked, str(tmp_path / "metrics.json")]) == 2
-    assert ".ts" in capsys.readouterr().err
-
-
-def test_a_grid_of_h3_has_an_accessor() -> None:
-    """The app passes the library to the client: `places({ h3 })`."""
-    pytest.importorskip("h3")
-    grid = (DECLARED + MEMO).replace('"square"', '"h3"')
-    lines = [line for line in grid.splitlines() if not line.startswith(("rows", "columns"))]
-    text = typescript_text(parse_metrics("\n".join(lines)))
-    assert 'client.recordLocation("density", latitude, longitude, at)' in text
-
-
 NUMBER = """
 [metrics.startup]
 kind = "number"
@@ -88,8 +48,9 @@ mode = "memo"
 epsilon_infinity = 1.0
 epsilon_one = 0.9
 """
+SUM = NUMBER.replace("startup", "crashes").replace("median", "sum")
 DISCOVER = """
-[metrics.startup]
+[metrics.site]
 kind = "discover"
 description = "d"
 owner = "o@example.org"
@@ -99,17 +60,127 @@ max_reports = 1
 max_memoized_values = 2
 fallback = "other"
 """
+LINKED = """
+[metrics.slow]
+kind = "boolean"
+description = "d"
+owner = "o@example.org"
+expires = 2099-06-30
+prob_f = 0.5
+prob_p = 0.35
+prob_q = 0.65
+
+[metrics.late]
+kind = "boolean"
+description = "d"
+owner = "o@example.org"
+expires = 2099-06-30
+prob_f = 0.5
+prob_p = 0.35
+prob_q = 0.65
+
+[associations.slow_and_late]
+description = "d"
+owner = "o@example.org"
+expires = 2099-06-30
+of = ["slow", "late"]
+"""
+KINDS = NUMBER + SUM + PAIR + DISCOVER + LINKED
+TEXT = (METRICS + DECLARED + MEMO + TRIPS).replace("Colours in use", "In use */ \u00e4") + KINDS
+GOOD = """
+await metrics.homepage.record("https://example.org/");
+const done: boolean = await metrics.theme.record("dark");
+await metrics.crashed.record(done);
+await metrics.density.recordLocation(42.36, -72.54);
+await metrics.trips.recordTrip([42.36, -72.54], [42.37, -72.5]);
+await metrics.startup.record(812.5);
+await metrics.crashes.add();
+await metrics.crashes.add(2);
+await metrics.site.record("example.org");
+await metrics.theme_crashed.record(["dark", true]);
+const state = { storage: new MemoryStorage(), collector: "http://x", consent: true };
+await Client.open({ ...parts(), ...state, metrics: "{}" });
+"""
+BAD = (
+    "metrics.hompage.record('x');",
+    "metrics.homepage.record(3);",
+    "metrics.theme.record('pink');",
+    "metrics.theme.record('dark' as string);",
+    "metrics.crashed.record('yes');",
+    "metrics.crashed.record(1);",
+    "metrics.density.record('0-0-0');",
+    "metrics.density.recordLocation('42', 3);",
+    "metrics.trips.recordLocation(42, 3);",
+    "metrics.trips.recordTrip([42.36], [42.37, -72.5]);",
+    "metrics.startup.record('812');",
+    "metrics.startup.add(1);",
+    "metrics.crashes.add('1');",
+    "metrics.site.record(1);",
+    "metrics.theme_crashed.record(['dark', 'true']);",
+    "metrics.theme_crashed.record(['pink', true]);",
+    "metrics.theme_crashed.record('dark | true');",
+)
 
 
-@pytest.mark.parametrize("table", [NUMBER, DISCOVER])
-def test_a_kind_that_the_client_does_not_open_is_refused_by_name(
-    table: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_each_metric_takes_the_values_of_its_kind() -> None:
+    text = typescript_text(parse_metrics(TEXT))
+    assert text.isascii()
+    assert '"homepage": {\n    record: (value: string)' in text
+    assert 'record: (value: "light" | "dark" | "system")' in text
+    assert "record: (value: false | true)" in text
+    assert "recordTrip: (origin: Point, destination: Point" in text
+    assert 'client.recordLocation("density", latitude, longitude, at)' in text
+    assert text.count("/**") == text.count("*/") == 13
+    assert "add: (amount?: number)" in text
+    assert "kinds: [numbers(), pairs(), discover({ domains })]," in text
+    assert "associations: associations()," in text
+    assert "places: places()," in text
+
+
+def test_a_file_of_the_cores_kinds_loads_no_part() -> None:
+    text = typescript_text(parse_metrics(METRICS))
+    assert "parts = () => ({});" in text
+    assert text.count("import") == 1
+
+
+def test_a_metric_with_a_table_of_its_own_does_not_load_the_packages() -> None:
+    table = "code_table = '" + LETTERS + "'"
+    text = typescript_text(parse_metrics(DISCOVER + table))
+    assert "kinds: [discover()]," in text
+    assert "domains" not in text
+
+
+def test_the_command_writes_it_under_its_own_ending(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     source, output = tmp_path / "metrics.toml", tmp_path / "metrics.ts"
-    source.write_text(METRICS + table)
-    assert main(["metrics", "compile", str(source), "--typescript", "-o", str(output)]) == 1
-    assert "'startup'" in capsys.readouterr().err
-    assert not output.exists()
+    source.write_text(TEXT)
+    asked = ["metrics", "compile", str(source), "--typescript", "-o"]
+    assert main([*asked, str(output)]) == 0
+    assert output.read_text() == typescript_text(parse_metrics(TEXT))
+    assert "11 metrics" in capsys.readouterr().out
+    assert main([*asked, str(tmp_path / "metrics.json")]) == 2
+    assert ".ts" in capsys.readouterr().err
+
+
+def test_a_grid_of_h3_has_an_accessor() -> None:
+    """The app passes the library to the client: `places({ h3 })`."""
+    pytest.importorskip("h3")
+    grid = (DECLARED + MEMO).replace('"square"', '"h3"')
+    lines = [line for line in grid.splitlines() if not line.startswith(("rows", "columns"))]
+    text = typescript_text(parse_metrics("\n".join(lines)))
+    assert 'client.recordLocation("density", latitude, longitude, at)' in text
+    assert "places: places({ h3 })," in text
+    assert 'import * as h3 from "h3-js";' in text
+
+
+def test_a_kind_that_the_client_does_not_have_is_refused_by_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One that an app registered itself."""
+    monkeypatch.setattr("rappor_core.metrics.typescript._KIND_PARTS", {})
+    with pytest.raises(MetricsFileError, match="'startup': kind 'number' is not in the Type"):
+        typescript_text(parse_metrics(NUMBER))
 
 
 @pytest.mark.skipif(
@@ -118,15 +189,21 @@ def test_a_kind_that_the_client_does_not_open_is_refused_by_name(
 def test_the_compiler_takes_what_is_declared_and_refuses_the_rest(tmp_path: Path) -> None:
     options = json.loads((CLIENT / "tsconfig.json").read_text())["compilerOptions"]
     options |= {"noEmit": True, "rootDir": "/", "types": [], "allowImportingTsExtensions": True}
-    options["paths"] = {"rappor-telemetry-client": [str(CLIENT / "src" / "index.ts")]}
+    package, sources = "rappor-telemetry-client", CLIENT / "src"
+    options["paths"] = {
+        package: [str(sources / "index.ts")],
+        f"{package}/domains": [str(sources / "domains.d.ts")],
+        f"{package}/*": [str(sources / "*.ts")],
+    }
     del options["outDir"], options["declaration"]
     (tmp_path / "package.json").write_text('{"type": "module"}')
     (tmp_path / "node_modules").symlink_to(CLIENT / "node_modules")
     (tmp_path / "metrics.ts").write_text(typescript_text(parse_metrics(TEXT)))
     head = (
-        'import type { Client } from "rappor-telemetry-client";\n'
-        'import { metricsOf } from "./metrics.ts";\n'
+        'import { Client, MemoryStorage } from "rappor-telemetry-client";\n'
+        'import { metricsOf, parts } from "./metrics.ts";\n'
         "declare const client: Client;\nexport const metrics = metricsOf(client);\n"
+        "export const used = [parts, MemoryStorage];\n"
     )
     (tmp_path / "good.ts").write_text(head + GOOD)
     for number, line in enumerate(BAD):

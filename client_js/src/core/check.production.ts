@@ -4,21 +4,23 @@
  */
 
 import { MetricsFileError } from "./errors.js";
-import type { Compiled, PlaceRules } from "./metrics.js";
+import type { Kind } from "./kinds.js";
+import { partOf, type Compiled, type PlaceRules } from "./metrics.js";
 import { digestOf } from "./seal.js";
 
 const KINDS = ["string", "category", "boolean", "location"];
 
 /** As in check.ts, by the digest. Throws MetricsFileError. */
-export const checkDocument = (document: unknown, rules: PlaceRules | undefined): Compiled => {
+export const checkDocument = (document: unknown, rules: PlaceRules | undefined, kinds: readonly Kind[]): Compiled => {
   const compiled = document as Compiled | null;
   if (compiled?.version !== 1 || compiled.digest !== digestOf(compiled)) throw new MetricsFileError("not_sealed");
   for (const { definition } of compiled.metrics) {
-    if (!KINDS.includes(definition.kind)) throw new MetricsFileError("metric_kind", definition.name);
-    const { location } = definition;
-    if (!location) continue;
-    if (!rules) throw new MetricsFileError("places_missing", definition.name);
-    rules.check({ ...definition, location });
+    const { name, kind, location } = definition;
+    const part = partOf(kinds, definition);
+    if (!part && !KINDS.includes(kind)) throw new MetricsFileError("metric_kind", name);
+    part?.check(definition);
+    if (location && !rules) throw new MetricsFileError("places_missing", name);
+    if (location) rules!.check({ ...definition, location });
   }
   return compiled;
 };

@@ -4,9 +4,10 @@ import { own } from "./bytes.js";
 import { dayOf } from "./days.js";
 import { MetricsFileError } from "./errors.js";
 import { canonical } from "./hashing.js";
+import type { Kind, KindRules } from "./kinds.js";
 import { prepared, type Compiled, type Definition, type Metric, type Place, type PlaceRules, type Platform } from "./metrics.js";
 import { paramsId } from "./params_id.js";
-import { hasPermanentRound, type Params } from "./privacy.js";
+import { hasPermanentRound, hasSymbols, type Params } from "./privacy.js";
 import { digestOf } from "./seal.js";
 
 type Fields = Record<string, unknown>;
@@ -17,17 +18,17 @@ const REQUIRED = [
   "fallback", "max_reports", "period", "max_reports_per_period", "min_reports", "accept_days",
   "keep_raw_days",
 ];
-const OPTIONAL = ["min_reports_per_cohort", "no_data", "platforms", "lives"];
+const OPTIONAL = ["min_reports_per_cohort", "no_data", "platforms", "lives", "cohort_with"];
 const PLATFORMS: readonly Platform[] = ["app", "web"];
-const ENCODINGS: Record<string, readonly string[]> = {
-  string: ["bloom"],
-  category: ["one_hot"],
-  boolean: ["boolean"],
-  location: ["bloom", "one_hot", "symbol"],
+const RULES: Record<string, KindRules> = {
+  string: { encodings: ["bloom"], takesNoData: true, numValues: Infinity },
+  category: { encodings: ["one_hot"], takesNoData: true, numValues: 0 }, // as many as categories
+  boolean: { encodings: ["boolean"], takesNoData: false, numValues: 2 },
+  location: { encodings: ["bloom", "one_hot", "symbol"], takesNoData: true, numValues: Infinity },
 };
-const NAME = /^[a-z][a-z0-9_.-]{0,63}$/;
+export const NAME = /^[a-z][a-z0-9_.-]{0,63}$/;
 
-const refuse = (where: string, why: string): never => {
+export const refuse = (where: string, why: string): never => {
   throw new MetricsFileError("metrics_file", `${where}: ${why}`);
 };
 
@@ -57,24 +58,27 @@ export const whole = (where: string, fields: Fields, key: string, lowest: number
   return value as number;
 };
 
-const isText = (value: unknown): value is string => typeof value === "string";
+export const isText = (value: unknown): value is string => typeof value === "string";
 
 /**
  * Check a whole document. Throws MetricsFileError that names the metric and the key, or the digest
  * where it has one that is not its own.
  */
-export const checkDocument = (document: unknown, rules: PlaceRules | undefined): Compiled => {
-  const top = fieldsOf("compiled metrics", document, ["version", "budget", "metrics"], ["digest"]);
+export const checkDocument = (document: unknown, rules: PlaceRules | undefined, kinds: readonly Kind[] = []): Compiled => {
+  const top = fieldsOf("compiled metrics", document, ["version", "budget", "metrics"], ["digest", "associations"]);
   if (top["version"] !== 1) refuse("compiled metrics", "version is not 1, the one known here");
   const rows = top["metrics"];
   if (!Array.isArray(rows) || !rows.length) return refuse("compiled metrics", "no metrics");
   const metrics = new Map<string, Metric>();
   for (const row of rows) {
-    const metric = checkMetric(row, rules);
+    const metric = checkMetric(row, rules, kinds);
     if (metrics.has(metric.name)) refuse(metric.name, "stands twice");
     metrics.set(metric.name, metric);
   }
   checkBudget(top["budget"], [...metrics.values()]);
+  for (const { name, definition } of metrics.values()) {
+    if ("cohort_with" in definition && !("associations" in top)) refuse(name, "cohort_with, and no association links the two");
+  }
   const compiled = top as unknown as Compiled;
   if ("digest" in top && top["digest"] !== digestOf(compiled)) throw new MetricsFileError("not_sealed");
   return compiled;
@@ -95,19 +99,22 @@ const checkBudget = (nats: unknown, metrics: readonly Metric[]): void => {
 };
 
 /** A metric that holds every rule; its `params_id` is computed again. */
-const checkMetric = (row: unknown, rules: PlaceRules | undefined): Metric => {
+const checkMetric = (row: unknown, rules: PlaceRules | undefined, kinds: readonly Kind[]): Metric => {
   const { params_id: stated, definition: given } = fieldsOf("a metric", row, ["params_id", "definition"]);
   const kind = (given as Fields | null)?.["kind"];
-  const required = kind === "location" ? [...REQUIRED, "location"] : REQUIRED;
-  const fields = fieldsOf("a definition", given, required, OPTIONAL);
-  const name = fields["name"];
+  const part = kinds.find((one) => one.kind === kind);
+  const required = kind === "location" ? [...REQUIRED, "location"] : part ? [...REQUIRED, "details"] : REQUIRED;
+  const name = (given as Fields | null)?.["name"];
   if (!isText(name)) return refuse("a metric", "its name is not text");
+  if (!part && isText(kind) && !Object.hasOwn(RULES, kind)) throw new MetricsFileError("metric_kind", name);
+  const fields = fieldsOf("a definition", given, required, OPTIONAL);
   checkParams(name, fieldsOf(`${name}: params`, fields["params"], PARAMS));
   const definition = fields as unknown as Definition;
-  checkChoices(name, fields);
+  const kindRules = part?.check(definition) ?? own(RULES, definition.kind) ?? refuse(name, "kind is not text");
+  checkChoices(name, fields, kindRules);
   checkNumbers(name, fields);
   checkPlatforms(name, fields);
-  checkValues(name, definition);
+  checkValues(name, definition, kindRules);
   if (kind === "location") {
     if (!rules) throw new MetricsFileError("places_missing", name);
     rules.check(definition as Definition & { location: Place });
@@ -115,7 +122,7 @@ const checkMetric = (row: unknown, rules: PlaceRules | undefined): Metric => {
     refuse(name, "a name is a lower-case letter, then up to 63 of a-z 0-9 _.-");
   }
   const id = paramsId(definition);
-  return id === stated ? prepared(definition, id, rules) : refuse(name, "params_id is not that of its definition");
+  return id === stated ? prepared(definition, id, rules, kinds) : refuse(name, "params_id is not that of its definition");
 };
 
 const checkParams = (name: string, fields: Fields): void => {
@@ -124,7 +131,7 @@ const checkParams = (name: string, fields: Fields): void => {
   whole(where, fields, "num_hashes", 1, 64);
   for (const key of ["p1", "q1", "p2", "q2"]) whole(where, fields, key, 0, 65536);
   const { encoding, hash, num_bits: k, num_hashes: h, p1, q1, p2, q2 } = fields as unknown as Params;
-  const symbol = encoding === "symbol";
+  const symbol = hasSymbols(fields as unknown as Params);
   if (hash !== "mmh3" && (hash !== "md5" || k > 256 || h > 16 || symbol)) {
     refuse(where, "hash is not 'mmh3', nor 'md5' with num_bits <= 256 and num_hashes <= 16");
   }
@@ -138,18 +145,17 @@ const checkParams = (name: string, fields: Fields): void => {
   }
 };
 
-const checkChoices = (name: string, fields: Fields): void => {
-  const { kind, period, description, owner, expires, fallback, params } = fields;
-  const encodings = isText(kind) ? own(ENCODINGS, kind) : undefined;
-  if (!encodings?.includes((params as Params).encoding)) refuse(name, "kind does not go with its encoding");
+const checkChoices = (name: string, fields: Fields, { encodings, takesNoData }: KindRules): void => {
+  const { period, description, owner, expires, fallback, params } = fields;
+  if (!encodings.includes((params as Params).encoding)) refuse(name, "kind does not go with its encoding");
   if (!["day", "week", "month"].includes(period as string)) refuse(name, "period is not day, week or month");
   for (const text of [description, owner]) {
     if (!isText(text) || !text.trim()) refuse(name, "description or owner is empty");
   }
   if (!isText(expires) || Number.isNaN(dayOf(expires))) refuse(name, "expires is not a date");
   if (fallback !== null && !isText(fallback)) refuse(name, "fallback is not text");
-  if ("no_data" in fields && (!isText(fields["no_data"]) || !["string", "category", "location"].includes(kind as string))) {
-    refuse(name, "no_data is not text, or its metric of a kind without it");
+  if ("no_data" in fields && (!isText(fields["no_data"]) || !takesNoData)) {
+    refuse(name, "no_data is not text, or its kind does not take it");
   }
   const { categories } = fields;
   if (!Array.isArray(categories) || !categories.every(isText)) refuse(name, "categories is not a list of text");
@@ -177,7 +183,7 @@ const checkPlatforms = (name: string, fields: Fields): void => {
   if (fields["max_reports"] === null) refuse(name, "max_reports is missing, which platform web needs");
 };
 
-const checkValues = (name: string, definition: Definition): void => {
+const checkValues = (name: string, definition: Definition, { numValues }: KindRules): void => {
   const { kind, categories, params, fallback, max_memoized_values: cap } = definition;
   if (kind === "category") {
     const different = new Set(categories.map(canonical)).size;
@@ -192,7 +198,7 @@ const checkValues = (name: string, definition: Definition): void => {
   if (kind === "boolean" ? fallback !== null || cap !== 2 : false) {
     refuse(name, "a boolean has no fallback, and max_memoized_values = 2");
   }
-  if (fallback === null && kind !== "boolean" && (kind !== "category" || categories.length > cap)) {
+  if (fallback === null && (numValues || categories.length) > cap) {
     refuse(name, "fallback is missing: what is sent past max_memoized_values");
   }
   const taken = [fallback, definition.no_data].filter(isText).map(canonical);

@@ -4,6 +4,7 @@ import { fromHex, toHex, utf8 } from "./bytes.js";
 import { coinPair, symbolCoin, type Coin } from "./coins.js";
 import { cohortOf, deriveFrom, keyedInput } from "./derive.js";
 import type { Metric } from "./metrics.js";
+import { hasSymbols } from "./privacy.js";
 import { valueBits } from "./values.js";
 
 /** As many uniform bytes as asked for, from a secure generator. */
@@ -18,6 +19,7 @@ export class MetricEncoder {
   private readonly ledgerInput: Uint8Array;
   private readonly first: Coin;
   private readonly second: Coin;
+  private readonly encode: (value: unknown) => Uint8Array;
   private readonly known = new Map<unknown, Uint8Array>();
   private readonly derived = new WeakMap<Uint8Array, { permanent?: Uint8Array; digest?: string }>();
 
@@ -26,10 +28,11 @@ export class MetricEncoder {
     secret: Uint8Array,
     private readonly randomness: Randomness,
   ) {
-    const { params } = metric.definition;
+    const { params, cohort_with: other } = metric.definition;
     const coin = (one: number, zero: number): Coin =>
-      params.encoding === "symbol" ? symbolCoin(one, zero) : coinPair(one, zero, params.num_bits);
-    this.cohort = cohortOf(secret, metric.line, params.num_cohorts);
+      hasSymbols(params) ? symbolCoin(one, zero) : coinPair(one, zero, params.num_bits);
+    this.cohort = cohortOf(secret, other ?? metric.line, params.num_cohorts);
+    this.encode = metric.part?.encoder(metric, this.cohort, secret) ?? ((value) => valueBits(metric, value, this.cohort));
     const fields = [utf8(metric.line), fromHex(metric.paramsId)];
     this.permanentInput = keyedInput(secret, "permanent", fields);
     this.ledgerInput = keyedInput(secret, "ledger", fields);
@@ -39,10 +42,9 @@ export class MetricEncoder {
 
   /** B of a value. Throws ValueRefusedError. */
   valueBits(value: unknown): Uint8Array {
-    if (typeof value === "string" && value.length > REMEMBERED) {
-      return valueBits(this.metric, value, this.cohort);
-    }
-    return remembered(this.known, value, () => valueBits(this.metric, value, this.cohort));
+    return typeof value === "object" || (value as string)?.length > REMEMBERED
+      ? this.encode(value)
+      : remembered(this.known, value, () => this.encode(value));
   }
 
   /** B' of B: the same for life. */
@@ -73,8 +75,9 @@ export class MetricEncoder {
 
   /** What must be memoised before any value: fallback and no data, or all values. */
   reservedBits(): Uint8Array[] {
-    const { fallback, no_data: noData, kind, categories } = this.metric.definition;
-    const all = kind === "boolean" ? [false, true] : categories;
+    const { definition, part } = this.metric;
+    const { fallback, no_data: noData, kind, categories } = definition;
+    const all = part?.values(definition) ?? (kind === "boolean" ? [false, true] : categories);
     const values = fallback === null ? all : noData === undefined ? [fallback] : [fallback, noData];
     return [...values].map((value) => this.valueBits(value));
   }

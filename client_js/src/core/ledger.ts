@@ -25,7 +25,7 @@ export const LEVELS: Record<"standard" | "strict", PrivacyLevel> = {
 export const promiseOf = (metric: Metric): Agreed => {
   const { location, period, max_reports: most, max_reports_per_period: each } = metric.definition;
   const window = location?.mode === "window";
-  const inPeriod = !location ? each : location.mode === "memo" ? location.slots.length : 1 / Math.max(location.window, 1);
+  const inPeriod = !location ? each : location.mode === "memo" ? location.slots.length : 1 / (location.window || 1);
   return {
     epsilon_infinity: boundOf(metric.epsilonInfinity),
     epsilon_one: metric.epsilonOne,

@@ -2,7 +2,8 @@
 
 import { dayOf, type Period } from "./days.js";
 import { UnknownMetricError } from "./errors.js";
-import { epsilonInfinity, epsilonN, type Params } from "./privacy.js";
+import type { Kind, Link } from "./kinds.js";
+import { epsilonInfinity, epsilonN, hasSymbols, type Params } from "./privacy.js";
 
 export const OTHER = "other";
 /** Of places, where a metric declares it: a slot and period without a fix. */
@@ -32,7 +33,7 @@ export type Platform = "app" | "web";
 /** A metric as `Metric.to_dict` of the Python package writes it. */
 export interface Definition {
   readonly name: string;
-  readonly kind: "string" | "category" | "boolean" | "location";
+  readonly kind: "string" | "category" | "boolean" | "location" | "number" | "pair" | "discover";
   readonly description: string;
   readonly owner: string;
   readonly expires: string;
@@ -51,6 +52,10 @@ export interface Definition {
   readonly platforms?: readonly Platform[];
   readonly lives?: number;
   readonly location?: Place;
+  /** Public tables of a kind that has some. */
+  readonly details?: unknown;
+  /** The metric whose cohort this one shares, by an association. */
+  readonly cohort_with?: string;
 }
 
 /** What the part for places (`places()`) does for the core, which does not load it by itself. */
@@ -76,6 +81,8 @@ export interface Metric {
   readonly lifetimeEpsilon: number;
   readonly platforms: readonly Platform[];
   readonly domain: ReadonlyMap<string, number> | undefined;
+  /** Of a kind that the core does not have. */
+  readonly part: Kind | undefined;
 }
 
 /** What `rappor metrics compile` writes. digest: of `digestOf`. */
@@ -83,21 +90,37 @@ export interface Compiled {
   readonly version: 1;
   readonly budget: number | null;
   readonly metrics: readonly { readonly params_id: string; readonly definition: Definition }[];
+  readonly associations?: readonly { readonly params_id: string; readonly definition: Association }[];
   readonly digest?: string;
+}
+
+/** Two metrics whose reports of a day travel together, up to `expires`. */
+export interface Association {
+  readonly name: string;
+  readonly description: string;
+  readonly owner: string;
+  readonly expires: string;
+  readonly of: readonly [string, string];
+  readonly params_ids: readonly [string, string];
 }
 
 /** All metrics of an app by name, and the budget of a device: nats, or infinite. */
 export interface Metrics {
   readonly metrics: ReadonlyMap<string, Metric>;
   readonly budget: number;
+  /** Where the file has associations. */
+  readonly link: Link | undefined;
 }
 
+/** What does for a metric what the core does not; undefined for the kinds of the core. */
+export const partOf = (kinds: readonly Kind[], { kind }: Definition): Kind | undefined => kinds.find((part) => part.kind === kind);
+
 /** A metric of a definition that was checked. id: its `params_id`. */
-export const prepared = (definition: Definition, id: string, rules: PlaceRules | undefined): Metric => {
+export const prepared = (definition: Definition, id: string, rules: PlaceRules | undefined, kinds: readonly Kind[]): Metric => {
   const { name, params, location, max_reports: most } = definition;
   const [infinity, one] = [epsilonInfinity(params), epsilonN(params, 1)];
   const cap = definition.max_memoized_values;
-  const maxResponses = params.encoding === "symbol" ? Math.min(cap, params.num_bits) : cap;
+  const maxResponses = hasSymbols(params) ? Math.min(cap, params.num_bits) : cap;
   const oneHotPlaces = location && params.encoding === "one_hot" ? location : undefined;
   return {
     definition,
@@ -111,6 +134,7 @@ export const prepared = (definition: Definition, id: string, rules: PlaceRules |
     lifetimeEpsilon: Math.min(maxResponses * infinity, most === null ? Infinity : most * one),
     platforms: definition.platforms ?? ["app"],
     domain: oneHotPlaces && rules?.domain(oneHotPlaces, definition.no_data),
+    part: partOf(kinds, definition),
   };
 };
 

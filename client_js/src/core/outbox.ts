@@ -3,6 +3,7 @@
 import { BINARY_TYPE, encodeBinary, gzipPadded, sorted } from "./batch.js";
 import { fromBase64, toBase64, toHex } from "./bytes.js";
 import type { Randomness } from "./device.js";
+import type { Link } from "./kinds.js";
 import { BATCH, count, DEVICE, type DeviceState, type QueuedReport, type StoredBatch, type Transaction } from "./state.js";
 
 /** Choices about delivery; nothing here changes what a report says. Seconds and bytes. */
@@ -45,27 +46,38 @@ export const shuffled = <T>(items: readonly T[], randomness: Randomness): T[] =>
     .sort(([a], [b]) => (a < b ? -1 : 1))
     .map(([, item]) => item);
 
-/** A batch under a new id: bytes that never change again. */
-const makeBatch = (reports: readonly QueuedReport[], delivery: Delivery, randomness: Randomness): StoredBatch => {
+/** Store a batch under a new id: bytes that never change again. */
+const makeBatch = (
+  store: Transaction,
+  reports: readonly QueuedReport[],
+  delivery: Delivery,
+  randomness: Randomness,
+  encode = encodeBinary,
+): void => {
   const id = toHex(randomness(16));
-  const inOrder = sorted(reports);
-  const plain = encodeBinary(id, inOrder);
+  const plain = encode(id, reports);
   const body = delivery.padTo ? gzipPadded(plain, delivery.padTo) : plain;
-  return {
+  store.put(BATCH + id, {
     id,
-    metrics: inOrder.map((report) => report.metric),
-    lastDay: Math.max(...inOrder.map((report) => report.day)),
+    metrics: reports.map((report) => report.metric),
+    lastDay: Math.max(...reports.map((report) => report.day)),
     contentType: BINARY_TYPE,
     encoding: delivery.padTo ? "gzip" : "",
     body: toBase64(body),
-    reports: inOrder,
-  };
+    reports,
+  } satisfies StoredBatch);
 };
 
-/** Turn all that is queued into batches of one metric. store: opened for the queue and `device`. */
-export const compose = (store: Transaction, delivery: Delivery, randomness: Randomness): void => {
+/**
+ * Turn what is queued into batches of one metric, or as `link` has it. now: seconds since 1970.
+ * store: opened for the queue and `device`.
+ */
+export const compose = (store: Transaction, delivery: Delivery, randomness: Randomness, link: Link | undefined, now: number): void => {
+  const rows = link
+    ? link(store, now, (reports, encode) => makeBatch(store, reports, delivery, randomness, encode))
+    : store.list<QueuedReport>();
   const groups = new Map<string, QueuedReport[]>();
-  for (const [key, report] of store.list<QueuedReport>()) {
+  for (const [key, report] of rows) {
     groups.set(report.metric, [...(groups.get(report.metric) ?? []), report]);
     store.remove(key);
   }
@@ -75,8 +87,7 @@ export const compose = (store: Transaction, delivery: Delivery, randomness: Rand
     const most = Math.max(1, Math.min(delivery.batchReports, Math.floor(MOST_BODY / each)));
     const order = shuffled(group, randomness);
     for (let at = 0; at < order.length; at += most) {
-      const batch = makeBatch(order.slice(at, at + most), delivery, randomness);
-      store.put(BATCH + batch.id, batch);
+      makeBatch(store, sorted(order.slice(at, at + most)), delivery, randomness);
     }
   }
 };
@@ -114,8 +125,7 @@ export const split = (store: Transaction, id: string, delivery: Delivery, random
   const order = shuffled(batch.reports, randomness);
   const middle = order.length >> 1;
   for (const half of [order.slice(0, middle), order.slice(middle)]) {
-    const made = makeBatch(half, delivery, randomness);
-    store.put(BATCH + made.id, made);
+    makeBatch(store, sorted(half), delivery, randomness);
   }
   store.remove(BATCH + id);
   store.through();

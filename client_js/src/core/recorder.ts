@@ -30,6 +30,14 @@ export class Recorder {
     return [DEVICE, LINE + metricOf(this.metrics, name).line];
   }
 
+  /** What `Client.record` does: "queued" where the value was kept, or as `record`. isAmount: of `add`. */
+  take(store: Transaction, name: string, value: unknown, day: number, isAmount: boolean): string {
+    const { part } = metricOf(this.metrics, name);
+    return part?.take
+      ? part.take({ store, recorder: this, name, day }, value, isAmount) || "queued"
+      : this.record(store, name, value, day);
+  }
+
   /**
    * Queue a report of a value for a day, or say why not. Throws ValueRefusedError,
    * UnknownMetricError, and StateError where there is no secret: the person does not consent.
@@ -52,10 +60,11 @@ export class Recorder {
     return metric.platforms.includes(this.platform);
   }
 
-  /** Send `no_data` for each period that is over, took nothing and still takes reports. */
+  /** Close what is over of a collected kind; send `no_data` for each period that took nothing. */
   fillPeriods(store: Transaction, name: string, today: number): number {
     const metric = metricOf(this.metrics, name);
-    const { definition, line } = metric;
+    const { definition, line, part } = metric;
+    part?.roll?.({ store, recorder: this, name, day: today });
     const { no_data: noData, period: unit, accept_days: accepted } = definition;
     const used = store.get<LineState>(LINE + line);
     if (noData === undefined || !this.runsHere(metric) || !used || !own(used.counts, name)) return 0;

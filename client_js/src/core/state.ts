@@ -1,5 +1,6 @@
 /** What a device remembers: one document for it, and one for each line of the ledger. */
 
+import { own } from "./bytes.js";
 import type { Period } from "./days.js";
 import type { Params } from "./privacy.js";
 
@@ -86,7 +87,7 @@ export interface StoredBatch {
   contentType: string;
   encoding: "gzip" | "";
   body: string;
-  reports: QueuedReport[];
+  reports: readonly QueuedReport[];
 }
 
 export const DEVICE = "device";
@@ -106,7 +107,7 @@ export const newDevice = (): DeviceState => ({
 });
 
 export const count = (device: DeviceState, name: string, number = 1): void => {
-  device.counters[name] = (Object.hasOwn(device.counters, name) ? device.counters[name]! : 0) + number;
+  device.counters[name] = (own(device.counters, name) ?? 0) + number;
 };
 
 /** One transaction of a `Storage`: what it read, and what it will write if nothing is thrown. */

@@ -7,7 +7,14 @@ import { OTHER, type Metric } from "./metrics.js";
 
 const MAX_VALUE_CHARS = 2048;
 
-const isText = (value: unknown): value is string => typeof value === "string";
+/** A string that is not too long to be encoded. Throws ValueRefusedError. */
+export const textOf = (metric: Metric, value: unknown): string => {
+  if (typeof value !== "string") throw wrongType(metric, "string");
+  if (value.length > MAX_VALUE_CHARS && [...value].length > MAX_VALUE_CHARS) {
+    throw new ValueRefusedError("value_long", metric.name, MAX_VALUE_CHARS);
+  }
+  return value;
+};
 
 /** B of a value in a cohort, as on the wire. Private. Throws ValueRefusedError. */
 export const valueBits = (metric: Metric, value: unknown, cohort: number): Uint8Array => {
@@ -18,15 +25,12 @@ export const valueBits = (metric: Metric, value: unknown, cohort: number): Uint8
     if (typeof value !== "boolean") throw wrongType(metric, "boolean");
     return Uint8Array.of(value ? 1 : 0);
   }
-  if (!isText(value)) throw wrongType(metric, "string");
-  if (value.length > MAX_VALUE_CHARS && [...value].length > MAX_VALUE_CHARS) {
-    throw new ValueRefusedError("value_long", metric.name, MAX_VALUE_CHARS);
-  }
+  const text = textOf(metric, value);
   if (encoding === "one_hot") {
     const { domain } = metric;
     const index = domain
-      ? (domain.get(value) ?? domain.get(OTHER)!)
-      : categories.map(canonical).indexOf(canonical(value));
+      ? (domain.get(text) ?? domain.get(OTHER)!)
+      : categories.map(canonical).indexOf(canonical(text));
     if (index < 0) {
       throw new ValueRefusedError("value_category", metric.name);
     }
@@ -34,9 +38,9 @@ export const valueBits = (metric: Metric, value: unknown, cohort: number): Uint8
   }
   const positions = params.hash === "mmh3" ? mmh3Positions : md5Positions;
   const bits = new Uint8Array(size);
-  for (const at of positions(normalise(value), cohort, k, h)) bits[at >> 3]! |= 1 << (at & 7);
+  for (const at of positions(normalise(text), cohort, k, h)) bits[at >> 3]! |= 1 << (at & 7);
   return bits;
 };
 
-const wrongType = (metric: Metric, wanted: string): ValueRefusedError =>
+export const wrongType = (metric: Metric, wanted: string): ValueRefusedError =>
   new ValueRefusedError("value_type", metric.name, wanted);
