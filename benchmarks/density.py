@@ -1,8 +1,15 @@
-"""Processor time of `rappor density`: many windows and slots of one metric.
+"""`rappor density` over many windows and slots of one metric: its time, and how true its maps are.
 
-Aggregates are drawn and decoded, slot by slot. Then they are written as files and mapped by the
-command in a process of its own, from its imports and reading to the table, CSV, Parquet, GeoJSON,
-PNG and HTML. Against it, in the same run: each window decoded alone, as if there were no others.
+Aggregates are drawn and mapped, slot by slot, each slot's windows as one series. They are also
+written as files and mapped by the command in a process of its own, from its imports and reading to
+the table, CSV, Parquet, GeoJSON, PNG and HTML.
+
+Time: beside each window mapped alone, as if there were no others.
+Distance from the truth (total variation): beside the reports that others would collect from as many
+devices at the same two epsilons, a bit for each cell (L-OSUE, 1 kbit a report for 1,024 cells) or
+symbols with a hash of its own for each device (LOLOHA; Arcolezi et al. 2022), estimated one by one
+and projected on the simplex; with clip-and-rescale, as in multi-freq-ldpy, in the notes. Theirs are
+drawn exactly, as counts of support. The rival of a line is the better of the two.
 
 Usage: python benchmarks/density.py [--days 30] [--cells 32] [--alone 10]
        [--encodings symbol-2,symbol-5,bloom-8,bloom-32] [--records FILE] [--small]
@@ -11,6 +18,7 @@ Usage: python benchmarks/density.py [--days 30] [--cells 32] [--alone 10]
 from __future__ import annotations
 
 import argparse
+import math
 import statistics
 import sys
 import tempfile
@@ -20,13 +28,16 @@ from datetime import date, timedelta
 from pathlib import Path
 
 import numpy as np
+from _location_rivals import drawn_support, projections
 from _run import Comparison, child, run, seconds
 
 from decoder.density.cells import places_of
-from decoder.density.maps import estimate_density, estimate_density_series
+from decoder.density.maps import Density, estimate_density, estimate_density_series
 from decoder.density.slots import slot_places
 from rappor_core.aggregate import Aggregate
+from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.metrics.file import parse_metrics
+from rappor_core.params import RapporParams
 from simulations.populations.draws import draw_aggregate
 
 DECLARED = """
@@ -43,8 +54,8 @@ levels = [0]
 slots = ["night 0-5", "morning 5-10", "midday 10-15", "evening 15-20", "late 20-24"]
 mode = "memo"
 num_cohorts = 64
-epsilon_infinity = 3.0
-epsilon_one = 1.5
+epsilon_infinity = {for_life}
+epsilon_one = {a_report}
 {encoding}
 """
 ENCODINGS = {
@@ -54,6 +65,8 @@ ENCODINGS = {
     "bloom-32": 'num_bits = 32\nmechanism = "l-osue"\nmax_memoized_values = 3',
 }
 FIRST, REPORTS, SEED = date(2026, 10, 1), 100_000, 1
+FOR_LIFE, A_REPORT = 3.0, 1.5  # epsilons of a cell, ours and the rivals'
+GOAL = 1 / 0.6  # times as near as the better rival, as in location.py
 
 
 def town(values: tuple[str, ...], slot: int) -> np.ndarray:
@@ -65,18 +78,21 @@ def town(values: tuple[str, ...], slot: int) -> np.ndarray:
     return np.append(0.95 * (near + 0.02) / (near + 0.02).sum(), 0.05)
 
 
-def drawn(encoding: str, side: int, days: int) -> Iterator[Aggregate]:
-    """One aggregate a slot and day."""
+def drawn(encoding: str, side: int, days: int) -> Iterator[tuple[Aggregate, np.ndarray]]:
+    """One aggregate a slot and day, with the shares of its cells."""
     rng = np.random.default_rng(SEED)
-    text = DECLARED.format(side=side, encoding=ENCODINGS[encoding])
+    text = DECLARED.format(
+        side=side, encoding=ENCODINGS[encoding], for_life=FOR_LIFE, a_report=A_REPORT
+    )
     for slot, metric in enumerate(parse_metrics(text).parts("places")):
         assert metric.location is not None
         values = places_of([metric.location]).finest
+        shares = town(values, slot)
         for number in range(days):
-            shares, day = town(values, slot), FIRST + timedelta(days=number)
+            day = FIRST + timedelta(days=number)
             one, _ = draw_aggregate(list(values), shares, REPORTS, metric.params, rng, metric.name)
             yield replace(one, definition=metric.to_dict(), params_id=metric.params_id,
-                          first_day=day, last_day=day)  # fmt: skip
+                          first_day=day, last_day=day), shares  # fmt: skip
 
 
 def job(aggregates: list[Aggregate]) -> float:
@@ -91,33 +107,71 @@ def job(aggregates: list[Aggregate]) -> float:
         return child([*command, "-o", folder]).processor
 
 
-def decoded(aggregates: list[Aggregate], days: int) -> None:
-    """All windows, slot by slot."""
-    for first in range(0, len(aggregates), days):
-        windows = [[one] for one in aggregates[first : first + days]]
-        for _ in estimate_density_series(windows):
-            pass
+def rival_maps(truth: np.ndarray, rng: np.random.Generator) -> dict[str, np.ndarray]:
+    """Maps of one window by a bit a cell and by hashed symbols, at the same epsilons."""
+    number = round(math.exp(A_REPORT)) + 1
+    bits = TwoRoundMechanism.optimised(FOR_LIFE, A_REPORT)
+    cells = RapporParams(len(truth), 1, 1, bits, "one_hot")
+    symbols = RapporParams(
+        number, 1, 1, TwoRoundMechanism.symbols(number, FOR_LIFE, A_REPORT), "symbol"
+    )
+    return {
+        f"{name}, {way}": one
+        for name, plain in (
+            (
+                "L-OSUE, a bit a cell",
+                drawn_support(truth, REPORTS, cells.q_star, cells.p_star, rng),
+            ),
+            (
+                f"LOLOHA, {number} symbols",
+                drawn_support(truth, REPORTS, symbols.q_star, 1 / number, rng),
+            ),
+        )
+        for way, one in projections(plain).items()
+    }
+
+
+def distance(one: np.ndarray, truth: np.ndarray) -> float:
+    """Total variation."""
+    return float(0.5 * np.abs(one - truth).sum())
+
+
+def nearness(name: str, found: list[Density], truths: list[np.ndarray]) -> Comparison:
+    """The distance of each map, beside that of the better rival's map of the same window."""
+    rng = np.random.default_rng(SEED + 1)
+    ours = tuple(distance(one.shares, truth) for one, truth in zip(found, truths, strict=True))
+    theirs: dict[str, list[float]] = {}
+    for truth in truths:
+        for way, one in rival_maps(truth, rng).items():
+            theirs.setdefault(way, []).append(distance(one, truth))
+    middle = {way: statistics.median(each) for way, each in theirs.items()}
+    best = min((way for way in middle if way.endswith("simplex")), key=lambda way: middle[way])
+    note = "; ".join(f"{way} {tv:.3f}" for way, tv in middle.items() if way != best)
+    title = f"distance from the truth, {name}"
+    return Comparison("", title, "TV", ours, best, tuple(theirs[best]), target=GOAL, note=note)
 
 
 def measure(chosen: argparse.Namespace) -> Iterator[Comparison]:
-    """For each encoding the series, and the same windows one by one."""
+    """For each encoding the series: its time, and its maps."""
     encodings = chosen.encodings.split(",")[: 1 if chosen.small else None]
-    days = 2 if chosen.small else chosen.days
+    days, side, most = (2, 16, 5) if chosen.small else (chosen.days, chosen.cells, chosen.alone)
     for encoding in encodings:
-        aggregates = list(drawn(encoding, chosen.cells, days))
+        aggregates, truths = map(list, zip(*drawn(encoding, side, days), strict=True))
         whole = job(aggregates)  # first: it leaves the compiled parts on the disk
-        ours = seconds(lambda a=aggregates: decoded(a, days)) / len(aggregates)
+        found, times = list[Density](), []
+        for first in range(0, len(aggregates), days):
+            windows = [[one] for one in aggregates[first : first + days]]
+            took = seconds(lambda w=windows: found.extend(estimate_density_series(w)))
+            times.append(took / days)
         places = slot_places(aggregates[:1])
-        alone = [
-            seconds(lambda a=one: estimate_density([a], places=places))
-            for one in aggregates[: chosen.alone]
-        ]
+        apart = aggregates[:: max(1, len(aggregates) // most)][:most]
+        alone = tuple(seconds(lambda a=one: estimate_density([a], places=places)) for one in apart)
+        name = f"{days} windows of {side**2:,} cells, 64 cohorts, {encoding}"
         yield Comparison(
-            "", f"a map of a series of {len(aggregates)}, {chosen.cells**2:,} cells, 64 cohorts, "
-            f"{encoding}", "s", (ours,), "each window by itself", tuple(alone),
-            note=f"the whole command {whole:.1f} s; windows alone "
-            f"{len(aggregates) * statistics.median(alone):.1f} s",
+            "", f"a map of a series, {name}", "s", tuple(times), "each window by itself", alone,
+            note=f"the whole command {whole:.1f} s for {len(aggregates)} maps, files and pictures",
         )  # fmt: skip
+        yield nearness(name, found, truths)
 
 
 def options(parser: argparse.ArgumentParser) -> None:

@@ -30,6 +30,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from _location_rivals import drawn_support, projections
 from _run import PICKUPS, PICKUPS_ARE, Comparison, missing, pickups, run
 from threadpoolctl import threadpool_limits
 
@@ -144,24 +145,17 @@ def budget_rivals(
     capped = TwoRoundMechanism.optimised(budget / 3, SECOND_DIAL * budget / 3)
     three = RapporParams(len(shares), 1, 1, capped, "one_hot")
     plain = {
-        "OUE, one period": _drawn(shares, users // periods, 0.5, 1 / (math.exp(budget) + 1), rng),
-        "BiLOLOHA": _drawn(shares, users, keep, 0.5, rng),
-        "L-OSUE, 3 values": _drawn(shares, users, three.q_star, three.p_star, rng),
+        "OUE, one period": drawn_support(
+            shares, users // periods, 0.5, 1 / (math.exp(budget) + 1), rng
+        ),
+        "BiLOLOHA": drawn_support(shares, users, keep, 0.5, rng),
+        "L-OSUE, 3 values": drawn_support(shares, users, three.q_star, three.p_star, rng),
     }
-    found = {f"{name}, clip": _clipped(one) for name, one in plain.items()}
-    return found | {f"{name}, simplex": project_simplex(one) for name, one in plain.items()}
-
-
-def _drawn(shares: np.ndarray, users: int, held: float, others: float, rng: Any) -> Any:
-    """Unbiased estimates from counts of support, drawn: with chance `held` for who holds a cell."""
-    holders = rng.multinomial(users, shares)
-    counts = rng.binomial(holders, held) + rng.binomial(users - holders, others)
-    return (counts / users - others) / (held - others)
-
-
-def _clipped(estimates: np.ndarray) -> Any:
-    positive = np.clip(estimates, 0, None)
-    return positive / max(positive.sum(), 1e-12)
+    return {
+        f"{name}, {way}": one
+        for name, estimate in plain.items()
+        for way, one in projections(estimate).items()
+    }
 
 
 def budget_ours(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from decoder.planning.design import Design, Population
-from decoder.planning.detection import Setting, interference, visible_share
+from decoder.planning.detection import Setting, clear, interference, visible_share
 from decoder.planning.request import Request
 from rappor_core.errors import ParameterError
 from rappor_core.mechanism import TwoRoundMechanism
@@ -69,7 +69,7 @@ def _row(
     spent = params.epsilon_infinity * request.held if cost is None else cost
     return Alternative(
         name=name,
-        share=visible_share(setting, request.power, left),
+        share=visible_share(setting, request.power, left, clear(setting, shares[:_COUNTED], left)),
         epsilon_one=params.epsilon_one,
         epsilon_life=spent,
         bytes=params.report_bytes,

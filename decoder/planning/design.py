@@ -10,7 +10,15 @@ from typing import Any
 import numpy as np
 
 from decoder.errors import PlanError
-from decoder.planning.detection import Setting, information, interference, visible_share
+from decoder.planning.detection import (
+    Setting,
+    can_be_found,
+    clear,
+    information,
+    interference,
+    visible_share,
+)
+from decoder.planning.few_cohorts import floor_sentence
 from decoder.planning.population import zipf_shares
 from decoder.planning.request import DEFAULTS, LIMITS, PERIODS_A_YEAR, Request, Unknown
 from decoder.typing import Floats
@@ -39,6 +47,7 @@ class Design:
     kind: of the metric.  setting: what is decoded at once.  infinity, one: epsilons of a value
     and of a report from which the mechanism was made, in nats.  unlisted: tau.
     share: the smallest found with the power asked for; None if none is.
+    clear: probability that no other candidate looks like a given value.
     """
 
     kind: str
@@ -47,6 +56,7 @@ class Design:
     one: float
     unlisted: float
     share: float | None
+    clear: float = 1.0
 
     @property
     def params(self) -> RapporParams:
@@ -75,7 +85,7 @@ def solve(request: Request, population: Population) -> tuple[Request, Design, Un
     if unknown == "share":
         design = best_design(request, population)
         if design is None or design.share is None:
-            raise PlanError(_why_nothing(request))
+            raise PlanError(_why_nothing(request, design))
         if request.share is not None and design.share > request.share:
             raise PlanError(
                 f"share = {request.share:g} is below the smallest that these numbers show with "
@@ -126,6 +136,7 @@ def best_design(request: Request, population: Population) -> Design | None:
     made = list(_designs(request))
     if not made:
         return None
+    made = [entry for entry in made if can_be_found(entry[0])] or made
     levels = [information(entry[0]) for entry in made]
     best = max(levels)
     near = [entry for entry, level in zip(made, levels, strict=True) if level >= 0.97 * best]
@@ -133,7 +144,9 @@ def best_design(request: Request, population: Population) -> Design | None:
     shares = population(setting.candidates)
     tail = float((shares[_COUNTED:] ** 2).sum())
     left = interference(setting, shares[:_COUNTED], tail)
-    return Design(kind, setting, infinity, one, left, visible_share(setting, request.power, left))
+    alone = clear(setting, shares[:_COUNTED], left)
+    share = visible_share(setting, request.power, left, alone)
+    return Design(kind, setting, infinity, one, left, share, alone)
 
 
 def _size(entry: tuple[Setting, float, float, str]) -> tuple[int, int]:
@@ -255,7 +268,11 @@ def _down(value: float) -> float:
     return math.floor(value * scale + 1e-9) / scale
 
 
-def _why_nothing(request: Request) -> str:
+def _why_nothing(request: Request, design: Design | None) -> str:
+    if design is not None and not design.params.scheme.own_bits:
+        floor = floor_sentence(design.params, design.setting.threshold)
+        if floor is not None:
+            return floor
     return (
         f"with {request.devices:,.0f} devices no share, not even 1, is found with power "
         f"{request.power:g}: use more devices, more epsilon, or fewer candidates"

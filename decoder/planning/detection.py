@@ -6,7 +6,8 @@ symbols, a value's bits in a cohort are a random vector z of covariance C, and w
 cohort has covariance S / N_j: noise of the rounds, of sampling, and tau C from the values that are
 not removed by the fit. By symmetry of the bits S and C share eigenvectors, so that the information
 on a share is I = N * sum over eigenvalues of C / S, whatever the number of cohorts. tau is solved
-for with the list (`interference`): each value adds what the fit cannot tell of its share.
+for with the list (`interference`): each value adds what the fit cannot tell of its share. What few
+cohorts prevent whatever the share is in `few_cohorts`.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from scipy.stats import binom
 
 from decoder.errors import DecodeError
 from decoder.model.noise import BitNoise, RandomString
+from decoder.planning.few_cohorts import least_score, unmistaken
 from decoder.planning.interference import settled_sum
 from decoder.typing import Floats
 from rappor_core.params import RapporParams
@@ -128,13 +130,30 @@ def _all_take_part(setting: Setting) -> bool:
     return setting.candidates <= rows or affordable
 
 
-def detection(setting: Setting, shares: Floats, unlisted: float = 0.0) -> Floats:
+def clear(setting: Setting, shares: Floats, unlisted: float = 0.0) -> float:
+    """Probability that no other candidate looks like a given value; 1 but for few cohorts.
+
+    Args:
+        setting: what is decoded.
+        shares: of the values that somebody holds, (n,).
+        unlisted: tau of `interference`.
+    """
+    if setting.params.scheme.own_bits:
+        return 1.0
+    standing_out = int((shares**2 * information(setting, unlisted) > 1).sum())
+    return unmistaken(setting.params, setting.candidates, standing_out)
+
+
+def detection(
+    setting: Setting, shares: Floats, unlisted: float = 0.0, clear: float = 1.0
+) -> Floats:
     """Probability that a value of each share is found, (n,).
 
     Args:
         setting: what is decoded.
         shares: in [0, 1], (n,).
         unlisted: tau of `interference`.
+        clear: of the function of this name.
     """
     if setting.params.scheme.own_bits:
         return _own_bit(setting, shares)
@@ -143,19 +162,29 @@ def detection(setting: Setting, shares: Floats, unlisted: float = 0.0) -> Floats
     if not np.isfinite(needed):
         return np.zeros(len(shares))
     deviation = np.sqrt(1 / level + shares * (1 - shares) / setting.devices)
-    return np.asarray(ndtr((shares - needed / np.sqrt(level)) / deviation))
+    return np.asarray(clear * ndtr((shares - needed / np.sqrt(level)) / deviation))
 
 
 def _needed(setting: Setting) -> float:
     """The least estimate that is found, in its standard errors; infinite where none is.
 
     The decoder reads the null variance of a score from a residual that holds the value itself: a
-    true score of x is compared as x / sqrt(1 + x^2 / rows) with the normal quantile.
+    true score of x is compared as x / sqrt(1 + x^2 / rows) with the normal quantile. Where few
+    cohorts keep p-values from being small, with the distribution that the decoder lists.
     """
+    params = setting.params
+    listed = least_score(params.num_bits, params.num_hashes, params.num_cohorts, setting.threshold)
+    if listed is not None:
+        return listed
     quantile = _quantile(setting)
-    rows = setting.params.num_cohorts * (setting.params.num_bits - 1)
+    rows = params.num_cohorts * (params.num_bits - 1)
     left = 1 - quantile**2 / max(rows, 1)
     return quantile / math.sqrt(left) if left > 0 else math.inf
+
+
+def can_be_found(setting: Setting) -> bool:
+    """Whether any p-value reaches the level that the list asks for."""
+    return setting.params.scheme.own_bits or math.isfinite(_needed(setting))
 
 
 def _quantile(setting: Setting) -> float:
@@ -181,19 +210,22 @@ def _own_bit(setting: Setting, shares: Floats) -> Floats:
     return np.asarray(ndtr((shares - needed) / np.sqrt(variance)))
 
 
-def visible_share(setting: Setting, power: float, unlisted: float = 0.0) -> float | None:
+def visible_share(
+    setting: Setting, power: float, unlisted: float = 0.0, clear: float = 1.0
+) -> float | None:
     """The smallest share that is found with probability `power`; None if even a share of 1 is not.
 
     Args:
         setting: what is decoded.
         power: in (0, 1).
         unlisted: tau of `interference`.
+        clear: of the function of this name.
     """
     if not 0 < power < 1:
         raise DecodeError(f"power = {power:g} is not between 0 and 1")
 
     def found(share: float) -> bool:
-        return float(detection(setting, np.array([share]), unlisted)[0]) >= power
+        return float(detection(setting, np.array([share]), unlisted, clear)[0]) >= power
 
     if not found(1.0):
         return None
@@ -206,5 +238,6 @@ def visible_share(setting: Setting, power: float, unlisted: float = 0.0) -> floa
 
 def expected_found(setting: Setting, shares: Floats, unlisted: float = 0.0) -> tuple[float, Floats]:
     """Expected number found of a population of these shares, and the chance of each, (n,)."""
-    chances = detection(setting, shares, interference(setting, shares, unlisted))
+    left = interference(setting, shares, unlisted)
+    chances = detection(setting, shares, left, clear(setting, shares, left))
     return float(chances.sum()), chances

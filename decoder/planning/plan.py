@@ -13,6 +13,7 @@ from decoder.errors import PlanError
 from decoder.planning.comparison import Alternative, compare
 from decoder.planning.design import Design, Population, solve
 from decoder.planning.detection import detection, visible_share
+from decoder.planning.few_cohorts import few_cohorts_sentence
 from decoder.planning.metric_table import metric_table
 from decoder.planning.request import PERIODS_A_YEAR, Request, Unknown
 from decoder.planning.risk import risk_sentence
@@ -63,6 +64,7 @@ class Plan:
     visible: smallest share found with each of `POWERS`; None: none is.
     expected, listed, unseen_values, unseen_share: of the population expected: how many are found
     on average, of how many, how many have less than an even chance, and their share together.
+    few_cohorts: which values are not found whatever their share; None where next to none.
     claims: against readers of published counts; no_claim says why there is none.
     budget, spent, left: of a device, all metrics; None where no budget is known.
     """
@@ -78,6 +80,7 @@ class Plan:
     listed: int
     unseen_values: int
     unseen_share: float
+    few_cohorts: str | None
     epsilon_year: float
     risk: str
     alternatives: tuple[Alternative, ...]
@@ -106,6 +109,7 @@ class Plan:
             "expected_of": self.listed,
             "unseen_values": self.unseen_values,
             "unseen_share": self.unseen_share,
+            "few_cohorts": self.few_cohorts,
             "epsilon_report": params.epsilon_one,
             "epsilon_year_of_one_value": self.epsilon_year,
             "epsilon_life": self.metric.lifetime_epsilon,
@@ -147,8 +151,9 @@ def make_plan(
     )
     metric = next(iter(parse_metrics(table).metrics.values()))
     shares = population(design.setting.candidates)
-    chances = detection(design.setting, shares, design.unlisted)
-    visible = tuple(visible_share(design.setting, power, design.unlisted) for power in POWERS)
+    theory = design.unlisted, design.clear
+    chances = detection(design.setting, shares, *theory)
+    visible = tuple(visible_share(design.setting, power, *theory) for power in POWERS)
     unseen = chances < 0.5
     claims, no_claim = _claims(metric, request, trust)
     budget = budget if budget is not None or existing is None else existing.budget
@@ -165,6 +170,7 @@ def make_plan(
         listed=min(len(shares), design.setting.candidates),
         unseen_values=int(unseen.sum()),
         unseen_share=float(shares[unseen].sum()),
+        few_cohorts=few_cohorts_sentence(metric.params, design.clear),
         epsilon_year=metric.params.epsilon_n(PERIODS_A_YEAR[request.period]),
         risk=risk_sentence(metric.params.epsilon_one, metric.lifetime_epsilon),
         alternatives=tuple(compare(request, design, population)),
@@ -217,10 +223,11 @@ def smallest_cohort(devices: float, cohorts: int) -> int:
 def curve(plan: Plan, factors: Floats) -> list[tuple[float, float | None]]:
     """Devices, and the smallest share seen with the power asked for: for a picture."""
 
+    power, theory = plan.request.power, (plan.design.unlisted, plan.design.clear)
     points = []
     for devices in (plan.design.setting.devices * factors).tolist():
         setting = replace(plan.design.setting, devices=max(devices, 1.0))
-        points.append((devices, visible_share(setting, plan.request.power, plan.design.unlisted)))
+        points.append((devices, visible_share(setting, power, *theory)))
     return points
 
 
