@@ -12,7 +12,6 @@ from typing import Annotated, Any
 
 import typer
 
-from decoder.service.errors import SettingsError
 from decoder.service.operations.access import COMMAND_LINE, shown_key
 from decoder.service.operations.permissions import Role
 from decoder.service.operations.schedules import shown_schedule
@@ -20,7 +19,7 @@ from decoder.service.operations.service import Service, make_service
 from decoder.service.server import serve as run_service
 from decoder.service.server import work
 from decoder.service.settings import Settings, load_settings
-from decoder.service.store.engine import Database, back_up, make_engine, parse_url
+from decoder.service.store.engine import Database, back_up, check_is_there, make_engine
 from decoder.service.store.engine import restore as put_back
 from rappor_cli.store import JsonOption
 from rappor_cli.text_columns import print_columns
@@ -195,12 +194,8 @@ def _settings(**chosen: Any) -> Settings:
 @contextmanager
 def _opened(settings: Settings, *, may_be_new: bool = False) -> Iterator[Service]:
     """The operations on a database, for one command; only one that may be new is made."""
-    url = parse_url(settings.database)
-    if url.get_backend_name() == "sqlite" and not (may_be_new or Path(str(url.database)).exists()):
-        raise SettingsError(
-            f"database {url.database!r}: there is no such file; check the path, or make it with "
-            "rappor decoder migrate"
-        )
+    if not may_be_new:
+        check_is_there(settings.database)
     service = make_service(settings)
     try:
         prepare(service.database)

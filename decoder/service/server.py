@@ -20,7 +20,7 @@ from decoder.service.errors import ServiceError, SettingsError
 from decoder.service.jobs.process_limits import die_with_parent
 from decoder.service.jobs.worker import Worker
 from decoder.service.settings import Settings
-from decoder.service.store.engine import Database, make_engine
+from decoder.service.store.engine import Database, check_is_there, make_engine
 from rappor_server.logs import make_log
 from rappor_server.schema import check_connections, prepare
 from rappor_server.serving import Server, bind, running
@@ -47,6 +47,7 @@ def serve(settings: Settings) -> None:
 
 def work(settings: Settings) -> None:
     """Do jobs until a signal comes. Raises ServiceError where the database is not ready."""
+    check_is_there(settings.database)
     log = make_log(settings.log_level)
     prepare_database(settings, _OF_WORKER)
     stopping = threading.Event()

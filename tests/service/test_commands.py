@@ -54,6 +54,15 @@ def test_keys_are_made_listed_and_revoked(
     assert key.encode() not in (tmp_path / "d.sqlite").read_bytes()
 
 
+def test_a_worker_makes_no_database(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A path that was mistyped: before, the worker waited for jobs in a new, empty file."""
+    mistyped = tmp_path / "typo.sqlite"
+    assert main(["decoder", "worker", "--database", f"sqlite:///{mistyped}"]) == 1
+    (said,) = capsys.readouterr().err.splitlines()
+    assert f"{str(mistyped)!r}: there is no such file; check the path, or make it with" in said
+    assert not mistyped.exists()
+
+
 def test_the_collectors_database_is_refused(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/collector.sqlite"
     make_bench(url).database.close()

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from datetime import date
+from datetime import date, timedelta
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import httpx
 import numpy as np
 import pytest
+from pyarrow import parquet
 
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.file import parse_metrics
@@ -124,6 +126,50 @@ def page(kinds: Kinds, path: str) -> str:
     assert "\u202e" not in answer.text
     assert not INLINE.search(answer.text)
     return answer.text
+
+
+def startup(number: int, above: float) -> bytes:
+    """Counts of the metric of numbers on one day: `above` is the share at or above 4 s."""
+    rng = np.random.default_rng(number)
+    falling = np.array([0.95, 0.9, max(0.6, above), above, 0.05])
+    metric = parse_metrics(NUMBER).metrics["startup"]
+    day = date(2026, 11, 9) + timedelta(days=number)
+    one = aggregate_of(metric, falling, 20_000, rng)
+    return replace(one, first_day=day, last_day=day).to_json().encode()
+
+
+def test_a_metric_of_numbers_over_time(kinds: Kinds, tmp_path: Path) -> None:
+    """A series of it has the files and the page of any series; its shares are those of edges."""
+    with kinds.served.client("ana") as ana:
+        days = [upload(ana, startup(n, above)) for n, above in enumerate((0.3, 0.3, 0.7))]
+        source = {"aggregates": days}
+        job = submit(ana, {"kind": "series", "source": source})
+        listed = ana.post("/v1/lists?name=none needed", content=b"a\n").json()["id"]
+        candidates = {"list": listed}
+        refused = submit(ana, {"kind": "series", "source": source, "candidates": candidates})
+        assert do_jobs(kinds.served.service, tmp_path) == 2
+        ended = ana.get(f"/v1/jobs/{job}").json()
+        assert ended["state"] == "done", ended
+        assert "leave them out" in ana.get(f"/v1/jobs/{refused}").json()["reason"]
+        data = f"/v1/results/{ended['result_id']}/data"
+        found = ana.get(f"{data}?format=json").json()
+        table = ana.get(f"{data}?format=csv").text.splitlines()
+        frame = parquet.read_table(BytesIO(ana.get(f"{data}?format=parquet").content))
+        assert frame.num_rows == len(table) - 1 == len(found["rows"]) == 3 * 5  # edges, any data
+        shares = [row for row in found["rows"] if row["string"] == "at or above 4 s"]
+        assert [row["low"] < above / 0.95 < row["high"] for row, above in
+                zip(shares, (0.3, 0.3, 0.7), strict=True)] == [True] * 3  # fmt: skip
+        changed = [one for one in found["changes"] if one["string"] == "at or above 4 s"]
+        assert [one["p_adjusted"] < 0.001 for one in changed] == [False, True, True]
+        summary = ana.get(f"/v1/results/{ended['result_id']}").json()["summary"]
+        assert [one["reports"] for one in summary["windows"]] == [20_000] * 3
+    shown = page(kinds, f"/results/{ended['result_id']}")
+    assert "at or above 4 s" in shown
+    assert "changed, p" in shown
+    assert "Mean" in shown
+    assert "--each day" in shown
+    assert "shares at or above each edge" in page(kinds, "/results?kind=series")
+    assert "at or above 4 s" in page(kinds, "/metrics/startup")
 
 
 def test_a_page_for_each_kind(kinds: Kinds) -> None:

@@ -24,10 +24,12 @@ from decoder.service.jobs.outputs import (
     write_comparison,
     write_decoding,
     write_maps_json,
+    write_number_series,
     write_series_json,
 )
 from decoder.service.jobs.task import Finished, Keyed, Task
 from decoder.service.specs import CandidateSpec, JobSpec, Kind, digest
+from decoder.sources.windows import Each
 from decoder.workflows.decoding import CandidateChoice, DecodeJob, run_decode, run_series
 from decoder.workflows.discovery import DiscoverJob, run_discovery
 from decoder.workflows.kinds import Answer, run_own
@@ -136,9 +138,13 @@ def _decode(task: Task, inputs: Inputs, progress: Progress) -> dict[str, Any]:
 
 
 def _series(task: Task, inputs: Inputs, progress: Progress) -> dict[str, Any]:
-    _refuse_own_kind(inputs)
-    source = Counts(inputs.groups[0], inputs.spec.each)
-    series = run_series(_job(task, inputs, source), inputs.spec.each, progress)
+    if inputs.declared_kind != Kind.NUMBER:
+        _refuse_own_kind(inputs)
+    each = inputs.spec.each
+    job = _job(task, inputs, Counts(inputs.groups[0], each))
+    if inputs.declared_kind == Kind.NUMBER:
+        return write_number_series(_own(job, each, progress), task.folder / "out")
+    series = run_series(job, each, progress)
     return write_series_json(series, task.folder / "out")
 
 
@@ -171,11 +177,16 @@ def _of_own_kind(task: Task, inputs: Inputs, progress: Progress) -> dict[str, An
     if inputs.declared_kind != kind:
         raise DecodeError(f"metric {inputs.metric!a} is not of kind {kind.value!r}")
     job = replace(_job(task, inputs, Counts(inputs.groups[0])), candidates=CandidateChoice())
-    answer = run_own(job, None, progress)
-    if not isinstance(answer, Answer):
-        raise DecodeError(f"metric {inputs.metric!a} has no decoder of its own")
     summarise = {Kind.NUMBER: number_summary, Kind.PAIR: pair_summary}[kind]
-    return summarise(answer.content)
+    return summarise(_own(job, None, progress))
+
+
+def _own(job: DecodeJob, each: Each | None, progress: Progress) -> dict[str, Any]:
+    """What a kind's own decoder found, as in results.json."""
+    answer = run_own(job, each, progress)
+    if not isinstance(answer, Answer):
+        raise DecodeError("the metric has no decoder of its own")
+    return answer.content
 
 
 def _discover(task: Task, inputs: Inputs, progress: Progress) -> dict[str, Any]:

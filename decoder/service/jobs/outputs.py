@@ -16,11 +16,13 @@ from pyarrow import parquet
 from decoder.density.map_change import MapChange
 from decoder.density.maps import Density
 from decoder.files import finite
+from decoder.numbers.changes import ANY_DATA, MEAN
 from decoder.reports.decoding_files import results
 from decoder.reports.density_html import map_data
 from decoder.reports.series_files import series_rows
 from decoder.results.tables import Decoding
 from decoder.series.series import Series, ShareChange
+from decoder.service.jobs.kind_summaries import number_summary
 from decoder.workflows.maps import Maps
 
 MOST_SHOWN = 20  # values in a summary
@@ -35,6 +37,12 @@ COMPARE_COLUMNS = (
     "p_value",
     "p_adjusted",
 )
+
+SERIES_SCHEMA = pa.schema(
+    [("first_day", pa.string()), ("last_day", pa.string()), ("reports", pa.int64()),
+     ("string", pa.string()), *((name, pa.float64()) for name in
+     ("proportion", "std_error", "low", "high"))]
+)  # fmt: skip
 
 
 def write_decoding(decoding: Decoding, folder: Path) -> dict[str, Any]:
@@ -61,6 +69,64 @@ def write_series_json(series: Series, folder: Path) -> dict[str, Any]:
     _write_json({"rows": rows, "changes": changes}, folder / "series.json")
     parquet.write_table(pa.Table.from_pylist(rows), folder / "series.parquet")
     return _summary(series.whole) | {"windows": _windows(series)}
+
+
+def write_number_series(content: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Add series.json, series.csv and series.parquet of a metric of numbers; the summary.
+
+    They have the columns of any series: a value is a share at or above an edge. The means, which
+    are no shares, are beside them in series.json. content: results.json of a series.
+    """
+    rows = [row for window in content["windows"] for row in _edge_rows(window, content["unit"])]
+    means = [
+        _ends(window) | window["mean"]
+        for window in content["windows"]
+        if window["mean"] is not None
+    ]
+    changes = [
+        row | {"string": _quantity_name(row["quantity"], content["unit"])}
+        for row in content["changes"]
+    ]
+    extra = {"means": means, "unit": content["unit"]}
+    _write_json({"rows": rows, "changes": changes, **extra}, folder / "series.json")
+    with (folder / "series.csv").open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, SERIES_SCHEMA.names, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+    table = pa.Table.from_pylist(rows, SERIES_SCHEMA)
+    parquet.write_table(table, folder / "series.parquet")
+    windows = [_ends(one) | {"reports": one["num_reports"]} for one in content["windows"]]
+    return number_summary(content) | {"windows": windows}
+
+
+def _edge_rows(window: dict[str, Any], unit: str) -> list[dict[str, Any]]:
+    """A row of series.csv for each edge; first the share with data, where that is asked apart."""
+    named = [(_quantity_name(f"{one['edge']:.10g}", unit), one) for one in window["curve"]]
+    if window["with_data"] is not None:
+        named.insert(0, (_quantity_name(ANY_DATA, unit), window["with_data"]))
+    return [
+        {
+            **_ends(window),
+            "reports": window["num_reports"],
+            "string": name,
+            "proportion": one["estimate"],
+            "std_error": one["std_error"],
+            "low": one["low"],
+            "high": one["high"],
+        }
+        for name, one in named
+    ]
+
+
+def _quantity_name(quantity: str, unit: str) -> str:
+    """As `decoder.numbers.changes` names it, in words."""
+    if quantity == ANY_DATA or quantity.startswith(MEAN):
+        return quantity
+    return f"at or above {quantity} {unit}".rstrip()
+
+
+def _ends(window: dict[str, Any]) -> dict[str, str]:
+    return {name: str(window[name]) for name in ("first_day", "last_day")}
 
 
 def write_comparison(series: Series, folder: Path) -> dict[str, Any]:

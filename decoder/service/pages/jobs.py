@@ -34,7 +34,7 @@ PAGE = 50
 router = new_router()
 KIND_TEXTS = {
     Kind.DECODE: "which values are how frequent in one window",
-    Kind.SERIES: "the same values over days or weeks, with tests for change",
+    Kind.SERIES: "the same values, or numbers, over days or weeks, with tests for change",
     Kind.COMPARE: "two windows of one metric: differences with their own intervals",
     Kind.DENSITY: "maps of a location metric, by slot and window",
     Kind.NUMBER: "curve, quantiles and mean of a metric of numbers",

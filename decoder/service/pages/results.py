@@ -10,6 +10,8 @@ from fastapi import Request
 from starlette.responses import Response
 
 from decoder.reports.density_html import view_of
+from decoder.reports.number_text import known
+from decoder.reports.numbers_svg import edge_text
 from decoder.service.errors import NotFoundError, RequestError
 from decoder.service.operations.permissions import Act, Person
 from decoder.service.operations.results import may_take_back, shown_manifest
@@ -165,7 +167,8 @@ def _series(request: Request, person: Person, row: ResultRow, query: TableQuery)
     series = parsed_series(service_of(request).results.file(person, row.id, "series.json"))
     names, panels = panels_of(series, MOST_PANELS)
     wanted = [one for one in panels if query.q.casefold() in one.value.casefold()]
-    return {"names": names, "panels": wanted, "reports": series.reports}
+    shown = {"names": names, "panels": wanted, "reports": series.reports}
+    return shown | {"means": series.means, "unit": series.unit, "known": known, "edge": edge_text}
 
 
 def _compare(request: Request, person: Person, row: ResultRow, query: TableQuery) -> dict[str, Any]:

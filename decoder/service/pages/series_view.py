@@ -25,10 +25,15 @@ class Panel:
 
 @dataclass(frozen=True)
 class SeriesFile:
-    """series.json: rows of values and windows, and the tests of neighbouring windows."""
+    """series.json: rows of values and windows, and the tests of neighbouring windows.
+
+    means: of each window, with their unit; of a metric of numbers alone.
+    """
 
     rows: list[dict[str, Any]]
     changes: list[dict[str, Any]]
+    means: list[dict[str, Any]]
+    unit: str
 
     @property
     def windows(self) -> tuple[str, ...]:
@@ -44,7 +49,9 @@ class SeriesFile:
 def parsed_series(content: bytes) -> SeriesFile:
     """Read series.json."""
     found = json.loads(content)
-    return SeriesFile(found["rows"], found["changes"])
+    return SeriesFile(
+        found["rows"], found["changes"], found.get("means", []), found.get("unit", "")
+    )
 
 
 def panels_of(series: SeriesFile, most: int) -> tuple[tuple[str, ...], tuple[Panel, ...]]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from sqlalchemy import Connection, Engine, text
 
 from rappor_server import backup, database
+from rappor_server.errors import SettingsError
 from rappor_server.program import Program
 
 # Advisory locks of PostgreSQL, fixed numbers of our own ("decode").
@@ -35,6 +36,16 @@ parse_url = partial(database.parse_url, program=SERVICE)
 make_engine = partial(database.make_engine, program=SERVICE)
 back_up = partial(backup.back_up, program=SERVICE)
 restore = partial(backup.restore, program=SERVICE)
+
+
+def check_is_there(url: str) -> None:
+    """Raises SettingsError for an SQLite file that is not there, which would be made empty."""
+    parsed = parse_url(url)
+    if parsed.get_backend_name() == "sqlite" and not Path(str(parsed.database)).exists():
+        raise SettingsError(
+            f"database {parsed.database!r}: there is no such file; check the path, or make it with "
+            "rappor decoder serve or rappor decoder migrate"
+        )
 
 
 class Database(database.Database):
