@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from itertools import count, islice
+from threading import Thread
 from typing import Any, Generic, Protocol, TypeVar
 from uuid import uuid4
 
@@ -21,6 +22,7 @@ R = TypeVar("R")
 Given = TypeVar("Given", covariant=True)
 _POOLS = 4  # that may break, one after the other
 _CONNECT_SECONDS = 10
+_MARGIN_SECONDS = 1  # in which Dask tells that its own time is over
 _AHEAD = 3  # tasks in flight for each worker
 
 
@@ -123,9 +125,8 @@ class DaskPool(Generic[T, R]):
     def run(self, tasks: Iterable[T]) -> Iterator[tuple[T, R]]:
         """See Pool. Raises ArchiveError where no scheduler answers or workers keep dying."""
         distributed = _import_distributed()
-        options = {"timeout": _CONNECT_SECONDS, "set_as_default": False}
         try:
-            with distributed.Client(self._scheduler, **options) as client:
+            with _connected(distributed, self._scheduler) as client:
                 yield from self._run_client(distributed, client, iter(tasks))
         except (OSError, TimeoutError, distributed.KilledWorker) as error:
             raise ArchiveError(f"the Dask cluster at {self._scheduler} failed: {error}") from error
@@ -149,6 +150,37 @@ class DaskPool(Generic[T, R]):
             yield running.pop(future.key), result
             future.release()
             submit(1)
+
+
+def _connected(distributed: Any, scheduler: str) -> Any:
+    """A client of a scheduler that answered within `_CONNECT_SECONDS`. Raises ArchiveError.
+
+    Dask's own timeout does not bound the wait for one that accepts a connection and says nothing,
+    so it is waited for on a thread that may be left behind.
+    """
+    made: Future[Any] = Future()
+
+    def connect() -> None:
+        try:
+            client = distributed.Client(scheduler, timeout=_CONNECT_SECONDS, set_as_default=False)
+        except Exception as error:
+            if made.set_running_or_notify_cancel():
+                made.set_exception(error)
+        else:
+            if made.set_running_or_notify_cancel():
+                made.set_result(client)
+            else:
+                client.close()
+
+    Thread(target=connect, daemon=True).start()
+    try:
+        return made.result(_CONNECT_SECONDS + _MARGIN_SECONDS)
+    except (OSError, TimeoutError) as error:
+        made.cancel()
+        raise ArchiveError(
+            f"no Dask scheduler answers at {scheduler} within {_CONNECT_SECONDS} seconds; see that "
+            "it runs and that its port is reached from here, or work on this machine, without it"
+        ) from error
 
 
 def _import_distributed() -> Any:

@@ -21,10 +21,11 @@ from collector.service.report_validation import (
     decode_results,
     encode_results,
 )
-from collector.store.batches import BatchRow, hash_of_id, keyed_digest
+from collector.store.batch_partitions import make_room
+from collector.store.batches import BatchRow, KnownBatch, hash_of_id, keyed_digest
 from collector.store.counters import NUM_SHARDS, CounterCache
 from collector.store.database import Database
-from collector.store.group_commit import statements
+from collector.store.group_commit import NoRoomError, statements
 from collector.store.raw import keep_raw
 from rappor_core.wire.report import GroupedBatch
 
@@ -86,6 +87,9 @@ class ReportWriter:
         for _ in range(_ATTEMPTS - 1):
             try:
                 return self._write_once(submissions)
+            except NoRoomError as error:
+                with self._database.change() as connection:
+                    make_room(connection, error.expires)
             except ConflictError:
                 self._cache.leave_shard()
         return self._write_once(submissions)
@@ -95,9 +99,8 @@ class ReportWriter:
         keys = [_key(one) for one in submissions]
         tally, fresh, outcomes = Tally(), dict[bytes, BatchRow](), list[Outcome]()
         with self._forgetting_on_failure(), self._database.add() as connection:
-            version, known = self._statements.open(
-                connection, self._cache, [hashed for hashed, _ in keys]
-            )
+            hashes = [hashed for hashed, _ in keys]
+            version, known, partition = self._statements.open(connection, self._cache, hashes)
             registry = self._registry_at(version, connection)
             for one, (hashed, digest) in zip(submissions, keys, strict=True):
                 before = known.get(hashed) or fresh.get(hashed)
@@ -110,7 +113,7 @@ class ReportWriter:
                 outcomes.append(_receipt(one, verdict))
             counters = self._cache.add(connection, tally.additions)
             keep_raw(connection, tally.raw)
-            self._statements.save(connection, counters, sorted(fresh.values()))
+            self._statements.save(connection, counters, sorted(fresh.values()), partition)
         return outcomes
 
     @contextmanager
@@ -149,7 +152,7 @@ def _receipt(one: Submission, verdict: Verdict) -> Receipt:
     )
 
 
-def _answer_again(one: Submission, digest: bytes, before: BatchRow) -> Outcome:
+def _answer_again(one: Submission, digest: bytes, before: BatchRow | KnownBatch) -> Outcome:
     if bytes(before.digest) != digest:
         return BatchConflictError(
             f"batch {one.batch.batch_id} came before with another body; a batch that is changed "

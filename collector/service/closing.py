@@ -17,8 +17,10 @@ from time import perf_counter, sleep
 from sqlalchemy import Connection
 
 from collector.errors import NotFoundError, RequestError
+from collector.service.clock import latest_expiry
 from collector.service.linked_blocks import seals
 from collector.service.registry import Entry, LinkedEntry, Registry, registry_as_known
+from collector.store.batch_partitions import has_room, make_room
 from collector.store.batches import forget_batches
 from collector.store.blocks import Floors, delete_unserved, first_day, first_days, fold_day
 from collector.store.database import Database
@@ -118,8 +120,24 @@ def discard_unserved(connection: Connection) -> int:
     return discarded
 
 
-def clean_up(database: Database, registry: Registry, today: int) -> None:
+def open_partition_ahead(database: Database, registry: Registry, today: int) -> None:
+    """See that tomorrow, too, every batch finds a partition to be remembered in, on PostgreSQL.
+
+    Where there is none, who counts reports makes it.
+    """
+    patience = max(_patience(registry).values(), default=0)
+    latest = latest_expiry(patience, today) + 1
+    with database.read() as connection:
+        if has_room(connection, latest):
+            return
+    with database.change() as connection:
+        make_room(connection, latest)
+
+
+def clean_up(database: Database, registry: Registry, today: int) -> bool:
     """Delete what is no longer needed: batches whose days are closed, raw reports out of time.
+
+    Returns whether it is all deleted; what somebody reads at the moment may be left.
 
     A batch expires by the versions of its reports, a day is closed for good by the most patient
     one; until then a longer accept_days, or a clock that is behind, may open the day again. So
@@ -129,10 +147,11 @@ def clean_up(database: Database, registry: Registry, today: int) -> None:
     patience = _patience(registry)
     waits = (patience[entry.root] - entry.metric.accept_days for entry in registry)
     before = today - max(waits, default=0)
-    forget_batches(database.add, before, has_index=database.is_postgresql)
+    is_done = forget_batches(database.add, before, is_postgresql=database.is_postgresql)
     for entry in registry:
         with database.add() as connection:
             delete_raw(connection, entry.series_id, today - entry.metric.keep_raw_days)
+    return is_done
 
 
 def _due(registry: Registry, today: int) -> dict[str, int]:

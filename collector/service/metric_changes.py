@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from sqlalchemy import Connection
 
 from collector.errors import MetricChangeError, NotFoundError
+from collector.service.clock import latest_expiry
 from collector.service.registry import declared_name
+from collector.store.batch_partitions import make_room
 from collector.store.batches import prolong_batches
 from collector.store.registry import (
     VersionRow,
@@ -50,7 +52,7 @@ class Push:
 
 def push_metrics(
     connection: Connection,
-    metrics: Iterable[Metric],
+    metrics: Sequence[Metric],
     today: int,
     *,
     weaken: bool = False,
@@ -90,6 +92,8 @@ def push_metrics(
         )
     if added or changed:
         touch_state(connection)
+        patience = max(metric.accept_days for metric in metrics)
+        make_room(connection, latest_expiry(patience, today))
     return Push(tuple(added), tuple(changed), tuple(weakened), tuple(still_retired))
 
 

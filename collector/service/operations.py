@@ -90,9 +90,11 @@ class Collector:
                 registry = registry_as_known(connection, registry)
                 metrics = closing.close_due(connection, registry, today)
         folded = closing.fold_closed(self.database, registry)
+        if daily or is_due:
+            closing.open_partition_ahead(self.database, registry, today)
         if is_due or (daily and self._cleaned != today):
-            closing.clean_up(self.database, registry, today)
-            self._cleaned = today
+            is_done = closing.clean_up(self.database, registry, today)
+            self._cleaned = today if is_done else -1
         return closing.Closed(metrics, folded) if metrics or folded else None
 
     def waiting_days(self) -> int:

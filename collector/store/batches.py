@@ -12,14 +12,22 @@ from contextlib import AbstractContextManager
 from hashlib import sha256
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, delete, select, update
+from sqlalchemy import Connection, delete, update
 
+from collector.store.batch_partitions import drop_expired, prolong
 from collector.store.models import batches
 
 _HASH_BYTES = 16
 _NAME_OF_ID, _NAME_OF_BODY = b"rappor batch id\x00", b"rappor batch body\x00"
-_SLICES = 256  # by the first byte of the hash: short transactions where expiry has no index
-_MOST_AT_ONCE = 10_000
+_SLICES = 256  # by the first byte of the hash: short transactions
+
+
+class KnownBatch(NamedTuple):
+    """What is remembered of a batch, as of BatchRow."""
+
+    digest: bytes
+    num_reports: int
+    results: bytes
 
 
 class BatchRow(NamedTuple):
@@ -52,33 +60,29 @@ def forget_batches(
     transaction: Callable[[], AbstractContextManager[Connection]],
     today: int,
     *,
-    has_index: bool,
-) -> int:
-    """Delete those whose days are all closed, a part in each transaction; return how many.
+    is_postgresql: bool,
+) -> bool:
+    """Delete those whose days are all closed, in short transactions; whether all are deleted.
 
-    has_index: whether their expiry is indexed, as in PostgreSQL.
+    PostgreSQL drops whole partitions, each once the last of its batches has expired.
     """
-    expired = batches.c.expires < today
-    if not has_index:
-        return sum(_delete(transaction, expired, *some) for some in _slices())
-    some = select(batches.c.batch_hash).where(expired).limit(_MOST_AT_ONCE)
-    forgotten = 0
-    while deleted := _delete(transaction, expired, batches.c.batch_hash.in_(some)):
-        forgotten += deleted
-    return forgotten
+    if is_postgresql:
+        return drop_expired(transaction, today)
+    for some in _slices():
+        with transaction() as connection:
+            connection.execute(delete(batches).where(batches.c.expires < today, *some))
+    return True
 
 
 def prolong_batches(connection: Connection, days: int) -> None:
     """Remember all batches for so many days longer, because days stay open for longer."""
-    connection.execute(update(batches).values(expires=batches.c.expires + days))
+    if connection.dialect.name == "postgresql":
+        prolong(connection, days)
+    else:
+        connection.execute(update(batches).values(expires=batches.c.expires + days))
 
 
 def _slices() -> Iterator[tuple[Any, ...]]:
     for first in range(_SLICES):
         upper = (batches.c.batch_hash < bytes([first + 1]),) if first + 1 < _SLICES else ()
         yield (batches.c.batch_hash >= bytes([first]), *upper)
-
-
-def _delete(transaction: Callable[[], AbstractContextManager[Connection]], *where: Any) -> int:
-    with transaction() as connection:
-        return connection.execute(delete(batches).where(*where)).rowcount

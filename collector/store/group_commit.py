@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 from sqlalchemy import Connection
 
 from collector.errors import ConflictError
-from collector.store.batches import BatchRow
+from collector.store.batches import BatchRow, KnownBatch
 from collector.store.counters import CounterCache, CounterRow
 from collector.store.database import GATE_LOCK, SHARD_LOCKS
 from rappor_server.database import COMMIT_SETTINGS, refuse_unsafe_commits
@@ -23,8 +23,9 @@ _ROWS_AT_ONCE = 100  # SQLite: 999 parameters a statement in its older versions
 
 # All text in these statements is our own; values travel beside it.
 _COUNTER = ", ".join(CounterRow._fields)
-_BATCH = ", ".join(BatchRow._fields)
-_READ = f"SELECT version, {_BATCH} FROM state LEFT JOIN batches ON batch_hash"  # noqa: S608
+_KNOWN = f"batch_hash, {', '.join(KnownBatch._fields)}"
+_READ = f"SELECT version, {_KNOWN} FROM state LEFT JOIN batches ON batch_hash"  # noqa: S608
+_NEWEST = "SELECT id, expires FROM batch_partitions ORDER BY id DESC LIMIT 1"
 _SET = (
     "UPDATE counters AS c SET num_reports = v.num_reports, counts = v.counts FROM {values} "
     "WHERE c.series_id = v.series_id AND c.day = v.day AND c.shard = v.shard "
@@ -32,14 +33,34 @@ _SET = (
 )
 
 
+class Partition(NamedTuple):
+    """Where batches are remembered that expire by this day."""
+
+    id: int
+    expires: int
+
+
+_NO_PARTITION = Partition(-1, -1)
+
+
 class Opened(NamedTuple):
     """version: of the state, which grows when metrics change or days close.
 
     known: those of the batches that were counted before, by id.
+    partition: where new ones are remembered, in PostgreSQL.
     """
 
     version: int
-    known: dict[bytes, BatchRow]
+    known: dict[bytes, KnownBatch]
+    partition: Partition
+
+
+class NoRoomError(ConflictError):
+    """No partition takes batches that expire on this day."""
+
+    def __init__(self, expires: int) -> None:
+        super().__init__(f"no partition takes batches that expire on day {expires}")
+        self.expires = expires
 
 
 class GroupStatements(Protocol):
@@ -53,12 +74,17 @@ class GroupStatements(Protocol):
         """
 
     def save(
-        self, connection: Connection, counters: Sequence[CounterRow], batches: Sequence[BatchRow]
+        self,
+        connection: Connection,
+        counters: Sequence[CounterRow],
+        batches: Sequence[BatchRow],
+        partition: Partition,
     ) -> None:
         """Store rows, which are in the order of their keys.
 
-        Raises ConflictError where a counter is no longer what it was; an id of a batch that is
-        there already raises the driver's IntegrityError.
+        Raises ConflictError where a counter is no longer what it was, NoRoomError where the
+        partition does not take a batch; an id of a batch that is there already raises the driver's
+        IntegrityError.
         """
 
 
@@ -83,7 +109,11 @@ class _Sqlite:
         return _opened(rows)
 
     def save(
-        self, connection: Connection, counters: Sequence[CounterRow], batches: Sequence[BatchRow]
+        self,
+        connection: Connection,
+        counters: Sequence[CounterRow],
+        batches: Sequence[BatchRow],
+        partition: Partition,  # noqa: ARG002 (one table holds all)
     ) -> None:
         driver = _driver(connection)
         old, new = _old_and_new(counters)
@@ -104,9 +134,13 @@ class _Postgresql:
     _arrays = "%b::int[], %b::int[], %b::int[], %b::int[], %b::bigint[], %b::bytea[]"
     _set = _SET.format(values=f"unnest({_arrays}, %b::bigint[]) AS v({_COUNTER})")
     _insert = f"INSERT INTO counters SELECT * FROM unnest({_arrays})"  # noqa: S608
+    _read = (
+        f"SELECT state.version, newest.*, {_KNOWN} FROM state "  # noqa: S608
+        f"LEFT JOIN ({_NEWEST}) AS newest ON true LEFT JOIN batches ON batch_hash = ANY(%b)"
+    )
     _remember = (
-        "INSERT INTO batches SELECT * FROM "
-        "unnest(%b::bytea[], %b::bytea[], %b::int[], %b::int[], %b::bytea[])"
+        "INSERT INTO batches (partition_id, batch_hash, digest, num_reports, results) "
+        "SELECT %b::int, * FROM unnest(%b::bytea[], %b::bytea[], %b::int[], %b::bytea[])"
     )
 
     def open(self, connection: Connection, cache: CounterCache, ids: Sequence[bytes]) -> Opened:
@@ -116,7 +150,10 @@ class _Postgresql:
         refuse_unsafe_commits(*row[:2])
         if not row[3]:
             cache.move_to(self._another_shard(cursor, cache))
-        return _opened(cursor.execute(f"{_READ} = ANY(%b)", (list(ids),)))
+        rows = cursor.execute(self._read, (list(ids),)).fetchall()
+        opened = _opened((version, *batch) for version, _, _, *batch in rows)
+        newest = rows[0][1:3] if rows else (None, None)
+        return opened._replace(partition=_NO_PARTITION if None in newest else Partition(*newest))
 
     def _another_shard(self, cursor: Any, cache: CounterCache) -> int:
         """One that nobody writes; where there is none, wait for the one that is taken."""
@@ -129,7 +166,11 @@ class _Postgresql:
         return taken
 
     def save(
-        self, connection: Connection, counters: Sequence[CounterRow], batches: Sequence[BatchRow]
+        self,
+        connection: Connection,
+        counters: Sequence[CounterRow],
+        batches: Sequence[BatchRow],
+        partition: Partition,
     ) -> None:
         cursor = _driver(connection).cursor()
         old, new = _old_and_new(counters)
@@ -138,7 +179,10 @@ class _Postgresql:
         if new:
             cursor.execute(self._insert, _columns(new))
         if batches:
-            cursor.execute(self._remember, _columns(batches))
+            hashes, digests, expires, *rest = _columns(batches)
+            if max(expires) > partition.expires:
+                raise NoRoomError(max(expires))
+            cursor.execute(self._remember, (partition.id, hashes, digests, *rest))
 
 
 _Row = TypeVar("_Row")
@@ -151,11 +195,11 @@ def _driver(connection: Connection) -> Any:
 
 def _opened(rows: Any) -> Opened:
     """From rows of a state version, and a batch or nulls."""
-    version, known = -1, {}
+    version, known = -1, dict[bytes, KnownBatch]()
     for version, *batch in rows:  # noqa: B007 (the same in every row)
         if batch[0] is not None:
-            known[batch[0]] = BatchRow(*batch)
-    return Opened(version, known)
+            known[batch[0]] = KnownBatch(*batch[1:])
+    return Opened(version, known, _NO_PARTITION)
 
 
 def _old_and_new(

@@ -12,7 +12,6 @@ from sqlalchemy import (
     Boolean,
     Column,
     ForeignKey,
-    Index,
     Integer,
     LargeBinary,
     MetaData,
@@ -122,7 +121,7 @@ linked_days = Table(
 )
 
 # Batches already counted: a hash of the id, and a digest of the body keyed by the id, which is not
-# here. `results` is empty where every report was accepted.
+# here. `results` is empty where every report was accepted. In SQLite.
 batches = Table(
     "batches",
     metadata,
@@ -133,8 +132,25 @@ batches = Table(
     Column("results", LargeBinary, nullable=False),
     sqlite_with_rowid=False,
 )
-# In PostgreSQL alone: SQLite would write a second tree, in random order, with every batch.
-Index("batches_expires", batches.c.expires).ddl_if(dialect="postgresql")
+
+# In PostgreSQL: partitions, and until when the batches of each are needed.
+postgresql_metadata = MetaData()
+partitioned_batches = Table(
+    "batches",
+    postgresql_metadata,
+    Column("batch_hash", LargeBinary(16), nullable=False),  # the primary key of each partition
+    Column("digest", LargeBinary(16), nullable=False),
+    Column("partition_id", Integer, nullable=False),
+    Column("num_reports", Integer, nullable=False),
+    Column("results", LargeBinary, nullable=False),
+    postgresql_partition_by="LIST (partition_id)",
+)
+batch_partitions = Table(
+    "batch_partitions",
+    postgresql_metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),  # the highest takes batches
+    Column("expires", Integer, nullable=False),
+)
 
 # Only for metrics with keep_raw_days > 0. The random `mark` keeps equal reports apart.
 raw_reports = Table(

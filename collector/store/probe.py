@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
-from sqlalchemy import Connection, delete, insert
+from sqlalchemy import Connection, delete, func, insert, select
 
 from collector.errors import StorageError
 from collector.store.database import Database
-from collector.store.models import batches
+from collector.store.models import batch_partitions, batches, partitioned_batches
 from collector.store.registry import state_version
 from rappor_server.database import check_commits
 
@@ -29,11 +30,16 @@ def try_to_write(database: Database) -> None:
     Raises StorageError where that fails, as on a full disk.
     """
     mark = os.urandom(16)
-    row = {"batch_hash": mark, "digest": mark, "expires": -1, "num_reports": 0}
+    row: dict[str, Any] = {"batch_hash": mark, "digest": mark, "num_reports": 0}
+    newest = select(func.max(batch_partitions.c.id)).scalar_subquery()
+    if database.is_postgresql:
+        table, row["partition_id"] = partitioned_batches, newest
+    else:
+        table, row["expires"] = batches, -1
     with database.add() as connection:
         _check_commits(database, connection)
-        connection.execute(insert(batches).values(**row, results=os.urandom(_TRIAL_BYTES)))
-        connection.execute(delete(batches).where(batches.c.batch_hash == mark))
+        connection.execute(insert(table).values(**row, results=os.urandom(_TRIAL_BYTES)))
+        connection.execute(delete(table).where(table.c.batch_hash == mark))
 
 
 def _check_commits(database: Database, connection: Connection) -> None:

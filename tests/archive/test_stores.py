@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import socket
+import subprocess
+import sys
 import uuid
 from datetime import date, timedelta
 from pathlib import Path
@@ -153,5 +156,28 @@ def test_a_cluster_that_does_not_answer_is_named(
     days: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("archive.pools._CONNECT_SECONDS", 0.5)
-    with pytest.raises(ArchiveError, match=r"tcp://127\.0\.0\.1:9"):
+    with pytest.raises(ArchiveError, match=r"tcp://127\.0\.0\.1:9 .* work on this machine"):
         summed(days, executor=DaskCluster("tcp://127.0.0.1:9"), today=date(2026, 11, 26))
+
+
+@pytest.mark.parametrize("scheme", ["tcp", "ws"])
+def test_a_scheduler_that_says_nothing_is_waited_for_as_long_as_is_said(
+    days: Path, scheme: str
+) -> None:
+    """It accepts a connection and is silent; in a process of its own, which must end, too."""
+    pytest.importorskip("distributed")
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        address = f"{scheme}://127.0.0.1:{listener.getsockname()[1]}"
+        program = (
+            "import archive.pools as pools\n"
+            "pools._CONNECT_SECONDS = 0.5\n"
+            f"list(pools.DaskPool(len, {address!r}).run([[1]]))\n"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", program], capture_output=True, text=True, timeout=50, check=False
+        )
+    assert done.returncode == 1
+    last = done.stderr.strip().splitlines()[-1]
+    assert last.endswith("or work on this machine, without it"), done.stderr

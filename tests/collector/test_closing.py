@@ -11,7 +11,6 @@ from sqlalchemy import event, func, select, text
 from collector.errors import StorageError
 from collector.service import closing
 from collector.service.batch_writer import Receipt
-from collector.store import batches as stored_batches
 from collector.store.database import FOLD_LOCK
 from collector.store.models import batches, counters
 from collector.store.registry import load_frontiers
@@ -99,11 +98,9 @@ def test_a_closing_that_broke_off_is_taken_up_by_the_next_look(
     other.database.close()
 
 
-def test_batches_are_forgotten_a_part_at_a_time(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_batches_are_forgotten_a_part_at_a_time(sqlite_url: str) -> None:
     """What expires goes, in short transactions; what does not stays, whatever its hash."""
-    monkeypatch.setattr(stored_batches, "_MOST_AT_ONCE", 7)
+    bench = make_bench(sqlite_url)
     bench.collector.push_metrics(METRICS[:1], "test")
     for day, count in ((YESTERDAY, 40), (TODAY, 25)):
         for _ in range(count):
@@ -114,6 +111,7 @@ def test_batches_are_forgotten_a_part_at_a_time(
         kept = connection.execute(select(func.count()).select_from(batches)).scalar_one()
         days = connection.execute(select(func.count(counters.c.day.distinct()))).scalar_one()
     assert (kept, days) == (25, 1)
+    bench.database.close()
 
 
 def test_a_closing_makes_no_writer_read_definitions_again(database_url: str) -> None:

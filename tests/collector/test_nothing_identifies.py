@@ -11,9 +11,17 @@ from sqlalchemy import select
 
 from collector.fast_json import decode_groups
 from collector.service.batch_writer import Submission
+from collector.store.batch_partitions import PARTITION_DAYS
 from collector.store.batches import hash_of_id, keyed_digest
 from collector.store.database import back_up
-from collector.store.models import batches, metadata
+from collector.store.models import (
+    batch_partitions,
+    batches,
+    metadata,
+    partitioned_batches,
+    postgresql_metadata,
+)
+from rappor_core.calendar import day_of
 from rappor_core.metrics.metric import Metric
 from rappor_server.logs import make_log
 from tests.collector.support import TODAY, Bench, Sender, ServerMaker, make_metric
@@ -63,7 +71,8 @@ def test_a_defect_is_logged_without_its_message() -> None:
 
 
 def test_no_column_could_hold_a_time_or_an_order_of_arrival() -> None:
-    names = {column.name for table in metadata.tables.values() for column in table.columns}
+    tables = [*metadata.tables.values(), *postgresql_metadata.tables.values()]
+    names = {column.name for table in tables for column in table.columns}
     for table in ("counters", "block_counts", "batches", "raw_reports"):
         assert "rowid" not in metadata.tables[table].columns
         assert metadata.tables[table].dialect_options["sqlite"]["with_rowid"] is False
@@ -158,6 +167,13 @@ def test_a_remembered_batch_holds_no_bits(bench: Bench) -> None:
     bench.collector.push_metrics([METRIC], "test")
     bench.send(bench.sender.reports(METRIC, 50))
     with bench.database.read() as connection:
-        row = connection.execute(select(batches)).one()
+        postgresql = bench.database.is_postgresql
+        table = partitioned_batches if postgresql else batches
+        row = connection.execute(select(table)).one()
+        shared = connection.execute(select(batch_partitions)).all() if postgresql else []
     assert (len(row.batch_hash), len(row.digest), row.results) == (16, 16, b"")
-    assert row.expires == (TODAY - TODAY.fromisoformat("1970-01-01")).days + METRIC.accept_days
+    if postgresql:  # a number that all batches of a week have, and a day that is theirs together
+        assert row.partition_id == shared[-1].id
+        assert shared[-1].expires == day_of(TODAY) + 1 + METRIC.accept_days + PARTITION_DAYS - 1
+        return
+    assert row.expires == day_of(TODAY) + METRIC.accept_days

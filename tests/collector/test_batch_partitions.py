@@ -1,0 +1,312 @@
+"""PostgreSQL drops remembered batches by whole partitions, and still counts each batch once."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any
+
+import psycopg
+import pytest
+from alembic import command
+from alembic.config import Config
+from sqlalchemy import text
+
+from collector.errors import StorageError
+from collector.service.batch_writer import Receipt
+from collector.store import batch_partitions as partitions
+from collector.store.batches import BatchRow, hash_of_id
+from collector.store.database import MIGRATIONS
+from collector.store.group_commit import _Postgresql
+from rappor_core.calendar import day_of
+from rappor_server.schema import migrate
+from tests.collector.support import TODAY, Bench, Clock, make_bench, make_metric, submission
+
+METRIC = make_metric(min_reports=1)
+WEEK = partitions.PARTITION_DAYS
+
+
+@pytest.fixture
+def url(new_postgresql: Callable[[], str]) -> str:
+    return new_postgresql()
+
+
+@pytest.fixture
+def bench(url: str) -> Iterator[Bench]:
+    made = make_bench(url, Clock())
+    made.collector.push_metrics([METRIC], "test")
+    yield made
+    made.database.close()
+
+
+@pytest.fixture
+def other(url: str) -> Iterator[Bench]:
+    """Another process, with a clock of its own."""
+    made = make_bench(url, Clock())
+    yield made
+    made.database.close()
+
+
+def numbers(bench: Bench) -> list[int]:
+    """Of the partitions that there are, as PostgreSQL has them."""
+    statement = (
+        "SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhparent = 'batches'::regclass"
+    )
+    with bench.database.read() as connection:
+        names = connection.execute(text(statement)).scalars().all()
+    return sorted(int(name.removeprefix("batches_")) for name in names)
+
+
+def is_duplicate(bench: Bench, body: Any) -> bool:
+    (receipt,) = bench.writer.write([body])
+    assert isinstance(receipt, Receipt)
+    return receipt.duplicate
+
+
+def accepted(bench: Bench) -> int:
+    (metric,) = bench.collector.list_metrics()
+    return int(metric["accepted"])
+
+
+def batch_of(bench: Bench, reports: int = 1) -> Any:
+    day = bench.clock.now.date()
+    return submission(bench.sender.body([bench.sender.report(METRIC, day) for _ in range(reports)]))
+
+
+@contextmanager
+def in_thread(act: Callable[[], object]) -> Iterator[list[object]]:
+    """Runs it beside the block; what it returned, or raised, is in the list afterwards."""
+    done: list[object] = []
+
+    def run() -> None:
+        try:
+            done.append(act())
+        except Exception as error:
+            done.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    yield done
+    thread.join()
+
+
+def test_months_of_batches_leave_a_few_partitions_and_each_is_counted_once(bench: Bench) -> None:
+    """Every day a new batch, and every batch of the days that are open once more."""
+    sent: list[tuple[int, Any]] = []
+    for day in range(70):
+        sent.append((day, batch_of(bench)))
+        assert not is_duplicate(bench, sent[-1][1])
+        for then, body in sent:
+            if day - then <= METRIC.accept_days:
+                assert is_duplicate(bench, body), (then, day)
+        bench.collector.close_due(daily=True)
+        assert len(numbers(bench)) <= 4
+        bench.clock.pass_days(1)
+    assert accepted(bench) == 70
+    assert 0 not in numbers(bench)
+    with bench.database.read() as connection:
+        left = connection.execute(text("SELECT count(*) FROM batches")).scalar_one()
+    assert left <= METRIC.accept_days + 2 * WEEK
+
+
+def test_a_migration_writes_no_row_and_forgets_no_batch(bench: Bench) -> None:
+    with bench.database.change() as connection:
+        config = Config()
+        config.set_main_option("script_location", str(MIGRATIONS))
+        config.attributes["connection"] = connection
+        command.downgrade(config, "0004")
+    with bench.database.change() as connection:
+        bodies = [batch_of(bench) for _ in range(20)]
+        from collector.service.batch_writer import _key
+
+        for at, one in enumerate(bodies):
+            hashed, digest = _key(one)
+            row = BatchRow(hashed, digest, day_of(TODAY) + at % 8, 1, b"")
+            connection.exec_driver_sql("INSERT INTO batches VALUES (%s, %s, %s, %s, %s)", row)
+        before = connection.execute(text("SELECT pg_relation_filenode('batches')")).scalar()
+    assert migrate(bench.database) == ("0004", "0005")
+    with bench.database.read() as connection:
+        after = connection.execute(text("SELECT pg_relation_filenode('batches_0')")).scalar()
+    assert before == after  # the same file
+    assert all(is_duplicate(bench, one) for one in bodies)
+    assert not is_duplicate(bench, batch_of(bench))
+    for days, kept in ((7, [0]), (1, [])):  # the last expires on the seventh day
+        bench.clock.pass_days(days)
+        bench.collector.close_due(daily=True)
+        assert [one for one in numbers(bench) if not one] == kept
+
+
+def test_a_new_partition_waits_for_who_counts_in_the_old_one(
+    bench: Bench, other: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same batch at two hosts at midnight: one counts, the other opens a partition."""
+    body = batch_of(bench)
+    counting, go_on = threading.Event(), threading.Event()
+    save = _Postgresql.save
+
+    def slow(*given: Any) -> None:
+        save(*given)
+        if threading.current_thread() is not threading.main_thread():
+            counting.set()
+            go_on.wait(20)
+
+    monkeypatch.setattr(_Postgresql, "save", slow)
+    other.clock.pass_days(WEEK + 1)  # it needs a partition that is not there
+    later = batch_of(other)
+    with in_thread(lambda: is_duplicate(bench, body)) as first:
+        counting.wait(20)
+        timer = threading.Timer(0.5, go_on.set)
+        timer.start()
+        started = time.monotonic()
+        assert not is_duplicate(other, later)
+        assert time.monotonic() - started > 0.4
+        assert is_duplicate(other, body)
+        timer.join()
+    assert first == [False]
+    assert len(numbers(bench)) == 3
+    assert is_duplicate(bench, later)
+
+
+def test_many_writers_over_many_partitions_count_each_batch_once(
+    url: str, bench: Bench, other: Bench
+) -> None:
+    """Four send the same batches, each in an order and with a clock of its own.
+
+    Meanwhile partitions are opened, and old ones dropped.
+    """
+    old = [batch_of(bench) for _ in range(3)]
+    for one in old:
+        bench.writer.write([one])
+    writers = [make_bench(url, Clock()) for _ in range(4)]
+    bodies = [batch_of(bench, 2) for _ in range(60)]
+    fresh: list[str] = []
+    failures: list[Exception] = []
+
+    def send(slot: int) -> None:
+        own = bodies[slot * 15 :] + bodies[: slot * 15]
+        try:
+            for one in own if slot % 2 else own[::-1]:
+                (receipt,) = writers[slot].writer.write([one])
+                assert isinstance(receipt, Receipt)
+                assert receipt.accepted == 2
+                if not receipt.duplicate:
+                    fresh.append(receipt.batch_id)
+        except Exception as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=send, args=(slot,)) for slot in range(4)]
+    for thread in threads:
+        thread.start()
+    day = day_of(TODAY) + 8
+    while any(thread.is_alive() for thread in threads):
+        with other.database.change() as connection:
+            partitions.make_room(connection, day := day + WEEK)
+        partitions.drop_expired(other.database.add, day_of(TODAY))
+    for thread in threads:
+        thread.join()
+    for writer in writers:
+        writer.database.close()
+    assert failures == []
+    assert sorted(fresh) == sorted({one.batch.batch_id for one in bodies})
+    assert accepted(bench) == 3 + 120
+    assert len(numbers(bench)) > 5
+    assert 0 not in numbers(bench)  # empty, so it had expired
+
+
+def test_a_partition_that_is_not_there_is_made_by_who_needs_it(bench: Bench) -> None:
+    """Nobody did the chores for weeks."""
+    bench.clock.pass_days(40)
+    body = batch_of(bench)
+    assert not is_duplicate(bench, body)
+    assert is_duplicate(bench, body)
+    assert len(numbers(bench)) == 3
+
+
+def test_a_partition_that_was_removed_by_hand_is_replaced_by_the_next_look(bench: Bench) -> None:
+    newest = numbers(bench)[-1]
+    with bench.database.change() as connection:
+        connection.execute(text(f"DROP TABLE batches_{newest}"))
+    with pytest.raises(StorageError):
+        bench.writer.write([batch_of(bench)])
+    bench.collector.close_due(daily=True)
+    assert not is_duplicate(bench, batch_of(bench))
+    assert accepted(bench) == 1
+
+
+def test_a_clock_ten_years_ahead_leaves_one_partition_that_is_not_written_to_any_more(
+    bench: Bench, other: Bench
+) -> None:
+    """It closes every day, too, but what is sent after its mend is forgotten in time again."""
+    body = batch_of(bench)
+    bench.writer.write([body])
+    with other.database.change() as connection:
+        partitions.make_room(connection, day_of(TODAY) + 3_650)
+    assert is_duplicate(bench, body)
+    bench.collector.close_due(daily=True)
+    assert not is_duplicate(bench, batch_of(bench))
+    assert numbers(bench) == [1, 2, 3]
+    for _ in range(100):  # two hosts that never agree
+        for clock_days in (3_650, 0):
+            with other.database.change() as connection:
+                partitions.make_room(connection, day_of(TODAY) + 8 + clock_days)
+    assert len(numbers(bench)) <= partitions._MOST + 1
+    assert is_duplicate(bench, body)
+
+
+def test_a_clock_that_goes_back_forgets_nothing(bench: Bench) -> None:
+    bodies = []
+    for days in (0, 6, 3, -5, 1, -3):
+        bench.clock.now += timedelta(days=days)
+        bodies.append(batch_of(bench))
+        bench.writer.write([bodies[-1]])
+        bench.collector.close_due(daily=True)
+        assert all(is_duplicate(bench, one) for one in bodies[-2:])
+
+
+def test_a_long_reader_stops_nobody_and_the_drop_is_done_later(bench: Bench, url: str) -> None:
+    """As pg_dump does, for hours: it holds a lock on each table that it reads."""
+    bench.writer.write([batch_of(bench)])
+    bench.clock.pass_days(3 * WEEK)
+    with psycopg.connect(url.replace("+psycopg", "")) as reader:
+        reader.execute("SELECT count(*) FROM batches")
+        started = time.monotonic()
+        bench.collector.close_due(daily=True)
+        assert numbers(bench) == [0, 1, 2]
+        assert not is_duplicate(bench, batch_of(bench))
+        assert time.monotonic() - started < 3
+    bench.collector.close_due(daily=True)
+    assert numbers(bench) == [2]
+    assert not is_duplicate(bench, batch_of(bench))
+
+
+def test_who_counts_waits_for_a_drop_for_a_moment_only(bench: Bench, url: str) -> None:
+    bench.clock.pass_days(3 * WEEK)
+    with bench.database.change() as connection:
+        partitions.make_room(connection, day_of(TODAY) + 30)
+    with psycopg.connect(url.replace("+psycopg", "")) as reader:
+        reader.execute("SELECT count(*) FROM batches")
+        longest = 0.0
+        with in_thread(
+            lambda: [partitions.drop_expired(bench.database.add, day_of(TODAY)) for _ in range(5)]
+        ) as done:
+            while not done:
+                started = time.monotonic()
+                bench.writer.write([batch_of(bench)])
+                longest = max(longest, time.monotonic() - started)
+    assert done == [[False] * 5]
+    assert longest < 2
+
+
+def test_what_was_counted_before_a_restart_is_known_after_it(bench: Bench, other: Bench) -> None:
+    body = batch_of(bench)
+    bench.writer.write([body])
+    bench.database.close()
+    other.clock.pass_days(WEEK)
+    other.collector.close_due(daily=True)
+    assert is_duplicate(other, body)
+    with other.database.read() as connection:
+        kept = connection.execute(text("SELECT batch_hash FROM batches")).scalars().all()
+    assert [bytes(one) for one in kept] == [hash_of_id(bytes.fromhex(body.batch.batch_id))]
