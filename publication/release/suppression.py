@@ -126,8 +126,10 @@ def _network(
 
 
 def _known(table: ReleasedTable, seen: Collection[str]) -> Booleans:
-    """(n,) cells whose number an earlier release shows."""
-    return np.array([cell in seen for cell in table.cells], dtype=bool)
+    """(n,) cells whose number an earlier release shows, and the sum of all shares, which is 1."""
+    rows = zip(table.cells, table.kinds, strict=True)
+    known = [cell in seen or (table.complete and kind == "total") for cell, kind in rows]
+    return np.array(known, dtype=bool)
 
 
 def _hide(table: ReleasedTable, indices: Sequence[int], symbol: str) -> ReleasedTable:
