@@ -1,8 +1,8 @@
 """Synthetic rows by another library (dpmm: AIM, MST, PrivBayes), in an environment of its own.
 
 Run by `benchmarks/synthetic_rows.py --rivals PYTHON`; imports nothing of this project. Reads one
-JSON object from standard input: columns of codes, their sizes, method, epsilon, delta, seed. Writes
-columns of codes.
+JSON object from standard input: columns of codes, their sizes, method, epsilon, delta, seed, and
+options of the method by their names there. Writes columns of codes.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ def main() -> None:
         delta=given["delta"],
         compress=False,
         n_jobs=1,
+        gen_kwargs=given["options"],
         disable_processing=True,
     )
     pipeline.fit(table, domain=given["sizes"], random_state=given["seed"])

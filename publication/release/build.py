@@ -82,7 +82,7 @@ def build_release(
         else _shown(table, policy, known)
         for table in pooled
     ]
-    tables = suppress_complements(tables, known.tables, policy)
+    tables = suppress_complements(tables, known.tables, policy, known.seen)
     return Release(policy, issued, tuple(tables), known.digests, _notes(tables, known))
 
 

@@ -31,12 +31,19 @@ class Network:
     ends: (cells, 2) the two sums that a cell is part of; 0 is the node of all unknown sums.
     hidden: suppressed.  fixed: cannot be suppressed any more, as an earlier release shows it.
     cost: of suppressing a cell, 0 or more.
+    secret: suppressed cells that must not be computed; None: all of them.
     """
 
     ends: Integers
     hidden: Booleans
     fixed: Booleans
     cost: Floats
+    secret: Booleans | None = None
+
+    def exposed(self, hidden: Booleans) -> Integers:
+        """Which secret cells can be computed where these are suppressed: indices."""
+        found = exposed_cells(self.ends, hidden)
+        return found if self.secret is None else found[self.secret[found]]
 
 
 def complement(network: Network) -> Integers:
@@ -46,7 +53,7 @@ def complement(network: Network) -> Integers:
         ReleaseError: a suppressed cell can be computed whatever else is suppressed.
     """
     hidden = network.hidden.copy()
-    while len(exposed := exposed_cells(network.ends, hidden)):
+    while len(exposed := network.exposed(hidden)):
         further = _second_cells(network, hidden) if len(exposed) > _MANY else []
         hidden[further or _cheapest_detour(network, hidden, int(exposed[0]))] = True
     return np.flatnonzero(hidden & ~network.hidden)
@@ -77,7 +84,10 @@ def _second_cells(network: Network, hidden: Booleans) -> list[int]:
     sums = np.concatenate([network.ends[:, 0], network.ends[:, 1]])
     owners = np.concatenate([cells, cells])
     open_ = hidden & across
-    alone = np.bincount(sums[open_[owners]], minlength=int(sums.max()) + 1) == 1
+    size = int(sums.max()) + 1
+    alone = np.bincount(sums[open_[owners]], minlength=size) == 1
+    if network.secret is not None:
+        alone &= np.bincount(sums[(open_ & network.secret)[owners]], minlength=size) == 1
     alone[0] = False
     usable = (across & ~hidden & ~network.fixed)[owners] & alone[sums]
     order = np.flatnonzero(usable)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -23,11 +24,15 @@ _NUMBERS = ("estimate", "std_error", "low", "high")
 
 @dataclass(frozen=True)
 class Earlier:
-    """Tables of earlier releases, the latest of each. reports: of those that were not withheld."""
+    """Tables of earlier releases, the latest of each. reports: of those that were not withheld.
+
+    seen: by table, the cells whose number any of the releases shows, revised or not.
+    """
 
     tables: Mapping[TableKey, ReleasedTable] = field(default_factory=dict)
     reports: Mapping[TableKey, int] = field(default_factory=dict)
     digests: tuple[str, ...] = ()
+    seen: Mapping[TableKey, Collection[str]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, releases: Sequence[Release]) -> Earlier:
@@ -40,7 +45,11 @@ class Earlier:
         }
         reports = {key: table.reports for key, table in tables.items() if table.reports is not None}
         digests = (release.digest for release in releases if release.digest)
-        return cls(tables, reports, tuple(digests))
+        seen: dict[TableKey, set[str]] = defaultdict(set)
+        for table in (one for release in releases for one in release.tables):
+            rows = zip(table.cells, table.symbols, strict=True)
+            seen[table.key].update(cell for cell, symbol in rows if not symbol)
+        return cls(tables, reports, tuple(digests), seen)
 
     def windows(self, metric: str, strata: Strata) -> list[Window]:
         """Windows of one series of tables that were published."""

@@ -118,14 +118,6 @@ def _apart(one: TableKey, other: TableKey) -> bool:
     return one[2] <= other[3] and other[2] <= one[3]
 
 
-def adds_up(family: Family, reports: Mapping[TableKey, int], tolerance: int) -> bool:
-    """Whether the parts hold everybody of the whole, as far as the numbers of reports tell."""
-    if family.whole not in reports or not all(key in reports for key in family.parts):
-        return False
-    rest = reports[family.whole] - sum(reports[key] for key in family.parts)
-    return abs(rest) <= tolerance * len(family.parts)
-
-
 def _leaves_few(
     whole: TableKey,
     parts: Sequence[TableKey],

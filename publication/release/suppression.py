@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -10,7 +10,8 @@ import numpy as np
 from publication.errors import ReleaseError
 from publication.release.complement import Network, complement
 from publication.release.policy import ReleasePolicy
-from publication.release.strata import Family, adds_up, families
+from publication.release.remainder import Remainder, remainder_of, remaining_reports
+from publication.release.strata import Family, families
 from publication.release.tables import ReleasedTable, TableKey, rows_agree
 from publication.typing import Booleans
 
@@ -21,22 +22,32 @@ def suppress_complements(
     tables: Sequence[ReleasedTable],
     earlier: Mapping[TableKey, ReleasedTable],
     policy: ReleasePolicy,
+    seen: Mapping[TableKey, Collection[str]],
 ) -> list[ReleasedTable]:
     """Suppress what gives a suppressed number away.
 
     Sums that hold: over the cells of a table that is complete or shows its total; over the parts
-    of a table that stands beside them, in this release or an earlier one, if they hold everybody.
+    of a table that stands beside them, in this release or an earlier one. Where the parts do not
+    hold everybody, what is left is a table that can be computed, and that is judged like one.
+
+    Args:
+        tables: of the release.
+        earlier: the latest form of each earlier one.
+        policy: of the release.
+        seen: by table, the cells whose number any earlier release shows.
 
     Raises:
-        ReleaseError: earlier releases show too much for a number to be protected; or tables that
-            add up pool other cells, so that what can be computed is not a network.
+        ReleaseError: earlier releases show too much for a number to be protected; or a table and
+            its parts pool other cells, so that what can be computed is not a network.
     """
     shown = {table.key: table for table in tables if table.reports is not None}
     known = {key: table for key, table in earlier.items() if key not in shown} | shown
     reports = {key: table.reports for key, table in known.items() if table.reports is not None}
     tolerance = policy.reports_rounding - 1
-    sums = [one for one in families(known) if adds_up(one, reports, tolerance)]
-    together = {key: one for one in sums for key in (one.whole, *one.parts)}
+    left = {one: remaining_reports(one, reports, tolerance) for one in families(known)}
+    together = {
+        key: one for one, rest in left.items() if rest >= 0 for key in (one.whole, *one.parts)
+    }
     done: dict[TableKey, ReleasedTable] = {}
     for key in shown:
         if key in done:
@@ -45,25 +56,25 @@ def suppress_complements(
         members = [known[one] for one in (family.whole, *family.parts)]
         if not rows_agree(members):
             raise ReleaseError(
-                f"{members[0].name}: it and the tables that add up to it pool other cells; what "
-                "one tells of the others is not judged: publish it without them, or without roll_up"
+                f"{members[0].name}: it and its parts pool other cells; what one tells of the "
+                "others is not judged: publish it without them, or without roll_up"
             )
-        done |= _suppress(members, set(shown), earlier, policy)
+        rows = list(dict.fromkeys(cell for table in members for cell in table.cells))
+        rest = remainder_of(members, rows, policy) if left.get(family, 0) else None
+        done |= _suppress(members, rows, rest, set(shown), seen, policy)
     return [done.get(table.key, table) for table in tables]
 
 
 def _suppress(
     members: Sequence[ReleasedTable],
-    new: set[TableKey],
-    earlier: Mapping[TableKey, ReleasedTable],
+    rows: Sequence[str],
+    rest: Remainder | None,
+    new: Collection[TableKey],
+    seen: Mapping[TableKey, Collection[str]],
     policy: ReleasePolicy,
 ) -> dict[TableKey, ReleasedTable]:
     """The new tables among `members`, which add up, with their complements suppressed."""
-    rows: dict[str, int] = {}
-    for table in members:
-        for cell in table.cells:
-            rows.setdefault(cell, len(rows))
-    network, starts = _network(members, rows, earlier)
+    network, starts = _network(members, rows, rest, seen)
     added = complement(network)
     symbol = policy.symbol("complement")
     found = {}
@@ -77,45 +88,48 @@ def _suppress(
 
 def _network(
     members: Sequence[ReleasedTable],
-    rows: Mapping[str, int],
-    earlier: Mapping[TableKey, ReleasedTable],
+    rows: Sequence[str],
+    rest: Remainder | None,
+    seen: Mapping[TableKey, Collection[str]],
 ) -> tuple[Network, list[int]]:
-    """Cells of the tables one after the other, then what a table does not list."""
+    """Cells of the tables one after the other, what a table does not list, and the remainder."""
+    of_cell = {cell: index + 1 for index, cell in enumerate(rows)}
     ends, hidden, fixed, cost, starts = [], [], [], [], []
     count = 0
     for column, table in enumerate(members):
-        sum_known = table.complete or table.has_total
-        top = 1 + len(rows) + column if sum_known else _UNKNOWN
-        of_row = np.array([rows[cell] + 1 for cell in table.cells], dtype=np.int64)
+        top = 1 + len(rows) + column if table.complete or table.has_total else _UNKNOWN
+        of_row = np.array([of_cell[cell] for cell in table.cells], dtype=np.int64)
         if len(members) == 1:
             of_row[:] = _UNKNOWN
         ends.append(np.column_stack([of_row, np.full(len(of_row), top, dtype=np.int64)]))
+        is_known = _known(table, seen.get(table.key, ()))
         is_shown = table.is_shown
-        hidden.append(~is_shown)
-        fixed.append(_fixed(table, earlier))
+        hidden.append(~is_shown & ~is_known)
+        fixed.append(is_known)
         cost.append(np.where(is_shown, np.maximum(np.nan_to_num(table.estimate), 0.0), 0.0))
         starts.append(count)
         count += len(of_row)
-    if len(members) > 1:
-        missing = [
-            (rows[cell] + 1, _UNKNOWN)
-            for table in members
-            for cell in rows.keys() - set(table.cells)
-        ]
-        ends.append(np.array(sorted(missing), dtype=np.int64).reshape(-1, 2))
-        hidden.append(np.ones(len(missing), dtype=bool))
-        fixed.append(np.zeros(len(missing), dtype=bool))
-        cost.append(np.zeros(len(missing)))
-    return Network(*(np.concatenate(parts) for parts in (ends, hidden, fixed, cost))), starts
+    further = [
+        (of_cell[cell], _UNKNOWN) for table in members for cell in of_cell.keys() - set(table.cells)
+    ]
+    secret = [np.ones(count + len(further), dtype=bool)]
+    if rest is not None:
+        top = 1 + len(rows) + len(members) if rest.sum_known else _UNKNOWN
+        further = sorted(further) + [(of_cell[cell], top) for cell in rows]
+        secret.append(rest.secret)
+    ends.append(np.array(further, dtype=np.int64).reshape(-1, 2))
+    hidden.append(np.ones(len(further), dtype=bool))
+    fixed.append(np.zeros(len(further), dtype=bool))
+    cost.append(np.zeros(len(further)))
+    joined = (np.concatenate(parts) for parts in (ends, hidden, fixed, cost, secret))
+    return Network(*joined), starts
 
 
-def _fixed(table: ReleasedTable, earlier: Mapping[TableKey, ReleasedTable]) -> Booleans:
-    """Cells that an earlier release shows."""
-    before = earlier.get(table.key)
-    if before is None:
-        return np.zeros(len(table.cells), dtype=bool)
-    seen = {cell for cell, flag in zip(before.cells, before.is_shown, strict=True) if flag}
-    return np.array([cell in seen for cell in table.cells], dtype=bool)
+def _known(table: ReleasedTable, seen: Collection[str]) -> Booleans:
+    """(n,) cells whose number an earlier release shows, and the sum of all shares, which is 1."""
+    rows = zip(table.cells, table.kinds, strict=True)
+    known = [cell in seen or (table.complete and kind == "total") for cell, kind in rows]
+    return np.array(known, dtype=bool)
 
 
 def _hide(table: ReleasedTable, indices: Sequence[int], symbol: str) -> ReleasedTable:
