@@ -280,11 +280,11 @@ export class Client {
     const { recorder } = this;
     const day = (this.filled = dayAt(this.clock()));
     for (const { name, line, definition, part } of recorder.metrics.metrics.values()) {
-      if (definition.location) {
-        if (!places || rolled.has(line)) continue;
+      if (places && definition.location) {
+        if (rolled.has(line)) continue;
         rolled.add(line);
-        const now = localTime(this.clock());
-        await this.act(places.scope(recorder, line), (store) => places.roll({ store, recorder, name: line, at: now, now }));
+        const at = localTime(this.clock());
+        await this.act(places.scope(recorder, line), (store) => places.roll({ store, recorder, name: line, at, now: at }));
       } else if (definition.no_data !== undefined || part?.roll) {
         await this.act({ keys: recorder.keys(name) }, (store) => void recorder.fillPeriods(store, name, day));
       }

@@ -8,24 +8,25 @@ import { sha256 } from "./sha256.js";
 /** 32 hexadecimal digits: half of SHA-256 over the meaning as canonical JSON. */
 export const paramsId = (definition: Definition): string => {
   const { kind, categories, params, location, period, details, no_data: noData } = definition;
-  const meaning: Record<string, unknown> = { meaning_version: 1, kind, categories: categories.map(canonical), ...params };
-  if (location) {
-    const { slot: _, ...shared } = location;
-    meaning["location"] = shared;
-    meaning["period"] = period;
-    if (noData !== undefined) meaning["no_data"] = noData; // otherwise `other` stands for it, too
-  }
-  if (details !== undefined) meaning["details"] = details;
-  if (kind === "number") meaning["period"] = period;
+  const meaning = {
+    meaning_version: 1,
+    kind,
+    categories: categories.map(canonical),
+    ...params,
+    details,
+    location: location && { ...location, slot: undefined },
+    period: location || kind === "number" ? period : undefined,
+    no_data: location && noData, // without it `other` stands for it, too
+  };
   return toHex(sha256(utf8(canonicalJson(meaning)))).slice(0, 32);
 };
 
-/** Keys sorted, no spaces, ASCII with escapes; the numbers under `box` and `edges` are doubles. */
+/** Keys sorted, none that is undefined, no spaces, ASCII with escapes; the numbers under `box` and `edges` are doubles. */
 export const canonicalJson = (value: unknown, doubles = false): string => {
   if (typeof value === "number") return doubles ? double(value) : String(value);
   if (Array.isArray(value)) return `[${value.map((item) => canonicalJson(item, doubles)).join()}]`;
   if (typeof value === "object" && value !== null) {
-    const rows = Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1));
+    const rows = Object.entries(value).filter(([, item]) => item !== undefined).sort(([a], [b]) => (a < b ? -1 : 1));
     return `{${rows.map(([key, item]) => `"${key}":${canonicalJson(item, key === "box" || key === "edges")}`).join()}}`;
   }
   return JSON.stringify(value).replace(
