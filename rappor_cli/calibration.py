@@ -32,7 +32,7 @@ HEADINGS = (
     "family-wise error",
     "ranking",
     "covered: all",
-    *(f"found ({rule})" for rule in FOUND),
+    *(f"found ({rule}): all / rightly / by list" for rule in FOUND),
     "five heaviest",
     "z² of wrong",
 )
@@ -115,7 +115,7 @@ def _print(rows: Sequence[Row], seed: int, method: MethodName) -> None:
         table.add_column(heading, justify="right")
     for row in rows:
         table.add_row(*_cells(row))
-    Console(width=260).print(table)
+    Console(width=320).print(table)
 
 
 def _markdown(rows: Sequence[Row]) -> list[str]:
@@ -134,10 +134,15 @@ def _cells(row: Row) -> list[str]:
         _figure(row.family_wise["bonferroni"]),
         _figure(row.recall_at_reference),
         _figure(row.coverage),
-        *(_figure(row.coverage_detected[rule]) for rule in FOUND),
+        *(" / ".join(map(_figure, _of_found(row, rule))) for rule in FOUND),
         _figure(row.heaviest),
         _figure(row.wrong_z_squared),
     ]
+
+
+def _of_found(row: Row, rule: str) -> tuple[Mean, Mean, Mean]:
+    """Coverage of the found: all of them, those that somebody holds, and by list."""
+    return row.coverage_detected[rule], row.coverage_right[rule], row.coverage_by_list[rule]
 
 
 def _name(row: Row) -> str:

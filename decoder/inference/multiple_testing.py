@@ -95,7 +95,7 @@ def _cutoff(
     if not accepted:
         return 0.0
     if correction == "fdr-eb":
-        return float(_between(statistic, detected))
+        return _largest_local_fdr(statistic, detected, alpha)
     thresholds = {
         "bonferroni": alpha / total,
         "holm": alpha / (total - accepted + 1),
@@ -106,8 +106,9 @@ def _cutoff(
     return float(min(thresholds[correction], 1.0))
 
 
-def _between(statistic: Floats, detected: Flags) -> float:
-    """Half-way between the worst accepted and the best refused."""
-    worst = statistic[detected].max()
-    best_refused = statistic[~detected].min() if (~detected).any() else worst
-    return float((worst + best_refused) / 2)
+def _largest_local_fdr(local_fdr: Floats, detected: Flags, alpha: float) -> float:
+    """What the worst accepted could have had: up to the mean `alpha`, or to the best refused."""
+    accepted, refused = local_fdr[detected], local_fdr[~detected]
+    spare = alpha * len(accepted) - float(accepted.sum())
+    worst = float(accepted.max())
+    return float(min(worst + max(spare, 0.0), refused.min(initial=1.0)))

@@ -3,7 +3,7 @@
 share ~ w_0 delta_0 + sum_g w_g N(gamma_g, (.17 gamma_g)^2). The weights are fitted to unbiased
 estimates with known standard errors by expectation maximisation; the bumps overlap enough (ratio
 1.35) to follow any smooth distribution of shares, and lie six standard deviations above 0, so that
-shares stay positive without truncation.
+a share below 0 has a chance of 2e-9 before it is estimated, and none where an estimate is below 0.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import log_ndtr, ndtr
 
 from decoder.typing import Floats
 
@@ -20,6 +21,8 @@ _RATIO = 1.35
 _WIDTH = 0.17
 _TOP = 1.1  # of the largest estimate
 _MAX_BUMPS = 64
+_TINY = 1e-300
+_SURELY_ABOVE = 6.0  # standard deviations: beyond it the chance of a share below 0 is rounding
 _ROWS = 10_000  # candidates handled at once: bounds memory, and stays in the cache
 
 
@@ -29,6 +32,20 @@ class Posterior(NamedTuple):
     mean: Floats
     variance: Floats
     local_fdr: Floats
+
+
+class Held(NamedTuple):
+    """Shares given that they are not 0: weights, means and deviations of their bumps, (M, G)."""
+
+    weights: Floats
+    means: Floats
+    deviations: Floats
+
+    def below(self, limits: Floats) -> Floats:
+        """The chance that each share is below its limit >= 0, (M,). No share is below 0."""
+        above = ndtr((self.means - limits[:, None]) / self.deviations)
+        possible = np.maximum(ndtr(self.means / self.deviations), _TINY)
+        return np.asarray((self.weights * (1 - above / possible)).sum(axis=1))
 
 
 @dataclass(frozen=True)
@@ -58,11 +75,22 @@ class SharePrior:
         ]
         return Posterior(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
-    def _posterior_rows(self, estimates: Floats, std_errors: Floats, null_z: Floats) -> Posterior:
-        weights = responsibilities(self, estimates, std_errors, null_z)
+    def held(self, estimates: Floats, std_errors: Floats, null_z: Floats) -> Held:
+        """The posterior of each share without its weight of 0; arguments as in `posterior`."""
+        weights = responsibilities(self, estimates, std_errors, null_z)[:, 1:]
+        means, variances = self.given_bumps(estimates, std_errors)
+        total = np.maximum(weights.sum(axis=1, keepdims=True), _TINY)
+        return Held(weights / total, means, np.sqrt(variances))
+
+    def given_bumps(self, estimates: Floats, std_errors: Floats) -> tuple[Floats, Floats]:
+        """Means and variances of the shares if they come from each bump, (M, G) each."""
         noise, spread = std_errors[:, None] ** 2, self.spreads**2
         means = (estimates[:, None] * spread + self.centres * noise) / (spread + noise)
-        variances = spread * noise / (spread + noise)
+        return means, spread * noise / (spread + noise)
+
+    def _posterior_rows(self, estimates: Floats, std_errors: Floats, null_z: Floats) -> Posterior:
+        weights = responsibilities(self, estimates, std_errors, null_z)
+        means, variances = self.given_bumps(estimates, std_errors)
         mean = (weights[:, 1:] * means).sum(axis=1)
         second = (weights[:, 1:] * (variances + means**2)).sum(axis=1)
         return Posterior(mean, np.maximum(second - mean**2, 0.0), weights[:, 0])
@@ -99,7 +127,7 @@ def fit_weights(
     null_z: deviates of the estimates if the share is 0, (M,).  counts: (M,), how many candidates
     each row stands for.
     """
-    likelihoods = _likelihoods(prior.centres, estimates, std_errors, null_z)
+    likelihoods = _likelihoods(prior, estimates, std_errors, null_z)
     weights = prior.weights
     for _ in range(steps):
         scaled = counts / (likelihoods @ weights)
@@ -113,19 +141,36 @@ def responsibilities(
     prior: SharePrior, estimates: Floats, std_errors: Floats, null_z: Floats
 ) -> Floats:
     """Posterior weight of 0 and of each bump for each candidate, (M, G+1); rows sum to 1."""
-    weighted = _likelihoods(prior.centres, estimates, std_errors, null_z) * prior.weights
+    weighted = _likelihoods(prior, estimates, std_errors, null_z) * prior.weights
     return np.asarray(weighted / weighted.sum(axis=1, keepdims=True))
 
 
-def _likelihoods(centres: Floats, estimates: Floats, std_errors: Floats, null_z: Floats) -> Floats:
+def _likelihoods(
+    prior: SharePrior, estimates: Floats, std_errors: Floats, null_z: Floats
+) -> Floats:
     """Density of each estimate under 0 and each bump, up to a factor for the row: (M, G+1).
 
     Where the deviate of the test and estimate / error disagree, as with few cohorts, the nearer to
     0 counts: a bump below the error would otherwise explain what the test alone finds unusual.
     """
-    means = np.concatenate([[0.0], centres])
+    means = np.concatenate([[0.0], prior.centres])
     variances = std_errors[:, None] ** 2 + (_WIDTH * means) ** 2
     squares = (estimates[:, None] - means) ** 2 / variances
     squares[:, 0] = np.minimum(null_z**2, squares[:, 0])
     logs = -0.5 * (squares + np.log(variances))
+    below = estimates < 0
+    logs[below, 1:] += _above_zero(prior, estimates[below], std_errors[below])
     return np.asarray(np.exp(logs - logs.max(axis=1, keepdims=True)))
+
+
+def _above_zero(prior: SharePrior, estimates: Floats, std_errors: Floats) -> Floats:
+    """Log chance that a share is above 0 given its bump and its estimate, (M, G).
+
+    Without it a bump far wider than the error would explain an estimate far below 0 as a negative
+    share, of which its tail holds more than the density under 0 there.
+    """
+    means, variances = prior.given_bumps(estimates, std_errors)
+    deviates = means / np.sqrt(variances)
+    logs, near = np.zeros(deviates.shape), deviates < _SURELY_ABOVE
+    logs[near] = log_ndtr(deviates[near])
+    return logs

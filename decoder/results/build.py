@@ -114,7 +114,9 @@ def notes_of(answer: Answer, options: DecodeOptions) -> NDArray[np.uint8]:
     reaches = detected & ~(answer.intervals.low > 0)
     weak = answer.p > (1 - options.level) / 2
     notes = np.where(shares < 0, 1, np.where(shares > 1, 2, 0))
-    return np.where(reaches, np.where(weak, 3, 4), notes).astype(np.uint8)
+    unlikely = answer.estimate.local_fdr > 0.5
+    reasons = np.select([weak, unlikely], [3, 5], 4)
+    return np.where(reaches, reasons, notes).astype(np.uint8)
 
 
 def _table(

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import ndtri
+from scipy.special import ndtri, stdtrit
 
 from decoder.estimation.estimate import Estimate, Observed
 from decoder.estimation.gibbs import Samples
 from decoder.estimation.sampled_intervals import (
+    LEAST,
     MOST_SHARES,
     sample_shares,
     sampled_intervals,
@@ -24,6 +25,7 @@ from decoder.typing import Floats, Indices
 
 _NO_CUT = 8.0  # standard errors below 0: no estimate is that low
 _FAR = 40.0  # standard errors: beyond any threshold
+_MANY = 1e9  # degrees of freedom: beyond them Student's t is normal
 MOST_ROWS = 256  # of a list that is sampled; with more, one fit is enough
 
 
@@ -68,7 +70,7 @@ def found_intervals(
     low = np.full(len(estimate.shares), np.nan)
     high = low.copy()
     ends = sampled_intervals(some, shares, all_found, options.level)
-    low[found] = np.minimum(ends[0], printed).clip(0, 1)
+    low[found] = _or_zero(np.minimum(ends[0], printed).clip(0, 1))
     high[found] = np.maximum(ends[1], printed).clip(0, 1)
     return FoundIntervals(low, high, unsettled(some, all_found))
 
@@ -86,15 +88,48 @@ def selected_intervals(
     high = low.copy()
     found = np.flatnonzero(decision.detected)
     if len(found):
-        shares, errors = estimate.shares[found], estimate.std_errors[found]
         cutoffs = _cutoffs(estimate, decision, options, found)
-        wrong = float(estimate.local_fdr[found].mean())
-        lows, highs = selected_interval(shares, errors, cutoffs, _level(options.level, wrong))
-        lows = np.maximum(lows, np.clip(shares - _margins(estimate, cutoffs, options, found), 0, 1))
-        printed = estimate.shrunken[found]
-        low[found] = np.minimum(lows, printed)
-        high[found] = np.maximum(np.maximum(highs, np.clip(shares, 0, 1)), printed)
+        low[found], high[found] = _ends(estimate, found, cutoffs, options)
     return low, high
+
+
+def _ends(
+    estimate: Estimate, found: Indices, cutoffs: Floats, options: DecodeOptions
+) -> tuple[Floats, Floats]:
+    """The conditional interval, its lower end raised to what test and prior both exclude, (D,)."""
+    shares, printed = estimate.shares[found], estimate.shrunken[found]
+    level = _level(options.level, float(estimate.local_fdr[found].mean()))
+    errors = estimate.std_errors[found] * _student(estimate.freedom, level)
+    lows, highs = selected_interval(shares, errors, cutoffs, level)
+    tested = np.clip(shares - _margins(estimate, cutoffs, options, found), 0, 1)
+    lows = np.maximum(lows, np.minimum(tested, _least_held(estimate, found, (1 - level) / 2)))
+    highs = np.maximum(highs, np.clip(shares, 0, 1))
+    return _or_zero(np.minimum(lows, printed)), np.maximum(highs, printed)
+
+
+def _or_zero(low: Floats) -> Floats:
+    """Lower ends, those below one part in 10^9 as 0: the row then says why it reaches 0."""
+    return np.where(low < LEAST, 0.0, low)
+
+
+def _student(freedom: float, level: float) -> float:
+    """How much further Student's t reaches than a normal at `level`, at least 1."""
+    tail = (1 - level) / 2
+    return max(float(stdtrit(min(freedom, _MANY), tail) / ndtri(tail)), 1.0)
+
+
+def _least_held(estimate: Estimate, found: Indices, tail: float) -> Floats:
+    """Below it a part `tail` of the posterior lies if somebody holds the candidate, (D,); above 0.
+
+    What the test of the rule tells from 0 tells it from less than the cutoff, too: by that alone a
+    share far below the cutoff, found since it was overestimated, would be outside its interval.
+    """
+    if estimate.prior is None:
+        return np.full(len(found), np.inf)
+    shares, errors = estimate.shares[found], estimate.std_errors[found]
+    held = estimate.prior.held(shares, errors, estimate.tail.deviate(estimate.z[found]))
+    highest = np.maximum(shares, 0) + _FAR * errors
+    return bisect(lambda limits: held.below(limits) - tail, np.zeros(len(found)), highest)
 
 
 def _level(level: float, wrong: float) -> float:

@@ -24,6 +24,8 @@ NOTES = (
     "accepts so large a p-value because much of the list is there, or because it corrects nothing",
     "the interval reaches 0: the estimate, made beside the other values, is weaker than the test, "
     "which was made without the value",
+    "the interval reaches 0: the test tells the value from 0, but beside the other shares one that "
+    "nobody holds is the likelier cause of such an estimate",
 )  # of a row, by number
 
 

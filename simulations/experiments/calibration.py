@@ -62,13 +62,19 @@ class Sample:
 
 @dataclass(frozen=True)
 class RuleScore:
-    """Of one rule in one run: recall, false discovery proportion, any false, interval coverage."""
+    """Of one rule in one run: recall, false discovery proportion, any false, interval coverage.
+
+    detected, covered: found values, and their intervals that hold the truth; right,
+    right_covered: the same of those that somebody holds.
+    """
 
     recall: float
     false_proportion: float
     any_false: bool
     detected: int
     covered: int
+    right: int = 0
+    right_covered: int = 0
 
 
 @dataclass(frozen=True)
@@ -239,12 +245,15 @@ def _score(
     low, high, _ = found_intervals(estimate, decision, options, samples)
     found, held = decision.detected, truth > 0
     false = int((found & ~held).sum())
+    covered = found & (low <= truth) & (truth <= high)
     return RuleScore(
         float((found & held).sum() / held.sum()) if held.any() else float("nan"),
         false / max(int(found.sum()), 1),
         false > 0,
         int(found.sum()),
-        int(((low <= truth) & (truth <= high))[found].sum()),
+        int(covered.sum()),
+        int((found & held).sum()),
+        int((covered & held).sum()),
     )
 
 

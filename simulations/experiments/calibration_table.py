@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from simulations.experiments.calibration import RULES, RunScore
+from simulations.experiments.calibration import RULES, RuleScore, RunScore
 from simulations.experiments.calibration_settings import SIZES
 
 Floats = NDArray[np.float64]
@@ -44,7 +44,10 @@ NOTHING = Mean(float("nan"), float("nan"))
 class Row:
     """Means over the runs of one size and configuration, by rule where a rule decides.
 
-    coverage_detected, recall_at_reference: pooled over the runs.  told, bound: recall with
+    coverage_detected, coverage_right (of the values found that somebody holds),
+    recall_at_reference: pooled over the runs.  coverage_by_list: mean over the runs of the part of
+    a run's found values that are covered, 1 where nothing is found: 1 less the false coverage rate
+    of Benjamini and Yekutieli 2005.  told, bound: recall with
     Bonferroni of who is told the support, and of who knows every other share (`RunScore`).
     heaviest: coverage of the printed intervals of the heaviest values listed, by `fdr`.
     unsettled, refused: runs of which no fit converged, or that the method refused.
@@ -58,6 +61,8 @@ class Row:
     family_wise: Mapping[str, Mean]
     coverage: Mean
     coverage_detected: Mapping[str, Mean]
+    coverage_right: Mapping[str, Mean]
+    coverage_by_list: Mapping[str, Mean]
     detected: Mapping[str, int]
     wrong_z_squared: Mean
     recall_at_reference: Mean
@@ -97,7 +102,9 @@ def _row(size: str, configuration: str, some: Sequence[RunScore]) -> Row:
         by_rule("false_proportion"),
         by_rule("any_false"),
         mean([score.coverage for score in some]),
-        {rule: _coverage_detected(some, rule) for rule in RULES},
+        {rule: _pooled(some, rule, "covered", "detected") for rule in RULES},
+        {rule: _pooled(some, rule, "right_covered", "right") for rule in RULES},
+        {rule: mean([_covered_part(s.rules[rule]) for s in some]) for rule in RULES},
         {rule: sum(score.rules[rule].detected for score in some) for rule in RULES},
         mean([score.wrong_z_squared for score in some]),
         _recall_at_reference(size, configuration, some),
@@ -127,15 +134,21 @@ def mean_over_runs(values: Sequence[float], distributions: Sequence[str]) -> Mea
     return Mean(float(x.mean()), float(np.sqrt(variance)) / len(x))
 
 
-def _coverage_detected(some: Sequence[RunScore], rule: str) -> Mean:
-    """Share of the intervals of all detected that hold the truth; the error of a ratio of sums."""
-    covered = np.array([score.rules[rule].covered for score in some], dtype=float)
-    detected = np.array([score.rules[rule].detected for score in some], dtype=float)
-    if not detected.any():
-        return Mean(float("nan"), float("nan"))
-    share = covered.sum() / detected.sum()
-    squares = ((covered - share * detected) ** 2).sum()
-    return Mean(float(share), float(np.sqrt(squares) / detected.sum()))
+def _covered_part(rule: RuleScore) -> float:
+    return rule.covered / rule.detected if rule.detected else 1.0
+
+
+def _pooled(some: Sequence[RunScore], rule: str, part: str, whole: str) -> Mean:
+    """Quotient of the sums of two counts over all runs, with the error of a ratio of sums."""
+    parts, wholes = (
+        np.array([getattr(score.rules[rule], name) for score in some], dtype=float)
+        for name in (part, whole)
+    )
+    if not wholes.any():
+        return NOTHING
+    share = parts.sum() / wholes.sum()
+    squares = ((parts - share * wholes) ** 2).sum()
+    return Mean(float(share), float(np.sqrt(squares) / wholes.sum()))
 
 
 def _recall_at_reference(size: str, configuration: str, some: Sequence[RunScore]) -> Mean:

@@ -65,7 +65,18 @@ def test_local_fdr_lists_the_largest_set_with_a_small_mean():
     decision = decide(P, LOCAL, "fdr-eb", 0.05)
     assert decision.detected.tolist() == [True, False, True, False, False, True]
     assert decision.adjusted[5] == pytest.approx((0.01 + 0.05 + 0.06) / 3)
-    assert 0.06 < decision.cutoff < 0.2
+
+
+@pytest.mark.parametrize(("refused", "largest"), [(0.2, 0.09), (0.085, 0.085)])
+def test_the_cutoff_on_the_local_fdr_is_the_largest_that_is_accepted(refused, largest):
+    """.01, .05 and .06 sum to .12 of .15: the last may rise to .09, or to the best refused."""
+    local = LOCAL.copy()
+    local[3] = refused
+    cutoff = decide(P, local, "fdr-eb", 0.05).cutoff
+    assert cutoff == pytest.approx(largest)
+    for step, accepted in ((-1e-9, True), (1e-9, False)):
+        local[5] = cutoff + step
+        assert decide(P, local, "fdr-eb", 0.05).detected[5] == accepted
 
 
 @pytest.mark.parametrize("correction", CORRECTIONS)

@@ -26,6 +26,36 @@ def test_posterior_by_quadrature():
     assert posterior.variance[0] == pytest.approx(second / total - (first / total) ** 2, rel=1e-6)
 
 
+def test_an_estimate_below_0_is_no_evidence_of_a_large_share():
+    """A bump of 5,000 standard errors, spread by 850: its tail below 0 is no share.
+
+    Before, the local fdr fell to .007 at -8 standard errors, and `fdr-eb` found a value at -210.
+    """
+    prior = SharePrior(np.array([0.9, 0.05, 0.05]), np.array([2.0, 5000.0]))
+    estimates = np.linspace(-300, 3, 400)
+    posterior = prior.posterior(estimates, np.ones(400))
+    assert (np.diff(posterior.local_fdr) <= 1e-12).all()
+    assert (posterior.local_fdr[estimates < -2] > 0.99).all()
+    assert (np.abs(posterior.mean[estimates < -2]) < 0.1).all()
+
+
+def test_shares_that_are_held_lie_above_0_and_below_as_by_quadrature():
+    prior = SharePrior(np.array([0.6, 0.3, 0.1]), np.array([1.0, 2.5]))
+    estimates, limits = np.array([-1.0, 0.4, 1.7]), np.array([0.5, 0.8, 2.0])
+    held = prior.held(estimates, np.full(3, 0.6), estimates / 0.6)
+
+    def joint(share, estimate):
+        parts = stats.norm.pdf(share, prior.centres, prior.spreads)
+        return (prior.weights[1:] * parts).sum() * stats.norm.pdf(estimate, share, 0.6)
+
+    for below, estimate, limit in zip(held.below(limits), estimates, limits, strict=True):
+        under, total = (
+            integrate.quad(joint, 0, end, args=(estimate,), epsabs=1e-13)[0] for end in (limit, 9)
+        )
+        assert below == pytest.approx(under / total, rel=1e-6)
+    np.testing.assert_allclose(held.below(np.zeros(3)), 0, atol=1e-12)
+
+
 def test_rows_are_independent_of_how_they_are_cut(monkeypatch):
     rng = np.random.default_rng(0)
     estimates, errors = rng.normal(size=50), rng.random(50) + 0.5

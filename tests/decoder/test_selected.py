@@ -1,13 +1,17 @@
 """Intervals of what was found agree with the decision, hold the estimate, and cover."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from decoder import Candidates, DecodeOptions, decode
 from decoder.estimation.estimate import by_cavity
+from decoder.inference.intervals import plain_interval
 from decoder.inference.multiple_testing import decide, p_values
 from decoder.numerics.threads import one_thread
-from decoder.results.selective_intervals import selected_intervals
+from decoder.results.build import Answer, notes_of
+from decoder.results.selective_intervals import found_intervals, selected_intervals
 from decoder.results.tables import NOTES
 from simulations.experiments.calibration import Cell, draw
 from simulations.experiments.calibration_settings import DISTRIBUTIONS
@@ -49,6 +53,39 @@ def test_intervals_of_the_found_agree_with_the_decision_and_cover(fits, rule):
         held += int(((low <= truth) & (truth <= high))[found].sum())
         total += len(found)
     assert 0.9 < held / total < 0.985
+
+
+def test_few_degrees_of_freedom_widen_a_found_interval_as_they_do_every_other(fits):
+    """Far above its cutoff a value is as uncertain found as it is listed: Student's t, not normal.
+
+    Before, the intervals of 6 degrees of freedom were those of a normal: .8 times as wide.
+    """
+    options = DecodeOptions(correction="bonferroni")
+    estimate = replace(fits[0][0], freedom=6.0)
+    sure = int(np.argmax(estimate.z))
+    shares, errors = estimate.shares.copy(), estimate.std_errors.copy()
+    shares[sure], errors[sure] = 0.5, 0.001
+    z, local_fdr = estimate.z.copy(), np.where(np.arange(len(shares)) == sure, 0.0, 1.0)
+    z[sure] = 500.0
+    estimate = replace(estimate, shares=shares, std_errors=errors, z=z, local_fdr=local_fdr)
+    decision = decide(estimate.p_values, local_fdr, "bonferroni", 1e-9)
+    low, high = selected_intervals(replace(estimate, shrunken=shares), decision, options)
+    plain = plain_interval(shares, errors, 6.0, options.level)
+    assert np.flatnonzero(decision.detected).tolist() == [sure]
+    np.testing.assert_allclose((low[sure], high[sure]), [end[sure] for end in plain], rtol=1e-6)
+
+
+def test_an_interval_that_is_nearly_at_0_reaches_it_and_says_why(fits):
+    """One found by the test, of which the prior is sure that nobody holds it."""
+    estimate = replace(fits[0][0], shrunken=np.full(len(fits[0][1]), 1e-150))
+    estimate = replace(estimate, local_fdr=np.ones(len(estimate.shares)))
+    decision, options = decide(estimate.p_values, estimate.local_fdr, "bh", 0.05), DecodeOptions()
+    intervals = found_intervals(estimate, decision, options, None)
+    answer = Answer(None, estimate, estimate.p_values, decision, intervals, None)
+    strong = decision.detected & (estimate.p_values <= 0.025)
+    assert strong.any()
+    assert (intervals.low[strong] == 0).all()
+    assert (notes_of(answer, options)[strong] == 5).all()
 
 
 def test_a_row_says_why_its_interval_reaches_0(make_aggregate, values, shares):

@@ -2,7 +2,7 @@
 
 import json
 import math
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
@@ -50,6 +50,22 @@ def test_pooled_figures_and_their_errors():
         spread = np.std([mean.value for mean in means])
         assert np.mean([mean.error for mean in means]) == pytest.approx(spread, rel=0.25)
     assert np.mean([mean.value for mean in covered]) == pytest.approx(0.9, abs=0.005)
+
+
+def test_coverage_is_pooled_of_the_rightly_found_and_by_list():
+    """Lists of 10, 2 and no found values; 1 covered of 2 is as much of a list as 9 of 10."""
+    counts = RuleScore(1, 0, False, 10, 9, 8, 8), RuleScore(1, 0, False, 2, 1, 1, 0)
+    nothing = RuleScore(1, 0, False, 0, 0)
+    scores = []
+    for run, rule in enumerate((*counts, nothing)):
+        score = _score(run, np.ones(1, dtype=bool), np.zeros(1), covered=1)
+        scores.append(replace(score, rules=dict.fromkeys(score.rules, rule)))
+    row = summarise(scores)[0]
+    assert row.coverage_detected["fdr"].value == pytest.approx(10 / 12)
+    assert row.coverage_right["fdr"].value == pytest.approx(8 / 9)
+    assert row.coverage_by_list["fdr"].value == pytest.approx((0.9 + 0.5 + 1) / 3)
+    nothing_right = summarise(scores[2:])[0]
+    assert math.isnan(nothing_right.coverage_right["fdr"].value)
 
 
 def test_a_ranking_is_cut_where_its_false_share_is_reached_last():
