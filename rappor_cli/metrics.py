@@ -120,37 +120,49 @@ def publish(
     dictionary = import_module("decoder.reports.dictionary")
     today = datetime.now(UTC).date()
     entries = dictionary.entries_of(metrics.declared, today, metrics.associations)
-    print(f"{dictionary.write_site(entries, output, contact)}: {len(entries)} metrics")
+    links = len(metrics.associations)
+    said = f", {counted(links, 'association')}" if links else ""
+    page = dictionary.write_site(entries, output, contact)
+    print(f"{page}: {counted(len(entries) - links, 'metric')}{said}")
 
 
 @app.command("list")
 def list_(
     collector: CollectorOption = None, database: DatabaseOption = None, as_json: JsonOption = False
 ) -> None:
-    """List what a collector collects: versions, totals accepted, days served."""
+    """List what a collector collects: versions, totals, days served, epsilons, owners, ends.
+
+    Associations follow in a table of their own; --json has the metrics alone.
+    """
     need_one(collector, database)
-    if collector is not None:
-        metrics: list[dict[str, Any]] = ask_json(collector, "/v1/metrics", "metrics")["metrics"]
-    else:
-        with opened(str(database)) as service:
-            metrics = service.list_metrics()
+    metrics, linked = _listed(collector, database)
     if as_json:
         print(json.dumps(metrics))
         return
-    rows, growing = [], []
-    for metric in metrics:
-        growing += [(metric["name"], day) for day in metric.get("growing", ())]
-        served = metric["served"]
-        window = f"{served['first_day']} to {served['last_day']}" if served else "none yet"
-        rows.append(
-            [metric["name"], metric["params_id"], metric["state"], str(metric["accepted"]), window]
-        )
-    print_columns(["metric", "params_id", "state", "accepted", "days served"], rows)
+    tables = import_module("rappor_cli.metric_rows")
+    print_columns(tables.METRICS, tables.metric_rows(metrics))
+    if linked:
+        print()
+        print_columns(tables.ASSOCIATIONS, tables.association_rows(linked, metrics))
+    growing = [(metric["name"], day) for metric in metrics for day in metric.get("growing", ())]
     for name, day in growing:
         print(
             f"{name} grows: {day['reports']:,} reports of {day['day']}, usual are "
             f"{day['usual']:,}; a release, or forgeries"
         )
+
+
+def _listed(
+    collector: str | None, database: str | None
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Metrics and associations of a collector, every version."""
+    if collector is None:
+        with opened(str(database)) as service:
+            return service.list_metrics(), service.list_associations()
+    return (
+        ask_json(collector, "/v1/metrics", "metrics")["metrics"],
+        ask_json(collector, "/v1/associations", "associations")["associations"],
+    )
 
 
 @app.command()

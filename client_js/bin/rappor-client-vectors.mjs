@@ -3,6 +3,7 @@
 
 import { createInterface } from "node:readline";
 import { webcrypto } from "node:crypto";
+import { associations } from "../dist/associations.js";
 import { BINARY_TYPE, encodeBinary } from "../dist/core/batch.js";
 import { encodeJson } from "../dist/core/batch_json.js";
 import { fromHex, toHex } from "../dist/core/bytes.js";
@@ -15,6 +16,10 @@ import { metricOf } from "../dist/core/metrics.js";
 import { readMetrics } from "../dist/core/reading.js";
 import { Recorder } from "../dist/core/recorder.js";
 import { newDevice } from "../dist/core/state.js";
+import { discover } from "../dist/discover.js";
+import { domains } from "../dist/domains.js";
+import { numbers } from "../dist/numbers.js";
+import { pairs } from "../dist/pairs.js";
 import { places } from "../dist/places.js";
 import { Changes } from "../dist/ports/storage.js";
 
@@ -31,7 +36,7 @@ let devices = new Map();
 const COMMANDS = {
   /** Read compiled metrics: names and params_ids. */
   metrics({ document }) {
-    metrics = readMetrics(document, places());
+    metrics = readMetrics(document, places(), [numbers(), pairs(), discover({ domains })], associations());
     devices = new Map();
     return { params_ids: Object.fromEntries([...metrics.metrics].map(([name, { paramsId }]) => [name, paramsId])) };
   },

@@ -167,6 +167,27 @@ test("on the first act of a day what is over of all metrics is reported, and lea
   await client.close();
 });
 
+test("what opening alone reported leaves by itself", async () => {
+  const [storage, now, sent] = [new MemoryStorage(), { day: 20_500 }, []];
+  const first = await opened(storage, now);
+  await first.close();
+  now.day += 1;
+  const transport = async ({ contentType }) => { sent.push(contentType); throw new TypeError("offline"); };
+  const client = await opened(storage, now, { transport, delivery: { meanDelay: 0.001, firstPause: 0.001, longestPause: 0.002 } });
+  for (const end = Date.now() + 10_000; !sent.length && Date.now() < end; ) await new Promise((resolve) => setTimeout(resolve, 2));
+  assert.ok(sent.length);
+  await client.close();
+});
+
+test("a sum stays a number, however much is added", () => {
+  for (const name of ["crashes", "load"]) {
+    const collected = new Collected(metricOf(name), [], null);
+    collected.begin(1);
+    for (let i = 0; i < 3; i++) collected.take(Number.MAX_VALUE);
+    assert.ok(Number.isFinite(new Collected(metricOf(name), [], collected.toJson()).number()), name);
+  }
+});
+
 test("consent withdrawn wipes the numbers of the period", async () => {
   const [storage, now] = [new MemoryStorage(), { day: 20_500 }];
   const client = await opened(storage, now);

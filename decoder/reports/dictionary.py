@@ -18,17 +18,28 @@ from rappor_core.metrics.association import Association
 from rappor_core.metrics.metric import Metric
 
 PRIOR = 0.01  # of the example: how likely somebody thought a value before
+MOST_LISTED = 12  # thresholds and values of a side that are named one by one
 KINDS = {
     "string": "a text",
     "category": "one of the answers listed",
     "boolean": "yes or no",
     "location": "the area where the device usually is",
+    "discover": "a text that no list holds: a device sends a code of its beginning or of all of "
+    "it, from which only frequent texts can be read",
+}
+OF_PERIOD = {
+    "sum": "the sum of",
+    "count": "how often something is counted in",
+    "mean": "the mean of",
+    "median": "the median of",
+    "max": "the largest number of",
+    "last": "the last number of",
 }
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A metric in words.
+    """A metric in words, or an association of two.
 
     once, value, life: epsilon of a report, of one value for ever, and of everything for ever.
     linked: with which answers its own travel together, and why.
@@ -52,7 +63,10 @@ class Entry:
 def entries_of(
     metrics: Iterable[Metric], today: date, associations: Sequence[Association] = ()
 ) -> list[Entry]:
-    """What the dictionary says of metrics, by declared name; parts of a location are one entry."""
+    """What the dictionary says of metrics, by declared name; parts of a location are one entry.
+
+    Associations follow, as entries of their own.
+    """
     linked = {
         metric.name: _linked(one, other.name)
         for one in associations
@@ -62,10 +76,12 @@ def entries_of(
     first: dict[str, Metric] = {}
     for metric in metrics:
         first.setdefault(metric.base_name, metric)
-    return [
+    single = [
         replace(_entry(name, metric, today), linked=linked.get(name, ()))
         for name, metric in sorted(first.items())
     ]
+    pairs = sorted(associations, key=lambda one: one.name)
+    return single + [_association_entry(one, today) for one in pairs]
 
 
 def write_site(entries: Iterable[Entry], folder: Path, contact: str) -> Path:
@@ -98,12 +114,13 @@ def risk_text(once: float, life: float) -> str:
 
 
 def _entry(name: str, metric: Metric, today: date) -> Entry:
-    value = metric.params.epsilon_infinity
+    value = min(metric.params.epsilon_infinity, metric.lifetime_epsilon)
+    what, answers = _ASKED.get(metric.kind, _plain)(metric)
     return Entry(
         name=name,
         description=metric.description,
-        what=KINDS.get(metric.kind, metric.kind),
-        answers=metric.categories,
+        what=what,
+        answers=answers,
         owner=metric.owner,
         expires=metric.expires,
         over=metric.expires < today,
@@ -112,6 +129,62 @@ def _entry(name: str, metric: Metric, today: date) -> Entry:
         value=value,
         life=metric.lifetime_epsilon,
         risk=risk_text(metric.epsilon_one, value),
+    )
+
+
+def _plain(metric: Metric) -> tuple[str, tuple[str, ...]]:
+    """What is asked, and the answers where they are listed."""
+    return KINDS.get(metric.kind, metric.kind), metric.categories
+
+
+def _number(metric: Metric) -> tuple[str, tuple[str, ...]]:
+    """What is made of a period, and how little of it a device says."""
+    number = metric.details
+    edges = tuple(f"{edge:g}" for edge in number.edges)
+    if len(edges) > MOST_LISTED:
+        edges = (f"{len(edges)} from {edges[0]} to {edges[-1]}",)
+    said = (
+        "only whether it reaches one threshold, which chance has given to it"
+        if number.mode == "memo"
+        else "once, between which of a few thresholds it lies"
+    )
+    apart = ", or that there was none" if number.none == "apart" else ""
+    moved = ", each moved by a secret of the device" if number.ask == "mean" else ""
+    made = f"{OF_PERIOD[number.of_period]} a {metric.period}, in {number.unit}"
+    return f"{made}. A device says {said}{apart}. The thresholds{moved}", edges
+
+
+def _pair(metric: Metric) -> tuple[str, tuple[str, ...]]:
+    """The two lists."""
+    pair = metric.details
+    sides = [
+        f"{name} ({', '.join(labels) if len(labels) <= MOST_LISTED else f'{len(labels)} values'})"
+        for name, labels in zip(pair.of, map(pair.labels, (0, 1)), strict=True)
+    ]
+    return f"two answers as one: {sides[0]} and {sides[1]}", ()
+
+
+_ASKED = {"number": _number, "pair": _pair}
+
+
+def _association_entry(one: Association, today: date) -> Entry:
+    """What two linked reports can tell: what both can, together."""
+    once = sum(metric.epsilon_one for metric in one.metrics)
+    value = sum(min(m.params.epsilon_infinity, m.lifetime_epsilon) for m in one.metrics)
+    return Entry(
+        name=one.name,
+        description=one.description,
+        what=f"nothing more: the reports of {one.of[0]} and of {one.of[1]} of one day are sent "
+        "together, so that it can be seen how the two go together",
+        answers=(),
+        owner=one.owner,
+        expires=one.expires,
+        over=one.expires < today,
+        period=f"at most once a {one.first.period}",
+        once=once,
+        value=value,
+        life=sum(metric.lifetime_epsilon for metric in one.metrics),
+        risk=risk_text(once, value),
     )
 
 

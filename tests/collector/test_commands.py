@@ -19,8 +19,10 @@ import pytest
 
 from rappor_cli.main import main
 from rappor_core.aggregate import Aggregate
+from rappor_core.metrics.file import parse_metrics
 from rappor_core.wire.binary import encode_binary
 from rappor_core.wire.report import make_batch
+from tests.association_support import TEXT as LINKED
 from tests.collector.crash import announced_port, await_ready
 from tests.collector.support import Sender
 
@@ -107,7 +109,11 @@ def test_the_life_of_a_metric_through_commands(
         closed = run("close", _today(), "--yes", "--collector", url, "--json", **admin)
         assert json.loads(closed.stdout)["days_with_reports"] == 1
         listed = run("metrics", "list", "--collector", url, **analyst)
-        assert re.search(r"^metric +params_id +state +accepted +days served$", listed.stdout, re.M)
+        assert re.search(
+            r"^metric +kind +params_id +state +accepted +days served +one report +for life +until",
+            listed.stdout,
+            re.M,
+        )
         assert re.search(r"^theme .* current +20 ", listed.stdout, re.M)
         out = run("aggregate", "theme", "--collector", url, "-o", "a.json", **analyst)
         assert out.returncode == 0, out.stderr
@@ -127,6 +133,22 @@ def _today() -> str:
     from datetime import UTC, datetime
 
     return datetime.now(UTC).date().isoformat()
+
+
+NUMBER = """
+[metrics.crashes]
+kind = "number"
+description = "Crashes"
+owner = "quality@example.org"
+expires = 2099-12-31
+unit = "crashes"
+of_period = "sum"
+edges = [1, 2, 5]
+none = "zero"
+mode = "memo"
+epsilon_infinity = 2.0
+epsilon_one = 1.0
+"""
 
 
 def _send(url: str, key: str) -> None:
@@ -149,6 +171,7 @@ def test_the_same_commands_work_on_the_database(run: Run, metrics_file: Path) ->
     on = ("--database", "sqlite:///r.sqlite")
     assert run("metrics", "push", str(metrics_file), *on).returncode == 0
     assert "theme" in run("metrics", "list", *on).stdout
+    assert "association" not in run("metrics", "list", *on).stdout
     assert run("close", _today(), "--yes", *on).returncode == 0
     key = run("keys", "create", "--scope", "report", *on).stdout.strip()
     key_id = key.split("_")[2]
@@ -217,3 +240,24 @@ def test_serve_on_a_port_that_is_taken_says_so(run: Run) -> None:
         done = run("serve", "--database", "sqlite:///r.sqlite", "--port", str(port))
     assert done.returncode == 1
     assert f"rappor serve: cannot listen on 127.0.0.1:{port}: " in done.stderr
+
+
+def test_associations_and_new_kinds_are_listed_with_what_they_can_tell(
+    run: Run, tmp_path: Path
+) -> None:
+    file = tmp_path / "linked.toml"
+    file.write_text(LINKED + NUMBER)
+    on = ("--database", "sqlite:///r.sqlite")
+    assert run("metrics", "push", str(file), *on).returncode == 0
+    lines = run("metrics", "list", *on).stdout.splitlines()
+    (number,) = (line for line in lines if line.startswith("crashes "))
+    metric = parse_metrics(NUMBER).metrics["crashes"]
+    for words in ("number", "2099-12-31", "quality@example.org", f"{metric.epsilon_one:.2f} (odds"):
+        assert words in number
+    assert f"{metric.lifetime_epsilon:.2f} (odds x" in number
+    both = parse_metrics(LINKED).associations[1]
+    once = sum(one.epsilon_one for one in both.metrics)
+    (linked,) = (line for line in lines if line.startswith("theme_crashed "))
+    for words in ("theme and crashed", "2099-06-30", "web@example.org", f"{once:.2f} (odds x"):
+        assert words in linked
+    assert len(json.loads(run("metrics", "list", *on, "--json").stdout)) == 5

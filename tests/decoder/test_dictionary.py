@@ -9,6 +9,7 @@ import pytest
 from decoder.reports.dictionary import entries_of, risk_text, write_site
 from rappor_cli.main import main
 from rappor_core.metrics.file import parse_metrics
+from rappor_core.metrics.kinds import kind_names
 from tests.association_support import linked_file
 
 DECLARED = """
@@ -66,6 +67,117 @@ def test_people_are_told_which_answers_travel_together(tmp_path: Path) -> None:
     assert not any(entry.linked for entry in entries_of(file.declared, date(2026, 11, 22)))
     over = entries_of(file.declared, date(2099, 7, 1), file.associations)
     assert not any(entry.linked for entry in over)
+
+
+ASKED = """
+[metrics.crashes]
+kind = "number"
+description = "Crashes"
+owner = "quality@example.org"
+expires = 2099-12-31
+unit = "crashes"
+of_period = "sum"
+edges = [1, 2.5, 10]
+none = "zero"
+mode = "memo"
+epsilon_infinity = 2.0
+epsilon_one = 1.0
+
+[metrics.session]
+kind = "number"
+description = "Longest session"
+owner = "quality@example.org"
+expires = 2099-12-31
+unit = "min"
+of_period = "max"
+period = "week"
+edges = { scale = "log", from = 1, to = 600 }
+none = "apart"
+mode = "once"
+epsilon = 2.0
+
+[metrics.memory]
+kind = "number"
+description = "Memory"
+owner = "quality@example.org"
+expires = 2099-12-31
+unit = "MB"
+of_period = "mean"
+ask = "mean"
+edges = { scale = "linear", from = 0, to = 2000 }
+none = "zero"
+mode = "memo"
+epsilon_infinity = 2.0
+epsilon_one = 1.0
+
+[metrics.site]
+kind = "discover"
+description = "Site"
+owner = "quality@example.org"
+expires = 2099-12-31
+epsilon_infinity = 4.0
+max_reports = 1
+max_memoized_values = 2
+fallback = "other"
+
+[metrics.theme_slow]
+kind = "pair"
+description = "Colours and speed"
+owner = "quality@example.org"
+expires = 2099-12-31
+of = ["theme", "slow"]
+values = { theme = ["light", "dark"], slow = [false, true] }
+epsilon_infinity = 3.0
+epsilon_one = 2.0
+max_memoized_values = 4
+"""
+
+
+def test_numbers_pairs_and_texts_without_a_list_are_said_in_words() -> None:
+    file = parse_metrics(ASKED)
+    said = {entry.name: entry for entry in entries_of(file.declared, date(2026, 11, 22))}
+    assert "the sum of a day, in crashes" in said["crashes"].what
+    assert "only whether it reaches one threshold" in said["crashes"].what
+    assert said["crashes"].answers == ("1", "2.5", "10")
+    assert "the largest number of a week, in min" in said["session"].what
+    assert "or that there was none" in said["session"].what
+    assert said["session"].answers == ("33 from 1 to 600",)
+    assert "moved by a secret of the device" in said["memory"].what
+    assert "only frequent texts can be read" in said["site"].what
+    assert said["theme_slow"].what == (
+        "two answers as one: theme (light, dark) and slow (false, true)"
+    )
+    for metric in file.declared:  # one report for life: it bounds all, whatever it repeats
+        if metric.max_reports == 1:
+            entry = said[metric.base_name]
+            assert entry.value == entry.life == metric.epsilon_one
+            assert "Each further report" not in entry.risk
+
+
+def test_every_kind_is_said_in_words() -> None:
+    kinds = {metric.kind for metric in parse_metrics(ASKED + DECLARED).declared} | {"string"}
+    assert kinds == set(kind_names())
+    for entry in entries_of(parse_metrics(ASKED + DECLARED).declared, date(2026, 11, 22)):
+        assert entry.what not in kinds
+
+
+def test_an_association_is_an_entry_of_its_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = linked_file()
+    entries = entries_of(file.declared, date(2026, 11, 22), file.associations)
+    (one,) = (entry for entry in entries if entry.name == "theme_crashed")
+    theme, crashed = file.metrics["theme"], file.metrics["crashed"]
+    assert one.owner == file.associations[1].owner
+    assert one.expires == date(2099, 6, 30)
+    assert one.once == pytest.approx(theme.epsilon_one + crashed.epsilon_one)
+    assert one.life == pytest.approx(theme.lifetime_epsilon + crashed.lifetime_epsilon)
+    assert "the reports of theme and of crashed of one day are sent together" in one.what
+    page = write_site(entries, tmp_path, "").read_text()
+    assert 'id="theme_crashed"' in page
+    assert not one.over
+    over = entries_of(file.declared, date(2099, 7, 1), file.associations)
+    assert all(entry.over for entry in over)
 
 
 def test_an_entry_says_what_is_declared() -> None:

@@ -194,6 +194,79 @@ def test_the_typescript_client_keeps_its_promises() -> None:
     assert any("no_data" in note for note in result.notes)
 
 
+PAIRS = """
+[metrics.theme_slow]
+kind = "pair"
+description = "Colours and speed"
+owner = "web@example.org"
+expires = 2099-06-30
+of = ["theme", "slow"]
+values = { theme = ["light", "dark"], slow = [false, true] }
+epsilon_infinity = 3.0
+epsilon_one = 2.0
+max_memoized_values = 4
+
+[metrics.site]
+kind = "discover"
+description = "Site"
+owner = "web@example.org"
+expires = 2099-06-30
+epsilon_infinity = 4.0
+max_reports = 1
+max_memoized_values = 2
+fallback = "other"
+"""
+LINKED = """
+[metrics.light]
+kind = "boolean"
+description = "d"
+owner = "web@example.org"
+expires = 2099-06-30
+epsilon_infinity = 3.0
+epsilon_one = 2.0
+
+[metrics.late]
+kind = "boolean"
+description = "d"
+owner = "web@example.org"
+expires = 2099-06-30
+epsilon_infinity = 3.0
+epsilon_one = 2.0
+
+[associations.light_and_late]
+description = "d"
+owner = "web@example.org"
+expires = 2099-06-30
+of = ["light", "late"]
+"""
+
+
+@pytest.mark.skipif(bool(needs_node()), reason=needs_node() or "Node is there")
+def test_a_file_with_every_kind_is_audited_through_a_command() -> None:
+    """Those without attacks are read, and told. A false alarm in 10,000 runs."""
+    options = AuditOptions(trials=2_000, processes=0, boxes=("derivations",), alpha=1e-4)
+    file = parse_metrics(PAIRS + NUMBER + LINKED)
+    names = ("theme_slow", "site", "memory")
+    result = audit(file, options, names=names, command=f"node {PROGRAM}")
+    assert result.broken == ()
+    assert {check.metric for check in result.checks} == {"theme_slow"}
+    told = [note.split(":")[0] for note in result.notes if "no attacks" in note]
+    assert sorted(told) == ["memory", "site"]
+
+
+@pytest.mark.long
+@pytest.mark.skipif(bool(needs_node()), reason=needs_node() or "Node is there")
+@pytest.mark.parametrize("name", ["theme_slow", "late"])
+def test_pairs_and_linked_metrics_of_the_typescript_client_keep_their_promises(name: str) -> None:
+    """`late` has the cohort of its association. A false alarm in 10,000 runs of each."""
+    boxes = ("encoder", "device", "derivations")
+    options = AuditOptions(trials=4_000, processes=0, boxes=boxes, alpha=1e-4)
+    file = parse_metrics(PAIRS + NUMBER + LINKED)
+    result = audit(file, options, names=(name,), command=f"node {PROGRAM}")
+    assert result.broken == ()
+    assert "disjoint values, 1 report" in {check.what for check in result.checks}
+
+
 @pytest.mark.long
 @pytest.mark.skipif(bool(needs_node()), reason=needs_node() or "Node is there")
 def test_a_fault_in_the_typescript_client_is_found(tmp_path: Path) -> None:

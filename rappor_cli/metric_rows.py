@@ -1,0 +1,81 @@
+"""Tables of `rappor metrics list`: what is collected, by whom, until when, and what it can tell."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from decoder.reports.number_text import factor
+from rappor_core.errors import RapporError
+from rappor_core.metrics.metric import Metric
+
+METRICS = (
+    *("metric", "kind", "params_id", "state", "accepted", "days served"),
+    *("one report", "for life", "until", "by whom"),
+)
+ASSOCIATIONS = (
+    *("association", "of", "state", "linked", "days served"),
+    *("both reports", "for life", "until", "by whom"),
+)
+SIDES = ("of", "params_ids")
+Row = list[str]
+
+
+def metric_rows(metrics: Iterable[Mapping[str, Any]]) -> list[Row]:
+    """A row for each version of a metric, as a collector lists it."""
+    return [
+        [
+            *(row["name"], row["definition"]["kind"], row["params_id"], row["state"]),
+            *(str(row["accepted"]), window_text(row["served"])),
+            *map(epsilon_text, _epsilons([row["definition"]])),
+            *(row["definition"]["expires"], row["definition"]["owner"]),
+        ]
+        for row in metrics
+    ]
+
+
+def association_rows(
+    associations: Iterable[Mapping[str, Any]], metrics: Iterable[Mapping[str, Any]]
+) -> list[Row]:
+    """A row for each version of an association; what both metrics can tell, together."""
+    known = {(row["name"], row["params_id"]): row["definition"] for row in metrics}
+    rows = []
+    for row in associations:
+        definition = row["definition"]
+        both = [known.get(key) for key in zip(*(definition[k] for k in SIDES), strict=True)]
+        epsilons = _epsilons([one for one in both if one is not None] if all(both) else [])
+        rows.append(
+            [
+                *(row["name"], " and ".join(definition["of"]), row["state"], str(row["linked"])),
+                *(window_text(row["served"]), *map(epsilon_text, epsilons)),
+                *(definition["expires"], definition["owner"]),
+            ]
+        )
+    return rows
+
+
+def window_text(served: Mapping[str, str] | None) -> str:
+    """The days of a window that is served."""
+    return f"{served['first_day']} to {served['last_day']}" if served else "none yet"
+
+
+def epsilon_text(epsilon: float) -> str:
+    """Nats, and by how much they may change odds; "?" where this program does not know."""
+    if math.isnan(epsilon):
+        return "?"
+    return "no bound" if math.isinf(epsilon) else f"{epsilon:.2f} (odds x{factor(epsilon)})"
+
+
+def _epsilons(definitions: Sequence[Mapping[str, Any]]) -> tuple[float, float]:
+    """Of one report and for life, summed over metrics; NaN for kinds that are not known here."""
+    try:
+        metrics = [Metric.from_dict(definition) for definition in definitions]
+    except (RapporError, KeyError):
+        metrics = []
+    if not metrics:
+        return math.nan, math.nan
+    return (
+        sum(metric.epsilon_one for metric in metrics),
+        sum(metric.lifetime_epsilon for metric in metrics),
+    )
