@@ -582,6 +582,27 @@ DECODER = (
         ("tests/decoder/test_free_other.py",),
     ),
     Mutation(
+        "reserved-as-independent", "shares of two reserved values are estimated together",
+        "decoder/density/field_misfit.py",
+        "information[i, j] += float(toward[i] @ (weight * toward[j]))",
+        "information[i, j] += (i == j) * float(toward[i] @ (weight * toward[j]))",
+        ("tests/decoder/test_reserved_values.py",),
+    ),
+    Mutation(
+        "no-data-as-other", "a slot without a fix is `no_data` where the metric declares it",
+        "client_sdk/location/period_visits.py",
+        "return self._metric.no_data or OTHER",
+        "return OTHER",
+        ("tests/client/test_location_no_data.py",),
+    ),
+    Mutation(
+        "no-data-without-meaning", "`no_data` of a location changes params_id",
+        "rappor_core/metrics/metric.py",
+        'meaning["no_data"] = self.no_data',
+        "pass",
+        ("tests/core/test_location_no_data.py",),
+    ),
+    Mutation(
         "odd-cohorts-uncorrected", "cohorts are called odd one time in 1,000, over all of them",
         "decoder/results/warnings.py",
         "ndtri(COHORT_ALARM / max(len(cohort_z), 1))",
