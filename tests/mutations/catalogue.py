@@ -141,8 +141,8 @@ CORE = (
     Mutation(
         "no-place-for-a-value", "a cap has room for a value beside fallback and no_data",
         "rappor_core/metrics/validation.py",
-        "metric.max_memoized_values <= len(taken):",
-        "metric.max_memoized_values < len(taken):",
+        "cap <= len(taken) and not all_fit:",
+        "cap < len(taken) and not all_fit:",
         ("tests/core/test_metrics.py",),
     ),
     Mutation(
