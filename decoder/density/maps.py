@@ -21,7 +21,7 @@ from decoder.density.gaussian_field import fit_field
 from decoder.density.levels import LevelEstimate, reconcile
 from decoder.density.map_check import MapCheck, check_map
 from decoder.density.map_series import CellChanges, Source, WindowMap, map_windows
-from decoder.density.slots import in_order, slot_places, slot_readings
+from decoder.density.slots import in_order, missing_levels, slot_places, slot_readings
 from decoder.errors import DecodeError
 from decoder.estimation.leave_one_out import Ends
 from decoder.model.repetition import location_repetition
@@ -265,22 +265,6 @@ def _reconciled(decodings: Sequence[Decoding], places: Places, method: str) -> F
     return reconcile(levels, places.parents)[-1]
 
 
-def _missing_levels(aggregates: Sequence[Aggregate]) -> tuple[str, ...]:
-    """A warning that names the declared levels of the slot that nobody reported of."""
-    metric, location = location_of(aggregates[-1])
-    given = {location_of(one)[1].level for one in aggregates}
-    declared = location.grid.levels
-    missing = [str(level) for level in declared if level not in given]
-    if not missing:
-        return ()
-    slot = f"slot {location.slot!r} of {metric.base_name!r}"
-    return (
-        f"{slot} has no reports of level {', '.join(missing)}, which its definition declares: the "
-        f"map is of level {max(given)}, from {len(given)} of {len(declared)} levels, so from "
-        "fewer devices. Give the aggregates of all its levels.",
-    )
-
-
 def _assemble(
     aggregates: Sequence[Aggregate],
     places: Places,
@@ -307,7 +291,7 @@ def _assemble(
         repetition=decoding.summary.repetition,
         options=options,
         belief=made.belief,
-        warnings=(*_missing_levels(aggregates), *made.doubts, *cells.warnings),
+        warnings=(*missing_levels(aggregates), *made.doubts, *cells.warnings),
         source=made.source,
         check=made.check,
         changes=made.changes,

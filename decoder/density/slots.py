@@ -55,3 +55,19 @@ def slot_readings(
         )
         for index, one in enumerate(aggregates)
     ]
+
+
+def missing_levels(aggregates: Sequence[Aggregate]) -> tuple[str, ...]:
+    """A warning that names the declared levels of the slot that nobody reported of."""
+    metric, location = location_of(aggregates[-1])
+    given = {location_of(one)[1].level for one in aggregates}
+    declared = location.grid.levels
+    missing = [str(level) for level in declared if level not in given]
+    if not missing:
+        return ()
+    slot = f"slot {location.slot!r} of {metric.base_name!r}"
+    return (
+        f"{slot} has no reports of level {', '.join(missing)}, which its definition declares: the "
+        f"map is of level {max(given)}, from {len(given)} of {len(declared)} levels, so from "
+        "fewer devices. Give the aggregates of all its levels.",
+    )

@@ -50,8 +50,8 @@ def _cost(metric: Metric) -> str:
         )
     reserved = len(reserved_values(metric.no_data))
     return (
-        f"each costs {each} like a cell, from the first report on: of max_memoized_values = {cap} "
-        f"they take {reserved} and leave {cap - reserved} for cells, at most {total}"
+        f"of max_memoized_values = {cap} they take {reserved} before any cell, and leave "
+        f"{cap - reserved}; once sent, each costs {each} like a cell, at most {total}"
     )
 
 

@@ -60,6 +60,8 @@ MEMO = {
 TWO_SLOTS = 'slots = ["night 0-12", "day 12-24"]\n'
 START = datetime(2026, 11, 2, tzinfo=UTC)
 PLACES = {"a": (0.5, 0.5), "b": (0.5, 1.5), "c": (0.5, 2.5), "o": (9.0, 9.0)}
+NOWHERE = "-"  # no fix
+APART = 'no_data = "no_data"\n'
 
 Schedule = Sequence[int]  # half-days since the start, at which there is a fix
 Transcript = tuple[tuple[str, int, int], ...]  # sub-metric, day, encoded bits
@@ -90,7 +92,11 @@ def live(
     recorder = Recorder(file.metrics, state, randomness=FixedRandomness(0))
     places = LocationRecorder(file, state, recorder, lambda: 0.0)
     for half_day, place in zip(when, where, strict=True):
-        places.fix("density", *PLACES[place], START + timedelta(hours=12 * half_day + 1))
+        at = START + timedelta(hours=12 * half_day + 1)
+        if place == NOWHERE:
+            places.roll(at)
+        else:
+            places.fix("density", *PLACES[place], at)
     places.roll(START + timedelta(hours=12 * (max(when) + 2)))
     reports = tuple(
         (r.metric, r.day.toordinal(), int.from_bytes(r.bits, "little"))
@@ -185,6 +191,29 @@ def test_memoised_lives_differ_by_no_more_than_is_promised(text: str, seed: int)
     if metric.params.encoding != "bloom":  # in a filter, cells may share their bit
         assert worst == pytest.approx(max(reached))
     assert worst > 0.9 * metric.params.epsilon_one
+
+
+@pytest.mark.parametrize(
+    ("text", "kinds"),
+    [
+        (MEMO["three bits, cap 3"], "abco-"),
+        (MEMO["two symbols"], "abo-"),
+        (ONE_HOT.format(name="l-osue", cap=3, **CLOSE), "ao-"),
+    ],
+    ids=["three bits, cap 3", "two symbols", "a bit a cell, cap 3"],
+)
+def test_no_data_apart_is_paid_as_a_cell(text: str, kinds: str) -> None:
+    """Slots without a fix are one answer more, from the first report on, and no more than that."""
+    metric, found = lives(text + APART, 0, (0, 2, 4), kinds)
+    worst = worst_of_one_pattern(metric, found)
+    assert worst <= metric.lifetime_epsilon
+    if metric.params.encoding == "one_hot":
+        assert {answer for answers in found for answer in answers} == {0b1, 0b01000, 0b10000}
+        reached = [
+            sum(metric.params.epsilon_n(answers.count(value)) for value in set(answers))
+            for answers in found
+        ]
+        assert worst == pytest.approx(max(reached))
 
 
 @pytest.mark.parametrize("name", ["two symbols", "a bit a cell, cap 2"])

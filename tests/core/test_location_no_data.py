@@ -102,8 +102,8 @@ def test_another_name_is_refused(line: str, why: str, mode: str) -> None:
 @pytest.mark.parametrize(
     ("mode", "said"),
     [
-        (MEMO, "each costs epsilon 2.00 like a cell, from the first report on: of "
-               "max_memoized_values = 3 they take 2 and leave 1 for cells, at most 6.00 for life"),
+        (MEMO, "of max_memoized_values = 3 they take 2 before any cell, and leave 1; once sent, "
+               "each costs epsilon 2.00 like a cell, at most 6.00 for life"),
         (SYMBOLS, "each is sent as one of the 2 symbols, like a cell: a symbol costs epsilon 2.00, "
                   "all of them 4.00 for life"),
         (WINDOW, "a report costs epsilon 1.00 whatever its value, at most 4.00 for life"),

@@ -18,14 +18,16 @@ from decoder.density.field_misfit import (
     even_map,
     with_reserved,
 )
-from decoder.density.field_prior import RESERVED_PRECISION, Prior
+from decoder.density.field_prior import RESERVED_PRECISION, Belief, Prior
 from decoder.density.gaussian_field import fit_field
+from decoder.density.gaussian_field_series import fit_windows
 from decoder.density.linear_system import Reading, design_of, read_aggregate
 from decoder.density.map_check import BLOCKS, check_map
 from decoder.density.map_series import map_windows
 from decoder.density.maps import DensityOptions, estimate_density, estimate_density_series
 from decoder.density.neighbours import cell_laplacian
 from decoder.density.slots import slot_readings
+from decoder.density.space_time_field import fit_space_time
 from decoder.density.space_time_modes import deviations_of
 from decoder.model.noise import BitNoise
 from decoder.reports.density_csv import density_table, write_density_files
@@ -274,3 +276,32 @@ def test_a_metric_without_it_says_what_it_said() -> None:
     assert "no_data" not in data["maps"][0]
     assert data["maps"][0]["other"] == one.shares[-1]
     assert "(outside the box, no data, or past a device's cap)" in render_page([one])
+
+
+def test_windows_weigh_in_the_shared_map_by_those_in_a_cell() -> None:
+    """`no_data` goes from .05 to .9: deviations are about a mean of the answers that are cells."""
+    rng, (metric, places) = np.random.default_rng(11), declared(WINDOW + APART, side=6)
+    values = people(places, 60_000, np.full(4, 0.1), rng, np.array([0.05, 0.3, 0.6, 0.9]))
+    windows = windows_of(metric, places, values, rng)
+    readings = [slot_readings(one, places, None, keep_empty=True) for one in windows]
+    whole = fit_field(readings[0], places.laplacian, Belief("neighbours", 0.05), reserved=2)
+    field = fit_space_time(readings, whole, places.laplacian, 0.0, reserved=2)
+    cells = np.log(field.shares[:, :36] / field.shares[:, :36].sum(axis=1, keepdims=True))
+    shared = np.log(whole.shares[:36] / whole.shares[:36].sum())
+    inside = 1 - field.shares[:, 36:].sum(axis=1)
+    spread = [np.std(weights @ cells / weights.sum() - shared) for weights in (inside, np.ones(4))]
+    assert field.strengths.variance > 1e-5
+    assert not field.released.any()
+    assert spread[0] < 0.1 * spread[1]
+
+
+def test_a_window_far_from_the_average_of_both_starts_from_its_own() -> None:
+    """As above 2,500 cells: the map that it starts from says 10 and 70 %, the window 60 and 5."""
+    rng = np.random.default_rng(12)
+    design = sparse.csr_array((rng.random((200, 42)) < 0.3).astype(float))
+    cells = rng.dirichlet(np.ones(40))
+    near = np.append(0.2 * cells, [0.1, 0.7])
+    truth = np.append(0.35 * cells, [0.6, 0.05])
+    window = [Reading(design, design @ truth, np.full(200, 1e6), NOISE, 1.0)]
+    (found,) = fit_windows([window], None, Belief("alike", 0.05), near, reserved=2)
+    assert np.abs(found - truth).sum() / 2 < 0.02

@@ -141,8 +141,8 @@ CORE = (
     Mutation(
         "no-place-for-a-value", "a cap has room for a value beside fallback and no_data",
         "rappor_core/metrics/validation.py",
-        "metric.max_memoized_values <= len(taken):",
-        "metric.max_memoized_values < len(taken):",
+        "cap <= len(taken) and not all_fit:",
+        "cap < len(taken) and not all_fit:",
         ("tests/core/test_metrics.py",),
     ),
     Mutation(
@@ -580,6 +580,27 @@ DECODER = (
         "own[-self.reserved :] = RESERVED_PRECISION",
         "own[-self.reserved :] = 10.0",
         ("tests/decoder/test_free_other.py",),
+    ),
+    Mutation(
+        "reserved-as-independent", "shares of two reserved values are estimated together",
+        "decoder/density/field_misfit.py",
+        "information[i, j] += float(toward[i] @ (weight * toward[j]))",
+        "information[i, j] += (i == j) * float(toward[i] @ (weight * toward[j]))",
+        ("tests/decoder/test_reserved_values.py",),
+    ),
+    Mutation(
+        "no-data-as-other", "a slot without a fix is `no_data` where the metric declares it",
+        "client_sdk/location/period_visits.py",
+        "return self._metric.no_data or OTHER",
+        "return OTHER",
+        ("tests/client/test_location_no_data.py",),
+    ),
+    Mutation(
+        "no-data-without-meaning", "`no_data` of a location changes params_id",
+        "rappor_core/metrics/metric.py",
+        'meaning["no_data"] = self.no_data',
+        "pass",
+        ("tests/core/test_location_no_data.py",),
     ),
     Mutation(
         "odd-cohorts-uncorrected", "cohorts are called odd one time in 1,000, over all of them",
