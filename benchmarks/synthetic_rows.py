@@ -97,9 +97,13 @@ def main() -> None:
             sets = ours(ground, method, epsilon, given.seeds)
             line(epsilon, name, [ground.measures(rows) for rows in sets])
         for name in RIVALS if given.rivals or given.keep else ():
-            rows = rival(ground, name, epsilon, given.rivals, given.keep)
-            if rows is not None:
-                line(epsilon, name, [ground.measures(rows)])
+            fits = (
+                rival(ground, name, epsilon, seed, given.rivals, given.keep)
+                for seed in range(given.seeds)
+            )
+            sets = [ground.measures(rows) for rows in fits if rows is not None]
+            if sets:
+                line(epsilon, name, sets)
 
 
 def split(table: Rows) -> Given:
@@ -138,10 +142,10 @@ def ours(ground: Given, method: Baseline | DPCocGen, epsilon: float, seeds: int)
 
 
 def rival(
-    ground: Given, method: str, epsilon: float, python: Path | None, keep: Path | None
+    ground: Given, method: str, epsilon: float, seed: int, python: Path | None, keep: Path | None
 ) -> Rows | None:
     """One set of rows, of codes on the way; None where it is not kept and cannot be made."""
-    kept = keep / f"{method}-{epsilon:g}-0.json" if keep else None
+    kept = keep / f"{method}-{epsilon:g}-{seed}.json" if keep else None
     if kept is not None and kept.is_file():
         text = kept.read_text()
     elif python is None:
@@ -154,7 +158,7 @@ def rival(
             "method": method,
             "epsilon": epsilon,
             "delta": DELTA,
-            "seed": 0,
+            "seed": seed,
             "options": RIVALS[method],
         }
         program = Path(__file__).with_name("_synthesis_rivals.py")
@@ -164,7 +168,7 @@ def rival(
         if kept is not None:
             kept.write_text(text)
     codes = json.loads(text)
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(seed)
     return {
         name: axis.draw(np.array(codes[name]), rng) for name, axis in ground.domain.axes.items()
     }

@@ -80,6 +80,10 @@ def co_cluster_table(
     k: Annotated[
         int | None, typer.Option(min=2, help="Rows that every cluster of the grid has at least.")
     ] = None,
+    floor: Annotated[
+        int | None,
+        typer.Option(min=1, help="Rows that a value needs to be named; --k if not given."),
+    ] = None,
     publish: Annotated[
         Publish, typer.Option(help="What to make of the clusters; needs --k.")
     ] = Publish.NOTHING,
@@ -92,12 +96,13 @@ def co_cluster_table(
 ) -> None:
     """Group the rows of TABLE, and the values of its columns, by what goes with what.
 
-    Writes the recoded table, learnt hierarchies and a page. Of these only published.csv is meant to
+    Writes the recoded table, learnt hierarchies and a page. Values of fewer rows than --floor are
+    one, "other values", everywhere. Of the files only published.csv is meant to
     be published, and it carries no epsilon: docs/publication.md says what it protects against.
     """
     if publish is not Publish.NOTHING and k is None:
         raise typer.BadParameter("--publish needs --k: how many rows share a published cluster")
-    recoded = _recode(table, columns, numbers, intervals)
+    recoded = _recode(table, columns, numbers, intervals, floor or k or 1)
     with spinner(f"co-clustering {recoded.num_rows:,} rows"):
         if engine is Engine.KHIOPS:
             model = co_cluster_by_khiops(recoded, khiops or default_folder(os.environ))
@@ -136,7 +141,8 @@ def anonymise_table(
 ) -> None:
     """Generalise columns of TABLE along trees until every combination stands k times.
 
-    k-anonymity is not differential privacy. With --hierarchies learnt the trees are read off TABLE
+    k-anonymity is not differential privacy. Values that fewer than k rows have are named nowhere.
+    With --hierarchies learnt the trees are read off TABLE
     by co-clustering (2 columns or more), and tell of it.
     """
     names, kept = _names(columns), _names(keep)
@@ -145,13 +151,14 @@ def anonymise_table(
     if output.exists() and table.exists() and output.samefile(table):
         raise ReleaseError(f"{output} is the table itself, and would be written over")
     if hierarchies == LEARNT:
-        recoded = _recode(table, columns, numbers, intervals)
+        recoded = _recode(table, columns, numbers, intervals, k)
         with spinner(f"co-clustering {recoded.num_rows:,} rows"):
             learnt = learn_hierarchies(co_cluster(recoded, seed=seed, starts=starts))
     else:
         learnt = _selected(LearntHierarchies.load(Path(hierarchies)), names, Path(hierarchies))
     whole = _read(table, [*names, *kept])
     with _naming(table), spinner(f"anonymising for k = {k}"):
+        learnt = learnt.with_floor(whole, k)
         rows = learnt.recode(whole)
         made = anonymise(rows, learnt.columns(), k, suppression_budget=suppress)
     published = made.to_table()
@@ -188,13 +195,13 @@ def _read(table: Path, names: Sequence[str]) -> dict[str, list[str]]:
     return dict(zip(names, read_columns(table, names), strict=True))
 
 
-def _recode(table: Path, columns: str, numbers: str, intervals: int) -> Recoded:
+def _recode(table: Path, columns: str, numbers: str, intervals: int, floor: int) -> Recoded:
     names = _names(columns)
     if set(_names(numbers)) - set(names) or len(names) < 2:
         raise typer.BadParameter("give 2 columns or more, those of --numbers among them")
     whole = _read(table, names)
     with _naming(table):
-        return recode(whole, names, numbers=_names(numbers), intervals=intervals)
+        return recode(whole, names, numbers=_names(numbers), intervals=intervals, floor=floor)
 
 
 def _selected(learnt: LearntHierarchies, names: Sequence[str], file: Path) -> LearntHierarchies:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -12,7 +13,14 @@ from publication.disclosure_risk import read_columns
 from publication.errors import TableError
 from publication.folders import check_new_folder
 from publication.mechanisms import Charge, make_ledger, open_ledger, read_ledger
-from publication.release import load_policy
+from publication.release import (
+    key_id,
+    load_policy,
+    load_private_key,
+    load_public_key,
+    read_release,
+    sign_manifest,
+)
 from publication.synthetic_rows import (
     Baseline,
     DPCocGen,
@@ -22,6 +30,7 @@ from publication.synthetic_rows import (
     load_row_domain,
     partitioner_named,
     read_estimates,
+    release_of_rows,
     synthesise_decoded,
     write_rows,
 )
@@ -54,14 +63,28 @@ def decoded(
     issued: Annotated[
         str | None, typer.Option(help="Day of issue, YYYY-MM-DD; today (UTC) if not given.")
     ] = None,
+    earlier: Annotated[
+        list[Path] | None,
+        typer.Option(help="An earlier release, of tables or of rows, oldest first; give all."),
+    ] = None,
+    key: Annotated[Path | None, typer.Option(help="Private key to sign with, PEM.")] = None,
+    public_key: Annotated[
+        Path | None, typer.Option(help="The owner's public key, PEM: of earlier releases.")
+    ] = None,
 ) -> None:
     """Draw sets of rows from decoded estimates and their errors, at no further cost to privacy.
 
-    Analyse each set, then combine: synthesis.json says how.
+    Analyse each set, then combine: synthesis.json says how. The folder is a release: rappor release
+    verify checks it, and --earlier of later ones takes it.
     """
     check_new_folder(output, ROWS_ARE)
+    rules = load_policy(policy)
+    private = load_private_key(key) if key else None
+    trusted = load_public_key(public_key) if public_key else None
+    before = [read_release(folder, trusted) for folder in earlier or []]
     day = read_day(issued) or datetime.now(UTC).date()
-    known = admit_estimates(read_estimates(source), load_policy(policy), day)
+    known = admit_estimates(read_estimates(source), rules, day)
+    release = release_of_rows(known, rules, day, before)
     made = synthesise_decoded(known, num_sets=sets, num_rows=rows)
     description = {
         "kind": "decoded",
@@ -73,8 +96,11 @@ def decoded(
         "last_day": str(known.last_day),
         "epsilon_spent": 0.0,
     }
-    files = write_rows(made, description, OF_DECODING, output)
-    print(f"{sets} sets of {description['rows']:,} rows in {output}: {len(files)} files")
+    sign = partial(sign_manifest, private) if private else None
+    name = key_id(private.public_key()) if private else ""
+    files = write_rows(made, description, OF_DECODING, output, release, sign, name)
+    how = "signed" if private else "not signed"
+    print(f"{sets} sets of {description['rows']:,} rows in {output}: {len(files)} files, {how}")
 
 
 @app.command()

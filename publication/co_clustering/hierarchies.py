@@ -8,7 +8,7 @@ tree.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,14 @@ from typing import Any
 import numpy as np
 
 from publication.co_clustering.grid import CoClustering
-from publication.co_clustering.recoding import Intervals, Parts, Recoded, Values
+from publication.co_clustering.recoding import (
+    OTHER,
+    Intervals,
+    Parts,
+    Recoded,
+    Values,
+    free_label,
+)
 from publication.errors import TableError
 from publication.k_anonymity import Columns, Hierarchy
 from publication.typing import Integers
@@ -45,6 +52,22 @@ class LearntHierarchies:
     def columns(self, weights: Mapping[str, float] | None = None) -> Columns:
         """For `publication.k_anonymity.anonymise`, which takes the recoded table with them."""
         return Columns(dict(self.trees), dict(weights or {}))
+
+    def with_floor(self, table: Mapping[str, Sequence[str]], k: int) -> LearntHierarchies:
+        """The same trees, in which no union names what fewer than k rows of a table have.
+
+        Of values the rare ones are named `other values` together; of intervals those that have no
+        neighbour in the union with which they hold k rows. A leaf keeps its label: the k-anonymiser
+        publishes it for k rows that have it, or not at all.
+
+        Raises TableError as `recode`.
+        """
+        recoded = Recoded.encode(table, self.parts)
+        trees = {}
+        for column, (name, kind) in enumerate(self.parts.items()):
+            counts = recoded.part_counts[list(recoded.parts_of(column))]
+            trees[name] = _renamed(self.trees[name], kind, counts, k)
+        return LearntHierarchies(self.parts, trees)
 
     def save(self, file: Path) -> None:
         """Write JSON that `load` reads."""
@@ -94,7 +117,7 @@ def _groups_of_parts(model: CoClustering) -> Iterator[Integers]:
 
 def _tree(name: str, kind: Parts, groups: list[Integers]) -> Hierarchy:
     leaves = list(kind.labels)
-    root = _free_label(f"any {name}", leaves)
+    root = free_label(f"any {name}", leaves)
     unions: dict[tuple[int, ...], str] = {}
     taken = {*leaves, root}
     levels = [leaves]
@@ -115,31 +138,55 @@ def _level(
     for group in np.unique(of_part):
         members = tuple(np.flatnonzero(of_part == group).tolist())
         if len(members) > 1 and members not in unions:
-            unions[members] = _free_label(kind.group_label(members), taken)
+            unions[members] = free_label(kind.group_label(members), taken)
             taken.add(unions[members])
         for part in members:
             labels[part] = unions.get(members, labels[part])
     return labels
 
 
-def _free_label(label: str, taken: Collection[str]) -> str:
-    """The label, told apart from values and other unions that read like it."""
-    while label in taken:
-        label += " (group)"
-    return label
+def _renamed(tree: Hierarchy, kind: Parts, counts: Integers, k: int) -> Hierarchy:
+    """The tree with unions that name no part of fewer than k rows. counts: (parts,)."""
+    if counts.min() >= k:
+        return tree
+    leaves, root = set(kind.labels), tree.labels[-1]
+    names = {label: label for label in (*kind.labels, root)}
+    taken = set(names)
+    for label, under in zip(tree.labels, tree.leaves, strict=True):
+        if label in leaves or label == root:
+            continue
+        named, rest = _told(kind, np.flatnonzero(under).tolist(), counts, k)
+        texts = [kind.group_label(named)] if named else []
+        names[label] = free_label(" | ".join([*texts, *[OTHER] * rest]), taken)
+        taken.add(names[label])
+    return Hierarchy(tuple(tuple(names[label] for label in path) for path in tree.paths))
+
+
+def _told(kind: Parts, members: list[int], counts: Integers, k: int) -> tuple[list[int], bool]:
+    """Which parts of a union may be named, and whether others are left."""
+    runs = [[part] for part in members]
+    if isinstance(kind, Intervals):
+        breaks = np.flatnonzero(np.diff(members) > 1) + 1
+        runs = [run.tolist() for run in np.split(np.array(members), breaks)]
+    named = [part for run in runs if counts[run].sum() >= k for part in run]
+    return named, len(named) < len(members)
 
 
 def _to_dict(parts: Parts, tree: Hierarchy) -> dict[str, Any]:
-    how: dict[str, Any] = {"cuts": parts.cuts} if isinstance(parts, Intervals) else {}
-    return {**how, "paths": tree.paths}
+    if isinstance(parts, Intervals):
+        return {"cuts": parts.cuts, "paths": tree.paths}
+    return ({"other": parts.other} if parts.other else {}) | {"paths": tree.paths}
 
 
 def _from_dict(column: dict[str, Any]) -> tuple[Parts, Hierarchy]:
     tree = Hierarchy(tuple(tuple(map(_text, path)) for path in column["paths"]))
     leaves = tuple(path[0] for path in tree.paths)
+    other = _text(column.get("other", ""))
     parts: Parts = Intervals(tuple(column["cuts"])) if "cuts" in column else Values(leaves)
+    if other and "cuts" not in column:
+        parts = Values(leaves[:-1], other)
     if parts.labels != leaves:
-        raise TableError(f"a tree whose leaves are not the intervals: {leaves}")
+        raise TableError(f"a tree whose leaves are not the parts: {leaves}")
     return parts, tree
 
 

@@ -8,18 +8,20 @@ thesis says that the column of rows has n d values; it has n.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
+from publication.co_clustering.cuts import joined_cuts, quantile_cuts
 from publication.errors import TableError
 from publication.typing import Floats, Integers
 from rappor_core.errors import shown
 from rappor_core.failures import failure_reason
 
-_DIGITS = 4  # of a cut, if they suffice
+OTHER = "other values"
 
 
 @dataclass(frozen=True)
@@ -67,23 +69,31 @@ class Intervals:
 
 @dataclass(frozen=True)
 class Values:
-    """The parts of a column of categories: its values. Raises TableError for none, or a double."""
+    """The parts of a column of categories: its values, and one for all others.
+
+    other: the label of the last part, of every value that is not named; "": there is no such part.
+    Raises TableError for no parts, or a double.
+    """
 
     values: tuple[str, ...]
+    other: str = ""
 
     def __post_init__(self) -> None:
         """Check."""
-        if not self.values or len(set(self.values)) != len(self.values):
-            raise TableError(f"a column needs distinct values: {shown(self.values)}")
+        if not self.labels or len(set(self.labels)) != len(self.labels):
+            raise TableError(f"a column needs distinct values: {shown(self.labels)}")
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The values."""
-        return self.values
+        """The values, then that of the others."""
+        return (*self.values, self.other) if self.other else self.values
 
     def encode(self, name: str, values: Sequence[str]) -> Integers:
         """The part of each value. Raises TableError for a value that the column has not."""
         codes = {value: code for code, value in enumerate(self.values)}
+        if self.other:
+            rest = len(self.values)
+            return np.array([codes.get(value, rest) for value in values], dtype=np.int64)
         try:
             return np.array([codes[value] for value in values], dtype=np.int64)
         except KeyError as error:
@@ -93,7 +103,7 @@ class Values:
 
     def group_label(self, parts: Collection[int]) -> str:
         """The values, joined."""
-        return " | ".join(self.values[part] for part in sorted(parts))
+        return " | ".join(self.labels[part] for part in sorted(parts))
 
 
 Parts = Intervals | Values
@@ -183,6 +193,7 @@ def recode(
     *,
     numbers: Collection[str] = (),
     intervals: int = 10,
+    floor: int = 1,
 ) -> Recoded:
     """Choose the parts of each column, and recode a table by them.
 
@@ -190,9 +201,14 @@ def recode(
         table: columns by name. columns: those to take; 2 or more.
         numbers: which of them are cut into intervals; the others keep their values.
         intervals: of each column of numbers, at most; fewer where numbers are tied.
+        floor: rows that every part has at least. Values of fewer rows become one part,
+            `other values`, with the next rarest ones where it would be too small itself;
+            intervals of fewer rows are joined with their neighbour. What is published names parts:
+            give it the k of the publication.
 
     Raises:
-        TableError: no such column, one column only, no rows, a number that is none, no intervals.
+        TableError: no such column, one column only, no rows, a number that is none, no intervals,
+            a floor below 1.
     """
     strange = [name for name in (*columns, *numbers) if name not in table]
     if strange or not set(numbers) <= set(columns) or len(set(columns)) != len(columns):
@@ -202,14 +218,17 @@ def recode(
         )
     if len(columns) < 2 or intervals < 1:
         raise TableError(f"{len(columns)} columns in {intervals} intervals: 2 and 1 are the least")
+    if floor < 1:
+        raise TableError(f"a floor of {floor} rows: 1 is the least")
     parts: dict[str, Parts] = {}
     for name in columns:
         if not len(table[name]):
             raise TableError(f"column {shown(name)} has no rows")
         if name in numbers:
-            parts[name] = Intervals(_cuts(read_numbers(name, table[name]), intervals))
+            values = read_numbers(name, table[name])
+            parts[name] = Intervals(joined_cuts(quantile_cuts(values, intervals), values, floor))
         else:
-            parts[name] = Values(tuple(sorted(set(table[name]))))
+            parts[name] = _values(table[name], floor)
     return Recoded.encode(table, parts)
 
 
@@ -228,27 +247,25 @@ def _number_text(number: float) -> str:
     return repr(float(number)).removesuffix(".0")
 
 
-def _cuts(numbers: Floats, intervals: int) -> tuple[float, ...]:
-    """Quantiles between neighbours in rank, without those that leave an interval empty.
+def _values(column: Sequence[str], floor: int) -> Values:
+    """The values of as many rows as the floor, and a part for the others."""
+    counts = Counter(column)
+    rarest = sorted(counts, key=lambda value: (counts[value], value))
+    pooled, held = set[str](), 0
+    for value in rarest:
+        if counts[value] >= floor and (not pooled or held >= floor):
+            break
+        pooled.add(value)
+        held += counts[value]
+    named = tuple(sorted(set(counts) - pooled))
+    return Values(named, free_label(OTHER, named)) if pooled else Values(named)
 
-    As many intervals as numbers have a cut between any two neighbours: more tell nothing further.
-    """
-    intervals = min(intervals, len(numbers))
-    cuts = np.unique(np.quantile(numbers, np.arange(1, intervals) / intervals))
-    counts = np.bincount(np.searchsorted(cuts, numbers, side="left"), minlength=len(cuts) + 1)
-    kept = cuts[counts[:-1] > 0]
-    return _shortened(kept[kept < numbers.max()], numbers)
 
-
-def _shortened(cuts: Floats, numbers: Floats) -> tuple[float, ...]:
-    """The cuts with as few digits as leave every number in its interval."""
-    wanted = np.searchsorted(cuts, numbers, side="left")
-    for digits in range(_DIGITS, 17):
-        short = np.array([float(f"{cut:.{digits}g}") for cut in cuts])
-        rising = (np.diff(short) > 0).all()
-        if rising and (np.searchsorted(short, numbers, side="left") == wanted).all():
-            return tuple(short.tolist())
-    return tuple(cuts.tolist())
+def free_label(label: str, taken: Collection[str]) -> str:
+    """The label, told apart from values and unions that read like it."""
+    while label in taken:
+        label += " (group)"
+    return label
 
 
 def _starts(parts: Mapping[str, Parts]) -> tuple[int, ...]:

@@ -14,13 +14,13 @@ from scipy.special import ndtri
 from publication.aggregation import sum_error
 from publication.errors import PolicyError, ReleaseError
 from publication.k_anonymity import Hierarchy
-from publication.release.earlier import Earlier
+from publication.release.earlier import Earlier, refuse_in_rows
 from publication.release.merging import pool_rare
 from publication.release.policy import ReleasePolicy, check_days
 from publication.release.rounding import round_down, round_nearest, round_up
 from publication.release.strata import across_windows, families, withheld_parts
 from publication.release.suppression import suppress_complements
-from publication.release.tables import CellTable, ReleasedTable, TableKey
+from publication.release.tables import CellTable, InRows, ReleasedTable, TableKey
 from publication.release.windows import Window, admit_windows
 from publication.typing import Booleans, Floats
 
@@ -31,6 +31,7 @@ class Release:
 
     earlier: digests of the manifests that it is consistent with.  notes: for its reader.
     digest: SHA-256 of its own manifest, "" before it is written.
+    rows: what is published in synthetic rows, which stand in files of their own.
     """
 
     policy: ReleasePolicy
@@ -39,6 +40,7 @@ class Release:
     earlier: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     digest: str = ""
+    rows: tuple[InRows, ...] = ()
 
 
 def build_release(
@@ -69,10 +71,13 @@ def build_release(
 
     Raises:
         PolicyError: a stratum, day or unsealed window that the policy does not allow.
-        ReleaseError: the same table twice; numbers that cannot be protected, or have changed.
+        ReleaseError: the same table twice; numbers that cannot be protected, or have changed; days
+            that were published in rows.
         TableError: values that are not in their hierarchy.
     """
     _check_sources(decodings, policy, issued)
+    for table in decodings:
+        refuse_in_rows(earlier, table.metric, table.first_day, table.last_day)
     known = Earlier.of(earlier)
     pooled = [_pooled(table, policy, hierarchies or {}) for table in decodings]
     withheld = _withheld(pooled, policy, known)

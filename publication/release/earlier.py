@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import date
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from publication.errors import ReleaseError
 from publication.release.policy import ReleasePolicy
-from publication.release.tables import ReleasedTable, Strata, TableKey, rows_agree
+from publication.release.tables import InRows, ReleasedTable, Strata, TableKey, rows_agree
 from publication.release.windows import Window
 from publication.typing import Integers
 from rappor_core.errors import shown
@@ -96,6 +97,31 @@ class Earlier:
             if symbols[index]:
                 symbols[index] = policy.symbol("earlier")
         return replace(table, reports=before.reports, symbols=tuple(symbols), **columns)
+
+
+def refuse_in_rows(earlier: Iterable[Release], metric: str, first: date, last: date) -> None:
+    """Raise ReleaseError where an earlier release has days of a metric in synthetic rows."""
+    for one in (rows for release in earlier for rows in release.rows):
+        if one.meets(metric, first, last):
+            raise ReleaseError(
+                f"{shown(metric)}: {one.first_day} to {one.last_day} was published in rows, which "
+                "tell the estimates without rounding; a decoding is published as a table or in "
+                "rows, once"
+            )
+
+
+def refuse_as_table(earlier: Iterable[Release], rows: Iterable[InRows]) -> None:
+    """Raise ReleaseError where an earlier release has a table of what is to be published in rows.
+
+    A table that was withheld as a whole is none.
+    """
+    wanted = list(rows)
+    for table in (one for release in earlier for one in release.tables if one.reports is not None):
+        if any(one.meets(table.metric, table.first_day, table.last_day) for one in wanted):
+            raise ReleaseError(
+                f"{table.name} was published as a table: rows would tell what it rounds and "
+                "suppresses; a decoding is published as a table or in rows, once"
+            )
 
 
 def _together(table: ReleasedTable, before: ReleasedTable, policy: ReleasePolicy) -> bool:

@@ -30,7 +30,12 @@ Sign = Callable[[bytes], bytes]
 
 
 def write_release(
-    release: Release, folder: Path, sign: Sign | None = None, key_id: str = ""
+    release: Release,
+    folder: Path,
+    sign: Sign | None = None,
+    key_id: str = "",
+    *,
+    rows: Callable[[Path], None] | None = None,
 ) -> list[str]:
     """Write a release into a folder that does not exist yet.
 
@@ -39,6 +44,8 @@ def write_release(
         folder: made; its parent exists.
         sign: gives the signature of the manifest's bytes, None to leave it unsigned.
         key_id: of the public key, for the manifest.
+        rows: writes the files of synthetic rows into the folder, of a release that has no tables:
+            they stand in the manifest with release.json, which says what they are of.
 
     Returns:
         The names of the files.
@@ -46,15 +53,22 @@ def write_release(
     Raises:
         ReleaseError: the folder exists, or cannot be written.
     """
-    with new_folder(folder, "a release is") as part:
-        _write_files(release, part, sign, key_id)
+    with new_folder(folder, "a release is" if rows is None else "rows are") as part:
+        _write_text(part / "release.json", _json(release_to_plain(release), indent=None))
+        if rows is None:
+            _write_tables(release, part)
+        else:
+            rows(part)
+        text = _json(manifest(release, part, key_id)).encode()
+        (part / MANIFEST).write_bytes(text)
+        if sign is not None:
+            (part / SIGNATURE).write_bytes(sign(text) + b"\n")
     return sorted(path.name for path in folder.iterdir())
 
 
-def _write_files(release: Release, folder: Path, sign: Sign | None, key_id: str) -> None:
+def _write_tables(release: Release, folder: Path) -> None:
     with (folder / "release.csv").open("w", newline="", encoding="utf-8") as file:
         write_csv(release, file)
-    _write_text(folder / "release.json", _json(release_to_plain(release), indent=None))
     _write_text(folder / "datapackage.json", _json(datapackage(release)))
     _write_text(folder / "index.html", render_page(release))
     if find_spec("pyarrow") is not None:
@@ -62,10 +76,6 @@ def _write_files(release: Release, folder: Path, sign: Sign | None, key_id: str)
     if any(table.shapes for table in release.tables):
         with (folder / "release.geojson").open("w", encoding="utf-8") as file:
             file.writelines(geojson(release))
-    text = _json(manifest(release, folder, key_id)).encode()
-    (folder / MANIFEST).write_bytes(text)
-    if sign is not None:
-        (folder / SIGNATURE).write_bytes(sign(text) + b"\n")
 
 
 def write_csv(release: Release, file: io.TextIOBase | Any) -> None:

@@ -13,7 +13,7 @@ from publication.errors import PublicationError, ReleaseError
 from publication.release.build import Release
 from publication.release.columns import columns_of
 from publication.release.policy import ReleasePolicy, parse_policy
-from publication.release.tables import ReleasedTable, stratum_key
+from publication.release.tables import InRows, ReleasedTable, stratum_key
 from publication.typing import Floats
 from rappor_core.errors import shown
 
@@ -33,6 +33,7 @@ def release_to_plain(release: Release) -> dict[str, Any]:
             for one in columns_of(release)
         ],
         "tables": [_table_to_plain(table) for table in release.tables],
+        "rows": [[one.metric, str(one.first_day), str(one.last_day)] for one in release.rows],
     }
 
 
@@ -46,6 +47,10 @@ def release_from_plain(plain: Mapping[str, Any], digest: str = "") -> Release:
             tuple(map(str, plain["earlier"])),
             tuple(map(str, plain["notes"])),
             digest,
+            tuple(
+                InRows(str(metric), date.fromisoformat(first), date.fromisoformat(last))
+                for metric, first, last in plain.get("rows", [])
+            ),
         )
     except (KeyError, TypeError, ValueError, AttributeError, InvalidOperation) as error:
         if isinstance(error, PublicationError):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import date
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -22,6 +22,18 @@ if TYPE_CHECKING:
 
 Strata: TypeAlias = tuple[tuple[str, str], ...]
 TableKey: TypeAlias = tuple[str, Strata, date, date]
+
+
+class InRows(NamedTuple):
+    """What was published in synthetic rows: a metric, in these days, both in it."""
+
+    metric: str
+    first_day: date
+    last_day: date
+
+    def meets(self, metric: str, first: date, last: date) -> bool:
+        """Whether a publication of a metric shares days with it."""
+        return metric == self.metric and first <= self.last_day and self.first_day <= last
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from publication.synthetic_rows.private_histogram import (
     draw_rows,
     estimate_histogram,
 )
-from publication.synthetic_rows.publishing import admit_estimates, write_rows
+from publication.synthetic_rows.publishing import admit_estimates, release_of_rows, write_rows
 from publication.synthetic_rows.sources import read_estimates
 
 __all__ = [
@@ -52,6 +52,7 @@ __all__ = [
     "perturb",
     "project_to_total",
     "read_estimates",
+    "release_of_rows",
     "slot_estimates",
     "synthesise_decoded",
     "without_negatives",

@@ -49,7 +49,7 @@ class CellEstimates:
     covariance: (M, M), or (M,) variances where estimates are taken as uncorrelated.
     num_reports: that they were decoded from.  first_day, last_day: of the reports, where known.
     groups: (M,) of cells whose sum is known, as those of a slot; None: only that of all is, 1.
-    group_reports: of each group, where they are known.
+    group_reports: of each group, where they are known.  metrics: that it is of; none: `columns`.
 
     Raises TableError for lengths that differ, a cell twice, and numbers that are not finite.
     """
@@ -63,6 +63,7 @@ class CellEstimates:
     last_day: date | None = None
     groups: Integers | None = None
     group_reports: tuple[int, ...] | None = None
+    metrics: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Check."""

@@ -90,11 +90,11 @@ def _best_split(counts: Floats, weights: Floats) -> tuple[float, int, Integers, 
         top, bottom = products.sum(axis=others), squares.sum(axis=others)
         order = np.argsort(top / bottom, kind="stable")
         left_top, left_bottom = np.cumsum(top[order])[:-1], np.cumsum(bottom[order])[:-1]
-        whole_top, whole_bottom = top.sum(), bottom.sum()
+        right_top, right_bottom = (
+            np.cumsum(values[order][::-1])[::-1][1:] for values in (top, bottom)
+        )
         gains = (
-            left_top**2 / left_bottom
-            + (whole_top - left_top) ** 2 / (whole_bottom - left_bottom)
-            - whole_top**2 / whole_bottom
+            left_top**2 / left_bottom + right_top**2 / right_bottom - top.sum() ** 2 / bottom.sum()
         )
         at = int(gains.argmax())
         if gains[at] > best[0]:

@@ -11,6 +11,7 @@ merges next to nothing; here a partitioner is given.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from functools import reduce
 
@@ -19,7 +20,7 @@ import numpy as np
 from publication.errors import TableError
 from publication.mechanisms import BudgetLedger, Charge, geometric_variance
 from publication.mechanisms.system_noise import check_rate
-from publication.synthetic_rows.decoded import check_size
+from publication.synthetic_rows.decoded import MOST_VALUES, check_size
 from publication.synthetic_rows.domain import RowDomain
 from publication.synthetic_rows.kd_tree import KdTree
 from publication.synthetic_rows.partitioning import Partitioner, check_blocks
@@ -31,6 +32,9 @@ from publication.synthetic_rows.perturbation import (
 )
 from publication.typing import Floats, Integers
 from publication.utility.tables import Table
+
+_DEVIATIONS = 6  # of noise: more has a chance of about 1e-9
+_LEAST_RATE = 1e-12
 
 
 @dataclass(frozen=True)
@@ -101,12 +105,16 @@ def estimate_histogram(
 
     Raises:
         BudgetError: epsilon is not above 0, or the ledger does not suffice.
-        TableError: a value that the domain does not declare; a partition that is none.
+        TableError: a value that the domain does not declare; a partition that is none; an epsilon
+            so small that the noise alone may stand for more rows than can be drawn. Whether it is
+            depends on the domain and epsilon, not on the rows; nothing is charged then.
     """
     chosen = method or DPCocGen()
-    counts = domain.histogram(table)
     if rng is None:
-        _check_rates(epsilon, chosen, counts.ndim)
+        _check_rates(epsilon, chosen, len(domain.axes))
+    if num_rows is None:
+        _check_noise(epsilon, chosen, domain)
+    counts = domain.histogram(table)
     if isinstance(chosen, Baseline):
         ledger.spend("synthetic rows: histogram", Charge(epsilon))
         noisy = perturb(counts, epsilon, rng).astype(float)
@@ -126,6 +134,26 @@ def _check_rates(epsilon: float, method: Baseline | DPCocGen, num_columns: int) 
         shares = [method.group_share, 1 - method.group_share - margin, margin / num_columns]
     for share in filter(None, shares):
         check_rate(epsilon * share)
+
+
+def _check_noise(epsilon: float, method: Baseline | DPCocGen, domain: RowDomain) -> None:
+    """Raises TableError where noise in the number of rows may pass what can be drawn.
+
+    The number of rows is a sum over groups of cells, at most as many as there are cells.
+    """
+    Charge(epsilon)
+    share = 1.0
+    if isinstance(method, DPCocGen):
+        share = 1 - method.margin_share - method.group_share
+    cells = math.prod(domain.shape)
+    rate = min(max(epsilon * share, _LEAST_RATE), 1.0)
+    most = _DEVIATIONS * math.sqrt(geometric_variance(1, rate) * cells)
+    if most * len(domain.axes) > MOST_VALUES:
+        raise TableError(
+            f"epsilon {epsilon:g} over {cells:,} combinations: noise alone may stand for "
+            f"{most:,.0f} rows, and {MOST_VALUES // len(domain.axes):,} can be drawn; take fewer "
+            "columns or wider bins, or a larger epsilon. Nothing was charged"
+        )
 
 
 def _grouped(

@@ -6,16 +6,21 @@ import csv
 import json
 from collections.abc import Mapping, Sequence
 from datetime import date
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from publication.errors import PolicyError, TableError
+from publication.errors import PolicyError, ReleaseError, TableError
 from publication.folders import new_folder
+from publication.release import Release, write_release
 from publication.release.columns import safe_text
+from publication.release.earlier import refuse_as_table, refuse_in_rows
+from publication.release.files import Sign
 from publication.release.policy import ReleasePolicy, check_days
 from publication.release.rounding import round_up
+from publication.release.tables import InRows
 from publication.synthetic_rows.estimates import CellEstimates
 from publication.utility.tables import Table
 
@@ -70,14 +75,50 @@ def admit_estimates(estimates: CellEstimates, policy: ReleasePolicy, issued: dat
     return known.without_small(float(round_up(np.array(policy.min_low), policy.rounding)))
 
 
+def release_of_rows(
+    estimates: CellEstimates, policy: ReleasePolicy, issued: date, earlier: Sequence[Release] = ()
+) -> Release:
+    """The release that rows of decoded estimates are, for their manifest and for later releases.
+
+    Args:
+        estimates: from `admit_estimates`, with their days.
+        policy: of the release.
+        issued: day of issue.
+        earlier: releases of the same owner, oldest first.
+
+    Raises:
+        ReleaseError: an earlier release has a table of a metric of it in any of its days, or rows.
+    """
+    if estimates.first_day is None or estimates.last_day is None:
+        raise ReleaseError("the estimates do not say their days")
+    days = estimates.first_day, estimates.last_day
+    rows = [InRows(metric, *days) for metric in estimates.metrics or estimates.columns]
+    refuse_as_table(earlier, rows)
+    for one in rows:
+        refuse_in_rows(earlier, *one)
+    digests = tuple(release.digest for release in earlier if release.digest)
+    return Release(policy, issued, (), digests, OF_DECODING, rows=tuple(rows))
+
+
 def write_rows(
-    sets: Sequence[Table], description: Mapping[str, Any], notes: Sequence[str], folder: Path
+    sets: Sequence[Table],
+    description: Mapping[str, Any],
+    notes: Sequence[str],
+    folder: Path,
+    release: Release | None = None,
+    sign: Sign | None = None,
+    key_id: str = "",
 ) -> list[str]:
     """Write a CSV file a set, and synthesis.json, into a folder that does not exist yet.
 
-    Values that a spreadsheet would compute get an apostrophe before them. Returns the names of the
-    files. Raises ReleaseError where the folder exists, or cannot be written.
+    Values that a spreadsheet would compute get an apostrophe before them. With a release (of
+    `release_of_rows`) its release.json and a manifest of all files stand beside, signed where there
+    is a `sign`, as `write_release` does. Returns the names of the files. Raises ReleaseError where
+    the folder exists, or cannot be written.
     """
+    if release is not None:
+        write = partial(_write_files, sets, description, notes)
+        return write_release(release, folder, sign, key_id, rows=write)
     with new_folder(folder, ROWS_ARE) as part:
         _write_files(sets, description, notes, part)
     return sorted(path.name for path in folder.iterdir())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -61,7 +62,8 @@ def _of_slots(tables: Sequence[CellTable], folder: Path) -> CellEstimates:
         SlotMap(dict(one.strata)["slot"], one.cells, one.estimate, one.std_error, one.num_reports)
         for one in tables
     ]
-    return slot_estimates(maps, first.pop(), tables[0].last_day)
+    found = slot_estimates(maps, first.pop(), tables[0].last_day)
+    return replace(found, metrics=tuple(dict.fromkeys(table.metric for table in tables)))
 
 
 def _of_joint(folder: Path) -> CellEstimates:

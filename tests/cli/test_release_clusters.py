@@ -85,7 +85,7 @@ def test_what_is_published_of_clusters(
     words = ["release", "co-cluster", table, *CUT, "-o", str(out), "--publish", way]
     assert main(words) == 2
     assert "--k" in capsys.readouterr().err
-    assert main([*words, "--k", "60"]) == 0
+    assert main([*words, "--k", "60", "--floor", "10"]) == 0  # a species has 50 rows
     said = capsys.readouterr().out
     header, *rows = rows_of(out / "published.csv")
     assert ",".join(header) == NAMES
@@ -99,7 +99,7 @@ def test_what_is_published_of_clusters(
         assert "with a value they do not have" in said
     again = tmp_path / "again"
     words = [str(again) if word == str(out) else word for word in words]
-    assert main([*words, "--k", "60"]) == 0
+    assert main([*words, "--k", "60", "--floor", "10"]) == 0
     same = rows_of(again / "published.csv")[1:] == rows
     assert same == (way != "synth")  # drawn anew: no seed undoes it
 
@@ -210,3 +210,21 @@ def test_an_anonymous_table_is_written_whole_or_not_at_all(
     assert "cannot be written: no space left" in capsys.readouterr().err
     assert made.read_text() == "earlier"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["made.csv", "table.csv"]
+
+
+def test_a_value_of_one_person_is_in_no_published_file(table: str, tmp_path: Path) -> None:
+    """Whatever the way, and along trees that were learnt for nobody to see."""
+    text = Path(table).read_text().splitlines()
+    lone = tmp_path / "lone.csv"
+    lone.write_text("\n".join([*text[:-1], text[-1].rpartition(",")[0] + ",Zaphod"]) + "\n")
+    for way in ("synth", "coc", "coc-hg", "micro"):
+        out = tmp_path / way
+        assert main(["release", "co-cluster", str(lone), *CUT, "-o", str(out), "--k", "20",
+                     "--publish", way]) == 0  # fmt: skip
+        assert "Zaphod" not in "".join(path.read_text() for path in out.iterdir())
+    trees, made = tmp_path / "trees", tmp_path / "made.csv"
+    assert main(["release", "co-cluster", str(lone), *CUT, "-o", str(trees)]) == 0
+    for how in ("learnt", str(trees / "hierarchies.json")):
+        words = ["--k", "5", "--hierarchies", how, "-o", str(made)]
+        assert main(["release", "anonymise", str(lone), *CUT[:4], *words]) == 0
+        assert "Zaphod" not in made.read_text()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
@@ -84,6 +85,38 @@ def test_sets_of_a_decoded_pair_combine_to_its_estimates(
         assert abs(found.estimate - float(row["estimate"])) < 4 * float(row["std_error"]) + 0.01
     assert main([*command, "-o", str(out)]) == 1
     assert "exists; rows are never written over" in capsys.readouterr().err
+
+
+def test_rows_of_a_decoding_are_a_release_like_others(
+    decoded: Path, policy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Manifest, digests, signature; what was published as a table is not in rows, nor back."""
+    assert main(["release", "keygen", str(tmp_path)]) == 0
+    key, public = (str(tmp_path / name) for name in ("release-key.pem", "release-key.pub.pem"))
+    words = ["--policy", str(policy), "--key", key]
+    source, rows = str(decoded / "length"), tmp_path / "rows"
+    draw = ["release", "synthesise", "decoded", source, *words, "--sets", "2"]
+    build = ["release", "build", source, *words]
+    assert main([*draw, "-o", str(rows)]) == 0
+    assert main(["release", "verify", str(rows), "--public-key", public]) == 0
+    assert "4 files as in the manifest; signed by this key" in capsys.readouterr().out
+    told = json.loads((rows / "manifest.json").read_text())
+    assert {*told["files"]} == {"release.json", "rows-1.csv", "rows-2.csv", "synthesis.json"}
+    for again in (build, draw):
+        out = ["-o", str(tmp_path / "no"), "--earlier", str(rows), "--public-key", public]
+        assert main([*again, *out]) == 1
+        assert "was published in rows" in capsys.readouterr().err
+    assert main([*build, "-o", str(tmp_path / "table")]) == 0
+    assert main([*draw, "-o", str(tmp_path / "no"), "--earlier", str(tmp_path / "table")]) == 1
+    assert "was published as a table" in capsys.readouterr().err
+    other = ["release", "build", str(decoded / "word"), *words, "-o", str(tmp_path / "word")]
+    assert main([*other, "--earlier", str(rows), "--public-key", public]) == 0
+    listed = json.loads((tmp_path / "word" / "manifest.json").read_text())["earlier"]
+    assert listed == [sha256((rows / "manifest.json").read_bytes()).hexdigest()]
+    (rows / "rows-1.csv").write_text("length\n2 letters\n")
+    assert main(["release", "verify", str(rows), "--public-key", public]) == 1
+    assert "rows-1.csv was changed" in capsys.readouterr().err
+    assert not (tmp_path / "no").exists()
 
 
 def test_a_decoding_that_its_policy_holds_back_gives_no_rows(

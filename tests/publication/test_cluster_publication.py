@@ -20,6 +20,7 @@ from publication.co_clustering import (
     synthesise,
     value_shares,
 )
+from publication.co_clustering.recoding import Intervals
 from publication.errors import TableError
 from publication.k_anonymity import Hierarchy, anonymise
 from tests.publication.iris import figure_grid, iris, iris_pairs
@@ -168,13 +169,105 @@ def test_trees_and_classes_of_any_table(table, k, seed) -> None:
             assert held == (own[name][row] in leaves)
 
 
-def test_labels_of_unions_list_values_that_one_person_has() -> None:
-    """What the documentation warns of: the class has k rows, its label names the rare value."""
+def with_a_lone_value(rows: int = 240) -> dict[str, list[str]]:
+    """Names of which one person has each of two, and ages of which one is 88."""
+    rng = np.random.default_rng(0)
+    group = np.arange(rows) % 2
+    names = np.where(group, rng.choice(["x", "y"], rows), rng.choice(["p", "q"], rows)).tolist()
+    ages = np.where(group, rng.integers(17, 20, rows), rng.integers(30, 33, rows)).tolist()
+    names[0], names[1], ages[3] = "Zaphod", "Trillian", 88
+    return {"name": names, "age": list(map(str, ages)), "group": list(map(str, group))}
+
+
+LONE = ("Zaphod", "Trillian", "88")
+
+
+@pytest.mark.parametrize("numbers", [(), ("age",)])
+def test_no_published_label_names_what_fewer_than_k_persons_have(numbers: tuple[str, ...]) -> None:
+    """In any way of publication; of numbers no cut is near the lone one either."""
+    table, k = with_a_lone_value(), 20
+    recoded = recode(table, list(table), numbers=numbers, floor=k)
+    assert recoded.part_counts.min() >= k
+    model = co_cluster(recoded)
+    learnt, grid = learn_hierarchies(model), merge_small_clusters(model, k)
+    rng = np.random.default_rng(1)
+    ways = [
+        anonymise(learnt.recode(table), learnt.columns(), k).to_table(),
+        generalise_clusters(grid).to_table(),
+        generalise_clusters(grid, learnt.trees).to_table(),
+        micro_aggregate(grid).to_table(),
+        synthesise(grid, rng),
+    ]
+    for published in ways:
+        assert not [text for column in published.values() for text in column
+                    if any(lone in text for lone in LONE)]  # fmt: skip
+    assert "other values" in recoded.parts["name"].labels
+
+
+def test_trees_that_were_learnt_without_a_floor_name_nothing_rare() -> None:
+    """The table is judged when it is published."""
     table = {"a": ["x"] * 60 + ["y"] * 59 + ["Zaphod"], "b": ["p"] * 60 + ["q"] * 60}
     learnt = learn_hierarchies(co_cluster(recode(table, ["a", "b"])))
-    made = anonymise(learnt.recode(table), learnt.columns(), k=10)
+    bare = anonymise(learnt.recode(table), learnt.columns(), k=10)
+    assert any("Zaphod" in value for value in bare.to_table()["a"])
+    careful = learnt.with_floor(table, 10)
+    made = anonymise(careful.recode(table), careful.columns(), k=10)
+    assert set(made.to_table()["a"]) == {"x", "y | other values"}
     assert made.counts.min() >= 10
-    assert any("Zaphod" in value for value in made.to_table()["a"])
+    assert learnt.with_floor(table, 1) == learnt
+
+
+def test_intervals_that_few_are_in_are_not_named_alone() -> None:
+    """In a union without their neighbour; with it they are one interval."""
+    parts = {"age": Intervals((20, 40, 87))}
+    low, middle, high, rest = parts["age"].labels
+    ages = {"age": ["18"] * 30 + ["30"] * 30 + ["60"] * 30 + ["88"]}
+    split = Hierarchy(((low, f"{low} or {rest}", "any"), (middle, "middle", "any"),
+                       (high, "middle", "any"), (rest, f"{low} or {rest}", "any")))  # fmt: skip
+    named = LearntHierarchies(parts, {"age": split}).with_floor(ages, 20).trees["age"]
+    assert named.fuse(low, rest) == "<=20 | other values"
+    assert named.fuse(middle, high) == "]20,87]"
+    joined = Hierarchy(((low, "young", "any"), (middle, "young", "any"),
+                        (high, "old", "any"), (rest, "old", "any")))  # fmt: skip
+    named = LearntHierarchies(parts, {"age": joined}).with_floor(ages, 20).trees["age"]
+    assert named.fuse(high, rest) == ">40"
+
+
+def test_a_pool_of_rare_values_is_not_small_itself() -> None:
+    """One lone value takes the next rarest with it; a value of the pool's name is told apart."""
+    column = ["a"] * 50 + ["b"] * 30 + ["c"] * 21 + ["lone"]
+    made = recode({"v": column, "w": column}, ["v", "w"], floor=20)
+    assert made.parts["v"].labels == ("a", "b", "other values")
+    assert made.part_counts.tolist() == [50, 30, 22] * 2
+    named = ["other values"] * 50 + ["b"] * 30 + ["lone", "rare"] * 10
+    assert recode({"v": named, "w": named}, ["v", "w"], floor=20).parts["v"].labels == (
+        "b", "other values", "other values (group)")  # fmt: skip
+    few = recode({"v": list("abc"), "w": list("abc")}, ["v", "w"], floor=3)
+    assert few.parts["v"].labels == ("other values",)
+
+
+@given(
+    st.lists(st.integers(0, 40), min_size=1, max_size=80), st.integers(1, 30), st.integers(1, 20)
+)
+def test_every_part_has_as_many_rows_as_the_floor(
+    values: list[int], floor: int, intervals: int
+) -> None:
+    column = list(map(str, values))
+    made = recode(
+        {"v": column, "w": column}, ["v", "w"], numbers=["v"], intervals=intervals, floor=floor
+    )
+    assert made.part_counts.sum() == 2 * len(values)
+    assert made.part_counts.min() >= min(floor, len(values))
+
+
+def test_trees_with_a_pool_are_written_and_read(tmp_path: Path) -> None:
+    table = with_a_lone_value()
+    learnt = learn_hierarchies(co_cluster(recode(table, list(table), floor=20)))
+    learnt.save(tmp_path / "trees.json")
+    assert "Zaphod" not in (tmp_path / "trees.json").read_text()
+    read = LearntHierarchies.load(tmp_path / "trees.json")
+    assert read == learnt
+    assert read.recode({**table, "name": ["Marvin"] * 240})["name"] == ["other values"] * 240
 
 
 def test_trees_are_written_and_read(tmp_path: Path) -> None:

@@ -286,6 +286,7 @@ def test_labels_of_intervals() -> None:
     ("make", "message"),
     [
         (lambda: recode({"a": ["1"], "b": ["x"]}, ["a"]), "2 and 1 are the least"),
+        (lambda: recode({"a": ["1"], "b": ["x"]}, ["a", "b"], floor=0), "floor of 0"),
         (lambda: recode({"a": ["1"], "b": ["x"]}, ["a", "c"]), "'c'"),
         (lambda: recode({"a": ["1"], "b": ["x"]}, ["a", "b"], numbers=["b"]), "'x'"),
         (lambda: recode({"a": ["nan"], "b": ["x"]}, ["a", "b"], numbers=["a"]), "not finite"),

@@ -429,3 +429,30 @@ def test_a_blank_line_of_one_column_is_not_dropped(tmp_path: Path) -> None:
         read_columns(path, ["x"])
     path.write_text("x,y\na,d\n\nb,e\n")
     assert read_columns(path, ["x"]) == [["a", "b"]]
+
+
+@pytest.mark.parametrize("method", [DPCocGen(), Baseline()])
+@pytest.mark.parametrize("rows", [1, 1000])
+def test_an_epsilon_that_leaves_rows_of_noise_alone_is_refused_before_its_charge(
+    method: Baseline | DPCocGen, rows: int
+) -> None:
+    """By domain and epsilon alone: more rows than memory were drawn, or refused once charged."""
+    domain = RowDomain({"a": EqualBins(0, 99, 50), "b": EqualBins(0, 99, 50)})
+    table = {"a": ["5"] * rows, "b": ["7"] * rows}
+    ledger = BudgetLedger(Charge(1))
+    for epsilon in (1e-6, 1e-9):
+        with pytest.raises(TableError, match=r"2,500 combinations.*Nothing was charged"):
+            estimate_histogram(table, domain, epsilon, ledger, method=method)
+    assert ledger.spent_epsilon == 0
+    draw_rows(estimate_histogram(table, domain, 1e-4, ledger, method=method), domain)
+    assert ledger.spent_epsilon == 1e-4
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_tiny_epsilon_with_a_public_number_of_rows_makes_a_partition() -> None:
+    domain = RowDomain({"a": EqualBins(0, 99, 50), "b": EqualBins(0, 99, 50)})
+    table = {"a": ["5"] * 1000, "b": ["7"] * 1000}
+    for seed in range(5):
+        found = estimate_histogram(table, domain, 1e-8, BudgetLedger(Charge(1)), num_rows=1000,
+                                   rng=np.random.default_rng(seed))  # fmt: skip
+        assert found.counts.sum() == pytest.approx(1000)
