@@ -15,6 +15,8 @@ import random
 import tempfile
 import time
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -105,6 +107,7 @@ def measure(url: str, arguments: argparse.Namespace) -> None:
     for _ in writers:
         ready.acquire()
     time.sleep(5)
+    gate = watch_gate(bench.database)
     began = time.monotonic()
     closed = bench.collector.close_day(yesterday, "benchmark")
     ended = time.monotonic()
@@ -114,7 +117,30 @@ def measure(url: str, arguments: argparse.Namespace) -> None:
     for writer in writers:
         writer.join()
     tell(began, ended, took, closed.folded)
+    for asked, held, left in gate:
+        beside = [seconds for start, seconds in took if start <= left and start + seconds >= asked]
+        print(
+            f"gate: waited for {1e3 * (held - asked):.0f} ms, held {1e3 * (left - held):.0f} ms; "
+            f"longest commit beside it {1e3 * max(beside, default=0):.0f} ms"
+        )
     bench.database.close()
+
+
+def watch_gate(database: Any) -> list[tuple[float, float, float]]:
+    """When the gate is asked for, had and left: a list that grows with each time."""
+    times: list[tuple[float, float, float]] = []
+    change = database.change
+
+    @contextmanager
+    def watched() -> Iterator[Any]:
+        asked = time.monotonic()
+        with change() as connection:
+            held = time.monotonic()
+            yield connection
+        times.append((asked, held, time.monotonic()))
+
+    database.change = watched
+    return times
 
 
 def tell(began: float, ended: float, took: list[tuple[float, float]], folded: int) -> None:

@@ -35,6 +35,7 @@ from collector.service.key_cache import KeyKeeper
 from collector.service.operations import COMMAND_LINE, Collector
 from collector.service.readiness import Readiness
 from collector.service.report_validation import Judge
+from collector.service.shared_limits import SHARE_SECONDS, SharedLimits
 from collector.settings import Settings
 from collector.store.database import Database, make_engine
 from collector.store.probe import try_to_read, try_to_write
@@ -179,11 +180,13 @@ def _lifespan(parts: Parts, log: Log) -> Callable[[FastAPI], AbstractAsyncContex
     async def lifespan(_app: FastAPI) -> AsyncIterator[State]:
         await run_in_threadpool(_start, parts)
         chores = asyncio.create_task(_keep_house(parts, log))
+        sharing = asyncio.create_task(_share_limits(parts, log))
         log.info("started", database=parts.collector.database.engine.dialect.name)
         try:
             yield {unsent.KEY: parts.unsent}
         finally:
             chores.cancel()
+            sharing.cancel()
             await run_in_threadpool(parts.intake.stop)
             parts.collector.database.close()
             parts.writing.close()
@@ -191,6 +194,21 @@ def _lifespan(parts: Parts, log: Log) -> Callable[[FastAPI], AbstractAsyncContex
             log.info("stopped")
 
     return lifespan
+
+
+async def _share_limits(parts: Parts, log: Log) -> None:
+    """Add up what all processes took of their rates, every second, where they share them."""
+    shared = SharedLimits(parts.limits.shared, parts.collector.database)
+    failing = False
+    while shared.is_on:
+        await asyncio.sleep(SHARE_SECONDS)
+        try:
+            await shared.share(run_in_threadpool)
+            failing = False
+        except StorageError as error:
+            if not failing:
+                log.warning("limits_not_shared", reason=str(error))
+            failing = True
 
 
 async def _keep_house(parts: Parts, log: Log) -> None:

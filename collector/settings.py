@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
 from pydantic_settings import SettingsConfigDict
@@ -21,6 +21,7 @@ from rappor_server.settings import (
 )
 
 PREFIX = "RAPPOR_"
+MIN_SECRET = 32  # characters
 _ENVIRONMENT = Environment(
     prefix=PREFIX,
     # read by the command line, and by this project's own long tests
@@ -66,6 +67,8 @@ class Settings(ServerSettings):
     max_requests_per_address: float | None = Field(default=None, gt=0)
     max_reports_per_key: float | None = Field(default=None, gt=0)
     max_reports_per_address: float | None = Field(default=None, gt=0)
+    rate_limit_store: Literal["process", "database"] = "process"  # each its own, or all together
+    rate_limit_secret: str | None = Field(default=None, repr=False)  # the same on all hosts
     retry_after_seconds: int = Field(default=5, ge=1)
 
     clock_skew_seconds: int = Field(default=600, ge=0, le=86_400)
@@ -108,6 +111,7 @@ class Settings(ServerSettings):
                 "aggregates; bind 127.0.0.1, use keys, or set open_anywhere = true"
             )
         url = parse_url(self.database)
+        self._check_sharing(is_sqlite=url.get_backend_name() == "sqlite")
         refuse_placeholder_password(url, allowed=self.allow_placeholder_password)
         for name, many in (("workers", self.workers), ("hosts", self.hosts)):
             if many > 1 and url.get_backend_name() == "sqlite":
@@ -120,6 +124,20 @@ class Settings(ServerSettings):
                 f"{self.counter_shards}: some would wait for others; raise counter_shards"
             )
         return self
+
+    def _check_sharing(self, *, is_sqlite: bool) -> None:
+        """Limits of all processes need PostgreSQL, and a secret that is not in it."""
+        if self.rate_limit_store == "process":
+            return
+        if is_sqlite:
+            raise ValueError(
+                'rate_limit_store = "database" on SQLite, which has one process; leave it out'
+            )
+        if len(self.rate_limit_secret or "") < MIN_SECRET:
+            raise ValueError(
+                f'rate_limit_store = "database" needs rate_limit_secret, {MIN_SECRET} or more '
+                "random characters, the same on all hosts: addresses are hashed with it"
+            )
 
 
 def load_settings(**chosen: Any) -> Settings:

@@ -12,7 +12,7 @@ from starlette.types import Scope as ASGIScope
 
 from collector.buffers import Buffers
 from collector.errors import NotFoundError, RequestError
-from collector.limits import KeyLimit, RateLimit
+from collector.limits import KeyLimit, Names, RateLimit, SharedRateLimit
 from collector.request_body import BodyBounds, sender_of
 from collector.service.access import Scope
 from collector.service.commit_queue import Intake
@@ -39,14 +39,44 @@ class Limits:
     reports_by_address: RateLimit
     reports_by_key: KeyLimit
 
+    @property
+    def shared(self) -> list[SharedRateLimit]:
+        """Those that processes have together, and that are on."""
+        found = (
+            self.by_address,
+            self.by_key.by_key,
+            self.reports_by_address,
+            self.reports_by_key.by_key,
+        )
+        return [one for one in found if isinstance(one, SharedRateLimit) and one.is_on]
+
 
 def make_limits(settings: Settings) -> Limits:
     """The limits that the settings name."""
+    if settings.rate_limit_store == "database":
+        return _shared_limits(settings)
     return Limits(
         by_address=RateLimit(settings.max_requests_per_address),
         by_key=KeyLimit(settings.max_requests_per_key),
         reports_by_address=RateLimit(settings.max_reports_per_address, "reports"),
         reports_by_key=KeyLimit(settings.max_reports_per_key, "reports", reserve=RESERVED_REPORTS),
+    )
+
+
+def _shared_limits(settings: Settings) -> Limits:
+    """The same, of all processes together; the reserve of an address is each one's own."""
+    names = Names((settings.rate_limit_secret or "").encode())
+    requests, reports = settings.max_requests_per_key, settings.max_reports_per_key
+    return Limits(
+        by_address=SharedRateLimit(1, settings.max_requests_per_address, names),
+        by_key=KeyLimit(requests, shared=SharedRateLimit(2, requests, names)),
+        reports_by_address=SharedRateLimit(3, settings.max_reports_per_address, names, "reports"),
+        reports_by_key=KeyLimit(
+            reports,
+            "reports",
+            reserve=RESERVED_REPORTS,
+            shared=SharedRateLimit(4, reports, names, "reports"),
+        ),
     )
 
 

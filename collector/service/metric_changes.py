@@ -17,10 +17,10 @@ from collector.store.batches import prolong_batches
 from collector.store.registry import (
     VersionRow,
     add_series,
-    advance_frontiers,
     load_frontiers,
     load_versions,
     save_version,
+    start_frontier,
     touch_state,
 )
 from rappor_core.metrics.metric import Metric
@@ -142,7 +142,7 @@ def _save(connection: Connection, metric: Metric, row: VersionRow, today: int) -
     root = declared_name(metric.name)
     add_series(connection, metric.name, metric.params_id, root)
     if root not in load_frontiers(connection):
-        advance_frontiers(connection, {root: today - metric.accept_days - 1})
+        start_frontier(connection, root, today - metric.accept_days - 1)
 
 
 def _prolong(connection: Connection, metric: Metric, versions: list[VersionRow]) -> None:

@@ -11,6 +11,7 @@ from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
+    Double,
     ForeignKey,
     Integer,
     LargeBinary,
@@ -150,6 +151,14 @@ batch_partitions = Table(
     postgresql_metadata,
     Column("id", Integer, primary_key=True, autoincrement=False),  # the highest takes batches
     Column("expires", Integer, nullable=False),
+)
+# Rates that processes share: a keyed hash, and when its bucket is full. Not in a log or a backup.
+rate_limits = Table(
+    "rate_limits",
+    postgresql_metadata,
+    Column("name", LargeBinary(16), primary_key=True),
+    Column("full_at", Double, nullable=False),
+    prefixes=["UNLOGGED"],
 )
 
 # Only for metrics with keep_raw_days > 0. The random `mark` keeps equal reports apart.

@@ -79,18 +79,18 @@ def load_frontiers(connection: Connection) -> dict[str, int]:
     return {row[0]: row[1] for row in connection.execute(statement)}
 
 
+def start_frontier(connection: Connection, metric: str, closed_through: int) -> None:
+    """Say from when days of a new metric are open."""
+    connection.execute(insert(frontiers).values(metric=metric, closed_through=closed_through))
+
+
 def advance_frontiers(connection: Connection, closed_through: Mapping[str, int]) -> None:
     """Close the days of each metric up to the one given. A frontier never goes back."""
-    known = load_frontiers(connection)
-    new = [(name, day) for name, day in closed_through.items() if name not in known]
-    later: dict[int, list[str]] = {}
+    names_of: dict[int, list[str]] = {}
     for name, day in closed_through.items():
-        if day > known.get(name, day):
-            later.setdefault(day, []).append(name)
-    if new:
-        values = [{"metric": name, "closed_through": day} for name, day in new]
-        connection.execute(insert(frontiers), values)
-    for day, names in later.items():  # who reports waits for this: a statement a day
+        names_of.setdefault(day, []).append(name)
+    for day, names in names_of.items():  # who reports waits for this: a statement a day
         for start in range(0, len(names), _NAMES_AT_ONCE):
             some = frontiers.c.metric.in_(names[start : start + _NAMES_AT_ONCE])
-            connection.execute(update(frontiers).where(some).values(closed_through=day))
+            behind = frontiers.c.closed_through < day
+            connection.execute(update(frontiers).where(some, behind).values(closed_through=day))

@@ -1,0 +1,47 @@
+"""Rates of all processes on one database: what each took is added up every second."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+
+from collector.errors import StorageError
+from collector.limits import SharedRateLimit
+from collector.store.database import Database
+from collector.store.rate_limits import share
+
+Taken = dict[bytes, float]
+OnThread = Callable[[Callable[[Taken], Taken], Taken], Awaitable[Taken]]
+
+SHARE_SECONDS = 1.0
+
+
+class SharedLimits:
+    """Adds up what the limits of this process took with what those of others did."""
+
+    def __init__(self, limits: Sequence[SharedRateLimit], database: Database) -> None:
+        self._limits = limits
+        self._database = database
+
+    @property
+    def is_on(self) -> bool:
+        """Whether there is anything to share."""
+        return bool(self._limits)
+
+    async def share(self, on_thread: OnThread) -> None:
+        """Once. Raises StorageError where the database is away: each process is alone meanwhile.
+
+        on_thread: calls a function with an argument, on a thread that may wait for the database.
+        """
+        taken = {name: one for limit in self._limits for name, one in limit.take_out().items()}
+        try:
+            waits = await on_thread(self._exchange, taken)
+        except StorageError:
+            for limit in self._limits:
+                limit.put_back(taken)
+            raise
+        for limit in self._limits:
+            limit.settle(waits)
+
+    def _exchange(self, taken: Taken) -> Taken:
+        with self._database.add() as connection:
+            return share(connection, taken)

@@ -1,0 +1,236 @@
+"""Limits that hosts share through PostgreSQL: one rate for all, and no address in the database."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+from hashlib import blake2b
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+
+from collector.errors import SettingsError, StorageError
+from collector.limits import MOST_SHARED, Names, RateLimit, SharedRateLimit
+from collector.service.shared_limits import SharedLimits, Taken
+from collector.settings import load_settings
+from collector.store.database import back_up
+from tests.collector.support import Bench, Clock, Server, make_bench, make_metric, running_server
+
+METRIC = make_metric()
+SECRET = "a secret of forty characters, not stored"
+RATE = 20.0  # a second: bursts of 200
+
+
+class Seconds:
+    """A clock that is set."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def url(new_postgresql: Callable[[], str]) -> str:
+    return new_postgresql()
+
+
+@pytest.fixture
+def bench(url: str) -> Iterator[Bench]:
+    made = make_bench(url, Clock())
+    yield made
+    made.database.close()
+
+
+class Process:
+    """One of several that share a rate; its own clock stands still."""
+
+    def __init__(self, bench: Bench, secret: str = SECRET, hours: int = 0) -> None:
+        names = Names(secret.encode(), seconds=lambda: 1.8e9 + 3_600 * hours)
+        self.clock = Seconds()
+        self.limit = SharedRateLimit(1, RATE, names, seconds=self.clock)
+        self._shared = SharedLimits([self.limit], bench.database)
+
+    def share(self) -> None:
+        async def at_once(act: Callable[[Taken], Taken], taken: Taken) -> Taken:
+            return act(taken)
+
+        asyncio.run(self._shared.share(at_once))
+
+    def pass_many(self, name: str, many: int) -> int:
+        return sum(self.limit.admits(name) for _ in range(many))
+
+
+def names_stored(bench: Bench) -> set[bytes]:
+    with bench.database.read() as connection:
+        return set(map(bytes, connection.execute(text("SELECT name FROM rate_limits")).scalars()))
+
+
+def test_what_one_process_took_another_does_not_give_again(bench: Bench) -> None:
+    one, other = Process(bench), Process(bench)
+    assert one.pass_many("192.0.2.7", 300) == 200
+    one.share()
+    other.share()
+    assert other.pass_many("192.0.2.7", 100) < 60  # what the database's clock gave back meanwhile
+    assert other.pass_many("192.0.2.8", 100) == 100
+
+
+def test_what_all_took_before_they_knew_is_paid_back(bench: Bench) -> None:
+    processes = [Process(bench) for _ in range(4)]
+    assert [one.pass_many("key", 300) for one in processes] == [200] * 4
+    for one in [*processes, *processes]:
+        one.share()
+    for one in processes:
+        one.clock.now += 15.0  # 4 x 200 were taken: 40 s to refill, less what has passed
+        assert one.pass_many("key", 1) == 0
+        one.clock.now += 16.0
+        assert one.pass_many("key", 1) == 1
+
+
+@pytest.mark.slow
+def test_all_together_keep_to_the_rate(bench: Bench) -> None:
+    """Three processes, each as fast as it can, for six seconds of the real clock."""
+    processes = [Process(bench) for _ in range(3)]
+    for one in processes:
+        one.pass_many("key", 70)
+        one.share()
+    for one in processes:
+        one.share()
+    passed, began, last = 0, time.monotonic(), 0.0
+    while (elapsed := time.monotonic() - began) < 6:
+        for one in processes:
+            one.clock.now = elapsed
+            passed += one.pass_many("key", 5)
+            if elapsed - last > 0.5:
+                one.share()
+        last = elapsed if elapsed - last > 0.5 else last
+        time.sleep(0.01)
+    assert 0.5 * RATE * 6 < passed < RATE * 6 + 3 * RATE  # each may take one round's part at once
+
+
+def test_a_database_tells_no_address_and_a_backup_nothing(
+    bench: Bench, url: str, tmp_path: Path, with_pg_programs: None
+) -> None:
+    """The attack: all addresses of a network are tried against what is stored."""
+    network = [f"192.0.2.{last}" for last in range(256)]
+    process = Process(bench)
+    for address in network[:20]:
+        process.limit.admits(address)
+    process.share()
+    stored = names_stored(bench)
+    assert len(stored) == 20
+
+    def found(names: Names) -> int:
+        return sum(bytes([1]) + names.hash_of(address) in stored for address in network)
+
+    at = 1.8e9
+    assert found(Names(SECRET.encode(), seconds=lambda: at)) == 20  # the attack itself works
+    assert found(Names(b"", seconds=lambda: at)) == 0
+    assert found(Names(SECRET.encode(), seconds=lambda: at + 3_600)) == 0  # an hour later
+    plain = {blake2b(address.encode(), digest_size=15).digest() for address in network}
+    assert not {one[1:] for one in stored} & plain
+    for _ in range(2):  # the second with what there is later
+        copy = tmp_path / f"{time.monotonic()}.backup"
+        back_up(url, copy)
+        held = copy.read_bytes()
+        assert not any(one in held or one.hex().encode() in held for one in stored)
+    with bench.database.read() as connection:
+        kind = "SELECT relpersistence FROM pg_class WHERE relname = 'rate_limits'"
+        assert connection.execute(text(kind)).scalar_one() == "u"  # in no write-ahead log
+
+
+def test_a_bucket_that_is_full_again_is_forgotten(bench: Bench) -> None:
+    process = Process(bench)
+    process.pass_many("192.0.2.7", 4)  # full again in 0.2 s
+    process.share()
+    time.sleep(0.3)
+    process.share()
+    assert names_stored(bench) == set()
+
+
+def test_a_flood_of_addresses_shares_those_that_took_most(bench: Bench) -> None:
+    process = Process(bench)
+    for number in range(MOST_SHARED + 500):
+        process.limit.admits(f"address {number}")
+    process.pass_many("heavy", 50)
+    taken = process.limit.take_out()
+    assert len(taken) == MOST_SHARED
+    assert max(taken.values()) == pytest.approx(50 / RATE)
+    assert process.limit.take_out() == {}
+
+
+def test_a_database_that_is_away_leaves_each_alone_and_nothing_is_lost(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = Process(bench), Process(bench)
+    one.pass_many("key", 150)
+    with monkeypatch.context() as patched:
+        patched.setattr("collector.service.shared_limits.share", _fail)
+        with pytest.raises(StorageError):
+            one.share()
+    assert one.pass_many("key", 100) == 50
+    one.share()
+    other.share()
+    assert other.pass_many("key", 100) < 60
+
+
+def _fail(*_: object) -> Taken:
+    raise StorageError("the database is away")
+
+
+def test_what_is_taken_while_it_is_shared_is_counted_too(bench: Bench) -> None:
+    process = Process(bench)
+    process.pass_many("key", 100)
+    taken = process.limit.take_out()
+    process.pass_many("key", 100)
+    process.limit.settle(dict(taken))
+    assert process.pass_many("key", 10) == 0
+
+
+def test_a_shared_limit_refuses_as_one_of_a_process_does() -> None:
+    """Without others the same is admitted, request for request."""
+    clock = Seconds()
+    alone = RateLimit(3.0, seconds=clock)
+    shared = SharedRateLimit(1, 3.0, Names(b"secret"), seconds=clock)
+    for step in range(500):
+        clock.now += 0.1 * (step % 7)
+        amount = 1 + 13 * (step % 3)
+        assert alone.admits("a", amount) == shared.admits("a", amount)
+
+
+def test_two_hosts_share_the_rate_of_a_key_and_of_an_address(url: str, clock: Clock) -> None:
+    """Over HTTP: what the first let through, the second refuses two seconds later."""
+    shared = {"database": url, "rate_limit_store": "database", "rate_limit_secret": SECRET}
+    with (
+        running_server([METRIC], clock, **shared, max_requests_per_address=2) as one,
+        running_server(None, clock, **shared, max_requests_per_address=2) as other,
+    ):
+        assert _sent(one, 60).count(200) >= 20
+        deadline = time.monotonic() + 10
+        while 429 not in _sent(other, 1) and time.monotonic() < deadline:
+            time.sleep(0.3)
+        assert time.monotonic() < deadline
+
+
+def _sent(server: Server, many: int) -> list[int]:
+    body = server.sender.body(server.sender.reports(METRIC, 1))
+    return [server.post_body(body).status_code for _ in range(many)]
+
+
+def test_a_secret_is_asked_for_and_never_repeated(sqlite_url: str) -> None:
+    postgresql = "postgresql+psycopg://a@b/c"
+    with pytest.raises(SettingsError, match="32 or more random characters"):
+        load_settings(database=postgresql, rate_limit_store="database")
+    with pytest.raises(SettingsError) as refused:
+        load_settings(
+            database=postgresql, rate_limit_store="database", rate_limit_secret="too-short"
+        )
+    assert "too-short" not in str(refused.value)
+    with pytest.raises(SettingsError, match="one process"):
+        load_settings(database=sqlite_url, rate_limit_store="database", rate_limit_secret=SECRET)
+    settings = load_settings(
+        database=postgresql, rate_limit_store="database", rate_limit_secret=SECRET
+    )
+    assert SECRET not in repr(settings)
