@@ -184,7 +184,7 @@ def _draw_numbers(panel: Axes, result: Homepages) -> None:
             panel.annotate(
                 f"{row.found:.0f}" + (f"+{row.false:.0f}" if row.false >= 0.5 else ""),
                 (place, row.found + row.false), (0, 2), textcoords="offset points", ha="center",
-                fontsize=7.5,
+                fontsize=7.5, zorder=5, bbox={"fc": "white", "ec": "none", "pad": 0.6},
             )  # fmt: skip
     panel.axhline(PAPER_FOUND, color="black", linewidth=0.9, label="31, the paper's")
     words = [f"{name}" + (f",\n{each} reports each" if each > 1 else "") for name, each in names]
