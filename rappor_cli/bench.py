@@ -21,6 +21,9 @@ from rappor_cli.bench_records import Comparison, Machine, Page, Part, comparison
 from rappor_core.errors import RapporError
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+FORM = (
+    "from _run import"  # in each script that writes comparisons; others print tables of their own
+)
 TOOLS = ("psutil", "httpx")  # what the benchmarks use beyond the product's own libraries
 LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba", "pyarrow", "fastapi", "sqlalchemy")
 
@@ -40,7 +43,7 @@ def bench(
     ] = None,
 ) -> None:
     """Measure speed, memory and accuracy beside named alternatives in the same run."""
-    present = {path.stem: path for path in sorted(BENCHMARKS.glob("[!_]*.py"))}
+    present = in_form()
     _complain_where_missing(present)
     chosen = names or list(present)
     for name in chosen:
@@ -63,6 +66,12 @@ def bench(
     if failed:
         print(f"failed: {', '.join(failed)}", file=sys.stderr)
         raise typer.Exit(1)
+
+
+def in_form() -> dict[str, Path]:
+    """The scripts of the common form, by name."""
+    paths = sorted(BENCHMARKS.glob("[!_]*.py"))
+    return {path.stem: path for path in paths if FORM in path.read_text(encoding="utf-8")}
 
 
 def _write(markdown: Path, parts: list[Part]) -> None:

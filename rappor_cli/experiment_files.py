@@ -10,14 +10,18 @@ from dataclasses import dataclass
 from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from secrets import randbits
+from typing import Any, TypeVar
 
+import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from decoder.files import make_folder
+from decoder.files import make_folder, probe_folder
+from rappor_cli.progress import progress_bar
 
 WIDTH = 180  # of a table
+T = TypeVar("T")
 _LIBRARIES = ("rappor-telemetry", "numpy", "scipy", "scikit-learn", "numba", "matplotlib")
 
 
@@ -25,14 +29,13 @@ _LIBRARIES = ("rappor-telemetry", "numpy", "scipy", "scikit-learn", "numba", "ma
 class Outcome:
     """An experiment that was run.
 
-    name: of the command.  title: over the table.  settings: what it was run with; with `seed` it
+    name: of the command.  title: over the table.  settings: what it was run with; with the seed it
     can be run again.  columns: heading, key of a row, and format.  rows: all figures, plain.
     draw: writes the picture.  notes: sentences under the table.
     """
 
     name: str
     title: str
-    seed: int
     settings: Mapping[str, Any]
     columns: Sequence[tuple[str, str, str]]
     rows: Sequence[Mapping[str, Any]]
@@ -40,18 +43,51 @@ class Outcome:
     notes: Sequence[str] = ()
 
 
-def show(outcome: Outcome, output: Path, as_json: bool) -> None:
+@dataclass(frozen=True)
+class Asked:
+    """What every experiment's command is told. seed: None: fresh draws.  output: folder."""
+
+    seed: int | None
+    output: Path
+    as_json: bool
+
+
+def run_experiment(
+    asked: Asked,
+    bar: tuple[str, int],
+    measure: Callable[[np.random.Generator, Callable[[int], None]], T],
+    outcome: Callable[[T], Outcome],
+) -> None:
+    """Measure behind a progress bar, then write picture and manifest and print the table.
+
+    Args:
+        asked: of the command.
+        bar: what the bar counts, and how many there are.
+        measure: from a generator of that seed, and the function that moves the bar, to figures.
+        outcome: from the figures to what is shown.
+
+    Raises:
+        RapporError: where the folder cannot be written, before anything is measured.
+    """
+    probe_folder(asked.output)
+    seed = randbits(32) if asked.seed is None else asked.seed
+    with progress_bar(*bar) as advance:
+        found = measure(np.random.default_rng(seed), advance)
+    show(outcome(found), seed, asked.output, as_json=asked.as_json)
+
+
+def show(outcome: Outcome, seed: int, output: Path, *, as_json: bool) -> None:
     """Write NAME.png and NAME-manifest.json to `output`; print the table, or the manifest."""
     make_folder(output)
     picture, path = output / f"{outcome.name}.png", output / f"{outcome.name}-manifest.json"
     outcome.draw(picture)
-    manifest = manifest_of(outcome, picture)
+    manifest = manifest_of(outcome, seed, picture)
     text = json.dumps(manifest, indent=2, allow_nan=False)
     path.write_text(text + "\n", encoding="utf-8")
     if as_json:
         print(json.dumps(manifest | {"picture": str(picture)}, allow_nan=False))
         return
-    table = Table(title=f"{outcome.title}, seed {outcome.seed}")
+    table = Table(title=f"{outcome.title}, seed {seed}")
     for heading, _, form in outcome.columns:
         table.add_column(heading, justify="left" if form == "s" else "right")
     for row in outcome.rows:
@@ -63,11 +99,11 @@ def show(outcome: Outcome, output: Path, as_json: bool) -> None:
     console.print(f"picture: {picture}, manifest: {path}", soft_wrap=True)
 
 
-def manifest_of(outcome: Outcome, picture: Path) -> dict[str, Any]:
+def manifest_of(outcome: Outcome, seed: int, picture: Path) -> dict[str, Any]:
     """What was run with what, and every figure; null where one is not defined."""
     return {
         "experiment": outcome.name,
-        "seed": outcome.seed,
+        "seed": seed,
         "settings": dict(outcome.settings),
         "rows": [{key: _plain(value) for key, value in row.items()} for row in outcome.rows],
         "picture": picture.name,

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from secrets import randbits
 from typing import Annotated
 
 import numpy as np
 import typer
 
-from decoder.files import probe_folder
 from decoder.options import DecodeOptions
 from rappor_cli.association_study import association
 from rappor_cli.calibration import decoder_calibration
 from rappor_cli.decode import CorrectionName, MethodName
-from rappor_cli.experiment_files import Outcome, show
+from rappor_cli.experiment_files import Asked, Outcome, run_experiment
 from rappor_cli.linkage import batch_linkage
 from rappor_cli.location import location, location_attacks, location_coverage
 from rappor_cli.plan_check import plan_check
-from rappor_cli.progress import progress_bar
 from rappor_cli.simulate_discovery import discovery
 from rappor_cli.simulate_fleet import fleet
 from rappor_cli.simulate_numbers import numbers
@@ -91,16 +88,17 @@ def normal(
     as_json: AsJson = False,
 ) -> None:
     """Basic one-time RAPPOR on a normal variable (mean 50, sd 10), p = .5, q = .75."""
-    probe_folder(output)
-    seed = randbits(32) if seed is None else seed
-    rng = np.random.default_rng(seed)
     options = DecodeOptions(correction=correction.value, alpha=alpha)
-    with progress_bar("collections", len(reports)) as advance:
+
+    def collect(rng: np.random.Generator, advance: Callable[[int], None]) -> list[Experiment]:
         experiments = []
         for number in reports:
             experiments.append(paper.normal(number, rng, options))
             advance(1)
-    _show("normal", experiments, seed, output, as_json)
+        return experiments
+
+    asked = Asked(seed, output, as_json)
+    run_experiment(asked, ("collections", len(reports)), collect, partial(_outcome, "normal"))
 
 
 @app.command()
@@ -116,23 +114,23 @@ def exponential(
     as_json: AsJson = False,
 ) -> None:
     """100 exponentially falling shares among 200 candidates: k=128, h=2, m=16, f=p=.5, q=.75."""
-    probe_folder(output)
     options = DecodeOptions(method=method.value, correction=correction.value, alpha=alpha)
-    seed = randbits(32) if seed is None else seed
-    with progress_bar("collections", 1) as advance:
-        experiment = paper.exponential(reports, np.random.default_rng(seed), options)
+
+    def collect(rng: np.random.Generator, advance: Callable[[int], None]) -> list[Experiment]:
+        experiment = paper.exponential(reports, rng, options)
         advance(1)
-    _show("exponential", [experiment], seed, output, as_json)
+        return [experiment]
+
+    asked = Asked(seed, output, as_json)
+    run_experiment(asked, ("collections", 1), collect, partial(_outcome, "exponential"))
 
 
-def _show(
-    name: str, experiments: Sequence[Experiment], seed: int, output: Path, as_json: bool
-) -> None:
+def _outcome(name: str, experiments: Sequence[Experiment]) -> Outcome:
     options = experiments[0].decoding.options
     settings = {"method": options.method, "correction": options.correction, "alpha": options.alpha}
     rows = [_row(experiment) for experiment in experiments]
     draw = partial(draw_experiments, experiments)
-    show(Outcome(name, f"Experiment: {name}", seed, settings, COLUMNS, rows, draw), output, as_json)
+    return Outcome(name, f"Experiment: {name}", settings, COLUMNS, rows, draw)
 
 
 def _row(experiment: Experiment) -> dict[str, str | int | float]:

@@ -5,15 +5,11 @@ from __future__ import annotations
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from secrets import randbits
-from typing import Annotated
+from typing import Annotated, Any
 
-import numpy as np
 import typer
 
-from decoder.files import probe_folder
-from rappor_cli.experiment_files import Outcome, show
-from rappor_cli.progress import progress_bar
+from rappor_cli.experiment_files import Asked, Outcome, run_experiment
 from simulations.experiments import homepages as home
 from simulations.experiments import longitudinal as over_time
 from simulations.experiments import parameters as grid
@@ -31,6 +27,45 @@ Small = Annotated[bool, typer.Option(help="A quick look, with few runs; figures 
 DEFAULT_OUTPUT = Path("simulation-output")
 
 
+PROCESSES_COLUMNS = [
+    ("machines report", "way", "s"), ("rho", "rho", ".2f"),
+    ("reports are taken as", "handling", "s"), ("rho used", "used", ".2f"),
+    ("stated error", "stated", ".3%"), ("real", "real", ".3%"), ("+-", "real_error", ".3%"),
+    ("covered", "coverage", ".1%"), ("found of 10", "found", ".1f"),
+    ("marked, found", "marked", ".0%"), ("estimate", "estimate", ".2%"),
+    ("false", "false", ".2f"),
+]  # fmt: skip
+HOMEPAGES_COLUMNS = [
+    ("distribution", "distribution", "s"), ("reports each", "reports_each", "d"),
+    ("rule", "rule", "s"), ("held", "held", "d"), ("found", "found", ".1f"),
+    ("expected", "expected", ".1f"), ("false", "false", ".1f"),
+    ("smallest found, users", "smallest", ",.0f"), ("one error, users", "one_error", ",.0f"),
+    ("half power, users", "half_power", ",.0f"),
+]  # fmt: skip
+PARAMETERS_COLUMNS = [
+    ("parameter", "parameter", "s"), ("value", "value", "g"),
+    ("eps for life", "epsilon_infinity", ".2f"), ("of a report", "epsilon_one", ".2f"),
+    ("found of 100", "found", ".1f"), ("+-", "error", ".1f"), ("predicted", "predicted", ".1f"),
+    ("false: Bonferroni", "false_bonferroni", ".2f"), ("FDR 5 %", "false_bh", ".2f"),
+    ("two errors", "false_two_errors", ".2f"),
+]  # fmt: skip
+LONGITUDINAL_COLUMNS = [
+    ("mode", "mode", "s"), ("periods", "periods", "d"), ("reports", "reports", "d"),
+    ("declared, nats", "declared", ".2f"), ("proven", "bound", ".2f"),
+    ("advantage", "advantage", ".3f"), ("at most", "most_advantage", ".3f"),
+    ("belief: median", "posterior_median", ".1%"), ("1 in 100", "posterior_99", ".1%"),
+    ("largest", "posterior_largest", ".1%"), ("at most ", "posterior_bound", ".1%"),
+    ("change, AUC", "change_auc", ".2f"),
+]  # fmt: skip
+POISONING_COLUMNS = [
+    ("way to forge", "way", "s"), ("forged", "fraction", ".1%"), ("estimate", "shift", ".2%"),
+    ("+-", "error", ".2%"), ("a report", "lever", ".2f"), ("found", "found", ".0%"),
+    ("lower bound", "explained", ".2%"), ("bound holds", "kept", ".0%"),
+    ("held, found", "true_found", ".1f"), ("warned", "warned", ".0%"),
+    ("of", "warned_of", "s"), ("refused", "refused", ".0%"),
+]  # fmt: skip
+
+
 def processes(
     runs: Annotated[int, typer.Option(min=2, help="Collections of each way to repeat.")] = 25,
     devices: Annotated[
@@ -42,24 +77,17 @@ def processes(
     as_json: AsJson = False,
 ) -> None:
     """Ten processes among the reports of machines that report often; the variance it really has."""
-    probe_folder(output)
-    runs, seed = 3 if small else runs, _seeded(seed)
-    with progress_bar("collections", runs * len(machines.WAYS)) as advance:
-        found = machines.processes(runs, devices, np.random.default_rng(seed), advance=advance)
-    columns = [
-        ("machines report", "way", "s"), ("rho", "rho", ".2f"),
-        ("reports are taken as", "handling", "s"), ("rho used", "used", ".2f"),
-        ("stated error", "stated", ".3%"), ("real", "real", ".3%"), ("+-", "real_error", ".3%"),
-        ("covered", "coverage", ".1%"), ("found of 10", "found", ".1f"),
-        ("marked, found", "marked", ".0%"), ("estimate", "estimate", ".2%"),
-        ("false", "false", ".2f"),
-    ]  # fmt: skip
-    outcome = Outcome(
-        "processes", f"processes, {runs} collections of each way", seed,
-        {"runs": runs, "devices": devices, "correction": "bh"}, columns,
-        [asdict(row) for row in found.rows], partial(draw_processes, found),
+    runs = 3 if small else runs
+    run_experiment(
+        Asked(seed, output, as_json),
+        ("collections", runs * len(machines.WAYS)),
+        lambda rng, advance: machines.processes(runs, devices, rng, advance=advance),
+        lambda found: Outcome(
+            "processes", f"processes, {runs} collections of each way",
+            {"runs": runs, "devices": devices, "correction": "bh"}, PROCESSES_COLUMNS,
+            [asdict(row) for row in found.rows], partial(draw_processes, found),
+        ),
     )  # fmt: skip
-    show(outcome, output, as_json)
 
 
 def homepages(
@@ -76,26 +104,19 @@ def homepages(
     as_json: AsJson = False,
 ) -> None:
     """Which home pages honest rules name, beside the 31 of the paper: 8,616 candidates."""
-    probe_folder(output)
-    runs, seed = 1 if small else runs, _seeded(seed)
-    rng = np.random.default_rng(seed)
-    with progress_bar("draws", runs * (len(home.DISTRIBUTIONS) + 1)) as advance:
-        found = home.homepages(runs, reports, rng, repeated, advance)
-    columns = [
-        ("distribution", "distribution", "s"), ("reports each", "reports_each", "d"),
-        ("rule", "rule", "s"), ("held", "held", "d"), ("found", "found", ".1f"),
-        ("expected", "expected", ".1f"), ("false", "false", ".1f"),
-        ("smallest found, users", "smallest", ",.0f"), ("one error, users", "one_error", ",.0f"),
-        ("half power, users", "half_power", ",.0f"),
-    ]  # fmt: skip
+    runs = 1 if small else runs
     distance = home.PAPER_SMALLEST / home.first_order_error(reports, 1)
-    outcome = Outcome(
-        "homepages", f"homepages, {reports:,} devices, {runs} draws", seed,
-        {"runs": runs, "reports": reports, "repeated": repeated, "alpha": home.ALPHA}, columns,
-        [asdict(row) for row in found.rows], partial(draw_homepages, found),
-        [f"{home.PAPER_SMALLEST:,} users: {distance:.2f} standard errors of first-order theory."],
+    run_experiment(
+        Asked(seed, output, as_json),
+        ("draws", runs * (len(home.DISTRIBUTIONS) + 1)),
+        lambda rng, advance: home.homepages(runs, reports, rng, repeated, advance),
+        lambda found: Outcome(
+            "homepages", f"homepages, {reports:,} devices, {runs} draws",
+            {"runs": runs, "reports": reports, "repeated": repeated, "alpha": home.ALPHA},
+            HOMEPAGES_COLUMNS, [asdict(row) for row in found.rows], partial(draw_homepages, found),
+            [f"{home.PAPER_SMALLEST:,} users: {distance:.2f} first-order standard errors."],
+        ),
     )  # fmt: skip
-    show(outcome, output, as_json)
 
 
 def parameters(
@@ -107,23 +128,17 @@ def parameters(
     as_json: AsJson = False,
 ) -> None:
     """Detection against h, k, m, f, p and q; false discoveries against f."""
-    probe_folder(output)
-    runs, seed = 2 if small else runs, _seeded(seed)
-    with progress_bar("settings", len(list(grid.settings()))) as advance:
-        rows = grid.parameters(runs, reports, np.random.default_rng(seed), advance)
-    columns = [
-        ("parameter", "parameter", "s"), ("value", "value", "g"),
-        ("eps for life", "epsilon_infinity", ".2f"), ("of a report", "epsilon_one", ".2f"),
-        ("found of 100", "found", ".1f"), ("+-", "error", ".1f"), ("predicted", "predicted", ".1f"),
-        ("false: Bonferroni", "false_bonferroni", ".2f"), ("FDR 5 %", "false_bh", ".2f"),
-        ("two errors", "false_two_errors", ".2f"),
-    ]  # fmt: skip
-    outcome = Outcome(
-        "parameters", f"parameters, {reports:,} reports, {runs} draws", seed,
-        {"runs": runs, "reports": reports, "alpha": grid.ALPHA}, columns,
-        [asdict(row) for row in rows], partial(draw_parameters, rows),
+    runs = 2 if small else runs
+    run_experiment(
+        Asked(seed, output, as_json),
+        ("settings", len(list(grid.settings()))),
+        lambda rng, advance: grid.parameters(runs, reports, rng, advance),
+        lambda rows: Outcome(
+            "parameters", f"parameters, {reports:,} reports, {runs} draws",
+            {"runs": runs, "reports": reports, "alpha": grid.ALPHA}, PARAMETERS_COLUMNS,
+            [asdict(row) for row in rows], partial(draw_parameters, rows),
+        ),
     )  # fmt: skip
-    show(outcome, output, as_json)
 
 
 def longitudinal(
@@ -136,26 +151,17 @@ def longitudinal(
     as_json: AsJson = False,
 ) -> None:
     """What an adversary with all reports of a device learns over a year of days, by mode."""
-    probe_folder(output)
-    devices, seed = min(devices, 20_000) if small else devices, _seeded(seed)
-    with progress_bar("attacks", len(over_time.modes()) * len(over_time.PERIODS)) as advance:
-        rows = over_time.longitudinal(
-            devices, np.random.default_rng(seed), over_time.PERIODS, advance
-        )
-    columns = [
-        ("mode", "mode", "s"), ("periods", "periods", "d"), ("reports", "reports", "d"),
-        ("declared, nats", "declared", ".2f"), ("proven", "bound", ".2f"),
-        ("advantage", "advantage", ".3f"), ("at most", "most_advantage", ".3f"),
-        ("belief: median", "posterior_median", ".1%"), ("1 in 100", "posterior_99", ".1%"),
-        ("largest", "posterior_largest", ".1%"), ("at most ", "posterior_bound", ".1%"),
-        ("change, AUC", "change_auc", ".2f"),
-    ]  # fmt: skip
-    outcome = Outcome(
-        "longitudinal", f"longitudinal, {devices:,} devices attacked in each row", seed,
-        {"devices": devices, "prior": over_time.PRIOR, "level": over_time.LEVEL}, columns,
-        [asdict(row) for row in rows], partial(draw_longitudinal, rows),
+    devices = min(devices, 20_000) if small else devices
+    run_experiment(
+        Asked(seed, output, as_json),
+        ("attacks", len(over_time.modes()) * len(over_time.PERIODS)),
+        lambda rng, advance: over_time.longitudinal(devices, rng, over_time.PERIODS, advance),
+        lambda rows: Outcome(
+            "longitudinal", f"longitudinal, {devices:,} devices attacked in each row",
+            {"devices": devices, "prior": over_time.PRIOR, "level": over_time.LEVEL},
+            LONGITUDINAL_COLUMNS, [asdict(row) for row in rows], partial(draw_longitudinal, rows),
+        ),
     )  # fmt: skip
-    show(outcome, output, as_json)
 
 
 def poisoning(
@@ -169,28 +175,20 @@ def poisoning(
     as_json: AsJson = False,
 ) -> None:
     """How far forged reports move an estimate, and whether bound, warnings and checks see them."""
-    probe_folder(output)
-    runs, seed = 2 if small else runs, _seeded(seed)
-    number = 1 + len(forging.WAYS) * len(forging.FRACTIONS)
-    with progress_bar("ways and parts", number) as advance:
-        rng = np.random.default_rng(seed)
-        rows = forging.poisoning(runs, reports, rng, forging.FRACTIONS, advance)
-    columns = [
-        ("way to forge", "way", "s"), ("forged", "fraction", ".1%"), ("estimate", "shift", ".2%"),
-        ("+-", "error", ".2%"), ("a report", "lever", ".2f"), ("found", "found", ".0%"),
-        ("lower bound", "explained", ".2%"), ("bound holds", "kept", ".0%"),
-        ("held, found", "true_found", ".1f"), ("warned", "warned", ".0%"),
-        ("of", "warned_of", "s"), ("refused", "refused", ".0%"),
-    ]  # fmt: skip
-    plain = [asdict(row) for row in rows]
-    for row in plain:
-        row["warned_of"] = ", ".join(name for name, part in row["warnings"].items() if part >= 0.5)
-    outcome = Outcome(
-        "poisoning", f"poisoning, {reports:,} reports, {runs} draws", seed,
-        {"runs": runs, "reports": reports}, columns, plain, partial(draw_poisoning, rows),
+    runs = 2 if small else runs
+    run_experiment(
+        Asked(seed, output, as_json),
+        ("ways and parts", 1 + len(forging.WAYS) * len(forging.FRACTIONS)),
+        lambda rng, advance: forging.poisoning(runs, reports, rng, forging.FRACTIONS, advance),
+        lambda rows: Outcome(
+            "poisoning", f"poisoning, {reports:,} reports, {runs} draws",
+            {"runs": runs, "reports": reports}, POISONING_COLUMNS, list(map(_forged_row, rows)),
+            partial(draw_poisoning, rows),
+        ),
     )  # fmt: skip
-    show(outcome, output, as_json)
 
 
-def _seeded(seed: int | None) -> int:
-    return randbits(32) if seed is None else seed
+def _forged_row(row: forging.Row) -> dict[str, Any]:
+    """Plain values, with the warnings that at least half of the runs have."""
+    named = ", ".join(name for name, part in row.warnings.items() if part >= 0.5)
+    return asdict(row) | {"warned_of": named}

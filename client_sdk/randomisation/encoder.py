@@ -30,7 +30,7 @@ class Encoder:
     randomness: where the instantaneous responses come from.
     """
 
-    __slots__ = ("_devices", "_metrics", "_randomness", "_secret")
+    __slots__ = ("_devices", "_metrics", "_randomness", "_report", "_secret")
 
     def __init__(
         self,
@@ -48,6 +48,7 @@ class Encoder:
         self._secret = secret
         self._randomness = randomness
         self._devices: dict[str, MetricEncoder] = {}
+        self._report: type[Report] | None = None
 
     def encode(self, name: str, value: object, day: date) -> Report:
         """A fresh report of a value: the whole mechanism.
@@ -56,11 +57,17 @@ class Encoder:
         No ledger stands here: whoever calls must bound the number of distinct values and reports
         (`client_sdk.Recorder` does).
         """
-        from rappor_core.wire.report import Report  # an app that records does not need it
-
+        report = self._report or self._load()
         device = self._devices.get(name) or self.metric(name)
         bloom_bits = device.value_bits(value)
-        return Report(name, device.params_id, device.cohort, day, device.report_bits(bloom_bits))
+        return report(name, device.params_id, device.cohort, day, device.report_bits(bloom_bits))
+
+    def _load(self) -> type[Report]:
+        """Import what an app that records does not need, once: it costs as much as a hash."""
+        from rappor_core.wire.report import Report
+
+        self._report = Report
+        return Report
 
     def metric(self, name: str) -> MetricEncoder:
         """This device's part in one metric. Raises UnknownMetricError."""

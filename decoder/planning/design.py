@@ -17,8 +17,8 @@ from decoder.planning.detection import (
     information,
     interference,
     visible_share,
+    why_nothing,
 )
-from decoder.planning.few_cohorts import floor_sentence
 from decoder.planning.population import zipf_shares
 from decoder.planning.request import DEFAULTS, LIMITS, PERIODS_A_YEAR, Request, Unknown
 from decoder.typing import Floats
@@ -85,7 +85,7 @@ def solve(request: Request, population: Population) -> tuple[Request, Design, Un
     if unknown == "share":
         design = best_design(request, population)
         if design is None or design.share is None:
-            raise PlanError(_why_nothing(request, design))
+            raise PlanError(why_nothing(request, None if design is None else design.setting))
         if request.share is not None and design.share > request.share:
             raise PlanError(
                 f"share = {request.share:g} is below the smallest that these numbers show with "
@@ -266,17 +266,6 @@ def _down(value: float) -> float:
     """Round down to a few digits, so that the declared number is the one that counts."""
     scale = 10.0 ** (_SIGNIFICANT - 1 - math.floor(math.log10(value)))
     return math.floor(value * scale + 1e-9) / scale
-
-
-def _why_nothing(request: Request, design: Design | None) -> str:
-    if design is not None and not design.params.scheme.own_bits:
-        floor = floor_sentence(design.params, design.setting.threshold)
-        if floor is not None:
-            return floor
-    return (
-        f"with {request.devices:,.0f} devices no share, not even 1, is found with power "
-        f"{request.power:g}: use more devices, more epsilon, or fewer candidates"
-    )
 
 
 def _why_impossible(request: Request, unknown: Unknown, population: Population, good: float) -> str:

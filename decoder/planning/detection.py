@@ -22,8 +22,9 @@ from scipy.stats import binom
 
 from decoder.errors import DecodeError
 from decoder.model.noise import BitNoise, RandomString
-from decoder.planning.few_cohorts import least_score, unmistaken
+from decoder.planning.few_cohorts import floor_sentence, least_score, unmistaken
 from decoder.planning.interference import settled_sum
+from decoder.planning.request import Request
 from decoder.typing import Floats
 from rappor_core.params import RapporParams
 
@@ -185,6 +186,22 @@ def _needed(setting: Setting) -> float:
 def can_be_found(setting: Setting) -> bool:
     """Whether any p-value reaches the level that the list asks for."""
     return setting.params.scheme.own_bits or math.isfinite(_needed(setting))
+
+
+def why_nothing(request: Request, setting: Setting | None) -> str:
+    """Say why no share is found.
+
+    Args:
+        request: with every number.
+        setting: of the best design; None where there is none.
+    """
+    floor = None
+    if setting is not None and not setting.params.scheme.own_bits:
+        floor = floor_sentence(setting.params, setting.threshold)
+    return floor or (
+        f"with {request.devices:,.0f} devices no share, not even 1, is found with power "
+        f"{request.power:g}: use more devices, more epsilon, or fewer candidates"
+    )
 
 
 def _quantile(setting: Setting) -> float:

@@ -19,6 +19,7 @@ from decoder.inference.diagnostics import (
     variance_parts,
     visible_share,
 )
+from decoder.inference.impossible_counts import impossible_counts
 from decoder.inference.multiple_testing import Decision
 from decoder.model.repetition import repetition
 from decoder.options import DecodeOptions
@@ -90,6 +91,12 @@ def assemble(
         candidates.notes.not_text,
         options.repeats is not None,
         answer.intervals.unsettled,
+        impossible_counts(
+            aggregate.params,
+            np.array(aggregate.reports_per_cohort, dtype=np.float64),
+            np.array(aggregate.bit_counts, dtype=np.float64),
+            summary.repetition,
+        ),
     )
     return Decoding(
         metric=aggregate.metric,

@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from decoder.inference.diagnostics import balance_p_value
+from decoder.inference.impossible_counts import Impossible
 from decoder.results.selective_intervals import MOST_ROWS
 from decoder.results.tables import Diagnostics, Summary, join_group, short
 from decoder.typing import Floats, Indices
@@ -34,6 +35,7 @@ class Facts:
     sum to its reports.  complete: no other value can be held; what the fit leaves over are small
     shares of the list itself.  not_text: entries of the list that are not UTF-8.  told: the analyst
     gave the repetition.  unsettled: values found whose samples had not settled; None: not sampled.
+    impossible: what of the counts no values can give.
     """
 
     summary: Summary
@@ -47,12 +49,14 @@ class Facts:
     not_text: int = 0
     told: bool = False
     unsettled: int | None = None
+    impossible: Impossible | None = None
 
 
 def plain_warnings(facts: Facts) -> tuple[str, ...]:
     """Every warning that applies, most important first."""
     first = (
         _settled,
+        _impossible,
         _sum,
         _unfitted,
         _cohorts,
@@ -112,6 +116,26 @@ def _sum(facts: Facts) -> str | None:
     return (
         f"The shares found sum to {percent(total)}, more than all reports: the counts, the "
         "parameters or the candidates do not belong together."
+    )
+
+
+def _impossible(facts: Facts) -> str | None:
+    found = facts.impossible
+    if found is None:
+        return None
+    of, which, apart = "the reports", "", ""
+    if found.cohorts:
+        named = ",".join(map(str, found.cohorts[:10]))
+        of = "the reports of these cohorts"
+        which = f" in {len(found.cohorts)} of {facts.summary.num_cohorts} cohorts (cohort {named})"
+        apart = f", without those cohorts (--without-cohorts {named})"
+    return (
+        f"No values give such counts: a report has {found.mean:.3g} bits of a value on average"
+        f"{which}, and {found.least:g} to {found.most:g} are possible. At least "
+        f"{percent(found.forged)} of {of} were not made with these parameters: forged, damaged, or "
+        "of other software. They can move any estimate by many times their number, also to nothing "
+        f"found. Decode each day by itself (--each day){apart}, to see which are sound, and revoke "
+        "the key by which the others came."
     )
 
 

@@ -8,9 +8,11 @@ from pathlib import Path
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from numpy.typing import NDArray
 
 from simulations.experiments.paper import Experiment
 
+NEARLY_ALL = 0.75  # of the list: what is left is not worth a note
 TRUTH, ESTIMATE, FALSE = "#9aa5b1", "#1f5fa8", "#c0392b"
 
 
@@ -42,8 +44,8 @@ def _draw(panel: Axes, experiment: Experiment) -> None:
                 at[found],
                 100 * table.shrunken[found],
                 yerr=100 * np.maximum(np.stack([below, above]), 0),
-                fmt="o",
-                markersize=3,
+                fmt="o" if color == ESTIMATE else "X",  # told apart in grey, too
+                markersize=3 if color == ESTIMATE else 6,
                 elinewidth=1,
                 color=color,
                 label=label,
@@ -55,9 +57,25 @@ def _draw(panel: Axes, experiment: Experiment) -> None:
         loc="left",
         fontsize=10,
     )
-    panel.set_xlabel("candidates, in the order of the list")
+    shown = shown_candidates(experiment.true_shares, table.detected)
+    left = len(experiment.values) - shown
+    panel.set_xlabel(
+        "candidates, in the order of the list"
+        + (f"; {left} more that nobody holds were not found" if left else "")
+    )
     panel.set_ylabel("share, %")
-    panel.set_xlim(-1, len(experiment.values))
+    panel.set_xlim(-1, shown)
     panel.margins(x=0)
     panel.spines[["top", "right"]].set_visible(False)
     panel.legend(frameon=False, fontsize=8)
+
+
+def shown_candidates(true_shares: NDArray[np.float64], found: NDArray[np.bool_]) -> int:
+    """How many candidates a panel shows: up to the last that is held or found, all if near it.
+
+    Args:
+        true_shares: (n,).
+        found: (n,).
+    """
+    last = int(np.flatnonzero((true_shares > 0) | found).max(initial=0)) + 1
+    return last if last < NEARLY_ALL * len(found) else len(found)

@@ -183,8 +183,8 @@ def _draw_numbers(panel: Axes, result: Homepages) -> None:
         for place, row in zip(at, rows, strict=True):
             panel.annotate(
                 f"{row.found:.0f}" + (f"+{row.false:.0f}" if row.false >= 0.5 else ""),
-                (place, row.found + row.false), (0, 2), textcoords="offset points", ha="center",
-                fontsize=7.5,
+                (place, row.found + row.false), (0, 3), textcoords="offset points", ha="center",
+                fontsize=7.5, zorder=5, bbox={"fc": "white", "ec": "none", "pad": 0.2},
             )  # fmt: skip
     panel.axhline(PAPER_FOUND, color="black", linewidth=0.9, label="31, the paper's")
     words = [f"{name}" + (f",\n{each} reports each" if each > 1 else "") for name, each in names]

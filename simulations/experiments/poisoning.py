@@ -42,6 +42,7 @@ LIE, BARE, HIDDEN, BEST, ONE = (
 )
 WAYS = (LIE, BARE, HIDDEN, BEST, ONE)
 WARNINGS = {
+    "impossible": "No values give such counts",
     "fit": "No fit converged",
     "cohorts": "do not follow the others",
     "sizes": "not equally large",

@@ -109,7 +109,7 @@ def test_a_folder_that_cannot_be_made_is_refused_before_anything_is_drawn(
     def drawing(*_: object) -> None:
         pytest.fail("the experiment was run")
 
-    for module in ("simulate", "simulate_fleet", "simulate_published"):
+    for module in ("experiment_files", "simulate_fleet"):
         monkeypatch.setattr(f"rappor_cli.{module}.progress_bar", drawing)
     (tmp_path / "file").write_text("")
     assert main(["simulate", name, "-o", str(tmp_path / "file" / "below")]) == 1

@@ -7,7 +7,7 @@ import pytest
 
 from decoder import DecodeOptions
 from simulations.experiments import paper
-from simulations.experiments.figures import draw_experiments
+from simulations.experiments.figures import draw_experiments, shown_candidates
 
 BONFERRONI = DecodeOptions(correction="bonferroni")
 
@@ -46,3 +46,14 @@ def test_a_picture_is_written(tmp_path: Path) -> None:
     path = tmp_path / "normal.png"
     draw_experiments([experiment, experiment], path)
     assert path.read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_panel_has_no_empty_half() -> None:
+    shares, found = np.zeros(200), np.zeros(200, dtype=bool)
+    shares[:100] = 0.01
+    assert shown_candidates(shares, found) == 100
+    found[120] = True  # a wrong one is shown
+    assert shown_candidates(shares, found) == 121
+    found[180] = True
+    assert shown_candidates(shares, found) == 200
+    assert shown_candidates(np.zeros(9), np.zeros(9, dtype=bool)) == 1

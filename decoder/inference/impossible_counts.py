@@ -1,0 +1,100 @@
+"""Counts that no values can give: how many Bloom bits a report has on average, and may have.
+
+Every honest report stands for 1 to h bits of a value (0 or 1 where a value has a bit of its own).
+So the debiased counts of a cohort, summed over its bits and divided by its reports, estimate a
+number between these limits, whatever values the devices hold. Forged reports do not keep to it: one
+with the value's bits alone counts as (h - k p*) / (q* - p*) bits, some hundred below zero.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import ndtri
+
+from decoder.model.noise import BitNoise
+from decoder.typing import Floats
+from rappor_core.params import RapporParams
+
+FALSE_ALARM = 1e-3  # of a decoding of honest reports, at most: half for all cohorts together
+
+
+class Impossible(NamedTuple):
+    """What was seen and cannot be.
+
+    mean: bits of a value in a report; that of all reports, or of the cohorts named.
+    least, most: what it may be.  forged: smallest part of these reports that, forged, gives it.
+    cohorts: those that go beyond by themselves, empty where all reports together do.
+    """
+
+    mean: float
+    least: float
+    most: float
+    forged: float
+    cohorts: tuple[int, ...]
+
+
+def impossible_counts(
+    params: RapporParams, reports: Floats, counts: Floats, repetition: float
+) -> Impossible | None:
+    """Test the mean number of bits of all reports, and of each cohort; None where it can be.
+
+    Args:
+        params: of the metric; with symbols nothing is tested, since every report shows one.
+        reports: N_j, (m,).
+        counts: c_ij, (m, k).
+        repetition: rho, by which repeated permanent noise widens the variance of a sum.
+
+    Returns:
+        The finding about all reports if there is one, else about cohorts. Wrong about honest
+        reports with probability `FALSE_ALARM` at most, by the normal approximation.
+    """
+    if params.scheme.symbols or not reports.any():
+        return None
+    present = np.flatnonzero(reports)
+    number, noise, k = reports[present], BitNoise.of(params.mechanism), params.num_bits
+    bits = ((counts[present] - noise.p_star * number[:, None]) / noise.gap).sum(axis=1)
+    variance = k * float(noise.mechanism_variance(np.array([params.num_hashes / k]), repetition)[0])
+    limits = (0.0 if params.scheme.own_bits else 1.0), float(params.num_hashes)
+    total = number.sum()
+    found = _beyond(bits.sum() / total, variance / total, limits, FALSE_ALARM / 2, noise, k)
+    if found is not None:
+        return found
+    each = FALSE_ALARM / 2 / len(present)
+    odd = [
+        j
+        for j, (mean, size) in enumerate(zip(bits / number, number, strict=True))
+        if _beyond(mean, variance / size, limits, each, noise, k) is not None
+    ]
+    if not odd:
+        return None
+    size = number[odd].sum()
+    mean = float(bits[odd].sum() / size)
+    forged = _least_forged(mean, limits, noise, k)
+    return Impossible(mean, *limits, forged, tuple(present[odd].tolist()))
+
+
+def _beyond(
+    mean: float,
+    variance: float,
+    limits: tuple[float, float],
+    level: float,
+    noise: BitNoise,
+    num_bits: int,
+) -> Impossible | None:
+    """Whether a mean is outside its limits by more than noise, two-sided at this level."""
+    reach = -float(ndtri(level / 2)) * variance**0.5
+    if limits[0] - reach <= mean <= limits[1] + reach:
+        return None
+    forged = _least_forged(float(mean), limits, noise, num_bits)
+    return Impossible(float(mean), *limits, forged, ())
+
+
+def _least_forged(
+    mean: float, limits: tuple[float, float], noise: BitNoise, num_bits: int
+) -> float:
+    """The part of reports that moves the mean from its limit, if each has all bits, or none."""
+    ends = sorted((-num_bits * noise.p_star / noise.gap, num_bits * (1 - noise.p_star) / noise.gap))
+    limit, end = (limits[0], ends[0]) if mean < limits[0] else (limits[1], ends[1])
+    return min(max((mean - limit) / (end - limit), 0.0), 1.0)

@@ -1,0 +1,109 @@
+"""Counts that no values give are told, and honest ones hardly ever."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from decoder import Candidates, DecodeOptions, decode
+from decoder.inference.impossible_counts import FALSE_ALARM, Impossible, impossible_counts
+from rappor_core.aggregate import Aggregate
+from rappor_core.mechanism import TwoRoundMechanism
+from rappor_core.params import RapporParams
+from simulations.experiments import poisoning
+from simulations.experiments.parameters import held_shares
+from simulations.populations.draws import draw_listed
+
+HONEST_RUNS, MOST_ALARMS = 400, 3  # at .001 each, more than 3 of 400 have chance 8e-4
+REPORTS = 200_000
+SMALL = RapporParams.rappor(
+    num_bits=16, num_hashes=2, num_cohorts=8, prob_f=0.5, prob_p=0.5, prob_q=0.75
+)
+KINDS = {
+    "filter": SMALL,
+    "p above q": SMALL.replace(mechanism=TwoRoundMechanism.rappor(0.5, 0.75, 0.5)),
+    "own bits": RapporParams(8, 1, 1, SMALL.mechanism, "one_hot"),
+    "boolean": RapporParams(1, 1, 1, SMALL.mechanism, "boolean"),
+    "symbols": RapporParams(4, 1, 8, TwoRoundMechanism.symbols(4, 3.0, 2.0), "symbol"),
+}
+
+
+def told(aggregate: Aggregate) -> Impossible | None:
+    reports = np.array(aggregate.reports_per_cohort, dtype=float)
+    return impossible_counts(aggregate.params, reports, np.array(aggregate.bit_counts, float), 1.0)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_honest_reports_seldom_alarm(kind: str) -> None:
+    """At most `FALSE_ALARM` of decodings: no more than 3 of 400, whatever values are held."""
+    params, rng = KINDS[kind], np.random.default_rng(1)
+    values = 2 if kind == "boolean" else 8
+    alarms = 0
+    for run in range(HONEST_RUNS):
+        listed = Candidates.from_strings(f"v{run}-{i}" for i in range(values))
+        shares = rng.dirichlet(np.full(values, 0.3))
+        if kind in ("own bits", "boolean"):
+            k = params.num_bits
+            chance = shares[:k] * (params.q_star - params.p_star) + params.p_star
+            counts = rng.binomial(5_000, chance)[None]
+            reports = np.array([5_000.0])
+            alarms += impossible_counts(params, reports, counts, 1.0) is not None
+        else:
+            aggregate, _ = draw_listed(listed.positions(params), shares, 5_000, params, rng)
+            alarms += told(aggregate) is not None
+    assert FALSE_ALARM == 1e-3
+    assert alarms <= MOST_ALARMS
+
+
+@pytest.mark.parametrize(
+    ("way", "fraction"),
+    [(poisoning.BARE, 0.003), (poisoning.BARE, 0.03), (poisoning.BEST, 0.1),
+     (poisoning.HIDDEN, 0.1), (poisoning.ONE, 0.03)],
+)  # fmt: skip
+def test_forgeries_that_no_values_explain_are_told(way: str, fraction: float) -> None:
+    """As in `rappor simulate poisoning`; crude ones from .3 % of the reports on."""
+    rng, params = np.random.default_rng(2), poisoning.PARAMS
+    listed = Candidates.from_strings(f"v{i}" for i in range(len(held_shares())))
+    positions, forged = listed.positions(params), round(fraction * REPORTS)
+    honest, _ = draw_listed(positions, held_shares(), REPORTS - forged, params, rng)
+    best = poisoning.best_bits(honest, listed) if way == poisoning.BEST else None
+    added, _ = poisoning.forgeries(way, forged, positions[poisoning.TARGET], best, rng)
+    found = told(poisoning.joined(honest, *added))
+    assert found is not None
+    assert found.forged > 0
+    if way == poisoning.ONE:
+        assert found.cohorts in ((), (0,))
+    else:
+        assert found.forged <= fraction * 1.05  # a lower bound
+
+
+def test_a_lie_within_the_protocol_is_not_told() -> None:
+    rng, params = np.random.default_rng(3), poisoning.PARAMS
+    listed = Candidates.from_strings(f"v{i}" for i in range(len(held_shares())))
+    positions = listed.positions(params)
+    honest, _ = draw_listed(positions, held_shares(), REPORTS, params, rng)
+    added, _ = poisoning.forgeries(poisoning.LIE, 20_000, positions[poisoning.TARGET], None, rng)
+    assert told(poisoning.joined(honest, *added)) is None
+
+
+def test_the_decoding_says_it_first_and_names_the_way_out() -> None:
+    rng, params = np.random.default_rng(4), KINDS["filter"]
+    listed = Candidates.from_strings(f"v{i}" for i in range(8))
+    positions = listed.positions(params)
+    honest, _ = draw_listed(positions, np.full(8, 1 / 8), 50_000, params, rng)
+    clean = decode(honest, listed, DecodeOptions(correction="bonferroni"))
+    assert not any("No values give" in text for text in clean.warnings)
+    counts = np.array(honest.bit_counts)
+    reports = np.array(honest.reports_per_cohort)
+    for j in range(len(reports)):  # bare bits of one value, a twentieth as many reports
+        counts[j, positions[0, j]] += reports[j] // 20
+    crude = replace(
+        honest,
+        reports_per_cohort=tuple((reports + reports // 20).tolist()),
+        bit_counts=tuple(map(tuple, counts.tolist())),
+    )
+    warnings = decode(crude, listed, DecodeOptions(correction="bonferroni")).warnings
+    assert "No values give such counts" in warnings[0]
+    assert "--each day" in warnings[0]
