@@ -20,7 +20,8 @@ from decoder.results.warnings import odd_cohorts
 from decoder.service.clock import Clock
 from decoder.service.errors import ConflictError
 from decoder.service.operations.families import Family, WindowTests, decided
-from decoder.service.operations.schedules import Schedules, load_tests, spec_of_schedule
+from decoder.service.operations.schedule_series import load_tests
+from decoder.service.operations.schedules import Schedules, spec_of_schedule
 from decoder.service.specs import Model, canonical
 from decoder.service.store.alarms import AlarmRow, EventRow, EventState, load_alarms, save_event
 from decoder.service.store.engine import Database
