@@ -64,7 +64,7 @@ def page(browser: httpx.Client, path: str, status: int = 200) -> str:
     assert answer.status_code == status, answer.text
     assert EVIL not in answer.text
     assert not INLINE.search(answer.text)
-    return html.unescape(re.sub(r"<[^>]+>|\s+", " ", answer.text)).replace("  ", " ")
+    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", answer.text)).split())
 
 
 def test_a_schedule_from_the_form_to_what_it_found(
@@ -139,8 +139,10 @@ def test_what_is_wrong_is_said_above_the_form_that_keeps_what_was_typed(
         assert "Make the schedule" in text
 
 
-def test_an_alarm_shows_its_secret_once(served: Running, browser: httpx.Client) -> None:
-    path = make(browser, "told", stored_list(browser, "told", ["a"]))
+def test_an_alarm_shows_its_secret_once_and_what_it_told(
+    served: Running, browser: httpx.Client, tmp_path: Path
+) -> None:
+    path = make(browser, "told", stored_list(browser, "told", WORDS))
     given = {"name": "on call", "channel": "webhook", "target": "http://127.0.0.1:9/hook"}
     made = browser.post(f"{path}/alarms", data=given | {"new_value": "1", "change": "0.05"})
     assert made.status_code == 201, made.text
@@ -150,6 +152,10 @@ def test_an_alarm_shows_its_secret_once(served: Running, browser: httpx.Client) 
     assert found[1] not in again
     assert "a share that moved by more than (0.05)" in again
     assert "could not be decoded</td>" not in again  # its box was not ticked
+    served.service.tick()
+    do_jobs(served.service, tmp_path)
+    served.service.tick()
+    assert "What they told Alarm Message State on call" in page(browser, path)
     wrong = browser.post(f"{path}/alarms", data=given | {"target": "http://10.0.0.1/"})
     assert wrong.status_code == 422
     with served.client("ana") as ana:

@@ -185,7 +185,7 @@ def _shown(
     series, problem = _series(request, person, schedule_id)
     alarms = service.alarms.all(person, schedule_id)
     names = {alarm.id: alarm.name for alarm in alarms}
-    events = map(shown_event, service.alarms.events(person, schedule_id, MOST_EVENTS))
+    events = service.alarms.events(person, schedule_id, MOST_EVENTS)
     spec = said(json.loads(row.spec))
     windows = service.schedules.windows(person, schedule_id)
     return render(
@@ -199,7 +199,7 @@ def _shown(
         series=[(one, found_values(one)) for one in series],
         problem=problem,
         alarms=[(alarm, rules_in_words(json.loads(alarm.rules))) for alarm in alarms],
-        events=[(names[event["alarm"]], event) for event in events],
+        events=[(names[event.alarm_id], shown_event(event)) for event in events],
         made=made,
         rules=RULES,
         channels=list(Channel),
