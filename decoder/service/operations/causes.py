@@ -165,7 +165,8 @@ class Causes:
         new = add_values(connection, schedule.id, window.params_id, held)
         if not new or not told:
             return []
-        text = f"{len(new)} values were found that no earlier window showed"
+        found = "1 value was" if len(new) == 1 else f"{len(new)} values were"
+        text = f"{found} found that no earlier window showed"
         return [Finding("new_value", f"new-value:{_name(window)}", text, tuple(new[:MOST_SHOWN]))]
 
     def _store(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import dataclass
 from typing import Any
 
 from fastapi import Request
@@ -21,6 +20,7 @@ from decoder.service.operations.schedule_series import SeriesView
 from decoder.service.pages.job_form import candidates_of_form, choices_of_form, in_labels
 from decoder.service.pages.jobs import chosen, said
 from decoder.service.pages.metrics import OF_METRICS
+from decoder.service.pages.schedule_view import RULES, found_values, rules_in_words
 from decoder.service.pages.web import Form, Posted, Reader, parsed, redirect, render
 from decoder.service.pages.web import router as new_router
 from decoder.service.problems import status_of
@@ -30,25 +30,7 @@ from decoder.service.store.alarms import AlarmRow
 from decoder.service.store.schedules import ScheduleRow
 
 MOST_EVENTS = 50
-MOST_FOUND = 100  # values of a series on the page
-RULES = {
-    "new_value": "a value that no earlier window detected",
-    "change": "a share that moved by more than",
-    "fewer_reports": "fewer reports than this share of the usual",
-    "cohort": "a cohort that does not follow the model",
-    "refused": "more than this share of a day's reports refused",
-    "failed": "a window that could not be decoded",
-}
 router = new_router()
-
-
-@dataclass(frozen=True)
-class FoundValue:
-    """A value that was detected: in how many windows, and in which last, with its share there."""
-
-    value: str
-    windows: int
-    last: dict[str, Any]
 
 
 @router.get("/schedules")
@@ -213,27 +195,6 @@ def _series(request: Request, person: Person, schedule_id: str) -> tuple[list[Se
         return service_of(request).schedules.series(person, schedule_id), ""
     except QuotaError as error:
         return [], str(error)
-
-
-def found_values(series: SeriesView) -> list[FoundValue]:
-    """The values that were detected, those of the most windows first."""
-    by_value: dict[str, list[dict[str, Any]]] = {}
-    for row in series.rows:
-        if row["detected"]:
-            by_value.setdefault(row["value"], []).append(row)
-    found = [FoundValue(value, len(rows), max(rows, key=lambda one: one["first_day"]))
-             for value, rows in by_value.items()]  # fmt: skip
-    found.sort(key=lambda one: (-one.windows, -(one.last["estimate"] or 0.0)))
-    return found[:MOST_FOUND]
-
-
-def rules_in_words(rules: dict[str, Any]) -> list[str]:
-    """Those of an alarm that are on."""
-    return [
-        f"{RULES[name]} ({value:g})" if isinstance(value, float) else RULES[name]
-        for name, value in rules.items()
-        if value not in (None, False)
-    ]
 
 
 def _choices(form: Posted, row: ScheduleRow | None = None) -> dict[str, Any]:
