@@ -8,7 +8,7 @@ from decoder.numbers.changes import NumberSeries
 from decoder.numbers.tables import NumberDecoding
 from decoder.reports.jinja import page_template
 from decoder.reports.number_text import days, factor, known
-from decoder.reports.numbers_svg import bins_plot, change_text, curve_plot, edge_text
+from decoder.reports.numbers_svg import bins_plots, change_text, curve_plots, edge_text
 
 OF_PERIOD = {
     "sum": "sum", "count": "number of records", "mean": "mean", "median": "median",
@@ -32,8 +32,8 @@ def _context(decoding: NumberDecoding, series: NumberSeries | None) -> dict[str,
         "description": decoding.definition.get("description"),
         "of_period": OF_PERIOD[decoding.number.of_period],
         "period": decoding.definition.get("period", "day"),
-        "curve": curve_plot(decoding.curve) if of_edges else None,
-        "bins": bins_plot(decoding.bins) if of_edges else None,
+        "curve": curve_plots(decoding.curve) if of_edges else (),
+        "bins": bins_plots(decoding.bins) if of_edges else (),
         "guarantee": _guarantee(decoding),
         "series": series,
         "known": known,

@@ -11,8 +11,9 @@ from decoder.reports.number_text import known
 from decoder.reports.svg import Tick, axis_step, tick_text
 
 WIDTH, HEIGHT = 860, 320
+NARROW = 330  # of a picture that a phone shows at its own size
 LEFT, RIGHT, TOP, BOTTOM = 64, 16, 12, 46
-MOST_LABELS = 12
+LABEL_WIDTH = 65  # of one edge on an axis, at least
 
 
 @dataclass(frozen=True)
@@ -50,13 +51,34 @@ class Plot:
     width: int = WIDTH
     height: int = HEIGHT
     left: int = LEFT
-    right: int = WIDTH - RIGHT
     bottom: int = HEIGHT - BOTTOM
 
+    @property
+    def right(self) -> int:
+        """Where the axis ends."""
+        return self.width - RIGHT
 
-def curve_plot(points: Sequence[CurvePoint]) -> Plot:
-    """Share at or above each edge: points with intervals, the joint band, the fitted line."""
-    columns = _columns(len(points))
+    @property
+    def is_narrow(self) -> bool:
+        """Whether it is for phones alone."""
+        return self.width < WIDTH
+
+
+def curve_plots(points: Sequence[CurvePoint]) -> tuple[Plot, ...]:
+    """Share at or above each edge: points with intervals, the joint band, the fitted line.
+
+    The same picture for wide pages and for phones, of which a page shows one.
+    """
+    return tuple(_curve_plot(points, width) for width in (WIDTH, NARROW))
+
+
+def bins_plots(bins: Sequence[Bin]) -> tuple[Plot, ...]:
+    """Shares of the bins: bars of the fit, with the intervals of the unbiased shares; two sizes."""
+    return tuple(_bins_plot(bins, width) for width in (WIDTH, NARROW))
+
+
+def _curve_plot(points: Sequence[CurvePoint], width: int) -> Plot:
+    columns = _columns(len(points), width)
     upper = [(x, _y(p.band_high, 1.0)) for x, p in zip(columns, points, strict=True)]
     lower = [(x, _y(p.band_low, 1.0)) for x, p in zip(columns, points, strict=True)]
     line = [(x, _y(p.fitted, 1.0)) for x, p in zip(columns, points, strict=True)]
@@ -65,14 +87,14 @@ def curve_plot(points: Sequence[CurvePoint]) -> Plot:
         (),
         _pairs(upper + lower[::-1]),
         _pairs(line),
-        _labels(columns, [_tick(point.edge) for point in points]),
+        _labels(columns, [_tick(point.edge) for point in points], width),
         _shares(1.0, 0.2),
+        width,
     )
 
 
-def bins_plot(bins: Sequence[Bin]) -> Plot:
-    """Shares of the bins: bars of the fit, with the intervals of the unbiased shares."""
-    columns = _columns(len(bins))
+def _bins_plot(bins: Sequence[Bin], whole: int) -> Plot:
+    columns = _columns(len(bins), whole)
     width = columns[1] - columns[0] if len(columns) > 1 else 40.0
     step, top = axis_step(max([one.fitted for one in bins] + [one.high for one in bins] + [0.01]))
     bars = []
@@ -82,7 +104,8 @@ def bins_plot(bins: Sequence[Bin]) -> Plot:
         bars.append(Bar(round(x - width * 0.45, 2), y, round(width * 0.9, 2), height,
                         _whisker(x, one, top)))  # fmt: skip
     names = ["" if one.lower is None else _tick(one.lower) for one in bins]
-    return Plot((), tuple(bars), "", "", _labels(columns, names), _shares(top, step))
+    labels = _labels(columns, names, whole)
+    return Plot((), tuple(bars), "", "", labels, _shares(top, step), whole)
 
 
 def bin_text(one: Bin) -> str:
@@ -122,8 +145,8 @@ def _whisker(x: float, one: CurvePoint | Bin, top: float) -> Whisker:
     return Whisker(x, y, _y(one.low, top), _y(one.high, top), title)
 
 
-def _columns(size: int) -> list[float]:
-    span = WIDTH - LEFT - RIGHT
+def _columns(size: int, width: int) -> list[float]:
+    span = width - LEFT - RIGHT
     return [round(LEFT + (i + 0.5) * span / max(size, 1), 2) for i in range(size)]
 
 
@@ -131,8 +154,9 @@ def _y(share: float, top: float) -> float:
     return round(HEIGHT - BOTTOM - min(max(share, 0.0), top) / top * (HEIGHT - TOP - BOTTOM), 2)
 
 
-def _labels(columns: Sequence[float], names: Sequence[str]) -> tuple[Tick, ...]:
-    every = -(-len(names) // MOST_LABELS)
+def _labels(columns: Sequence[float], names: Sequence[str], width: int) -> tuple[Tick, ...]:
+    most = (width - LEFT - RIGHT) // LABEL_WIDTH
+    every = -(-len(names) // most)
     pairs = list(zip(columns, names, strict=True))[::every]
     return tuple(Tick(x, name) for x, name in pairs)
 

@@ -57,6 +57,18 @@ class Kind(StrEnum):
 OF_VALUES = frozenset({Kind.DECODE, Kind.SERIES, Kind.COMPARE})  # that take candidates
 
 
+_OF_ONE_KIND = {Kind.NUMBER: "number", Kind.PAIR: "pair", Kind.DISCOVER: "discover",
+                Kind.DENSITY: "location"}  # fmt: skip
+
+
+def decodes(kind: Kind, metric_kind: str | None) -> bool:
+    """Whether jobs of a kind decode metrics of a kind; of an unknown one all may."""
+    if metric_kind is None or kind in _OF_ONE_KIND:
+        return metric_kind in (None, _OF_ONE_KIND.get(kind))
+    own = {Kind.SERIES: {"number"}}.get(kind, set())
+    return metric_kind not in set(_OF_ONE_KIND.values()) - own
+
+
 class Window(Model):
     """Closed days of a metric, asked of the collector; without days all that it serves."""
 

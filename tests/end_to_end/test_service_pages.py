@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
@@ -21,7 +22,10 @@ from tests.end_to_end.browser import (
     violations,
 )
 from tests.end_to_end.test_report_pages import LONG, PLACES, WORD
+from tests.service.in_process import do_jobs
+from tests.service.live_collector import MONDAY, WORDS, live_collector
 from tests.service.support import SLOW, Running, running, upload, workers
+from tests.service.test_kinds import startup
 
 pytestmark = [pytest.mark.slow, pytest.mark.long]
 WIDTHS = (390, 768, 1280)
@@ -62,9 +66,15 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         yield one
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def page(service: Running) -> Iterator[Any]:
     """A page that is signed in as ana; what the console says is an error."""
+    with signed_in_page(service) as one:
+        yield one
+
+
+@contextmanager
+def signed_in_page(service: Running) -> Iterator[Any]:
     with open_browser() as browser:
         page = browser.new_context(accept_downloads=True).new_page()
         page.set_default_timeout(120_000)
@@ -78,15 +88,18 @@ def page(service: Running) -> Iterator[Any]:
         yield page
 
 
-def start(page: Any, url: str, kind: str, wanted: list[str], **more: str) -> None:
-    """Fill the form of a job and send it."""
+def start(
+    page: Any, url: str, kind: str, wanted: list[str], *, listed: bool = True, **more: str
+) -> None:
+    """Fill the form of a job and send it. listed: with the first list, if the kind takes one."""
     page.goto(f"{url}/jobs/new?kind={kind}")
     page.select_option("select[name=aggregates]", wanted)
     if "before" in more:
         page.select_option("select[name=before_aggregates]", more.pop("before"))
     for name, value in more.items():
         page.fill(f"input[name={name}]", value)
-    if page.locator("select[name=list] option").count() > 1 and "numbers" not in more:
+    listed = listed and "numbers" not in more
+    if listed and page.locator("select[name=list] option").count() > 1:
         page.select_option("select[name=list]", index=1)
     page.click("main button.primary")
     page.wait_for_url("**/jobs/*")
@@ -150,8 +163,16 @@ def test_a_week_of_an_analyst(service: Running, page: Any, tmp_path: Path) -> No
     start(page, url, "density", spots)
     density = open_result(page)
     page.wait_for_selector("#maps canvas")
+    with service.client("ana") as client:
+        seconds = [upload(client, startup(n, above)) for n, above in enumerate((0.3, 0.7))]
+    start(page, url, "number", seconds[:1])
+    number = open_result(page)
+    start(page, url, "series", seconds, listed=False)
+    numbers = open_result(page)
+    assert "at or above 4 s" in page.inner_text("main")
     assert page.said == []
-    every_page_fits(page, url, [first, compared, series, density])
+    results = [first, compared, series, density, number, numbers]
+    every_page_fits(page, url, [*PAGES, *(f"/results/{one}" for one in results)])
     page.goto(url + "/results")
     page.click("text=Sign out")
     page.wait_for_url("**/sign-in")
@@ -159,25 +180,27 @@ def test_a_week_of_an_analyst(service: Running, page: Any, tmp_path: Path) -> No
     assert "/sign-in?next=" in page.url
 
 
-def every_page_fits(page: Any, url: str, results: list[str]) -> None:
+PAGES = [
+    "/metrics",
+    "/metrics/word",
+    "/lists",
+    "/jobs",
+    "/jobs/new",
+    "/results",
+    "/compare",
+    "/dictionary",
+    "/jobs/new?kind=density",
+    "/jobs/new?kind=number",
+]
+
+
+def every_page_fits(page: Any, url: str, paths: list[str], name: str = "") -> None:
     """No page scrolls sideways, and axe has nothing to say, in three widths and both themes.
 
-    Pictures of all go to the folder that RAPPOR_SCREENSHOTS names, to be looked at.
+    Pictures of all go to the folder that RAPPOR_TEST_SCREENSHOTS names, to be looked at.
     """
-    named = os.environ.get("RAPPOR_SCREENSHOTS")
+    named = os.environ.get("RAPPOR_TEST_SCREENSHOTS")
     folder = Path(named) if named else None
-    paths = [
-        "/metrics",
-        "/metrics/word",
-        "/lists",
-        "/jobs",
-        "/jobs/new",
-        "/results",
-        "/compare",
-        "/dictionary",
-        "/jobs/new?kind=density",
-        *(f"/results/{one}" for one in results),
-    ]
     for number, path in enumerate(paths):
         page.goto(url + path)
         for theme in THEMES:
@@ -186,5 +209,62 @@ def every_page_fits(page: Any, url: str, results: list[str]) -> None:
                 page.set_viewport_size({"width": width, "height": 800})
                 assert sideways(page) <= 0, (path, width)
                 if folder is not None:
-                    page.screenshot(path=folder / f"{number}-{width}-{theme}.png", full_page=True)
+                    page.screenshot(
+                        path=folder / f"{name}{number}-{width}-{theme}.png", full_page=True
+                    )
             assert violations(page) == [], (path, theme)
+
+
+def test_a_schedule_in_a_browser(tmp_path: Path) -> None:
+    """Made by its form, seen with what it found and an alarm, changed, paused, deleted."""
+    need_browser()
+    days = {MONDAY + timedelta(days=n): {"word-0": 500, f"word-{n}": 500} for n in (1, 2)}
+    with (
+        live_collector(tmp_path, days) as collector,
+        running(
+            f"sqlite:///{tmp_path}/d.sqlite",
+            tick_seconds=0,
+            webhook_loopback=True,
+            **collector.settings,
+        ) as served,
+        signed_in_page(served) as page,
+    ):
+        with served.client("ana") as client:
+            client.post("/v1/lists?name=words", content="\n".join(WORDS).encode())
+        page.click("nav >> text=Schedules")
+        assert "No schedule yet" in page.inner_text("main")
+        page.click("text=New schedule")
+        page.fill("input[name=name]", f"words by day {HOSTILE}")
+        page.fill("input[name=metric]", "homepage")
+        page.select_option("select[name=every]", "day")
+        page.select_option("select[name=list]", index=1)
+        page.select_option("select[name=family]", "series")
+        page.click("text=Make the schedule")
+        page.wait_for_selector("text=No window yet")
+        where = page.url.removeprefix(served.url)
+        page.fill("form[action$='/alarms'] input[name=name]", "on call")
+        page.fill("input[name=target]", "http://127.0.0.1:9/hook")
+        page.check("input[name=new_value]")
+        page.click("text=Set the alarm")
+        assert len(page.inner_text("#secret")) == 64
+        served.service.tick()
+        do_jobs(served.service, tmp_path)
+        served.service.tick()
+        page.goto(served.url + where)
+        assert "What they told" in page.inner_text("main")
+        assert "Benjamini and Hochberg's rule over" in page.inner_text(".level")
+        assert "2 of 2" in page.inner_text("main")
+        assert "on call" in page.inner_text("main")
+        assert HOSTILE in page.inner_text("h1")
+        every_page_fits(page, served.url, ["/schedules", where, f"{where}/edit"], "schedule-")
+        page.goto(served.url + where)
+        page.click("text=Pause")
+        page.wait_for_selector("text=no window is queued")
+        page.click("text=Change")
+        page.fill("input[name=name]", "renamed")
+        page.click("text=Store the changes")
+        page.wait_for_selector("h1:has-text('renamed')")
+        page.check("form[action$='/delete'].actions input[name=sure] >> nth=-1")
+        page.click("form[action$='/delete'] button >> nth=-1")
+        page.wait_for_selector("text=No schedule yet")
+        assert page.said == []

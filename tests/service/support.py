@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import psutil
 
 from decoder.service.operations.access import COMMAND_LINE
 from decoder.service.operations.permissions import Person, Role
@@ -122,3 +123,15 @@ def await_state(
             return found
         assert time.monotonic() < deadline, found
         time.sleep(0.05)
+
+
+def await_busy(alive: list[psutil.Process]) -> psutil.Process:
+    """Wait until a worker has the process of a job, beside those that start such processes."""
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        for worker in alive:
+            assert worker.is_running(), "a worker ended by itself"
+            if len(worker.children(recursive=True)) > 2:  # a tracker, the forking server, a job
+                return worker
+        time.sleep(0.1)  # it reads the list of all processes
+    raise AssertionError("no worker takes a job")

@@ -14,10 +14,12 @@ import httpx
 import numpy as np
 import pytest
 from pyarrow import parquet
+from sqlalchemy import text
 
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metric import Metric
+from rappor_server.schema import migrate
 from simulations.association.draws import drawn_pairs
 from simulations.numbers.draws import aggregate_of
 from simulations.populations.prefix_draws import StringPopulation
@@ -188,6 +190,32 @@ def test_a_page_for_each_kind(kinds: Kinds) -> None:
     assert listed.count("/results/") >= 3
     for kind in kinds.results:
         assert kind in page(kinds, f"/jobs/new?kind={kind}")
+
+
+def test_the_form_of_a_kind_lists_the_aggregates_that_it_decodes(kinds: Kinds) -> None:
+    """Before, it listed all, and a job of the wrong ones failed."""
+    with kinds.served.client("ana") as ana:
+        strings = upload(ana, STRINGS)  # does not say its kind
+        listed = {
+            row["sha256"]: row["kind"] for row in ana.get("/v1/aggregates").json()["aggregates"]
+        }
+    assert {listed[sha] for sha in kinds.uploads.values()} == {"number", "pair", "discover"}
+    for kind in ("number", "pair", "discover", "decode", "compare", "density", "series"):
+        form = page(kinds, f"/jobs/new?kind={kind}")
+        offered = {name for name, sha in kinds.uploads.items() if f'value="{sha}"' in form}
+        assert offered == ({"number"} if kind == "series" else {kind} & set(kinds.uploads)), kind
+        assert (f'value="{strings}"' in form) == (listed[strings] is None or kind == "decode")
+
+
+def test_an_older_database_learns_the_kinds_of_its_aggregates(database_url: str) -> None:
+    with running(database_url, tick_seconds=0) as served, served.client("ana") as ana:
+        shas = {upload(ana, startup(0, 0.3)): "number", upload(ana, STRINGS): None}
+        with served.service.database.change() as connection:
+            connection.execute(text("ALTER TABLE aggregates DROP COLUMN kind"))
+            connection.execute(text("UPDATE alembic_version SET version_num = '0005_identities'"))
+        migrate(served.service.database)
+        rows = ana.get("/v1/aggregates").json()["aggregates"]
+        assert {row["sha256"]: row["kind"] for row in rows} == shas
 
 
 def test_the_page_of_a_metric_offers_the_job_that_decodes_it(kinds: Kinds) -> None:

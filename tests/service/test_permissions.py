@@ -80,6 +80,8 @@ OWN: list[tuple[str, str, Any, dict[str, int]]] = [
     ("POST", "/v1/jobs/{job}/cancel", None, {"ana": 200, "root": 200}),
     ("GET", "/v1/schedules/{schedule}", None, {"ana": 200, "root": 200}),
     ("GET", "/v1/schedules/{schedule}/series", None, {"ana": 200, "root": 200}),
+    # no collector is set up here
+    ("PUT", "/v1/schedules/{schedule}", {"name": "n"}, {"ana": 422, "root": 422}),
     ("POST", "/v1/schedules/{schedule}/enable", {"enabled": False}, {"ana": 200, "root": 200}),
     ("GET", "/v1/schedules/{schedule}/alarms", None, {"ana": 200, "root": 200}),
     ("POST", "/v1/schedules/{schedule}/alarms", HOOK, {"ana": 201, "root": 201}),

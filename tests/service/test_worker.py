@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import csv
 import io
-import os
-import random
 import signal
 import time
-from datetime import date, datetime, timedelta
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 from pyarrow import parquet
-from sqlalchemy import func, select
 
-from decoder.service.store.jobs import LIVE
-from decoder.service.store.models import jobs, results
 from tests.service.live_collector import MONDAY, live_collector
 from tests.service.live_collector import WORDS as LIVE_WORDS
 from tests.service.support import (
@@ -26,18 +21,16 @@ from tests.service.support import (
     SLOW,
     WORDS,
     Running,
+    await_busy,
     await_state,
     decode_spec,
     running,
-    start_worker,
     submit,
     upload,
     workers,
 )
 
 pytestmark = pytest.mark.long  # minutes in all
-
-KILLS = int(os.environ.get("RAPPOR_TEST_KILLS", "100"))
 
 
 def processes_of(worker: Any) -> list[psutil.Process]:
@@ -210,95 +203,9 @@ def test_a_signal_to_every_process_of_a_worker_gives_its_jobs_back(
         with workers(url, tmp_path) as (worker,):
             job = submit(ana, decode_spec(ana, candidates=SLOW))
             await_state(ana, job, "running")
-            await_busy([worker])
+            await_busy([psutil.Process(worker.pid)])
             for one in processes_of(worker):
                 one.send_signal(signal.SIGTERM)
             time.sleep(0.6)  # the worker looks after its jobs before it hears of it
         found = ana.get(f"/v1/jobs/{job}").json()
         assert (found["state"], found["attempt"]) == ("queued", 0), found
-
-
-def kill_workers(url: str, folder: Path, kills: int, live: int = 8) -> int:
-    """Kill workers with jobs running, again and again: each job is done, each result once.
-
-    There are always so many live jobs. A worker is killed at a random moment after it took one,
-    within twice the time that jobs took on this machine before the first kill: about half of the
-    jobs are done between two kills, however busy the machine is. Returns how many jobs were done.
-    """
-    rng = random.Random(9)
-    lease = {"LEASE_SECONDS": 2, "JOB_SLOTS": 4}
-    limits = {"job_attempts": 20, "lease_seconds": 2.0, "tick_seconds": 0}
-    with running(url, **limits) as served, served.client("ana") as ana:
-        spec = decode_spec(ana, candidates={"numbers": [0, 3000]})
-        ids: list[str] = []
-
-        def top_up() -> None:
-            for _ in range(live - len(live_jobs(ana))):
-                level = {"alpha": round(0.01 + 0.0001 * len(ids), 4)}
-                ids.append(submit(ana, spec | {"options": level}))
-
-        alive = [start_worker(url, folder, **lease) for _ in range(2)]
-        try:
-            top_up()
-            first = [await_state(ana, job, seconds=300) for job in ids]
-            lasted = max(seconds_of(one) for one in first)
-            for _ in range(kills):
-                top_up()
-                victim = await_busy(alive)
-                time.sleep(rng.uniform(0, 2 * lasted))
-                alive.remove(victim)
-                orphans = processes_of(victim)
-                victim.kill()
-                victim.wait()
-                _, left = psutil.wait_procs(orphans, timeout=10)
-                assert not left, "a job outlived its worker"
-                alive.append(start_worker(url, folder, **lease))
-            ended = [await_state(ana, job, seconds=300) for job in ids]
-        finally:
-            for one in alive:
-                one.send_signal(signal.SIGTERM)
-            for one in alive:
-                one.wait(60)
-        assert {one["state"] for one in ended} == {"done"}, ended
-        assert len({one["result_id"] for one in ended}) == len(ids)
-        with served.service.database.read() as connection:
-            stored = connection.execute(select(func.count()).select_from(results)).scalar_one()
-            held = select(func.count()).where(jobs.c.token.is_not(None))
-            assert (stored, connection.execute(held).scalar_one()) == (len(ids), 0)
-        return len(ids)
-
-
-def live_jobs(client: Any) -> list[str]:
-    """The ids of the jobs that are not over."""
-    rows = client.get("/v1/jobs?limit=1000").json()["jobs"]
-    return [row["id"] for row in rows if row["state"] in LIVE]
-
-
-def seconds_of(job: dict[str, Any]) -> float:
-    """How long a job ran, at least half a second."""
-    started, ended = (datetime.fromisoformat(job[name]) for name in ("started", "ended"))
-    return max(0.5, (ended - started).total_seconds())
-
-
-def await_busy(alive: list[Any]) -> Any:
-    """Wait until a worker has the process of a job, beside those that start such processes."""
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline:
-        for worker in alive:
-            assert worker.poll() is None, "a worker ended by itself"
-            if len(processes_of(worker)) > 2:  # a tracker, the server that forks, a job
-                return worker
-        time.sleep(0.02)
-    raise AssertionError("no worker takes a job")
-
-
-@pytest.mark.slow
-def test_killed_workers_lose_and_repeat_nothing(url: str, tmp_path: Path) -> None:
-    assert kill_workers(url, tmp_path, kills=1, live=3) == 3
-
-
-@pytest.mark.long
-def test_workers_killed_at_many_points(database_url: str, tmp_path: Path) -> None:
-    """100 points, 8 jobs at every one; RAPPOR_TEST_KILLS sets another number."""
-    done = kill_workers(database_url, tmp_path, kills=KILLS)
-    print(f"{KILLS} kills, {done} jobs done, each result once")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from contextlib import suppress
 from multiprocessing.connection import Connection
 
 from decoder.service.jobs.execution import execute
@@ -30,7 +31,8 @@ def run(task: Task, pipe: Connection, life: Connection) -> None:
     if task.collector_key:
         os.environ[KEY_VARIABLE] = task.collector_key
     limit_resources(task.memory, task.file_size)
-    pipe.send(_outcome(task, pipe))
+    with suppress(BrokenPipeError):  # the worker is gone, and this process follows it
+        pipe.send(_outcome(task, pipe))
 
 
 def _outcome(task: Task, pipe: Connection) -> Finished | Failed | None:

@@ -15,6 +15,7 @@ from decoder.service.jobs.process_limits import die_with_parent
 
 if os.environ.get(PARENT_VARIABLE) == str(os.getppid()):
     die_with_parent()
+    os.register_at_fork(after_in_child=die_with_parent)  # jobs, too, from their first moment
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # sent to all at once: the worker decides
 
 import decoder.service.jobs.child

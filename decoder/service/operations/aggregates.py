@@ -75,5 +75,6 @@ def described(content: bytes | str, at: float) -> tuple[AggregateRow, bytes]:
         last_day=one.last_day.isoformat() if one.last_day else None,
         num_reports=one.num_reports,
         created=at,
+        kind=str(one.definition["kind"])[:32] if "kind" in one.definition else None,
     )
     return row, text

@@ -20,7 +20,8 @@ from decoder.results.warnings import odd_cohorts
 from decoder.service.clock import Clock
 from decoder.service.errors import ConflictError
 from decoder.service.operations.families import Family, WindowTests, decided
-from decoder.service.operations.schedules import Schedules, load_tests, spec_of_schedule
+from decoder.service.operations.schedule_series import load_tests
+from decoder.service.operations.schedules import Schedules, spec_of_schedule
 from decoder.service.specs import Model, canonical
 from decoder.service.store.alarms import AlarmRow, EventRow, EventState, load_alarms, save_event
 from decoder.service.store.engine import Database
@@ -164,7 +165,8 @@ class Causes:
         new = add_values(connection, schedule.id, window.params_id, held)
         if not new or not told:
             return []
-        text = f"{len(new)} values were found that no earlier window showed"
+        found = "1 value was" if len(new) == 1 else f"{len(new)} values were"
+        text = f"{found} found that no earlier window showed"
         return [Finding("new_value", f"new-value:{_name(window)}", text, tuple(new[:MOST_SHOWN]))]
 
     def _store(

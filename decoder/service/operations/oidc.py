@@ -199,6 +199,8 @@ class Provider:
         if not isinstance(url, str) or not isinstance(access, str):
             return claims
         with self._session() as session, _speaking(self.name):
+            if not is_safe_url(url):  # the access token would go there
+                raise ValueError("userinfo_endpoint")
             answer = session.get(url, headers={"Authorization": f"Bearer {access}"})
             found = answer.raise_for_status().json()
         if not isinstance(found, dict) or found.get("sub") != claims["sub"]:

@@ -4,46 +4,28 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from typing import Any
 
-import numpy as np
 from sqlalchemy import Connection, true
 
 from decoder.service.clock import Clock
 from decoder.service.errors import NotFoundError, QuotaError, RequestError
 from decoder.service.operations.access import MAX_NAME, Access
-from decoder.service.operations.families import (
-    Family,
-    WindowTests,
-    decided,
-    level_in_words,
-    read_tests,
-)
+from decoder.service.operations.families import Family
 from decoder.service.operations.jobs import Jobs
 from decoder.service.operations.periods import Every
 from decoder.service.operations.permissions import Act, Person, require, visible_schedules
+from decoder.service.operations.schedule_series import SeriesView, groups_of, view_of
 from decoder.service.specs import CandidateSpec, Choices, JobSpec, Kind, Source, Window, digest
 from decoder.service.store import schedules as rows
 from decoder.service.store.engine import Database
 from decoder.service.store.models import schedules as table
-from decoder.service.store.results import load_file
-from decoder.service.store.schedule_windows import WindowRow, WindowState, load_windows
+from decoder.service.store.schedule_windows import WindowRow, load_windows
 from decoder.service.store.schedules import ScheduleRow
 
 MAX_SCHEDULES = 200  # of a person
-MOST_VALUES = 1000  # of a series that is shown
-
-
-@dataclass(frozen=True, slots=True)
-class SeriesView:
-    """What a schedule found in the windows of one question. rows: of each value in each window."""
-
-    windows: list[WindowRow]
-    rows: list[dict[str, Any]]
-    level: dict[str, Any]
-    left_out: int  # values beyond MOST_VALUES
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,16 +65,7 @@ class Schedules:
             RoleError, RequestError, NotFoundError, QuotaError, ConflictError.
         """
         require(person, Act.ANALYSE)
-        if not name or len(name) > MAX_NAME or not name.isprintable() or name != name.strip():
-            raise RequestError(f"name {name[:60]!a}: 1 to {MAX_NAME} printable characters")
-        if not self.jobs.limits.has_collector:
-            raise RequestError("no collector is set up here; an operator sets `collector`")
-        spec = JobSpec(
-            kind=Kind.DECODE,
-            source=Source(collector=Window(metric=metric)),
-            candidates=candidates,
-            options=options,
-        )
+        spec = self._spec(name, metric, candidates, options)
         row = ScheduleRow(
             id=self.random_bytes(8).hex(),
             name=name,
@@ -106,15 +79,62 @@ class Schedules:
             first_day=None if first_day is None else first_day.isoformat(),
         )
         with self.database.change() as connection:
-            self.jobs.pinned(connection, person, spec)  # that its list is there
+            self._check(connection, person, row)
             if len(rows.load_schedules(connection, table.c.owner == person.id)) >= MAX_SCHEDULES:
                 raise QuotaError(f"you have {MAX_SCHEDULES} schedules, as many as one may have")
-            same = (table.c.owner == person.id) & (table.c.name == name)
-            if rows.load_schedules(connection, same):
-                raise RequestError(f"you have a schedule {name!a} already")
             rows.save_schedule(connection, row)
             self.access.note(connection, person, "create-schedule", schedule=row.id)
         return row
+
+    def edit(
+        self,
+        person: Person,
+        schedule_id: str,
+        name: str,
+        candidates: CandidateSpec,
+        options: Choices,
+        family: Family = Family.WINDOW,
+        first_day: date | None = None,
+    ) -> ScheduleRow:
+        """Change a schedule; metric and length of a window stay.
+
+        With other options or another list all windows are decoded again; what was found with those
+        of before stays, beside. Raises as `create`, and NotFoundError.
+        """
+        require(person, Act.ANALYSE)
+        with self.database.change() as connection:
+            before = self.one(connection, person, schedule_id)
+            row = replace(
+                before,
+                name=name,
+                spec=self._spec(name, before.metric, candidates, options).to_json(),
+                family=family,
+                first_day=None if first_day is None else first_day.isoformat(),
+            )
+            self._check(connection, person, row)
+            rows.change_schedule(connection, row)
+            self.access.note(connection, person, "edit-schedule", schedule=schedule_id)
+        return row
+
+    def _spec(self, name: str, metric: str, candidates: CandidateSpec, options: Choices) -> JobSpec:
+        """What is decoded in each window. Raises RequestError."""
+        if not name or len(name) > MAX_NAME or not name.isprintable() or name != name.strip():
+            raise RequestError(f"name {name[:60]!a}: 1 to {MAX_NAME} printable characters")
+        if not self.jobs.limits.has_collector:
+            raise RequestError("no collector is set up here; an operator sets `collector`")
+        return JobSpec(
+            kind=Kind.DECODE,
+            source=Source(collector=Window(metric=metric)),
+            candidates=candidates,
+            options=options,
+        )
+
+    def _check(self, connection: Connection, person: Person, row: ScheduleRow) -> None:
+        """That its list is there, and its name is its own among the owner's."""
+        self.jobs.pinned(connection, person, spec_of_schedule(row))
+        same = (table.c.owner == row.owner) & (table.c.name == row.name) & (table.c.id != row.id)
+        if rows.load_schedules(connection, same):
+            raise RequestError(f"there is a schedule {row.name!a} of this person already")
 
     def all(self, person: Person) -> list[ScheduleRow]:
         """Own schedules, all of an admin, by name. Raises RoleError."""
@@ -169,7 +189,8 @@ class Schedules:
         row = self.get(person, schedule_id)
         with self.database.read() as connection:
             groups = groups_of(load_windows(connection, schedule_id))
-            found = [_view(connection, row, windows) for windows in groups]
+            family, options = Family(row.family), spec_of_schedule(row).options
+            found = [view_of(connection, family, options, windows) for windows in groups]
         with self.database.change() as connection:
             self.access.note(connection, person, "read-schedule", schedule=schedule_id)
         return found
@@ -190,54 +211,6 @@ def question_of(spec: JobSpec, list_sha256: str | None) -> str:
     shown = spec.model_dump(mode="json", include={"options"})
     given = spec.candidates.model_dump(mode="json", include={"numbers", "dates"})
     return digest(shown, given, list_sha256)
-
-
-def groups_of(windows: list[WindowRow]) -> list[list[WindowRow]]:
-    """Windows of the same question and version of the metric, oldest first."""
-    groups: dict[tuple[str, str], list[WindowRow]] = {}
-    for one in windows:
-        groups.setdefault((one.digest, one.params_id), []).append(one)
-    return list(groups.values())
-
-
-def load_tests(connection: Connection, windows: list[WindowRow]) -> dict[WindowRow, WindowTests]:
-    """The tests of those windows whose results are there."""
-    found = {}
-    for one in windows:
-        if one.state != WindowState.DONE or one.result_id is None:
-            continue
-        candidates = load_file(connection, one.result_id, "candidates.parquet")
-        results = load_file(connection, one.result_id, "results.json")
-        if candidates is not None and results is not None:
-            found[one] = read_tests(candidates, results)
-    return found
-
-
-def _view(connection: Connection, row: ScheduleRow, windows: list[WindowRow]) -> SeriesView:
-    options, family = spec_of_schedule(row).options, Family(row.family)
-    read = load_tests(connection, windows)
-    tests = dict(zip(read, decided(list(read.values()), family, options.alpha), strict=True))
-    held = [one.values[i] for one in tests.values() for i in np.flatnonzero(one.detected)]
-    names = list(dict.fromkeys(held))
-    shown = set(names[:MOST_VALUES])
-    level = level_in_words(family, options, len(tests), sum(len(t.values) for t in tests.values()))
-    found = [item for window, one in tests.items() for item in _rows(window, one, shown)]
-    return SeriesView(windows, found, level, len(names) - len(shown))
-
-
-def _rows(window: WindowRow, tests: WindowTests, shown: set[str]) -> list[dict[str, Any]]:
-    columns = ("estimate", "std_error", "p_value", "p_adjusted")
-    return [
-        {"value": value, "first_day": window.first_day, "last_day": window.last_day}
-        | {name: _finite(getattr(tests, name)[i]) for name in columns}
-        | {"detected": bool(tests.detected[i]), "result_id": window.result_id}
-        for i, value in enumerate(tests.values)
-        if value in shown
-    ]
-
-
-def _finite(number: float) -> float | None:
-    return float(number) if np.isfinite(number) else None
 
 
 def shown_schedule(row: ScheduleRow) -> dict[str, Any]:

@@ -17,12 +17,8 @@ from decoder.service.operations.aggregates import described
 from decoder.service.operations.causes import Causes
 from decoder.service.operations.jobs import Jobs
 from decoder.service.operations.permissions import Person
-from decoder.service.operations.schedules import (
-    Schedules,
-    groups_of,
-    question_of,
-    spec_of_schedule,
-)
+from decoder.service.operations.schedule_series import groups_of
+from decoder.service.operations.schedules import Schedules, question_of, spec_of_schedule
 from decoder.service.operations.sealed_windows import AskCollector, sealed_windows
 from decoder.service.specs import JobSpec, Source
 from decoder.service.store.aggregates import save_aggregate

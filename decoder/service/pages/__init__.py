@@ -11,6 +11,7 @@ from decoder.service.pages import (
     metrics,
     provider,
     results,
+    schedules,
     sessions,
     static,
 )
@@ -26,6 +27,7 @@ def add_pages(app: FastAPI) -> None:
         metrics,
         lists,
         jobs,
+        schedules,
         results,
         compare,
         admin,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from decoder.service.errors import RequestError
 from decoder.service.pages.web import Posted, parsed
@@ -22,12 +23,16 @@ LABELS = {
     "level": "Level of the intervals",
     "repeats": "Repetition",
     "crowd": "Smallest crowd",
+    "name": "Name",
+    "every": "One window a",
+    "first_day": "From day",
 }  # of the fields of the form, by their names in a specification
 LENGTHS = {"numbers": (2, 3), "dates": (2,)}
 EXAMPLES = {
     "numbers": "FIRST:LAST or FIRST:LAST:STEP, such as 0:100 or 0:100:5",
     "dates": "FIRST:LAST, such as 2026-01-01:2026-12-31",
 }
+Known = TypeVar("Known")
 _CHOICES = ("method", "correction", "alpha", "level", "repeats")
 
 
@@ -44,11 +49,16 @@ def spec_of_form(kind: Kind, form: Posted) -> JobSpec:
     elif kind == Kind.DISCOVER:
         given["find"] = _given(form, ("alpha", "level", "crowd", "repeats"))
     else:
-        given["options"] = _given(form, _CHOICES)
+        given["options"] = choices_of_form(form)
     if kind in OF_VALUES:
-        given["candidates"] = _candidates(form)
+        given["candidates"] = candidates_of_form(form)
+    return in_labels(lambda: parsed(JobSpec, given))
+
+
+def in_labels(parse: Callable[[], Known]) -> Known:
+    """What was parsed. Raises RequestError under the labels of the form."""
     try:
-        return parsed(JobSpec, given)
+        return parse()
     except RequestError as error:
         raise RequestError(_as_labelled(str(error))) from None
 
@@ -79,7 +89,12 @@ def _source(form: Posted, before: str) -> dict[str, Any]:
     return source
 
 
-def _candidates(form: Posted) -> dict[str, Any]:
+def choices_of_form(form: Posted) -> dict[str, str]:
+    """The options of a decoding that were given."""
+    return _given(form, _CHOICES)
+
+
+def candidates_of_form(form: Posted) -> dict[str, Any]:
     """The list, by `id` or `id:version`; or a range of numbers or of days."""
     given: dict[str, Any] = {}
     name, _, version = form.text("list").partition(":")

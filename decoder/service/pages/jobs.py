@@ -26,7 +26,7 @@ from decoder.service.pages.web import (
 )
 from decoder.service.problems import status_of
 from decoder.service.requests import service_of
-from decoder.service.specs import OF_VALUES, Kind, foreign_fields
+from decoder.service.specs import OF_VALUES, Kind, decodes, foreign_fields
 from decoder.service.store.jobs import LIVE, JobRow, State
 from rappor_core.errors import RapporError
 
@@ -168,16 +168,19 @@ def _form(
 ) -> Response:
     service, metric = service_of(request), given.text("metric")
     names = {view.name for view in service.metrics.all(person).metrics if view.listed}
+    aggregates = service.aggregates.all(person)
     context: dict[str, Any] = {
         "kind": kind,
+        "has_others": bool(aggregates),
         "kinds": KIND_TEXTS,
         "given": given,
         "problem": problem,
         "lists": service.lists.all(person),
         "aggregates": [
             one
-            for one in service.aggregates.all(person)
-            if not metric or one.metric.partition("/")[0] == metric.partition("/")[0]
+            for one in aggregates
+            if decodes(kind, one.kind)
+            and (not metric or one.metric.partition("/")[0] == metric.partition("/")[0])
         ],
         "metrics": sorted({name.partition("/")[0] if kind == Kind.DENSITY else name
                            for name in names if (kind == Kind.DENSITY) == ("/" in name)}),

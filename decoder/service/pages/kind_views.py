@@ -13,7 +13,7 @@ from decoder.numbers.tables import Bin, CurvePoint
 from decoder.reports.discovery_files import shown_string, string_id
 from decoder.reports.number_text import known
 from decoder.reports.numbers_html import OF_PERIOD
-from decoder.reports.numbers_svg import bins_plot, curve_plot, edge_text
+from decoder.reports.numbers_svg import bins_plots, curve_plots, edge_text
 from decoder.service.pages.tables import TablePage, TableQuery, page_of
 
 MOST_SIDE = 20  # values of each side of a heat map
@@ -27,8 +27,8 @@ def number(content: bytes) -> dict[str, Any]:
     bins = [_row(Bin, one) for one in found["bins"]]
     return {
         "found": found,
-        "curve": curve_plot(points) if points else None,
-        "bins": bins_plot(bins) if points else None,
+        "curve": curve_plots(points) if points else (),
+        "bins": bins_plots(bins) if points else (),
         "edge": _edge,
         "known": known,
         "of_period": OF_PERIOD.get(found["of_period"], found["of_period"]),

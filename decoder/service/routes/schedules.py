@@ -26,16 +26,21 @@ router = APIRouter(prefix="/v1/schedules", tags=["schedules"])
 Name = Annotated[str, StringConstraints(max_length=200)]
 
 
-class NewSchedule(Model):
-    """What is decoded in every sealed window."""
+class ScheduleChoices(Model):
+    """What may be changed of a schedule."""
 
     name: Name
-    metric: MetricName
-    every: Every
     candidates: CandidateSpec = CandidateSpec()
     options: Choices = Choices()
     family: Family = Family.WINDOW
     first_day: date | None = None
+
+
+class NewSchedule(ScheduleChoices):
+    """What is decoded in every sealed window."""
+
+    metric: MetricName
+    every: Every
 
 
 class Enabled(Model):
@@ -100,6 +105,24 @@ def get_series(request: Request, person: Me, schedule_id: str) -> dict[str, Any]
         for one in found
     ]
     return {"series": shown}
+
+
+@router.put("/{schedule_id}", operation_id="editSchedule")
+def edit(request: Request, person: Me, schedule_id: str, body: ScheduleChoices) -> dict[str, Any]:
+    """Change a schedule; metric and length of a window stay.
+
+    With other options or another list all windows are decoded again.
+    """
+    row = service_of(request).schedules.edit(
+        person,
+        schedule_id,
+        body.name,
+        body.candidates,
+        body.options,
+        body.family,
+        body.first_day,
+    )
+    return shown_schedule(row)
 
 
 @router.post("/{schedule_id}/enable", operation_id="enableSchedule")

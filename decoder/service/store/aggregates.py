@@ -13,7 +13,10 @@ from decoder.service.store.models import aggregate_readers, aggregates, jobs, re
 
 @dataclass(frozen=True, slots=True)
 class AggregateRow:
-    """An aggregate without its counts. Days are YYYY-MM-DD, None where unknown."""
+    """An aggregate without its counts. Days are YYYY-MM-DD, None where unknown.
+
+    kind: of the metric, None where the file does not say.
+    """
 
     sha256: str
     metric: str
@@ -22,6 +25,7 @@ class AggregateRow:
     last_day: str | None
     num_reports: int
     created: float
+    kind: str | None = None
 
 
 _COLUMNS = [aggregates.c[name] for name in AggregateRow.__slots__]

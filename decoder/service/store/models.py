@@ -120,6 +120,7 @@ aggregates = Table(
     Column("num_reports", BigInteger, nullable=False),
     Column("content", LargeBinary, nullable=False),
     Column("created", Double, nullable=False),
+    Column("kind", String(32)),
 )
 
 aggregate_readers = Table(

@@ -43,6 +43,13 @@ def save_schedule(connection: Connection, row: ScheduleRow) -> None:
     connection.execute(insert(schedules).values({n: getattr(row, n) for n in row.__slots__}))
 
 
+def change_schedule(connection: Connection, row: ScheduleRow) -> None:
+    """Store what may be changed of a schedule."""
+    names = ("name", "spec", "family", "first_day")
+    values = {name: getattr(row, name) for name in names}
+    connection.execute(update(schedules).where(schedules.c.id == row.id).values(values))
+
+
 def load_schedules(connection: Connection, which: ColumnElement[bool]) -> list[ScheduleRow]:
     """Schedules, by name."""
     statement = select(*_COLUMNS).where(which).order_by(schedules.c.name, schedules.c.id)
