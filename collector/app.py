@@ -250,6 +250,7 @@ def _add_routes(app: FastAPI) -> None:
         ("/v1/metrics", "POST", admin.push_metrics),
         ("/v1/associations", "GET", aggregates.get_associations),
         ("/v1/associations/{name:path}/aggregate", "GET", aggregates.get_association),
+        ("/v1/associations/{name:path}/reports", "GET", aggregates.export_linked),
         ("/v1/metrics/{name:path}/aggregate", "GET", aggregates.get_aggregate),
         ("/v1/metrics/{name:path}/reports", "GET", aggregates.export_reports),
         ("/v1/metrics/{name:path}/retire", "POST", admin.retire_metric),

@@ -26,7 +26,11 @@ def document() -> Schema:
             "description": "Takes randomised reports, keeps counters, serves closed days.",
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
-        "paths": _report_paths() | _reading_paths() | _admin_paths() | _health_paths(),
+        "paths": _report_paths()
+        | _reading_paths()
+        | _linked_paths()
+        | _admin_paths()
+        | _health_paths(),
         "components": {
             "schemas": schemas(),
             "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
@@ -53,31 +57,19 @@ def _report_paths() -> Schema:
     }
 
 
-def _reading_paths() -> Schema:
+def _window_parameters() -> tuple[Schema, list[Schema]]:
+    """`name` in the path, and what tells the window."""
     name = _parameter("name", "path", {"type": "string"})
-    window = [
+    return name, [
         _parameter("from", "query", DAY),
         _parameter("to", "query", DAY),
         _parameter("params_id", "query", HEX),
     ]
+
+
+def _linked_paths() -> Schema:
+    name, window = _window_parameters()
     return {
-        "/v1/metrics": {
-            "get": _operation(
-                "listMetrics",
-                "Every version of every metric: definition, total accepted, days served.",
-                [Scope.AGGREGATE, Scope.ADMIN],
-                answer=ref("Metrics"),
-            ),
-            "post": _operation(
-                "pushMetrics",
-                "Declare the metrics of a metrics.toml.",
-                [Scope.ADMIN],
-                answer=ref("Push"),
-                problems=(401, 403, 408, 409, 413, 415, 422, 429, 503),
-                parameters=[_parameter(name, "query", FLAG) for name in ("weaken", "revive")],
-                body={"application/toml": {"schema": {"type": "string"}}},
-            ),
-        },
         "/v1/associations": {
             "get": _operation(
                 "listAssociations",
@@ -95,6 +87,40 @@ def _reading_paths() -> Schema:
                 problems=(401, 403, 404, 409, 422, 429, 503),
                 parameters=[name, *window],
             )
+        },
+        "/v1/associations/{name}/reports": {
+            "get": _operation(
+                "exportLinked",
+                "Linked reports of closed days, where the association keeps them: a line each.",
+                [Scope.ADMIN],
+                answer=TEXT,
+                media_type=JSON_LINES,
+                problems=(401, 403, 404, 409, 422, 429, 503),
+                parameters=[name, *window],
+            )
+        },
+    }
+
+
+def _reading_paths() -> Schema:
+    name, window = _window_parameters()
+    return {
+        "/v1/metrics": {
+            "get": _operation(
+                "listMetrics",
+                "Every version of every metric: definition, total accepted, days served.",
+                [Scope.AGGREGATE, Scope.ADMIN],
+                answer=ref("Metrics"),
+            ),
+            "post": _operation(
+                "pushMetrics",
+                "Declare the metrics of a metrics.toml.",
+                [Scope.ADMIN],
+                answer=ref("Push"),
+                problems=(401, 403, 408, 409, 413, 415, 422, 429, 503),
+                parameters=[_parameter(name, "query", FLAG) for name in ("weaken", "revive")],
+                body={"application/toml": {"schema": {"type": "string"}}},
+            ),
         },
         "/v1/metrics/{name}/aggregate": {
             "get": _operation(

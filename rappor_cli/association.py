@@ -7,11 +7,19 @@ from typing import Annotated
 
 import typer
 
+from decoder.association.linked import LinkedReports
 from decoder.files import read_association_file
 from decoder.formats.google_association import AssociationFiles
+from decoder.formats.linked_reports import read_linked
 from decoder.options import DecodeOptions
 from decoder.sources.collector_client import fetch_association
-from decoder.workflows.associations import AssociationJob, LinkedJob, run_association, run_linked
+from decoder.workflows.associations import (
+    AssociationJob,
+    LinkedJob,
+    fetch_linked_reports,
+    run_association,
+    run_linked,
+)
 from rappor_cli.days import read_day
 from rappor_cli.decode_tables import print_answer
 from rappor_cli.store import DatabaseOption, opened
@@ -40,6 +48,9 @@ def association(
     save: Annotated[
         Existing, typer.Option("--aggregate-to", help="File to keep the counts in.")
     ] = None,
+    raw: Annotated[
+        bool, typer.Option("--raw", help="Read linked reports, too (keep_raw_days): EM besides.")
+    ] = False,
     reports: Annotated[
         Existing, typer.Option(help="google/rappor: client,cohort,VARIABLE,...", exists=True)
     ] = None,
@@ -64,7 +75,7 @@ def association(
         if schema is None or params_dir is None or metric is None or var1 is None or var2 is None:
             needed = "--schema, --params-dir, --metric, --var1 and --var2"
             raise typer.BadParameter(f"--reports needs {needed}")
-        if name or collector or aggregate:
+        if name or collector or aggregate or raw:
             raise typer.BadParameter("give NAME or --aggregate FILE, or --reports FILE")
         files = AssociationFiles(reports, schema, params_dir, metric, (var1, var2), (map1, map2))
         answer = run_association(AssociationJob(files, options, em, output))
@@ -72,7 +83,9 @@ def association(
         counts = _counts(name, collector, database, aggregate, (first, last), params_id)
         if save is not None:
             save.write_text(counts.to_json(), encoding="utf-8")
-        answer = run_linked(LinkedJob(counts, (candidates1, candidates2), options, output))
+        linked = _linked_reports(counts, collector, database, aggregate) if raw else None
+        lists = candidates1, candidates2
+        answer = run_linked(LinkedJob(counts, linked, lists, options, output))
     print_answer(answer, output, as_json)
 
 
@@ -102,3 +115,19 @@ def _counts(
         return service.read_association(
             COMMAND_LINE, name, params_id=params_id, first=first, last=last
         )
+
+
+def _linked_reports(
+    counts: AssociationAggregate, collector: str | None, database: str | None, file: Path | None
+) -> LinkedReports:
+    """Those behind the counts, from the same source."""
+    if file is not None:
+        raise typer.BadParameter("--raw needs --collector or --database: a file holds counts only")
+    if collector is not None:
+        return fetch_linked_reports(collector, counts)
+    from collector.service.operations import COMMAND_LINE  # as above
+
+    one, days = counts.association, {"first": counts.first_day, "last": counts.last_day}
+    with opened(str(database)) as service:
+        _, pages = service.export_linked(COMMAND_LINE, one.name, params_id=one.params_id, **days)
+        return read_linked((line for page in pages for line in page.splitlines()), one)

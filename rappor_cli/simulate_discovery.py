@@ -17,6 +17,7 @@ from rich.table import Table
 
 from decoder.candidates.lists import Candidates
 from rappor_cli.progress import progress_bar
+from rappor_cli.simulate_nulls import print_nulls
 from simulations.experiments.discovery import (
     NUM_STRINGS,
     OURS,
@@ -57,6 +58,15 @@ def discovery(
     ] = None,
     rivals: Annotated[bool, typer.Option(help="Also run PEM, SFP and n-grams.")] = True,
     flat: Annotated[bool, typer.Option(help="Equal shares: nothing is frequent.")] = False,
+    nulls: Annotated[
+        int, typer.Option(min=0, help="Instead, populations without a frequent string, by kind.")
+    ] = 0,
+    kind: Annotated[
+        list[str] | None, typer.Option(help="Of --nulls: one kind; may be given several times.")
+    ] = None,
+    small: Annotated[
+        bool, typer.Option(help="Of --nulls: a metric that is fast to search.")
+    ] = False,
     seed: Annotated[int | None, typer.Option(min=0, help="Repeat; otherwise fresh.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
     as_markdown: Annotated[bool, typer.Option("--markdown", help="As in the docs.")] = False,
@@ -64,6 +74,11 @@ def discovery(
     """Frequent strings that are found, false ones, coverage: means with standard errors."""
     seed = randbits(32) if seed is None else seed
     rng = np.random.default_rng(seed)
+    if nulls:
+        settings = [(e, n) for n in reports for e in epsilon]
+        style = "json" if as_json else "markdown" if as_markdown else "table"
+        print_nulls(settings, nulls, rng, kind or (), style, small=small)
+        return
     strings = _strings(names, rng)
     settings = [(e, n) for n in reports for e in epsilon]
     total = len(settings) * runs * (1 + (len(RIVALS) if rivals else 0))

@@ -48,6 +48,8 @@ test("associations that are refused", () => {
     (_, one) => (one.params_id = "0".repeat(32)),
     (_, one) => (one.extra = 1),
     (_, { definition }) => (definition.extra = 1),
+    (_, { definition }) => (definition.keep_raw_days = -1),
+    (_, { definition }) => (definition.keep_raw_days = "30"),
     (_, { definition }) => (definition.name = "homepage"),
     (_, { definition }) => (definition.name = "Home"),
     (_, { definition }) => (definition.owner = " "),
@@ -64,6 +66,8 @@ test("associations that are refused", () => {
     (_, __, metrics) => Object.assign(metrics[0].definition, { platforms: ["app", "web"], max_reports: 9, lives: 2 }),
   ];
   for (const act of bad) assert.throws(() => readMetrics(change(act), undefined, [], associations()), { name: "MetricsFileError" }, String(act));
+  const kept = change((_, { definition }) => (definition.keep_raw_days = 30));
+  assert.ok(readMetrics(kept, undefined, [], associations())); // the collector's affair
 });
 
 /** A client whose collector, in memory, answers as told; what it was sent, read: each batch. */

@@ -57,6 +57,16 @@ def export_reports(request: Request, name: str) -> Response:
     return StreamingResponse(map(as_lines, pages), media_type=JSON_LINES, headers=headers)
 
 
+def export_linked(request: Request, name: str) -> Response:
+    """Linked reports of an association, likewise: the bits of both metrics in a line."""
+    who = actor(request, Scope.ADMIN)
+    count, lines = parts_of(request).collector.export_linked(
+        who, known_name(name), **_window(request)
+    )
+    headers = {COUNT_HEADER: str(count)}
+    return StreamingResponse(lines, media_type=JSON_LINES, headers=headers)
+
+
 def _window(request: Request) -> dict[str, Any]:
     """What is asked for, as `Collector` takes it."""
     query = query_of(request, "from", "to", "params_id")

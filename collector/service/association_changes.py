@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from sqlalchemy import Connection
 
@@ -52,6 +53,7 @@ def push_associations(
             _check_free(one, known)
             if any(name not in added for name in one.of):
                 weakened.append(f"{one.name}: links reports of {' and '.join(one.of)}")
+        weakened += [why for old in mine for why in _longer(one, json.loads(old.definition))]
         changed.append(one.name)
         save_association(connection, row)
         add_series(connection, one.name, one.params_id, one.name)
@@ -88,6 +90,15 @@ def retire_association(connection: Connection, name: str, params_id: str | None)
     if rows:
         touch_state(connection)
     return [row.params_id for row in rows]
+
+
+def _longer(one: Association, old: dict[str, Any]) -> list[str]:
+    """That linked reports of one version are kept longer than they were."""
+    before = old.get("keep_raw_days", 0)
+    same = old["params_ids"] == [metric.params_id for metric in one.metrics]
+    if not same or one.keep_raw_days <= before:
+        return []
+    return [f"{one.name}: keep_raw_days from {before} to {one.keep_raw_days}"]
 
 
 def _check_name(one: Association, metrics: set[str]) -> None:

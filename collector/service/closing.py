@@ -148,9 +148,11 @@ def clean_up(database: Database, registry: Registry, today: int) -> bool:
     waits = (patience[entry.root] - entry.metric.accept_days for entry in registry)
     before = today - max(waits, default=0)
     is_done = forget_batches(database.add, before, is_postgresql=database.is_postgresql)
-    for entry in registry:
+    kept = [(entry.series_id, entry.metric.keep_raw_days) for entry in registry]
+    kept += [(one.series_id, one.metric.keep_raw_days) for one in registry.linked.values()]
+    for series_id, days in kept:
         with database.add() as connection:
-            delete_raw(connection, entry.series_id, today - entry.metric.keep_raw_days)
+            delete_raw(connection, series_id, today - days)
     return is_done
 
 

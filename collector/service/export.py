@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -11,8 +12,8 @@ from datetime import date
 from sqlalchemy import Connection
 
 from collector.errors import NotServedError
-from collector.service.registry import Entry, load_registry
-from collector.store.raw import FIRST, count_raw, raw_page
+from collector.service.registry import Entry, LinkedEntry, load_registry
+from collector.store.raw import FIRST, RawRow, count_raw, raw_page
 from rappor_core.calendar import date_of, day_of
 from rappor_core.wire.json import report_fields
 from rappor_core.wire.report import Report
@@ -26,7 +27,7 @@ Open = Callable[[], AbstractContextManager[Connection]]
 class Export:
     """What will leave. days: first and last, inclusive.  num_reports: how many it will be."""
 
-    entry: Entry
+    entry: Entry | LinkedEntry
     days: tuple[int, int]
     num_reports: int
 
@@ -42,7 +43,24 @@ def plan_export(
 
     Raises NotFoundError, or NotServedError for a day that is not closed or where none are kept.
     """
-    entry = load_registry(connection).current(name, params_id)
+    return _planned(connection, load_registry(connection).current(name, params_id), first, last)
+
+
+def plan_linked_export(
+    connection: Connection,
+    name: str,
+    params_id: str | None,
+    first: date | None,
+    last: date | None,
+) -> Export:
+    """The same of an association: linked reports, both together."""
+    entry = load_registry(connection).current_linked(name, params_id)
+    return _planned(connection, entry, first, last)
+
+
+def _planned(
+    connection: Connection, entry: Entry | LinkedEntry, first: date | None, last: date | None
+) -> Export:
     closed = entry.closed_through
     days = 0 if first is None else day_of(first), closed if last is None else day_of(last)
     if days[0] > days[1]:
@@ -62,10 +80,11 @@ def plan_export(
     return Export(entry, days, count)
 
 
-def _none_kept(entry: Entry) -> NotServedError:
+def _none_kept(entry: Entry | LinkedEntry) -> NotServedError:
     metric = entry.metric
+    what = "metric" if isinstance(entry, Entry) else "association"
     return NotServedError(
-        f"no raw reports of metric {metric.name!a} are kept for these days: it keeps them for "
+        f"no raw reports of {what} {metric.name!a} are kept for these days: it keeps them for "
         f"keep_raw_days = {metric.keep_raw_days} days, and a day closes after accept_days = "
         f"{metric.accept_days}; to export, the first must be the larger",
         reason="not_kept",
@@ -74,16 +93,41 @@ def _none_kept(entry: Entry) -> NotServedError:
 
 def pages(opened: Open, export: Export) -> Iterator[list[Report]]:
     """The reports by day and cohort, else in random order; `opened` begins a short transaction."""
-    metric, after = export.entry.metric, FIRST
+    metric = export.entry.metric
+    for rows in _rows(opened, export):
+        yield [
+            Report(metric.name, metric.params_id, row.cohort, date_of(row.day), row.bits)
+            for row in rows
+        ]
+
+
+def linked_pages(opened: Open, export: Export) -> Iterator[bytes]:
+    """Linked reports, likewise, as lines of JSON: `bits` are those of both metrics."""
+    entry = export.entry
+    width = entry.metric.first.params.report_bytes if isinstance(entry, LinkedEntry) else 0
+    for rows in _rows(opened, export):
+        lines = [
+            {
+                "association": entry.metric.name,
+                "params_id": entry.params_id,
+                "cohort": row.cohort,
+                "day": date_of(row.day).isoformat(),
+                "bits": [b64encode(b).decode() for b in (row.bits[:width], row.bits[width:])],
+            }
+            for row in rows
+        ]
+        text = "\n".join(json.dumps(line, separators=(",", ":")) for line in lines)
+        yield f"{text}\n".encode("ascii")
+
+
+def _rows(opened: Open, export: Export) -> Iterator[list[RawRow]]:
+    after = FIRST
     while True:
         with opened() as connection:
             rows = raw_page(connection, export.entry.series_id, *export.days, after, PAGE)
         if not rows:
             return
-        yield [
-            Report(metric.name, metric.params_id, row.cohort, date_of(row.day), row.bits)
-            for row in rows
-        ]
+        yield rows
         after = rows[-1].key
 
 

@@ -149,6 +149,20 @@ class Collector:
         plan = self._read_window(read, actor, "export", name, params_id, first, last)
         return plan.num_reports, export.pages(self.database.read, plan)
 
+    def export_linked(
+        self,
+        actor: str,
+        name: str,
+        *,
+        params_id: str | None = None,
+        first: date | None = None,
+        last: date | None = None,
+    ) -> tuple[int, Iterator[bytes]]:
+        """Linked reports of an association, as lines of JSON: how many, and pages. Audited."""
+        read = export.plan_linked_export
+        plan = self._read_window(read, actor, "export-linked", name, params_id, first, last)
+        return plan.num_reports, export.linked_pages(self.database.read, plan)
+
     def _read_window(
         self,
         read: Callable[..., Read],

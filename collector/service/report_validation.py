@@ -133,13 +133,16 @@ class Judge:
             (first.metric, first.params_id), (second.metric, second.params_id)
         )
         if entry is not None and not entry.retired and first.day <= entry.metric.expires:
-            cells = tally.additions[entry.series_id, day_of(first.day)]
+            place = entry.series_id, day_of(first.day)
+            cells, kept = tally.additions[place], entry.metric.keep_raw_days > 0
             several = entry.metric.num_cohorts > 1
             for (cohort, one), (_, two), *refusals in zip(
                 first.rows, second.rows, *sides, strict=True
             ):
                 if refusals == [None, None]:
-                    cells[cohort if several else 0].append(entry.pairs.of(one, two))
+                    shared = cohort if several else 0
+                    cells[shared].append(entry.pairs.of(one, two))
+                    tally.raw += [self._raw_row(place, shared, one + two)] if kept else []
         return chain(*sides)
 
     def _judge_group(

@@ -43,8 +43,13 @@ def decode_association(
     if len(second.designs) != num_cohorts or reports.cohorts.max(initial=0) >= num_cohorts:
         raise DecodeError(f"cohorts of the reports or of the two metrics are not {num_cohorts}")
     table = decode_counts(co_occurrences(reports, num_cohorts), first, second, options)
-    if not likelihood:
-        return table
+    return with_likelihood(table, reports, first, second) if likelihood else table
+
+
+def with_likelihood(
+    table: JointTable, reports: LinkedReports, first: Side, second: Side
+) -> JointTable:
+    """Add the table of most likelihood, which has no intervals of its own, to one by moments."""
     with one_thread():
         best = likeliest_table(reports, first, second, MOST_STEPS)
     warnings = list(table.warnings)

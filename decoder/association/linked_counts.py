@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from decoder.association.associations import decode_counts
-from decoder.association.linked import UNLISTED, Side
+from decoder.association.associations import decode_counts, with_likelihood
+from decoder.association.linked import UNLISTED, LinkedReports, Side
 from decoder.association.table import JointTable
 from decoder.candidates.lists import Candidates
 from decoder.errors import DecodeError
@@ -25,6 +26,7 @@ def decode_linked(
     aggregate: AssociationAggregate,
     lists: tuple[Candidates | None, Candidates | None] = (None, None),
     options: DecodeOptions | None = None,
+    reports: LinkedReports | None = None,
 ) -> JointTable:
     """The joint table of two linked metrics from their co-occurrence counters.
 
@@ -33,6 +35,7 @@ def decode_linked(
         lists: the candidates of each metric that has no list of values; one more value stands for
             what they do not hold.
         options: level, alpha, repeats and without_cohorts count.
+        reports: the linked reports themselves, for the table of most likelihood besides.
 
     Raises:
         DecodeError: a list that is missing or needless, no reports, or more than 4,000 cells.
@@ -51,6 +54,12 @@ def decode_linked(
         counts[cohort] = 0
     repetition = linked_repetition(aggregate, options.repeats)
     table = decode_counts(counts, first, second, options, repetition)
+    if reports is not None:
+        used = _without(reports, options.without_cohorts)
+        table = with_likelihood(table, used, first, second)
+        if len(used) != table.num_reports:
+            partial = f"EM read {len(used):,} linked reports of the {table.num_reports:,} counted"
+            table = replace(table, warnings=(*table.warnings, partial))
     warnings = table.warnings
     if repetition > 1:
         warnings += (
@@ -65,6 +74,11 @@ def decode_linked(
         definition=one.to_dict(),
         warnings=warnings,
     )
+
+
+def _without(reports: LinkedReports, cohorts: Sequence[int]) -> LinkedReports:
+    kept = ~np.isin(reports.cohorts, cohorts)
+    return LinkedReports(reports.cohorts[kept], reports.first[kept], reports.second[kept])
 
 
 def linked_counts(aggregate: AssociationAggregate) -> Floats:

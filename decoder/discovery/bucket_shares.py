@@ -13,9 +13,11 @@ import numpy as np
 from scipy import sparse
 
 from decoder.discovery.prefix_hash import Prefixes, prefix_positions
+from decoder.model.noise import BitNoise
 from decoder.typing import Floats, Indices
 
 CLIP = 2.5  # standard deviations of one bucket
+STRONG = 6.0  # standard errors of a prefix whose buckets vary more than others by its reports
 ENTERS = 3.5  # the least score of a prefix that enters the fit of a pursuit
 MEDIAN_SQUARE = 0.4549364  # of the square of a standard normal variable
 _RIDGE = 1e-9  # of the diagonal: prefixes that share every bucket are told apart by no data
@@ -58,24 +60,32 @@ class GroupShares:
         squares = (self.shares - self._mean) ** 2 * self.reports[:, None]
         return float(np.sqrt(np.median(squares) / MEDIAN_SQUARE))
 
-    def fit(self, prefixes: Prefixes) -> Fit:
+    def fit(
+        self, prefixes: Prefixes, noise: BitNoise | None = None, repetition: float = 1.0
+    ) -> Fit:
         """Least squares of the shares of distinct prefixes and of all others, weighted by reports.
 
-        Returns estimates with the variance that the residuals show.
+        Returns estimates with the variance that the residuals show. A bucket of a strong prefix
+        varies more than others, and so do prefixes that share it: a second fit allows for that.
+        noise: of one bit; None: all are taken to vary alike.
+        repetition: reports of a device, sum r^2 / sum r.
         """
-        size, total = self.shares.shape[1], self.num_reports
-        design, normal, right = self._equations(prefixes)
-        weights, values = np.repeat(self.reports, size), self.shares.ravel()
-        normal[np.diag_indices(len(normal))] *= 1 + _RIDGE
-        inverse = np.linalg.inv(normal)
-        solved = inverse @ right
-        residual = values - design.T @ solved[:-1] - solved[-1] / size
-        freedom = max(1, len(values) - len(solved))
-        variance = float((weights * residual**2).sum() / freedom)
-        third = float(((np.sqrt(weights) * residual) ** 3).mean()) / variance**1.5
+        design, normal, right = self._equations(prefixes, self._weights)
+        inverse, solved = _solved(normal, right)
+        variance, third = self._residual(design, solved, self._weights)
         errors = np.sqrt(variance * np.diag(inverse)[:-1])
-        skewness = third * float((self.reports**1.5).sum()) / total**1.5
-        return Fit(solved[:-1], errors, skewness, total)
+        strong = solved[:-1] > STRONG * errors
+        if noise is not None and strong.any():
+            held = np.clip(solved[:-1] * strong, 0, 1) @ design
+            weights = self._weights / _relative(np.minimum(held, 1.0), noise, repetition)
+            _, normal, right = self._equations(prefixes, weights)
+            others, solved = _solved(normal, right)
+            variance, third = self._residual(design, solved, weights)
+            # if nobody held a strong prefix, its own buckets would vary as others do
+            chosen = np.where(strong, np.diag(inverse)[:-1], np.diag(others)[:-1])
+            errors = np.sqrt(variance * chosen)
+        skewness = third * float((self.reports**1.5).sum()) / self.num_reports**1.5
+        return Fit(solved[:-1], errors, skewness, self.num_reports)
 
     def pursue(self, prefixes: Prefixes, most: int) -> Floats:
         """Scores of distinct prefixes of which most are wrong, (P,): orthogonal matching pursuit.
@@ -84,7 +94,7 @@ class GroupShares:
         (A joint fit of all would share the part of a true one among the wrong ones that were
         chosen because they share its buckets. Pati, Rezaiifar, Krishnaprasad 1993.)
         """
-        _, normal, right = self._equations(prefixes)
+        _, normal, right = self._equations(prefixes, self._weights)
         unit = self._spread * np.sqrt(np.diag(normal)[:-1])
         fitted, scores = [len(prefixes)], np.zeros(len(prefixes))
         while True:
@@ -102,21 +112,51 @@ class GroupShares:
         scores[fitted[1:]] = (solved / errors)[1:]
         return scores
 
-    def _equations(self, prefixes: Prefixes) -> tuple[sparse.csr_array, Floats, Floats]:
+    @property
+    def _weights(self) -> Floats:
+        """Of each bucket: the reports of its cohort, (m*k,)."""
+        return np.repeat(self.reports, self.shares.shape[1])
+
+    def _residual(
+        self, design: sparse.csr_array, solved: Floats, weights: Floats
+    ) -> tuple[float, float]:
+        """Variance and skewness of what a fit leaves, of one report on an ordinary bucket."""
+        left = self.shares.ravel() - design.T @ solved[:-1] - solved[-1] * self._mean
+        left *= np.sqrt(weights)
+        variance = float((left**2).sum()) / max(1, len(left) - len(solved))
+        return variance, float((left**3).mean()) / variance**1.5
+
+    def _equations(
+        self, prefixes: Prefixes, weights: Floats
+    ) -> tuple[sparse.csr_array, Floats, Floats]:
         """Buckets of each prefix (P, m*k); normal matrix and right side, all others last."""
-        size, total = self.shares.shape[1], self.num_reports
+        size = self.shares.shape[1]
         positions = prefix_positions(prefixes, self.num_bits, self.cohorts, size)
         columns = (positions + np.arange(len(self.cohorts)) * size).ravel()
         starts = np.arange(0, len(columns) + 1, len(self.cohorts))
-        ones = np.ones(len(columns))
-        design = sparse.csr_array((ones, columns, starts), shape=(len(prefixes), self.shares.size))
-        weighted = design.copy()
-        weighted.data = np.tile(self.reports, len(prefixes))
-        normal = np.full((len(prefixes) + 1,) * 2, total / size)
+        shape = (len(prefixes), self.shares.size)
+        design = sparse.csr_array((np.ones(len(columns)), columns, starts), shape=shape)
+        weighted = sparse.csr_array((weights[columns], columns, starts), shape=shape)
+        normal = np.empty((len(prefixes) + 1,) * 2)
         normal[:-1, :-1] = (weighted @ design.T).toarray()
+        normal[-1, :-1] = normal[:-1, -1] = weighted.sum(axis=1) / size
+        normal[-1, -1] = weights.sum() / size**2
         values = self.shares.ravel()
-        others = float(self.reports @ self.shares.sum(axis=1)) / size
-        return design, normal, np.append(weighted @ values, others)
+        return design, normal, np.append(weighted @ values, weights @ values / size)
+
+
+def _relative(held: Floats, noise: BitNoise, repetition: float) -> Floats:
+    """Variance of buckets on which a share of all reports falls, over that of an empty one."""
+    sampled = repetition * held * (1 - held)
+    empty = noise.mechanism_variance(np.zeros(1), repetition)
+    return np.asarray((noise.mechanism_variance(held, repetition) + sampled) / empty)
+
+
+def _solved(normal: Floats, right: Floats) -> tuple[Floats, Floats]:
+    """Inverse of a normal matrix, and what solves the equations."""
+    normal[np.diag_indices(len(normal))] *= 1 + _RIDGE
+    inverse = np.asarray(np.linalg.inv(normal), dtype=np.float64)
+    return inverse, np.asarray(inverse @ right)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,8 @@ from itertools import compress
 import numpy as np
 from scipy.special import gammaincc, ndtr
 
-from decoder.discovery.bucket_shares import Fit, GroupShares
+from decoder.discovery.bucket_shares import GroupShares
+from decoder.discovery.prefix_hash import Prefixes
 from decoder.discovery.search import Finished
 from decoder.model.noise import BitNoise
 from decoder.typing import Floats
@@ -73,7 +74,8 @@ def count(
         own = levels < number
         if own.any():
             held = own | (sums > PRESENT * np.sqrt(weights))
-            fit = _fit(groups, fresh[number], list(compress(found, held)))
+            prefixes = _prefixes(groups, fresh[number], list(compress(found, held)))
+            fit = fresh[number].fit(prefixes, noise, repetition)
             part = own[held]
             precision = 1 / fit.null_errors[part] ** 2
             weights[own] += precision
@@ -88,9 +90,9 @@ def count(
     return Counted(shares, null_errors, np.sqrt(variance), thirds / weights**1.5, reports)
 
 
-def _fit(groups: PrefixGroups, group: GroupShares, found: Sequence[Finished]) -> Fit:
+def _prefixes(groups: PrefixGroups, group: GroupShares, found: Sequence[Finished]) -> Prefixes:
     shift = groups.code_bits - group.num_bits
-    return group.fit(np.array([string.bits >> shift for string in found], dtype=np.uint64))
+    return np.array([string.bits >> shift for string in found], dtype=np.uint64)
 
 
 def upper_tail(z: Floats, skewness: Floats) -> Floats:

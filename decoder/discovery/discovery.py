@@ -13,11 +13,11 @@ from scipy.special import ndtri
 
 from decoder.discovery.bucket_shares import GroupShares
 from decoder.discovery.counting import Counted, count
+from decoder.discovery.multiplicity import decide_by_level
 from decoder.discovery.search import Finished, search
 from decoder.discovery.text import text_of
 from decoder.errors import DecodeError
 from decoder.inference.intervals import selected_interval
-from decoder.inference.multiple_testing import decide
 from decoder.model.counts import debias
 from decoder.model.noise import BitNoise
 from decoder.model.repetition import repetition
@@ -197,11 +197,12 @@ def _named(
     if counted is None:
         return (), 0
     p_values = counted.p_values
-    decision = decide(p_values, p_values, "holm", options.alpha)
-    accepted, adjusted = np.flatnonzero(decision.detected), decision.adjusted
+    levels = np.array([string.level for string in finished])
+    decision = decide_by_level(p_values, levels, metric.details.num_levels, options.alpha)
+    accepted = np.flatnonzero(decision.detected)
     crowd = counted.shares * num_reports >= options.crowd
     shown = accepted[crowd[accepted]]
-    lows, highs = _intervals(counted, shown, len(finished), options, num_reports)
+    lows, highs = _intervals(counted, shown, decision.bounds[shown], options, num_reports)
     rows = [
         FoundString(
             string=text_of(finished[i].data, whole=finished[i].whole) or "",
@@ -211,7 +212,7 @@ def _named(
             low=float(low),
             high=float(high),
             p_value=float(p_values[i]),
-            p_adjusted=float(adjusted[i]),
+            p_adjusted=float(decision.adjusted[i]),
             declared=_role(metric, finished[i]),
         )
         for i, low, high in zip(shown.tolist(), lows, highs, strict=True)
@@ -220,15 +221,15 @@ def _named(
 
 
 def _intervals(
-    counted: Counted, shown: Indices, tested: int, options: DiscoverOptions, num_reports: int
+    counted: Counted, shown: Indices, bounds: Floats, options: DiscoverOptions, num_reports: int
 ) -> tuple[Floats, Floats]:
     """Given that each estimate passed what it had to pass: the test, and the crowd.
 
     The test tells each from 0, and so does its interval: the lower end is no further below the
-    estimate than the test reaches, or a plain interval does.
+    estimate than the test reaches, or a plain interval does. bounds: of the p-value of each.
     """
     shares, errors = counted.shares[shown], counted.std_errors[shown]
-    by_test = -ndtri(options.alpha / tested) * counted.null_errors[shown]
+    by_test = -ndtri(bounds) * counted.null_errors[shown]
     cutoffs = np.maximum(by_test, options.crowd / num_reports)
     lows, highs = selected_interval(shares, errors, cutoffs, options.level)
     margins = np.maximum(by_test, -ndtri((1 - options.level) / 2) * errors)

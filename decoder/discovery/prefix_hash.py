@@ -23,6 +23,7 @@ _M1, _M2 = np.uint64(MIX_1), np.uint64(MIX_2)
 _ONE, _EIGHT, _BYTE = np.uint64(1), np.uint64(8), np.uint64(0xFF)
 _S27, _S30, _S31, _S32, _S33 = (np.uint64(shift) for shift in (27, 30, 31, 32, 33))
 _KEPT = 1_024  # best extensions of one prefix
+_BLOCK = 1_024  # extensions that are scored together
 
 
 @njit(inline="always", cache=True)
@@ -85,6 +86,16 @@ def prefix_positions(
     return positions
 
 
+@njit(inline="always", cache=True)
+def _add_scores(low: Any, step: Any, cohort: Any, row: Any, places: Any, totals: Any) -> None:
+    """Add to each total what its bucket of a cohort scores; two loops, so that both are fast."""
+    size = np.uint64(len(row))
+    for e in range(len(totals)):
+        places[e] = _position(low[e], step[e], cohort, size)
+    for e in range(len(totals)):
+        totals[e] += row[places[e]]
+
+
 @compiled
 def _extend(
     low: int,
@@ -101,24 +112,34 @@ def _extend(
     counts: Any,
 ) -> None:
     """Score every extension by `more` bits of prefixes [low, high); keep the best of each."""
-    size, half = np.uint64(scores.shape[1]), len(cohorts) // 2
+    half = len(cohorts) // 2
+    first, step = np.empty(_BLOCK, dtype=np.uint64), np.empty(_BLOCK, dtype=np.uint64)
+    places, which = np.empty(_BLOCK, dtype=np.int64), np.empty(_BLOCK, dtype=np.int64)
+    totals = np.empty(_BLOCK)
     for i in range(low, high):
         base, threshold, count = prefixes[i] << np.uint64(more), least, 0
-        for extension in range(1 << more):
-            first, second = _halves(base | np.uint64(extension), num_bits)
-            step, total = second | _ONE, 0.0
+        for start in range(0, 1 << more, _BLOCK):
+            size = min(_BLOCK, (1 << more) - start)
+            for e in range(size):
+                one, two = _halves(base | np.uint64(start + e), num_bits)
+                first[e], step[e], totals[e] = one, two | _ONE, 0.0
             for j in range(half):
-                total += scores[j, _position(first, step, cohorts[j], size)]
-            if total < half_least:
-                continue
+                _add_scores(first[:size], step[:size], cohorts[j], scores[j], places, totals[:size])
+            left = 0
+            for e in range(size):
+                if totals[e] >= half_least:
+                    first[left], step[left], totals[left] = first[e], step[e], totals[e]
+                    which[left] = start + e
+                    left += 1
             for j in range(half, len(cohorts)):
-                total += scores[j, _position(first, step, cohorts[j], size)]
-            if total < threshold:
-                continue
-            if count == found.shape[1]:
-                threshold, count = _drop_half(found[i], values[i])
-            found[i, count], values[i, count] = extension, total
-            count += 1
+                _add_scores(first[:left], step[:left], cohorts[j], scores[j], places, totals[:left])
+            for e in range(left):
+                if totals[e] < threshold:
+                    continue
+                if count == found.shape[1]:
+                    threshold, count = _drop_half(found[i], values[i])
+                found[i, count], values[i, count] = which[e], totals[e]
+                count += 1
         counts[i] = count
 
 

@@ -7,13 +7,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from decoder.association.associations import decode_association
+from decoder.association.linked import LinkedReports
 from decoder.association.linked_counts import decode_linked
 from decoder.association.table import JointTable
 from decoder.candidates.lists import Candidates
 from decoder.files import make_folder, replacing
 from decoder.formats.google_association import AssociationFiles, read_association
+from decoder.formats.linked_reports import read_linked
 from decoder.options import DecodeOptions
 from decoder.reports.joint_files import write_joint
+from decoder.sources.collector_client import answer_of
 from decoder.workflows.joint import joint_answer
 from decoder.workflows.kinds import Answer
 from rappor_core.association_aggregate import AssociationAggregate
@@ -61,10 +64,12 @@ def run_association(job: AssociationJob) -> Answer:
 class LinkedJob:
     """A table of two linked metrics, from the aggregate of their association.
 
-    lists: candidates of each metric that has no list of values.  output: the folder for files.
+    lists: candidates of each metric that has no list of values.  reports: the linked reports of the
+    same window, for EM besides.  output: the folder for files.
     """
 
     aggregate: AssociationAggregate
+    reports: LinkedReports | None = None
     lists: tuple[Path | None, Path | None] = (None, None)
     options: DecodeOptions = field(default_factory=DecodeOptions)
     output: Path | None = None
@@ -78,8 +83,26 @@ def run_linked(job: LinkedJob) -> Answer:
     if job.output:
         make_folder(job.output)
     first, second = (None if path is None else Candidates.from_file(path) for path in job.lists)
-    table = decode_linked(job.aggregate, (first, second), job.options)
+    table = decode_linked(job.aggregate, (first, second), job.options, job.reports)
     return joint_answer(table, write_joint(table, job.output) if job.output else ())
+
+
+def fetch_linked_reports(
+    collector: str, aggregate: AssociationAggregate, *, key: str | None = None
+) -> LinkedReports:
+    """The linked reports behind an aggregate, where a collector keeps them. Needs an admin's key.
+
+    Raises RemoteError, and CountsError for lines that are no linked reports.
+    """
+    one = aggregate.association
+    query: dict[str, str | None] = {
+        "params_id": one.params_id,
+        "from": aggregate.first_day.isoformat(),
+        "to": aggregate.last_day.isoformat(),
+    }
+    path = f"/v1/associations/{one.name}/reports"
+    with answer_of(collector, path, query=query, key=key) as answer:
+        return read_linked(answer, one)
 
 
 def _write_results(table: JointTable, path: Path) -> Path:

@@ -24,6 +24,8 @@ MOST_PAIRS_OF_BITS = 1 << 14  # counters of one cohort: 64 kB a day
 MOST_COUNTERS = 1 << 20  # over all cohorts: 4 MB a day
 MOST_ASSOCIATIONS = 64  # of one file
 _KEYS = {"description", "owner", "expires", "of"}
+_OPTIONAL = {"keep_raw_days"}
+MOST_RAW_DAYS = 3_650
 
 
 class Association(Frozen):
@@ -31,6 +33,7 @@ class Association(Frozen):
 
     expires: the last day whose reports are linked; from then on the two travel apart.
     first, second: the metrics, in the order of the columns of its counters.
+    keep_raw_days: how long the collector keeps linked reports, both together; 0 keeps none.
 
     Raises MetricsFileError that names the association, the key and the value.
     """
@@ -41,6 +44,7 @@ class Association(Frozen):
     expires: date
     first: Metric
     second: Metric
+    keep_raw_days: int = 0
 
     def __post_init__(self) -> None:
         """Check each key alone, then what the two metrics must have in common."""
@@ -54,6 +58,8 @@ class Association(Frozen):
                 self._refuse(key, "is empty; say what is linked and who answers for it")
         if type(self.expires) is not date:
             self._refuse("expires", "is not a date such as 2027-06-30")
+        if type(self.keep_raw_days) is not int or not 0 <= self.keep_raw_days <= MOST_RAW_DAYS:
+            self._refuse("keep_raw_days", f"is not a whole number from 0 to {MOST_RAW_DAYS:,}")
         for metric in self.metrics:
             self._check_metric(metric)
         self._check_together()
@@ -111,7 +117,7 @@ class Association(Frozen):
 
     def to_dict(self) -> dict[str, Any]:
         """The definition in plain values, for JSON; `from_dict` is the inverse."""
-        return {
+        fields: dict[str, Any] = {
             "name": self.name,
             "description": self.description,
             "owner": self.owner,
@@ -119,6 +125,7 @@ class Association(Frozen):
             "of": list(self.of),
             "params_ids": [metric.params_id for metric in self.metrics],
         }
+        return fields | ({"keep_raw_days": self.keep_raw_days} if self.keep_raw_days else {})
 
     @classmethod
     def from_dict(
@@ -126,7 +133,7 @@ class Association(Frozen):
     ) -> Association:
         """Read `to_dict`'s form. metrics: by (name, params_id). Raises MetricsFileError."""
         keys = _KEYS | {"name", "params_ids"}
-        if not isinstance(definition, dict) or definition.keys() != keys:
+        if not isinstance(definition, dict) or definition.keys() - _OPTIONAL != keys:
             raise MetricsFileError(f"an association is not an object of {', '.join(sorted(keys))}")
         try:
             names, ids = definition["of"], definition["params_ids"]
@@ -137,7 +144,8 @@ class Association(Frozen):
             where = f"association {shown(definition['name'])}"
             raise MetricsFileError(f"{where}: {type(error).__name__}: {error}") from error
         plain = {key: definition[key] for key in ("name", "description", "owner")}
-        return cls(**plain, expires=expires, first=first, second=second)
+        kept = definition.get("keep_raw_days", 0)
+        return cls(**plain, expires=expires, first=first, second=second, keep_raw_days=kept)
 
     def _check_metric(self, metric: Metric) -> None:
         if metric.location is not None or metric.details is not None:
@@ -212,8 +220,12 @@ def with_declared(file: MetricsFile, tables: object) -> MetricsFile:
         raise MetricsFileError("associations is not a table")
     known, found = dict(file.metrics), []
     for name, table in tables.items():
-        if not isinstance(table, dict) or table.keys() != _KEYS:
-            wrong = sorted(table.keys() ^ _KEYS) if isinstance(table, dict) else ["it is no table"]
+        if not isinstance(table, dict) or table.keys() - _OPTIONAL != _KEYS:
+            wrong = (
+                sorted(table.keys() - _OPTIONAL ^ _KEYS)
+                if isinstance(table, dict)
+                else ["it is no table"]
+            )
             raise MetricsFileError(
                 f"association {name!r}: missing or unknown keys: {', '.join(map(shown, wrong))}; "
                 f"it has {', '.join(sorted(_KEYS))}"
@@ -221,7 +233,7 @@ def with_declared(file: MetricsFile, tables: object) -> MetricsFile:
         first, second = _named(name, table["of"], known)
         if first.params.num_cohorts > 1 and second.params.num_cohorts > 1:
             second = second.replace(cohort_with=first.name)
-        fields = {key: table[key] for key in ("description", "owner", "expires")}
+        fields = {key: table[key] for key in table if key != "of"}
         found.append(Association(name=name, first=first, second=second, **fields))
         known[second.name] = second
     check_associations(found, known)

@@ -13,6 +13,7 @@ from decoder.typing import Floats, Indices
 from rappor_core.aggregate import Aggregate
 from rappor_core.hashing import normalise
 from rappor_core.metrics.metric import Metric
+from rappor_core.params import RapporParams
 
 
 @dataclass(frozen=True)
@@ -45,23 +46,53 @@ class StringPopulation:
         Returns the aggregate and the true number of holders of each string, (N,).
         """
         params = self.metric.params
-        size = params.num_cohorts
-        cohorts = rng.multinomial(num_reports, np.full(size, 1 / size))
+        cohorts = _cohorts(params, num_reports, rng)
         holders = rng.multinomial(cohorts, shares)
         truth = np.array(
             [
                 np.bincount(self.positions[:, cohort], holders[cohort], params.num_bits)
-                for cohort in range(size)
+                for cohort in range(params.num_cohorts)
             ]
         ).astype(np.int64)
-        others = cohorts[:, None] - truth
-        counts = rng.binomial(truth, params.q_star) + rng.binomial(others, params.p_star)
-        aggregate = Aggregate(
-            metric=self.metric.name,
-            params=params,
-            reports_per_cohort=tuple(cohorts.tolist()),
-            bit_counts=tuple(map(tuple, counts.tolist())),
-            params_id=self.metric.params_id,
-            definition=self.metric.to_dict(),
+        return _noisy(self.metric, cohorts, truth, rng), holders.sum(axis=0)
+
+    def bucket_shares(self, shares: Floats) -> Floats:
+        """The share of all strings that fall on each bucket of each cohort, (m, k)."""
+        params = self.metric.params
+        found = np.array(
+            [
+                np.bincount(self.positions[:, cohort], shares, params.num_bits)
+                for cohort in range(params.num_cohorts)
+            ]
         )
-        return aggregate, holders.sum(axis=0)
+        return np.asarray(found / found.sum(axis=1, keepdims=True))
+
+
+def draw_buckets(
+    metric: Metric, bucket_shares: Floats, num_reports: int, rng: np.random.Generator
+) -> Aggregate:
+    """The aggregate of `StringPopulation.draw`, from the same distribution but without holders.
+
+    A multinomial draw of strings, summed by bucket, is one of buckets: a tenth of the time.
+    """
+    cohorts = _cohorts(metric.params, num_reports, rng)
+    return _noisy(metric, cohorts, rng.multinomial(cohorts, bucket_shares), rng)
+
+
+def _cohorts(params: RapporParams, num_reports: int, rng: np.random.Generator) -> Indices:
+    size = params.num_cohorts
+    return np.asarray(rng.multinomial(num_reports, np.full(size, 1 / size)))
+
+
+def _noisy(metric: Metric, cohorts: Indices, truth: Indices, rng: np.random.Generator) -> Aggregate:
+    """Randomise each report's bits; truth: how many of a cohort hold something of a bucket."""
+    params, others = metric.params, cohorts[:, None] - truth
+    counts = rng.binomial(truth, params.q_star) + rng.binomial(others, params.p_star)
+    return Aggregate(
+        metric=metric.name,
+        params=params,
+        reports_per_cohort=tuple(cohorts.tolist()),
+        bit_counts=tuple(map(tuple, counts.tolist())),
+        params_id=metric.params_id,
+        definition=metric.to_dict(),
+    )

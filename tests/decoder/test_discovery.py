@@ -73,19 +73,24 @@ def test_a_population_is_where_devices_put_it(population: StringPopulation) -> N
         assert [bit.bit_length() - 1 for bit in bits] == population.positions[:20, cohort].tolist()
 
 
-def test_scores_of_extensions_are_the_sums_of_their_buckets() -> None:
+@pytest.mark.parametrize("more", [8, 12])  # one block of extensions, and several
+def test_scores_of_extensions_are_the_sums_of_their_buckets(more: int) -> None:
     rng = np.random.default_rng(1)
     scores, cohorts = rng.normal(size=(6, 64)), np.arange(10, 16)
     prefixes = np.array([0b101, 0b111], dtype=np.uint64)
-    origins, bits, values = best_extensions(prefixes, 11, 8, cohorts, scores, 2.0, -99.0)
+    found = best_extensions(prefixes, 3 + more, more, cohorts, scores, 2.0, 0.5)
+    origins, bits, values = found
     every = np.concatenate(
-        [(p << np.uint64(8)) + np.arange(256, dtype=np.uint64) for p in prefixes]
+        [(p << np.uint64(more)) + np.arange(1 << more, dtype=np.uint64) for p in prefixes]
     )
-    positions = prefix_positions(every, 11, cohorts, 64)
-    totals = scores[np.arange(6), positions].sum(axis=1)
-    assert bits.tolist() == every[totals >= 2.0].tolist()
-    np.testing.assert_allclose(values, totals[totals >= 2.0])
-    assert (prefixes[origins] == bits >> np.uint64(8)).all()
+    positions = prefix_positions(every, 3 + more, cohorts, 64)
+    parts = scores[np.arange(6), positions]
+    totals, high = parts.sum(axis=1), parts[:, :3].sum(axis=1) >= 0.5
+    kept = high & (totals >= 2.0)
+    assert 20 < kept.sum() < (totals >= 2.0).sum()
+    assert bits.tolist() == every[kept].tolist()
+    np.testing.assert_allclose(values, totals[kept])
+    assert (prefixes[origins] == bits >> np.uint64(more)).all()
 
 
 def test_frequent_strings_are_found_and_no_other(discovery: Discovery) -> None:

@@ -39,11 +39,12 @@ export const checkAssociations = ({ associations: rows }: Compiled, metrics: Rea
 
 /** Each key alone; of: two metrics that are declared. */
 const checkFields = (definition: unknown, metrics: ReadonlyMap<string, Metric>): Association => {
-  const fields = fieldsOf("an association", definition, KEYS) as unknown as Association;
-  const { name, description, owner, expires, of, params_ids: ids } = fields;
+  const fields = fieldsOf("an association", definition, KEYS, ["keep_raw_days"]) as unknown as Association;
+  const { name, description, owner, expires, of, params_ids: ids, keep_raw_days: kept = 0 } = fields;
   if (!isText(name) || !NAME.test(name)) refuse("an association", "a name is a lower-case letter, then up to 63 of a-z 0-9 _.-");
   if (![description, owner].every((text) => isText(text) && text.trim())) refuse(name, "description or owner is empty");
   if (!isText(expires) || Number.isNaN(dayOf(expires))) refuse(name, "expires is not a date");
+  if (!Number.isInteger(kept) || kept < 0) refuse(name, "keep_raw_days is not a number of days");
   for (const list of [of, ids]) {
     if (!Array.isArray(list) || list.length !== 2) refuse(name, "of and params_ids are not lists of two");
   }

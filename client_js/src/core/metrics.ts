@@ -102,6 +102,8 @@ export interface Association {
   readonly expires: string;
   readonly of: readonly [string, string];
   readonly params_ids: readonly [string, string];
+  /** How long the collector keeps both reports together; 0 where it is left out. */
+  readonly keep_raw_days?: number;
 }
 
 /** All metrics of an app by name, and the budget of a device: nats, or infinite. */
