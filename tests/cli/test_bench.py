@@ -74,7 +74,7 @@ def test_a_wheel_says_where_the_benchmarks_are(
 
 def test_an_unknown_benchmark_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", "nothing"]) == 2
-    assert "'nothing' is not one of archive" in capsys.readouterr().err
+    assert "'nothing' is not one of anonymity" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "benchmarks").glob("*.py")), ids=lambda p: p.stem)

@@ -96,7 +96,7 @@ def test_each_transaction_brings_its_settings_and_leaves_none(pooled: tuple[str,
     other.dispose()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_four_workers_behind_a_small_pool_count_once_through_kills(
     pooled: tuple[str, str],
 ) -> None:

@@ -83,6 +83,7 @@ def drawn(keys: str, reports: int = REPORTS) -> Iterator[tuple[Density, np.ndarr
         yield estimate_density([found], DensityOptions("simplex"), places), truth
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_intervals_of_a_thousand_cells_hold_the_truth() -> None:
     """False alarms below 1 in 1,000; intervals that forget that a cell was picked out must fail."""

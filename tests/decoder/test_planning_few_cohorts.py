@@ -59,7 +59,7 @@ def test_a_dominant_value_is_never_found_below_the_floor() -> None:
     assert sum(found(used, shares, 8, run) for run in range(4)) == 0
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_one_cohort_finds_what_the_planner_predicts() -> None:
     """1.85 of 5; without `clear` 2.8 were predicted. Twelve runs have a standard error of .2."""
     used, shares = params(128, 2, 1), np.zeros(3_200)

@@ -88,7 +88,13 @@ def test_the_table_tells_how_a_map_was_made_and_what_changed() -> None:
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("keys", [WINDOW, SYMBOLS], ids=["window", "symbols"])
+@pytest.mark.parametrize(
+    "keys",
+    [
+        pytest.param(WINDOW, id="window"),
+        pytest.param(SYMBOLS, id="symbols", marks=pytest.mark.long),
+    ],
+)
 def test_intervals_of_changes_hold_and_nothing_is_flagged_without_cause(keys: str) -> None:
     """12 series without a change. Flags: .05 a series at most, so 4 or more 3 times in 1,000.
 

@@ -93,7 +93,7 @@ def test_the_set_up_says_what_stood_in_its_way(tmp_path: Path) -> None:
         set_up(tmp_path / "file")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_an_index_without_khiops_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A real environment and its real pip, and no index."""
     monkeypatch.setattr("publication.co_clustering.khiops.PIP_OPTIONS", ("--no-index",))

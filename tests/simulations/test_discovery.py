@@ -48,6 +48,7 @@ def test_the_metric_is_that_of_the_file() -> None:
     assert metric.num_values is None
 
 
+@pytest.mark.long
 def test_the_command_prints_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--epsilon", "4", "--reports", "20000", "--runs", "1", "--no-rivals", "--seed", "1"]
     assert main(["simulate", "discovery", *words, "--markdown"]) == 0
