@@ -181,6 +181,10 @@ def _connected(distributed: Any, scheduler: str) -> Any:
             f"no Dask scheduler answers at {scheduler} within {_CONNECT_SECONDS} seconds; see that "
             "it runs and that its port is reached from here, or work on this machine, without it"
         ) from error
+    except Exception as error:  # Dask's words about an address, of many types
+        raise ArchiveError(
+            f"{scheduler!a} is not the address of a Dask scheduler, tcp://HOST:8786: {error}"
+        ) from error
 
 
 def _import_distributed() -> Any:

@@ -160,6 +160,27 @@ def test_a_cluster_that_does_not_answer_is_named(
         summed(days, executor=DaskCluster("tcp://127.0.0.1:9"), today=date(2026, 11, 26))
 
 
+def test_what_is_no_address_of_a_scheduler_is_refused_in_words() -> None:
+    """In a process of its own: a thread of another test may be left behind in this one."""
+    pytest.importorskip("distributed")
+    addresses = ["foo://bar"]
+    program = (
+        "import archive.pools as pools\n"
+        f"for address in {addresses!r}:\n"
+        "    try:\n"
+        "        list(pools.DaskPool(len, address).run([[1]]))\n"
+        "    except pools.ArchiveError as error:\n"
+        "        print(error)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=50, check=True
+    )
+    told = [f"{one!r} is not the address of a Dask scheduler, tcp://HOST" for one in addresses]
+    lines = done.stdout.splitlines()
+    assert len(lines) == len(told)
+    assert all(line.startswith(start) for line, start in zip(lines, told, strict=True)), lines
+
+
 @pytest.mark.parametrize("scheme", ["tcp", "ws"])
 def test_a_scheduler_that_says_nothing_is_waited_for_as_long_as_is_said(
     days: Path, scheme: str

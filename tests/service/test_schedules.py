@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
@@ -14,7 +14,9 @@ import pytest
 from sqlalchemy import func, select, update
 
 from decoder.service.operations.periods import Every, period_end, period_start
+from decoder.service.operations.schedules import spec_of_schedule
 from decoder.service.operations.service import Service, make_service
+from decoder.service.specs import Choices
 from decoder.service.store.models import alarm_events, alarms, jobs, schedule_windows
 from tests.service.in_process import do_jobs
 from tests.service.live_collector import MONDAY, WORDS, LiveCollector, days_after, live_collector
@@ -106,6 +108,39 @@ def test_two_processes_that_tick_at_once_queue_a_window_once(
     assert count(service.service, jobs) == count(service.service, schedule_windows) == len(DAYS)
     for one in others:
         one.close()
+
+
+@pytest.mark.parametrize("act", ["pause", "edit", "delete"])
+def test_what_a_person_does_while_windows_are_queued_holds_from_then_on(
+    service: Running, collector: LiveCollector, monkeypatch: pytest.MonkeyPatch, act: str
+) -> None:
+    """After the first window of four is asked for, and before it is stored."""
+    schedule, mine = create(service), service.service.schedules
+    row = mine.get(service.people["ana"], schedule)
+    candidates, options = spec_of_schedule(row).candidates, Choices(alpha=0.01)
+    acts: dict[str, Callable[[], object]] = {
+        "pause": lambda: mine.enable(service.people["ana"], schedule, False),
+        "edit": lambda: mine.edit(
+            service.people["ana"], schedule, row.name, candidates, options, first_day=MONDAY
+        ),
+        "delete": lambda: mine.delete(service.people["ana"], schedule),
+    }
+    other = make_service(settings_of(service.service.settings.database, **collector.settings))
+    asking = other.ticker.collector
+    assert asking is not None
+    ask, todo = type(asking).aggregate, [acts[act]]
+
+    def asked(*given: Any) -> Any:
+        found = ask(*given)
+        if todo:
+            todo.pop()()
+        return found
+
+    monkeypatch.setattr(type(asking), "aggregate", asked)
+    assert other.tick().queued == 0
+    assert count(service.service, jobs) == count(service.service, schedule_windows) == 0
+    assert other.tick().queued == (len(DAYS) if act == "edit" else 0)
+    other.close()
 
 
 def test_weeks_and_months_wait_for_their_last_day(service: Running) -> None:

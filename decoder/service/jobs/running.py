@@ -15,9 +15,16 @@ from decoder.service.jobs.folders import JobFolder
 from decoder.service.jobs.task import Failed, Finished, Keyed, Task, Told
 from decoder.service.store.claims import Hold
 from decoder.service.store.jobs import JobRow
+from rappor_core.errors import RapporError
+from rappor_server.logs import Log
 
 _KILLED_BY_SYSTEM = -9
+_LOST = 255  # what multiprocessing says when the process that forked it is gone
 End = Finished | Failed | None
+
+
+class ForkingError(Exception):
+    """The process that forks jobs died while it started one."""
 
 
 @dataclass(slots=True)
@@ -66,6 +73,11 @@ class Running:
         return bool(self.end) or not self.process.is_alive()
 
     @property
+    def is_lost(self) -> bool:
+        """Whether it went with the process that forks jobs: no fault of its own."""
+        return not self.end and not self.process.is_alive() and self.process.exitcode == _LOST
+
+    @property
     def outcome(self) -> End:
         """What became of a job that is over."""
         if self.end:
@@ -95,12 +107,28 @@ class Running:
 def start(
     context: ForkServerContext, job: JobRow, hold: Hold, folder: JobFolder, task: Task
 ) -> Running:
-    """Start the process of a job."""
+    """Start the process of a job. Raises ForkingError; the next start has another to fork it."""
     pipe, its_pipe = context.Pipe()
     its_life, life = context.Pipe(duplex=False)
     process = context.Process(target=run, args=(task, its_pipe, its_life), name=f"job-{job.id}")
-    process.start()
-    its_pipe.close()
-    its_life.close()
+    try:
+        process.start()
+    except (EOFError, ConnectionError) as error:
+        pipe.close()
+        life.close()
+        raise ForkingError from error
+    finally:
+        its_pipe.close()
+        its_life.close()
     now = time.monotonic()
     return Running(job, hold, folder, process, pipe, life, now, now)
+
+
+def why(error: Exception, log: Log) -> str:
+    """Why a job failed in its worker, in words without paths; the log is told of a defect."""
+    if isinstance(error, RapporError):
+        return str(error)
+    if isinstance(error, OSError):
+        return f"a file could not be read or written: {error.strerror or 'unknown reason'}"
+    log.crash(error)
+    return f"the worker failed ({type(error).__name__}); this is a defect"

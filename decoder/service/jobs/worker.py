@@ -31,7 +31,6 @@ from decoder.service.store.claims import Hold, WorkerRow
 from decoder.service.store.engine import Database
 from decoder.service.store.jobs import State
 from decoder.service.store.results import result_of_key
-from rappor_core.errors import RapporError
 from rappor_server.logs import Log
 
 _CHORES_SECONDS = 1.0
@@ -131,6 +130,9 @@ class Worker:
             self._close(job)  # another worker has it
         elif time.monotonic() < job.not_before:
             return
+        elif job.is_lost:
+            self._close(job)
+            self._try_again(job.hold)
         elif job.is_over:
             job.listen()  # what came before the process was gone
             self._settle(job)
@@ -180,7 +182,7 @@ class Worker:
         except StorageError:
             raise  # it is tried again
         except Exception as error:  # no result may stop a worker, and the jobs of all others
-            self._end(job.hold, State.FAILED, self._why(error))
+            self._end(job.hold, State.FAILED, running.why(error, self._log))
         self._close(job)
 
     def _finish(self, job: Running, outcome: Finished | None) -> None:
@@ -235,6 +237,13 @@ class Worker:
             if not claims.end(connection, hold, state, reason):
                 claims.end(connection, hold, State.CANCELLED, "cancelled while it ran")
 
+    def _try_again(self, hold: Hold) -> bool:
+        """Queue a job again, as long as it has attempts, whose process was lost; False: not now."""
+        self._log.warning("forking_process_died", job=hold.job_id)
+        with self._database.change() as connection:
+            claims.try_again(connection, hold, "the process that starts jobs died each time")
+        return False
+
     def _take(self) -> bool:
         """Claim a job and start its process; False where there is none."""
         with self._database.change() as connection:
@@ -249,20 +258,13 @@ class Worker:
             return False
         try:
             self._start(hold)
+        except running.ForkingError:
+            return self._try_again(hold)
         except StorageError:
             raise
         except Exception as error:
-            self._end(hold, State.FAILED, self._why(error))
+            self._end(hold, State.FAILED, running.why(error, self._log))
         return True
-
-    def _why(self, error: Exception) -> str:
-        """Why a job failed in this worker, in words without paths; the log is told of a defect."""
-        if isinstance(error, RapporError):
-            return str(error)
-        if isinstance(error, OSError):
-            return f"a file could not be read or written: {error.strerror or 'unknown reason'}"
-        self._log.crash(error)
-        return f"the worker failed ({type(error).__name__}); this is a defect"
 
     def _start(self, hold: Hold) -> None:
         with self._database.read() as connection:

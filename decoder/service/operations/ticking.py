@@ -25,6 +25,7 @@ from decoder.service.store.aggregates import save_aggregate
 from decoder.service.store.engine import Database
 from decoder.service.store.jobs import LIVE, JobRow, State, load_jobs
 from decoder.service.store.models import jobs as job_table
+from decoder.service.store.models import schedules as schedule_table
 from decoder.service.store.schedule_windows import (
     WindowRow,
     WindowState,
@@ -33,7 +34,7 @@ from decoder.service.store.schedule_windows import (
     settle_window,
     try_again,
 )
-from decoder.service.store.schedules import ScheduleRow
+from decoder.service.store.schedules import ScheduleRow, load_schedules
 from rappor_core.aggregate import Aggregate
 
 MOST_WINDOWS = 20  # of one schedule that are queued by one tick
@@ -109,17 +110,28 @@ class Ticker:
                 if (one.digest, one.params_id) == (question, row["params_id"])
             }
             for window, aggregate in sealed_windows(self.collector, schedule, row, question, done):
-                ticked.queued += self._insert(person, pinned, window, aggregate)
+                ticked.queued += self._insert(schedule, person, pinned, window, aggregate)
                 room -= 1
                 if not room:
                     return
 
     def _insert(
-        self, person: Person, spec: JobSpec, window: WindowRow, aggregate: Aggregate | None
+        self,
+        schedule: ScheduleRow,
+        person: Person,
+        spec: JobSpec,
+        window: WindowRow,
+        aggregate: Aggregate | None,
     ) -> int:
-        """Insert a window with its job; 0 where another process was first."""
+        """Insert a window with its job; 0 where another process was first, or a person.
+
+        schedule: as it was when its windows were looked for; it may be paused, changed or gone.
+        """
         try:
             with self.database.change() as connection:
+                own = schedule_table.c.id == schedule.id
+                if load_schedules(connection, own) != [schedule]:
+                    return 0
                 if any(_same(window, one) for one in load_windows(connection, window.schedule_id)):
                     return 0
                 job = None

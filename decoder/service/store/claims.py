@@ -192,22 +192,39 @@ def take_over(connection: Connection) -> int:
     """
     at = now(connection)
     lapsed = jobs.c.lease < at
+    why = "its workers died while it ran; all attempts are used up"
+    return _free(connection, lapsed, at, why, "cancelled; its worker was gone")
+
+
+def try_again(connection: Connection, hold: Hold, reason: str) -> int:
+    """Settle a job, likewise, whose process was lost while its worker lives. 1, or 0 if not held.
+
+    reason: of a job with no attempt left.
+    """
+    at = now(connection)
+    why = f"{reason}; all attempts are used up"
+    return _free(connection, hold.where(), at, why, "cancelled while it ran")
+
+
+def _free(
+    connection: Connection, which: ColumnElement[bool], at: float, abandoned: str, cancelled: str
+) -> int:
+    """Nobody holds these jobs any more. The reasons are those of jobs that end."""
     freed: dict[str, Any] = {"token": None, "lease": None}
     over = freed | {"ended": at}
-    why = "its workers died while it ran; all attempts are used up"
     changed = 0
-    for which, values in (
+    for state, values in (
         (
             jobs.c.state == State.CANCELLING,
-            over | {"state": State.CANCELLED, "reason": "cancelled; its worker was gone"},
+            over | {"state": State.CANCELLED, "reason": cancelled},
         ),
         (
             (jobs.c.state == State.RUNNING) & (jobs.c.attempt >= jobs.c.max_attempts),
-            over | {"state": State.ABANDONED, "reason": why},
+            over | {"state": State.ABANDONED, "reason": abandoned},
         ),
         (jobs.c.state == State.RUNNING, freed | {"state": State.QUEUED, "stage": ""}),
     ):
-        changed += connection.execute(update(jobs).where(which, lapsed).values(values)).rowcount
+        changed += connection.execute(update(jobs).where(state, which).values(values)).rowcount
     return changed
 
 

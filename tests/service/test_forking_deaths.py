@@ -1,0 +1,132 @@
+"""The process that forks the jobs of a worker dies: its jobs are queued again, not failed."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from multiprocessing import forkserver
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from decoder.service.jobs.worker import Worker
+from decoder.service.operations.access import COMMAND_LINE
+from decoder.service.operations.permissions import Person, Role
+from decoder.service.operations.service import Service, make_service
+from decoder.service.settings import Settings
+from decoder.service.specs import JobSpec
+from decoder.service.store.jobs import LIVE, JobRow
+from rappor_server.logs import make_log
+from rappor_server.schema import prepare
+from tests.service.support import SLOW, STRINGS
+
+pytestmark = pytest.mark.skipif(not Path("/proc").is_dir(), reason="reads states of processes")
+
+
+@dataclass
+class Bench:
+    """A service, and a worker in this process."""
+
+    service: Service
+    settings: Settings
+    ana: Person
+
+    def submit(self, candidates: dict[str, Any]) -> JobRow:
+        sha = self.service.aggregates.upload(self.ana, STRINGS).sha256
+        source = {"aggregates": [sha]}
+        spec = {"kind": "decode", "source": source, "candidates": candidates}
+        return self.service.jobs.submit(self.ana, JobSpec.model_validate(spec))
+
+    def get(self, job: JobRow) -> JobRow:
+        return self.service.jobs.get(self.ana, job.id)
+
+    def work(self, job: JobRow, meanwhile: Callable[[], object]) -> JobRow:
+        """Work until the job is over; calls `meanwhile` between the steps."""
+        deadline = time.monotonic() + 60
+
+        def over() -> bool:
+            meanwhile()
+            return self.get(job).state not in LIVE or time.monotonic() > deadline
+
+        Worker(self.service.database, self.settings, make_log("error")).run(over)
+        return self.get(job)
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    settings = Settings(
+        database=f"sqlite:///{tmp_path}/d.sqlite", work_folder=tmp_path, poll_seconds=0.05
+    )
+    service = make_service(settings)
+    prepare(service.database)
+    key = service.access.create_key(COMMAND_LINE, "ana", Role.ANALYST).text
+    yield Bench(service, settings, service.access.person_of_key(key))
+    service.close()
+    assert list(tmp_path.glob("rappor-job-*")) == []
+
+
+def forking_process() -> psutil.Process:
+    forkserver.ensure_running()
+    pid = forkserver._forkserver._forkserver_pid  # type: ignore[attr-defined]
+    return psutil.Process(pid)
+
+
+@pytest.fixture
+def stop(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], None]]:
+    """Makes it die in the next start: it has the request, and never answers."""
+    victims: list[psutil.Process] = []
+    read = forkserver.read_signed
+
+    def kill() -> None:
+        while victims:
+            victims.pop().kill()
+
+    def kill_then_read(pipe: int) -> Any:
+        kill()
+        return read(pipe)
+
+    def suspend() -> None:
+        victims.append(forking_process())
+        victims[-1].suspend()
+
+    monkeypatch.setattr(forkserver, "read_signed", kill_then_read)
+    yield suspend
+    kill()
+
+
+def test_a_job_whose_start_fails_is_queued_again(bench: Bench, stop: Callable[[], None]) -> None:
+    job = bench.submit({"numbers": [0, 50]})
+    todo = [stop]
+    found = bench.work(job, lambda: todo and todo.pop()())
+    assert (found.state, found.reason) == ("done", "")
+    assert found.attempt == 2
+
+
+def test_a_job_whose_start_fails_always_is_abandoned(
+    bench: Bench, stop: Callable[[], None]
+) -> None:
+    job = bench.submit({"numbers": [0, 50]})
+    found = bench.work(job, stop)
+    assert found.state == "abandoned"
+    assert found.attempt == found.max_attempts == 3
+    assert "died" in found.reason
+
+
+def test_jobs_that_run_when_it_dies_are_queued_again(bench: Bench) -> None:
+    job = bench.submit(SLOW)
+    kills = [1]
+
+    def kill_once_it_runs() -> None:
+        if bench.get(job).stage not in ("", "starting") and kills:
+            kills.pop()
+            forking_process().send_signal(signal.SIGKILL)
+        elif not kills and bench.get(job).attempt == 2:
+            bench.service.jobs.cancel(bench.ana, job.id)
+
+    found = bench.work(job, kill_once_it_runs)
+    assert not kills
+    assert (found.state, found.attempt) == ("cancelled", 2)
