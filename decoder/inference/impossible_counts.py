@@ -57,15 +57,18 @@ def impossible_counts(
     bits = ((counts[present] - noise.p_star * number[:, None]) / noise.gap).sum(axis=1)
     limits = (0.0 if params.scheme.own_bits else 1.0), float(params.num_hashes)
     variances = k * noise.mechanism_variance(np.array(limits) / k, repetition)
+    step = repetition / abs(noise.gap)
     total = number.sum()
-    found = _beyond(bits.sum() / total, variances / total, limits, FALSE_ALARM / 2, noise, k)
+    found = _beyond(
+        bits.sum() / total, variances / total, step / total, limits, FALSE_ALARM / 2, noise, k
+    )
     if found is not None:
         return found
     each = FALSE_ALARM / 2 / len(present)
     odd = [
         j
         for j, (mean, size) in enumerate(zip(bits / number, number, strict=True))
-        if _beyond(mean, variances / size, limits, each, noise, k) is not None
+        if _beyond(mean, variances / size, step / size, limits, each, noise, k) is not None
     ]
     if not odd:
         return None
@@ -78,6 +81,7 @@ def impossible_counts(
 def _beyond(
     mean: float,
     variances: Floats,
+    step: float,
     limits: tuple[float, float],
     level: float,
     noise: BitNoise,
@@ -87,8 +91,11 @@ def _beyond(
 
     variances: of the mean where it is at either limit, (2,): a bit that is set has another noise
     than one that is not, so that reports of few bits may scatter much more than those of many.
+    step: what one bit of a report moves it by. The third moment is at most this by the variance:
+    few reports with few wrong bits scatter as a Poisson law, not as a normal one.
     """
-    reaches = -float(ndtri(level / 2)) * np.sqrt(variances)
+    z = -float(ndtri(level / 2))
+    reaches = z * np.sqrt(variances) + (z**2 - 1) / 6 * step  # Cornish and Fisher's first term
     if limits[0] - reaches[0] <= mean <= limits[1] + reaches[1]:
         return None
     forged = _least_forged(float(mean), limits, noise, num_bits)
