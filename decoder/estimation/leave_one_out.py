@@ -172,7 +172,8 @@ def _doubtful(question: Question, left: float, deviates: Floats) -> Indices:
     """
     if question.few_rows:
         return np.flatnonzero(deviates > WORTH_LEAVING_OUT)
-    if question.full and left > MOSTLY_OVER:
+    alone = len(question.positions) == 1  # without it there is nothing that could respond to it
+    if alone or (question.full and left > MOSTLY_OVER):
         return np.zeros(0, dtype=np.intp)
     p = ndtr(-deviates)
     doubtful = np.flatnonzero(p <= _may_be_named(p))

@@ -55,17 +55,20 @@ def impossible_counts(
     present = np.flatnonzero(reports)
     number, noise, k = reports[present], BitNoise.of(params.mechanism), params.num_bits
     bits = ((counts[present] - noise.p_star * number[:, None]) / noise.gap).sum(axis=1)
-    variance = k * float(noise.mechanism_variance(np.array([params.num_hashes / k]), repetition)[0])
     limits = (0.0 if params.scheme.own_bits else 1.0), float(params.num_hashes)
+    variances = k * noise.mechanism_variance(np.array(limits) / k, repetition)
+    step = repetition / abs(noise.gap)
     total = number.sum()
-    found = _beyond(bits.sum() / total, variance / total, limits, FALSE_ALARM / 2, noise, k)
+    found = _beyond(
+        bits.sum() / total, variances / total, step / total, limits, FALSE_ALARM / 2, noise, k
+    )
     if found is not None:
         return found
     each = FALSE_ALARM / 2 / len(present)
     odd = [
         j
         for j, (mean, size) in enumerate(zip(bits / number, number, strict=True))
-        if _beyond(mean, variance / size, limits, each, noise, k) is not None
+        if _beyond(mean, variances / size, step / size, limits, each, noise, k) is not None
     ]
     if not odd:
         return None
@@ -77,15 +80,23 @@ def impossible_counts(
 
 def _beyond(
     mean: float,
-    variance: float,
+    variances: Floats,
+    step: float,
     limits: tuple[float, float],
     level: float,
     noise: BitNoise,
     num_bits: int,
 ) -> Impossible | None:
-    """Whether a mean is outside its limits by more than noise, two-sided at this level."""
-    reach = -float(ndtri(level / 2)) * variance**0.5
-    if limits[0] - reach <= mean <= limits[1] + reach:
+    """Whether a mean is outside its limits by more than noise, two-sided at this level.
+
+    variances: of the mean where it is at either limit, (2,): a bit that is set has another noise
+    than one that is not, so that reports of few bits may scatter much more than those of many.
+    step: what one bit of a report moves it by. The third moment is at most this by the variance:
+    few reports with few wrong bits scatter as a Poisson law, not as a normal one.
+    """
+    z = -float(ndtri(level / 2))
+    reaches = z * np.sqrt(variances) + (z**2 - 1) / 6 * step  # Cornish and Fisher's first term
+    if limits[0] - reaches[0] <= mean <= limits[1] + reaches[1]:
         return None
     forged = _least_forged(float(mean), limits, noise, num_bits)
     return Impossible(float(mean), *limits, forged, ())

@@ -117,10 +117,12 @@ def assemble(
 
 def notes_of(answer: Answer, options: DecodeOptions) -> NDArray[np.uint8]:
     """Numbers into `NOTES`, (G,): why an interval reaches 0, or does not hold its estimate."""
-    shares, detected = answer.estimate.shares, answer.decision.detected
+    shares, printed = answer.estimate.shares, answer.estimate.shrunken
+    detected = answer.decision.detected
     reaches = detected & ~(answer.intervals.low > 0)
     weak = answer.p > (1 - options.level) / 2
-    notes = np.where(shares < 0, 1, np.where(shares > 1, 2, 0))
+    above = (shares > 1) | (detected & (printed > 1))
+    notes = np.where(shares < 0, 1, np.where(above, 2, 0))
     unlikely = answer.estimate.local_fdr > 0.5
     reasons = np.select([weak, unlikely], [3, 5], 4)
     return np.where(reaches, reasons, notes).astype(np.uint8)

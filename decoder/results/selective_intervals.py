@@ -82,7 +82,8 @@ def selected_intervals(
 
     They agree with the decision: where the rule accepts no p-value above (1 - level) / 2, the
     interval of an accepted candidate excludes 0 (docs/method.md, "Intervals and the printed
-    share"). They hold both the unbiased and the printed share.
+    share"). They are of shares, from 0 to 1, and hold the unbiased and the printed share as far
+    as these are.
     """
     low = np.full(len(estimate.shares), np.nan)
     high = low.copy()
@@ -104,7 +105,7 @@ def _ends(
     tested = np.clip(shares - _margins(estimate, cutoffs, options, found), 0, 1)
     lows = np.maximum(lows, np.minimum(tested, _least_held(estimate, found, (1 - level) / 2)))
     highs = np.maximum(highs, np.clip(shares, 0, 1))
-    return _or_zero(np.minimum(lows, printed)), np.maximum(highs, printed)
+    return _or_zero(np.minimum(lows, printed)), np.clip(np.maximum(highs, printed), 0, 1)
 
 
 def _or_zero(low: Floats) -> Floats:

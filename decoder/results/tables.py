@@ -19,7 +19,7 @@ from rappor_core.text import visible
 NOTES = (
     "",
     "the estimate is below 0, as that of a value that few or none hold often is by chance",
-    "the estimate is above 1, by chance or because counts and parameters do not belong together",
+    "the share is above 1, by chance or because counts and parameters do not belong together",
     "the interval reaches 0: by itself the value is not told from 0 at this level; the rule "
     "accepts so large a p-value because much of the list is there, or because it corrects nothing",
     "the interval reaches 0: the estimate, made beside the other values, is weaker than the test, "
@@ -38,7 +38,8 @@ class CandidateTable:
     standard error.  low, high: 95 % interval (or the level asked for).  shrunken: posterior mean
     share, the best single guess.  z, p_value, p_adjusted, local_fdr, detected: of the test that
     nobody holds the value (docs/method.md).
-    selected_low, selected_high: interval that accounts for the choice; NaN if not detected.
+    selected_low, selected_high: interval that accounts for the choice, within 0 and 1; NaN if not
+    detected.
     forged, forged_low: smallest part of all reports that, forged, accounts for the estimate, and
     for what of it is above selected_low; forged_shift: largest change of the estimate by forged
     reports of 1 %; NaN if not detected.  note: number of one of `NOTES`.

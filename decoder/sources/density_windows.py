@@ -92,7 +92,8 @@ def group_by_slot(
     Earlier windows first; in each the slots in the order of their declaration.
 
     slots: those that are wanted, none for all. Raises DecodeError for one without reports, and for
-    reports over two grids. `note` is told of windows left out as they lack the finest level.
+    reports over two grids, or with `no_data` and without. `note` is told of windows left out as
+    they lack the finest level.
     """
     groups: Groups = defaultdict(list)
     for one in aggregates:
@@ -125,12 +126,18 @@ def _place_in_order(item: tuple[SlotWindow, list[Aggregate]]) -> tuple[date, dat
 
 
 def _finest_level(groups: Groups, metric: str) -> int:
-    """Of all that was reported: one table and one map hold cells of one grid and level."""
-    places = [location_of(one)[1] for found in groups.values() for one in found]
+    """Of all that was reported: one table and one map hold values of one grid and level."""
+    parts = [location_of(one) for found in groups.values() for one in found]
+    places = [place for _, place in parts]
     if len({(place.grid, place.pairs) for place in places}) > 1:
         raise DecodeError(
             f"the reports of {metric!r} are over several grids, as its definition changed; choose "
             "a window (--from, --to), or files, of one of them"
+        )
+    if len({part.no_data for part, _ in parts}) > 1:
+        raise DecodeError(
+            f"some reports of {metric!r} tell `no_data` from `other` and some do not, as its "
+            "definition changed; choose a window (--from, --to), or files, of one of them"
         )
     return max(place.level for place in places)
 

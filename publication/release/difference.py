@@ -9,13 +9,20 @@ from typing import Literal, TypeAlias
 from publication.release.build import Release
 from publication.release.tables import ReleasedTable, TableKey, table_name
 
-Change = Literal["new table", "table gone", "new", "gone", "changed", "shown now", "hidden now"]
+Change = Literal[
+    "new table", "table gone", "new rows", "rows gone",
+    "new", "gone", "changed", "shown now", "hidden now",
+]  # fmt: skip
+IN_ROWS = "synthetic rows"
 Row: TypeAlias = tuple[float, float, float, float, str]
 
 
 @dataclass(frozen=True)
 class Difference:
-    """One row, or a whole table (`cell` is ""). before, after: numbers or the symbol, as text."""
+    """One row, or a whole table or its synthetic rows (`cell` is "").
+
+    before, after: numbers or the symbol, as text.
+    """
 
     change: Change
     table: str
@@ -36,7 +43,17 @@ def compare_releases(old: Release, new: Release) -> list[Difference]:
             found.append(Difference("new table", table.name, "", "", _size(table)))
     gone: list[TableKey] = [key for key in before if key not in after]
     found += [Difference("table gone", table_name(key), "", _size(before[key]), "") for key in gone]
-    return found
+    found += [Difference("new rows", name, "", "", IN_ROWS) for name in _in_rows(new, old)]
+    return [
+        *found,
+        *(Difference("rows gone", name, "", IN_ROWS, "") for name in _in_rows(old, new)),
+    ]
+
+
+def _in_rows(release: Release, other: Release) -> list[str]:
+    """What a release has in synthetic rows, and the other one has not."""
+    rows = (one for one in release.rows if one not in other.rows)
+    return [table_name((one.metric, (), one.first_day, one.last_day)) for one in rows]
 
 
 def policy_changes(old: Release, new: Release) -> dict[str, tuple[object, object]]:

@@ -132,9 +132,13 @@ def _library() -> tuple[Any, Any]:
 def _write_new(path: Path, content: bytes, mode: int) -> None:
     try:
         number = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-        with os.fdopen(number, "wb") as file:
-            file.write(content)
-        path.chmod(mode)  # whatever the umask
+        try:
+            with os.fdopen(number, "wb") as file:
+                file.write(content)
+            path.chmod(mode)  # whatever the umask
+        except OSError:
+            path.unlink(missing_ok=True)  # half a key would stand in the way of the next try
+            raise
     except FileExistsError:
         raise ReleaseError(f"{path} exists; keys are never written over") from None
     except OSError as error:

@@ -183,6 +183,20 @@ def test_reports_over_two_grids_make_no_map(
     assert "the reports of 'places' are over several grids" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("first", [0, 1])
+def test_reports_with_no_data_and_without_make_no_map(
+    first: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before, all took the reserved values of the first: with them a share had no row to go to."""
+    texts = [DECLARED, f'{DECLARED}no_data = "no_data"\n']
+    given = [*one_aggregate(texts[first], 0, 0, tmp_path),
+             *one_aggregate(texts[1 - first], 0, 1, tmp_path)]  # fmt: skip
+    out = tmp_path / "map"
+    assert main(["density", "places", *given, "-o", str(out)]) == 1
+    assert "tell `no_data` from `other` and some do not" in capsys.readouterr().err
+    assert not out.exists()
+
+
 def test_refusals_name_the_way_out(files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["density", "places"]) == 2
     assert main(["density", "places", *files, "--from", "2026-11-02"]) == 2

@@ -109,6 +109,10 @@ def test_rows_of_a_decoding_are_a_release_like_others(
     assert main([*build, "-o", str(tmp_path / "table")]) == 0
     assert main([*draw, "-o", str(tmp_path / "no"), "--earlier", str(tmp_path / "table")]) == 1
     assert "was published as a table" in capsys.readouterr().err
+    for old, new, change in (("table", "rows", "new rows"), ("rows", "table", "rows gone")):
+        assert main(["release", "diff", str(tmp_path / old), str(tmp_path / new)]) == 0
+        told_of = f"{change}: length, {DAY} to {DAY}: synthetic rows"
+        assert told_of in capsys.readouterr().out
     other = ["release", "build", str(decoded / "word"), *words, "-o", str(tmp_path / "word")]
     assert main([*other, "--earlier", str(rows), "--public-key", public]) == 0
     listed = json.loads((tmp_path / "word" / "manifest.json").read_text())["earlier"]

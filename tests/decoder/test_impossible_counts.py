@@ -58,6 +58,34 @@ def test_honest_reports_seldom_alarm(kind: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("scheme", "size", "bits"), [("boolean", 1, 0), ("bloom", 2, 1), ("bloom", 4, 1)]
+)
+def test_reports_of_few_bits_are_judged_by_the_noise_of_few(
+    scheme: str, size: int, bits: int
+) -> None:
+    """Nobody says yes; or one value, whose hashes fall on one bit. Before, 2 to 21 % alarmed."""
+    params = RapporParams(size, size, 1, TwoRoundMechanism.rappor(0.0, 0.5, 0.99), scheme)
+    rng, alarms = np.random.default_rng(5), 0
+    chances = np.where(np.arange(size) < bits, params.q_star, params.p_star)
+    for _ in range(HONEST_RUNS):
+        counts = rng.binomial(5_000, chances)[None].astype(float)
+        alarms += impossible_counts(params, np.array([5_000.0]), counts, 1.0) is not None
+    assert alarms <= MOST_ALARMS
+
+
+@pytest.mark.parametrize("reports", [5, 20])
+def test_few_reports_with_few_wrong_bits_seldom_alarm(reports: int) -> None:
+    """A wrong bit in a hundred, cohorts of 5 or 20 reports: counts are no normal ones."""
+    params = RapporParams(8, 2, 32, TwoRoundMechanism.rappor(0.0, 0.01, 0.99), "bloom")
+    rng, alarms = np.random.default_rng(6), 0
+    chances = np.where(np.arange(8) < 2, params.q_star, params.p_star)
+    for _ in range(HONEST_RUNS):
+        counts = rng.binomial(reports, chances, size=(32, 8)).astype(float)
+        alarms += impossible_counts(params, np.full(32, float(reports)), counts, 1.0) is not None
+    assert alarms <= MOST_ALARMS
+
+
+@pytest.mark.parametrize(
     ("way", "fraction"),
     [(poisoning.BARE, 0.003), (poisoning.BARE, 0.03), (poisoning.BEST, 0.1),
      (poisoning.HIDDEN, 0.1), (poisoning.ONE, 0.03)],

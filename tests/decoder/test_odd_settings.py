@@ -54,6 +54,18 @@ def test_tiny_filters_and_odd_coins_give_numbers_or_a_named_refusal(coins, metho
         assert render_report(decoding)
 
 
+def test_one_candidate_that_takes_up_most_of_the_rows_is_decoded():
+    """Without it the list is empty: 4 of 8 such decodings were refused for a median of nothing."""
+    params = RapporParams.rappor(
+        num_bits=3, num_hashes=3, num_cohorts=1, prob_f=0.25, prob_p=0.001, prob_q=0.46
+    )
+    rng = np.random.default_rng(0)
+    for _ in range(8):
+        aggregate, _ = draw_aggregate(["v0"], np.ones(1), 1_000, params, rng)
+        table = decode(aggregate, Candidates.from_strings(["v0"])).candidates
+        assert np.isfinite([table.estimate[0], table.std_error[0], table.p_value[0]]).all()
+
+
 def test_filters_that_are_always_full_are_refused():
     params = RapporParams.rappor(
         num_bits=2, num_hashes=64, num_cohorts=1, prob_f=0, prob_p=0.25, prob_q=0.75

@@ -13,8 +13,10 @@ from decoder.numerics.threads import one_thread
 from decoder.results.build import Answer, notes_of
 from decoder.results.selective_intervals import found_intervals, selected_intervals
 from decoder.results.tables import NOTES
+from rappor_core.params import RapporParams
 from simulations.experiments.calibration import Cell, draw
 from simulations.experiments.calibration_settings import DISTRIBUTIONS
+from simulations.populations.draws import draw_aggregate
 
 RUNS = 2
 
@@ -86,6 +88,24 @@ def test_an_interval_that_is_nearly_at_0_reaches_it_and_says_why(fits):
     assert strong.any()
     assert (intervals.low[strong] == 0).all()
     assert (notes_of(answer, options)[strong] == 5).all()
+
+
+@pytest.mark.parametrize("method", ["cavity", "lasso"])
+def test_an_interval_is_of_shares_also_where_an_estimate_is_above_1(method):
+    """All devices hold one value; half of the estimates are above 1, and so were the intervals."""
+    params = RapporParams.rappor(
+        num_bits=16, num_hashes=2, num_cohorts=4, prob_f=0.5, prob_p=0.5, prob_q=0.75
+    )
+    rng, above = np.random.default_rng(6), 0
+    for _ in range(8):
+        aggregate, _ = draw_aggregate(["held"], np.ones(1), 5_000, params, rng)
+        row = decode(
+            aggregate, Candidates.from_strings(["held"]), DecodeOptions(method=method)
+        ).detected[0]
+        assert 0 <= row.low <= row.high <= 1
+        above += row.share > 1
+        assert (row.note == NOTES[2]) or row.share <= 1
+    assert above
 
 
 def test_a_row_says_why_its_interval_reaches_0(make_aggregate, values, shares):

@@ -7,8 +7,10 @@ import json
 import os
 import stat
 from dataclasses import replace
+from errno import ENOSPC
 from hashlib import sha256
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from pyarrow import parquet
@@ -211,6 +213,18 @@ def test_what_is_no_manifest_is_refused(text: str, folder: Path) -> None:
     (folder / "manifest.json").unlink()
     with pytest.raises(ReleaseError, match="no such file"):
         verify_release(folder, None)
+
+
+def test_no_half_of_a_key_is_left_where_the_disk_is_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before, an empty file was left, and the next `keygen` refused to write over it."""
+    with monkeypatch.context() as broken:
+        broken.setattr(Path, "chmod", Mock(side_effect=OSError(ENOSPC, "No space left on device")))
+        with pytest.raises(ReleaseError, match="no space left"):
+            make_keys(tmp_path / "keys")
+    assert not list((tmp_path / "keys").iterdir())
+    assert make_keys(tmp_path / "keys")[0].stat().st_size
 
 
 def test_a_private_key_is_for_its_owner_only(keys: tuple[Path, Path], tmp_path: Path) -> None:
