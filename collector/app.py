@@ -37,6 +37,7 @@ from collector.service.readiness import Readiness
 from collector.service.report_validation import Judge
 from collector.service.shared_limits import SHARE_SECONDS, SharedLimits
 from collector.settings import Settings
+from collector.store.batch_partitions import check_owner
 from collector.store.database import Database, make_engine
 from collector.store.probe import try_to_read, try_to_write
 from collector.telemetry import Telemetry, forget_process
@@ -146,6 +147,8 @@ def prepare_database(settings: Settings, clock: Clock = utc_now) -> tuple[str, .
     try:
         check_connections(database, settings.connections, settings.who_connects)
         prepare(database)
+        with database.read() as connection:
+            check_owner(connection)
         if metrics is not None:
             collector = Collector(database, clock=clock)
             push = collector.push_metrics(

@@ -15,6 +15,7 @@ from psycopg.errors import LockNotAvailable
 from sqlalchemy import Connection, delete, func, insert, select, text, update
 from sqlalchemy.exc import OperationalError
 
+from collector.errors import SettingsError
 from collector.store.models import batch_partitions
 
 PARTITION_DAYS = 7  # that a partition takes batches
@@ -23,6 +24,25 @@ _MOST = 32  # partitions, beyond which a wrong clock makes no more of them
 _LOCK_MILLISECONDS = 200  # for which who counts reports may have to wait for a drop
 
 Transaction = Callable[[], AbstractContextManager[Connection]]
+
+
+def check_owner(connection: Connection) -> None:
+    """Raises SettingsError where the role may not open and drop partitions of `batches`."""
+    if connection.dialect.name != "postgresql":
+        return
+    statement = (
+        "SELECT current_user, pg_get_userbyid(relowner), "
+        "pg_has_role(current_user, relowner, 'USAGE') "
+        "FROM pg_class WHERE oid = to_regclass('batches')"
+    )
+    row = connection.execute(text(statement)).one_or_none()
+    if row is not None and not row[2]:
+        raise SettingsError(
+            f"the role {row[0]!r} does not own the table 'batches', of which it makes and drops "
+            f"partitions: run REASSIGN OWNED BY {row[1]} TO {row[0]} in this database where "
+            f"{row[1]!r} owns nothing else, ALTER TABLE ... OWNER TO {row[0]} for each table, or "
+            f"let the collector connect as {row[1]!r}"
+        )
 
 
 def has_room(connection: Connection, expires: int) -> bool:

@@ -160,6 +160,7 @@ def test_a_cluster_that_does_not_answer_is_named(
         summed(days, executor=DaskCluster("tcp://127.0.0.1:9"), today=date(2026, 11, 26))
 
 
+@pytest.mark.slow
 def test_what_is_no_address_of_a_scheduler_is_refused_in_words() -> None:
     """In a process of its own: a thread of another test may be left behind in this one."""
     pytest.importorskip("distributed")

@@ -13,10 +13,12 @@ import psycopg
 import pytest
 from alembic import command
 from alembic.config import Config
-from sqlalchemy import text
+from sqlalchemy import make_url, text
 
-from collector.errors import StorageError
+from collector.app import prepare_database
+from collector.errors import SettingsError, StorageError
 from collector.service.batch_writer import Receipt
+from collector.settings import Settings
 from collector.store import batch_partitions as partitions
 from collector.store.batches import BatchRow, hash_of_id
 from collector.store.database import MIGRATIONS
@@ -310,3 +312,22 @@ def test_what_was_counted_before_a_restart_is_known_after_it(bench: Bench, other
     with other.database.read() as connection:
         kept = connection.execute(text("SELECT batch_hash FROM batches")).scalars().all()
     assert [bytes(one) for one in kept] == [hash_of_id(bytes.fromhex(body.batch.batch_id))]
+
+
+def test_a_role_that_does_not_own_the_tables_is_refused_at_start(url: str, bench: Bench) -> None:
+    """It would count until the newest partition is full, and then nothing any more."""
+    with bench.database.change() as connection:
+        for statement in (
+            "CREATE ROLE app LOGIN",
+            "GRANT ALL ON SCHEMA public TO app",
+            "GRANT ALL ON ALL TABLES IN SCHEMA public TO app",
+            "GRANT ALL ON ALL SEQUENCES IN SCHEMA public TO app",
+        ):
+            connection.execute(text(statement))
+        partitions.check_owner(connection)
+        connection.execute(text("SET LOCAL ROLE app"))
+        with pytest.raises(SettingsError, match=r"'app' does not own .* OWNER TO app"):
+            partitions.check_owner(connection)
+    user = make_url(url).set(username="app").render_as_string(hide_password=False)
+    with pytest.raises(SettingsError, match="'app' does not own"):
+        prepare_database(Settings(database=user))
