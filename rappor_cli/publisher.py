@@ -5,17 +5,20 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import date
 from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
+
+import numpy as np
 
 from decoder.service.errors import RequestError
 from decoder.service.publishing import Built, Changes, Files, SourceTables
 from publication.errors import PublicationError
 from publication.release import (
     Release,
+    ReleasedTable,
     build_release,
     compare_releases,
     policy_changes,
@@ -51,13 +54,32 @@ class ReleasePublisher:
         return Built(files, rules.owner, rules.audience, sha256(files[MANIFEST]).hexdigest())
 
     def compare(self, old: Files | None, new: Files) -> Changes:
-        """What a release shows that an older one, or none, does not. Raises RequestError."""
+        """What a release shows that an older one, or none, does not. Raises RequestError.
+
+        The rows of a new table are told one by one, too: they are what is approved.
+        """
         with _folder() as folder:
             releases = _read([new] if old is None else [old, new], folder)
         later = releases[-1]
         first = releases[0] if old is not None else Release(later.policy, later.issued, ())
-        rows = [asdict(one) for one in compare_releases(first, later)]
-        return Changes(policy_changes(first, later), rows)
+        return Changes(policy_changes(first, later), list(_rows(first, later)))
+
+
+def _rows(old: Release, new: Release) -> Iterator[dict[str, str]]:
+    tables = {table.name: table for table in new.tables}
+    for one in compare_releases(old, new):
+        yield asdict(one)
+        if one.change == "new table":
+            table = tables[one.table]
+            empty = replace(new, tables=(_without_rows(table),))
+            yield from map(asdict, compare_releases(empty, replace(new, tables=(table,))))
+
+
+def _without_rows(table: ReleasedTable) -> ReleasedTable:
+    none = np.zeros(0)
+    return replace(
+        table, cells=(), kinds=(), symbols=(), estimate=none, std_error=none, low=none, high=none
+    )
 
 
 def _read(releases: Sequence[Files], folder: Path) -> list[Release]:

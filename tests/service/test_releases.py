@@ -22,6 +22,7 @@ from decoder.service.store.releases import ReleaseState
 from publication.release import read_release
 from tests.service.release_support import (
     POLICY,
+    WORDS,
     decoded,
     proposal,
     propose,
@@ -76,7 +77,8 @@ def test_a_release_is_proposed_approved_and_downloaded(
         get(served, name, f"{path}/difference", 404)
         assert made["id"] not in get(served, name, "/v1/releases").text
     told = get(served, "root", f"{path}/difference").json()
-    assert [one["change"] for one in told["changes"]] == ["new table"]
+    assert [one["change"] for one in told["changes"]] == ["new table", "new", "new", "new"]
+    assert {one["cell"] for one in told["changes"][1:]} == set(WORDS[:3])
     assert settle(served, "root", made["id"]).status_code == 200
     shown = get(served, "vic", path).json()
     assert shown["state"] == "approved"
@@ -169,7 +171,7 @@ def test_the_next_release_is_consistent_with_the_approved_one(served: Running, f
     changed = POLICY.replace("min_low = 0.01", "min_low = 0.02")
     later = propose(served, "ana", proposal("series", next_week, policy=changed))["id"]
     told = get(served, "root", f"/v1/releases/{later}/difference").json()
-    assert [one["change"] for one in told["changes"]] == ["new table", "table gone"]
+    assert [one["change"] for one in told["changes"]] == ["new table", *["new"] * 3, "table gone"]
     assert told["policy"] == {"min_low": [0.01, 0.02]}
 
 

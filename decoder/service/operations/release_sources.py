@@ -14,7 +14,7 @@ from decoder.service.specs import Kind, ReleaseSource
 from decoder.service.store import releases as rows
 from decoder.service.store.models import results
 from decoder.service.store.releases import ReleaseRow
-from decoder.service.store.results import load_file, load_result_files, load_results
+from decoder.service.store.results import ResultRow, load_file, load_result_files, load_results
 
 MAX_SOURCE_BYTES = 64 << 20  # of the files of all results of a release
 # What a release is made of, by kind of result.
@@ -37,6 +37,12 @@ class Before:
     base_files: Files | None
     number: int
     numbers: dict[str, int]
+
+
+def offered_results(connection: Connection, person: Person, limit: int) -> list[ResultRow]:
+    """Results of one's own that a release can be made of, newest first."""
+    which = own_results(person) & results.c.kind.in_(SOURCE_FILES)
+    return load_results(connection, which, limit)
 
 
 def load_sources(

@@ -26,14 +26,19 @@ from decoder.service.operations.permissions import (
     require,
     visible_releases,
 )
-from decoder.service.operations.release_sources import approved_before, is_stale, load_sources
+from decoder.service.operations.release_sources import (
+    approved_before,
+    is_stale,
+    load_sources,
+    offered_results,
+)
 from decoder.service.publishing import Changes, Publisher
 from decoder.service.specs import NewRelease
 from decoder.service.store import releases as rows
 from decoder.service.store.engine import Database
 from decoder.service.store.release_models import releases as table
 from decoder.service.store.releases import ReleaseRow, ReleaseState
-from decoder.service.store.results import FileRow
+from decoder.service.store.results import FileRow, ResultRow
 from rappor_core.text import visible
 
 MAX_REASON = 1000
@@ -115,6 +120,12 @@ class Releases:
             told = json.loads(rows.load_difference(connection, release_id))
         policy = {name: (old, new) for name, (old, new) in told["policy"].items()}
         return Changes(policy, told["changes"])
+
+    def offered(self, person: Person, limit: int = 200) -> list[ResultRow]:
+        """Results of one's own that a release can be made of, newest first. Raises RoleError."""
+        require(person, Act.ANALYSE)
+        with self.database.read() as connection:
+            return offered_results(connection, person, limit)
 
     def propose(self, person: Person, asked: NewRelease) -> ReleaseRow:
         """Build a release from results of one's own, for another person to approve.
