@@ -326,6 +326,18 @@ def test_what_waits_is_bounded(
         assert rows.held_by(connection, served.people["ben"].id) == (0, 0)
 
 
+def test_one_release_is_built_at_a_time(served: Running, files: Make) -> None:
+    own = stored(served, files("one", 0), "ana")
+    with served.client("ana") as ana:
+        with served.service.releases.building:
+            answer = ana.post("/v1/releases", json=proposal("one", own))
+            assert answer.status_code == 503
+            assert "being built" in answer.json()["detail"]
+        bad = ana.post("/v1/releases", json=proposal("one", own, policy="["))
+        assert bad.status_code == 422
+        assert ana.post("/v1/releases", json=proposal("one", own)).status_code == 201
+
+
 def test_without_what_makes_releases_the_rest_works(tmp_path: Path, files: Make) -> None:
     from tests.service.support import running
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from threading import Lock
 
 from sqlalchemy import ColumnElement, Connection
 
-from decoder.service.clock import Clock, text_of
+from decoder.service.clock import Clock
 from decoder.service.errors import (
     ConflictError,
     NotFoundError,
@@ -61,6 +61,7 @@ class Releases:
     publisher: Publisher | None
     max_bytes: int  # of a release
     max_bytes_of_person: int  # of those that are not approved
+    building: Lock = field(default_factory=Lock)  # one at a time: it takes seconds and memory
 
     def all(
         self,
@@ -141,11 +142,19 @@ class Releases:
             RoleError, QuotaError.
             RequestError: what cannot be read, or what the policy does not allow.
             NotFoundError: a result that is not one's own.
-            UnavailableError: nothing here makes releases.
+            UnavailableError: nothing here makes releases, or another one is being built.
         """
         require(person, Act.ANALYSE)
         if self.publisher is None:
             raise UnavailableError(NOT_HERE)
+        if not self.building.acquire(blocking=False):
+            raise UnavailableError("another release is being built; try again in a moment")
+        try:
+            return self._propose(person, asked, self.publisher)
+        finally:
+            self.building.release()
+
+    def _propose(self, person: Person, asked: NewRelease, publisher: Publisher) -> ReleaseRow:
         _check_words("name", asked.name, MAX_NAME)
         _check_words("note", asked.note, MAX_REASON)
         with self.database.read() as connection:
@@ -153,9 +162,11 @@ class Releases:
             sources, metrics = load_sources(connection, person, asked.sources)
             before = approved_before(connection, asked.name, metrics)
         issued = self.clock().date()
-        built = self.publisher.build(sources, asked.policy, issued, before.earlier)
-        changes = self.publisher.compare(before.base_files, built.files)
-        size = sum(map(len, built.files.values()))
+        built = publisher.build(sources, asked.policy, issued, before.earlier)
+        changes = publisher.compare(before.base_files, built.files)
+        told = {"policy": dict(changes.policy), "changes": list(changes.rows)}
+        text = json.dumps(told).encode()
+        size = sum(map(len, built.files.values())) + len(text)
         if size > self.max_bytes:
             raise QuotaError(f"the release would have {size:,} bytes, above {self.max_bytes:,}")
         row = ReleaseRow(
@@ -176,10 +187,8 @@ class Releases:
             stored=0,
             created=self.clock().timestamp(),
         )
-        told = {"policy": dict(changes.policy), "changes": list(changes.rows)}
         with self.database.change() as connection:
             self._check_room(connection, person, size)
-            text = json.dumps(told).encode()
             rows.save_release(connection, row, text, built.files, before.numbers)
             results = [one.result for one in asked.sources]
             detail = {"release": row.id, "name": row.name, "results": results}
@@ -284,18 +293,3 @@ def _stale(row: ReleaseRow) -> ConflictError:
 def _check_words(what: str, text: str, most: int) -> None:
     if len(text) > most or not text.isprintable() or text != text.strip():
         raise RequestError(f"{what} {text[:60]!a}: up to {most} printable characters")
-
-
-def shown_release(row: ReleaseRow, person: Person, stale: bool = False) -> dict[str, Any]:
-    """A release as it may be listed; how it came to be, for who proposed or may approve it."""
-    shown = asdict(row)
-    for name in ("policy", "sources", "proposer_name", "reviewer_name", "stored"):
-        del shown[name]
-    shown |= {"created": text_of(row.created), "stale": stale}
-    shown["decided"] = None if row.decided is None else text_of(row.decided)
-    if sees_review(person, row):
-        shown |= {"policy": row.policy, "sources": json.loads(row.sources)}
-        return shown | {"proposer": row.proposer_name, "reviewer": row.reviewer_name}
-    for name in ("note", "reason", "proposer", "reviewer", "changes", "base", "stale"):
-        del shown[name]
-    return shown

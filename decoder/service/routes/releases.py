@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict
 from typing import Annotated, Any
 
@@ -9,13 +10,15 @@ from fastapi import APIRouter, Path, Request
 from pydantic import StringConstraints
 from starlette.responses import Response
 
-from decoder.service.operations.releases import shown_release
+from decoder.service.clock import text_of
+from decoder.service.operations.permissions import Person
+from decoder.service.operations.releases import sees_review
 from decoder.service.operations.results import media_type
 from decoder.service.requests import service_of
 from decoder.service.routes.jobs import Limit, Me, Offset
 from decoder.service.routes.results import FILE_POLICY
 from decoder.service.specs import Model, NewRelease
-from decoder.service.store.releases import ReleaseState
+from decoder.service.store.releases import ReleaseRow, ReleaseState
 
 router = APIRouter(prefix="/v1/releases", tags=["releases"])
 Text = Annotated[str, StringConstraints(max_length=1000)]
@@ -104,3 +107,18 @@ def withdraw(request: Request, person: Me, release_id: str, body: Withdrawal) ->
     return shown_release(
         service_of(request).releases.withdraw(person, release_id, body.reason), person
     )
+
+
+def shown_release(row: ReleaseRow, person: Person, stale: bool = False) -> dict[str, Any]:
+    """A release as it may be listed; how it came to be, for who proposed or may approve it."""
+    shown = asdict(row)
+    for name in ("policy", "sources", "proposer_name", "reviewer_name", "stored"):
+        del shown[name]
+    shown |= {"created": text_of(row.created), "stale": stale}
+    shown["decided"] = None if row.decided is None else text_of(row.decided)
+    if sees_review(person, row):
+        shown |= {"policy": row.policy, "sources": json.loads(row.sources)}
+        return shown | {"proposer": row.proposer_name, "reviewer": row.reviewer_name}
+    for name in ("note", "reason", "proposer", "reviewer", "changes", "base", "stale"):
+        del shown[name]
+    return shown
