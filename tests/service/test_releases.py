@@ -151,6 +151,11 @@ def test_what_is_settled_stays(served: Running, files: Make, first: str) -> None
         answer = settle(served, by, release, act)
         assert answer.status_code == 409, answer.text
         assert "already" in answer.json()["detail"]
+    with served.service.database.change() as connection:  # the UPDATE itself refuses it
+        row = rows.load_releases(connection, table.c.id == release, 1)[0]
+        for by, state in (("rita", "approved"), ("rita", "rejected"), ("ana", "withdrawn")):
+            person = served.people[by].id
+            assert not rows.decide(connection, row, ReleaseState(state), person, 1.0)
     assert get(served, "root", f"/v1/releases/{release}").json() == before
 
 
