@@ -7,6 +7,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,6 +17,7 @@ from decoder.service.operations.access import COMMAND_LINE, shown_key
 from decoder.service.operations.permissions import Role
 from decoder.service.operations.schedules import shown_schedule
 from decoder.service.operations.service import Service, make_service
+from decoder.service.publishing import Publisher
 from decoder.service.server import serve as run_service
 from decoder.service.server import work
 from decoder.service.settings import Settings, load_settings
@@ -55,9 +57,10 @@ def serve(
     ] = None,
 ) -> None:
     """Run the web and a worker. Every setting can come as RAPPOR_DECODER_<NAME>."""
-    run_service(
-        _settings(database=database, host=host, port=port, collector=collector, job_slots=slots)
+    settings = _settings(
+        database=database, host=host, port=port, collector=collector, job_slots=slots
     )
+    run_service(settings, publisher())
 
 
 @app.command()
@@ -185,6 +188,17 @@ def restore(
     """Make the service's database from FILE. It must not be there yet; jobs that ran go on."""
     put_back(file, _settings(database=database).database)
     print(f"restored from {file}")
+
+
+def publisher() -> Publisher | None:
+    """What makes releases; None where a library of rappor-telemetry[publication] is missing."""
+    try:
+        made: Publisher = import_module("rappor_cli.publisher").ReleasePublisher()
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] in ("rappor_cli", "decoder"):
+            raise
+        return None
+    return made
 
 
 def _settings(**chosen: Any) -> Settings:

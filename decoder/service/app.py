@@ -24,6 +24,7 @@ from decoder.service.openapi import document
 from decoder.service.operations.service import Service, make_service
 from decoder.service.pages import add_pages
 from decoder.service.problems import answer
+from decoder.service.publishing import Publisher
 from decoder.service.requests import origin_of
 from decoder.service.routes import add_routes
 from decoder.service.settings import Settings
@@ -43,14 +44,17 @@ HEADERS = {  # of every answer that does not set its own
 }
 
 
-def create_app(settings: Settings, *, clock: Clock = utc_now) -> FastAPI:
+def create_app(
+    settings: Settings, *, clock: Clock = utc_now, publisher: Publisher | None = None
+) -> FastAPI:
     """The service for these settings. The database is opened when the app starts.
 
-    clock: the current time, UTC.  Raises SettingsError.
+    clock: the current time, UTC.  publisher: makes releases; None: none are made here.  Raises
+    SettingsError.
     """
     log = make_log(settings.log_level)
     redirect_libraries(log)
-    service = make_service(settings, clock=clock)
+    service = make_service(settings, clock=clock, publisher=publisher)
     app = FastAPI(
         title="rappor-telemetry decoder service",
         version=API_VERSION,

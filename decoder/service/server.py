@@ -19,6 +19,7 @@ from decoder.service.app import create_app
 from decoder.service.errors import ServiceError, SettingsError
 from decoder.service.jobs.process_limits import die_with_parent
 from decoder.service.jobs.worker import Worker
+from decoder.service.publishing import Publisher
 from decoder.service.settings import Settings
 from decoder.service.store.engine import Database, check_is_there, make_engine
 from rappor_server.logs import make_log
@@ -30,8 +31,10 @@ _MOST_CONNECTIONS = 256
 _OF_WORKER = 2  # its connections to PostgreSQL
 
 
-def serve(settings: Settings) -> None:
+def serve(settings: Settings, publisher: Publisher | None = None) -> None:
     """Serve until a signal comes, with a worker beside unless job_slots = 0.
+
+    publisher: makes releases; None: none are made here.
 
     Raises ServiceError when it does not start; the log says why.
     """
@@ -39,7 +42,8 @@ def serve(settings: Settings) -> None:
     with _listening(settings) as listener, _with_worker(settings):
         host, port = listener.getsockname()[:2]
         announce = partial(make_log(settings.log_level).info, "listening", host=host, port=port)
-        server = Server(_config(create_app(settings), settings), announce)
+        app = create_app(settings, publisher=publisher)
+        server = Server(_config(app, settings), announce)
         server.run(sockets=[listener])
     if not server.started:
         raise ServiceError("the service did not start; the reason is in the log above")
@@ -129,13 +133,15 @@ def _stop(process: BaseProcess) -> None:
 
 
 @contextmanager
-def running_service(settings: Settings) -> Iterator[tuple[str, FastAPI]]:
+def running_service(
+    settings: Settings, publisher: Publisher | None = None
+) -> Iterator[tuple[str, FastAPI]]:
     """The service on a thread, with a worker unless job_slots = 0; yields its URL and the app.
 
     Raises ServiceError when it does not start.
     """
     _prepare_to_serve(settings)
-    app = create_app(settings)
+    app = create_app(settings, publisher=publisher)
     server = Server(_config(app, settings))
     with (
         _listening(settings) as listener,

@@ -21,6 +21,8 @@ from rappor_core.wire.report import MAX_METRIC_BYTES
 MAX_AGGREGATES = 1000
 MAX_ENTRIES = 10_000
 LARGEST = 10**15
+MAX_POLICY = 64 << 10  # characters of a release.toml
+MAX_RESULTS = 100  # of a release
 
 Id = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{16}$")]
 Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
@@ -30,6 +32,9 @@ MetricName = Annotated[
 ]
 FileName = Annotated[
     str, StringConstraints(min_length=1, max_length=200, pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")
+]
+StratumText = Annotated[
+    str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")
 ]
 WholeNumber = Annotated[int, Field(ge=-LARGEST, le=LARGEST)]
 Level = Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)]
@@ -196,6 +201,22 @@ class JobSpec(Model):
     def to_json(self) -> str:
         """One text for one specification."""
         return canonical(self.model_dump(mode="json"))
+
+
+class ReleaseSource(Model):
+    """A result whose tables are to be published. strata: what its reports were filtered by."""
+
+    result: Id
+    strata: Annotated[dict[StratumText, StratumText], Field(max_length=20)] = {}
+
+
+class NewRelease(Model):
+    """A release as it is proposed. policy: text of release.toml.  note: for who approves it."""
+
+    name: Annotated[str, StringConstraints(min_length=1, max_length=200)]
+    policy: Annotated[str, StringConstraints(min_length=1, max_length=MAX_POLICY)]
+    sources: Annotated[list[ReleaseSource], Field(min_length=1, max_length=MAX_RESULTS)]
+    note: Annotated[str, StringConstraints(max_length=1000)] = ""
 
 
 def foreign_fields(kind: Kind) -> frozenset[str]:

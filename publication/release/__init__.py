@@ -4,7 +4,7 @@ from publication.release.build import Release, build_release
 from publication.release.difference import Difference, compare_releases, policy_changes
 from publication.release.files import write_release
 from publication.release.merging import pool_rare
-from publication.release.policy import ReleasePolicy, RollUp, load_policy
+from publication.release.policy import ReleasePolicy, RollUp, load_policy, policy_of_text
 from publication.release.signature import (
     key_id,
     load_private_key,
@@ -34,6 +34,7 @@ __all__ = [
     "load_public_key",
     "make_keys",
     "policy_changes",
+    "policy_of_text",
     "pool_rare",
     "read_release",
     "read_source",

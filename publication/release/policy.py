@@ -38,6 +38,9 @@ DEFAULT_SYMBOLS: dict[Reason, str] = {
     "earlier": "u",
 }
 _MOST_SYMBOL = 8
+_LARGEST = 10**15
+_MOST_LEVELS = 64  # of a tree
+_MOST_DAYS = 36_500
 _UNSAFE_STARTS = "=+-@'"
 
 
@@ -64,11 +67,13 @@ class RollUp:
         if self.tree not in (*get_args(Tree), ""):
             raise PolicyError(f"tree = {shown(self.tree)} is not one of {get_args(Tree)}")
         correlation = 0.0 if self.max_correlation is None else self.max_correlation
-        if not (0 < self.alpha < 1 and 0 <= correlation <= 1 and self.levels >= 1):
+        if not (0 < self.alpha < 1 and 0 <= correlation <= 1):
             raise PolicyError(
-                f"roll_up needs alpha in (0, 1), max_correlation in [0, 1] and levels of 1 or "
-                f"more, not {self}"
+                f"roll_up needs alpha in (0, 1) and max_correlation in [0, 1], not "
+                f"{self.alpha} and {self.max_correlation}"
             )
+        if not 1 <= self.levels <= _MOST_LEVELS or len(self.lengths) > _MOST_LEVELS:
+            raise PolicyError(f"roll_up needs from 1 to {_MOST_LEVELS} levels or lengths")
 
 
 @dataclass(frozen=True)
@@ -109,12 +114,13 @@ class ReleasePolicy:
             if not getattr(self, name).strip():
                 raise PolicyError(f"{name} is empty")
         for name in ("min_reports", "reports_rounding"):
-            if getattr(self, name) < 1:
-                raise PolicyError(f"{name} = {getattr(self, name)} must be 1 or more")
-        if not 0 < self.min_low < 1 or self.sealed_after_days < 0:
+            if not 1 <= getattr(self, name) <= _LARGEST:
+                raise PolicyError(f"{name} = {shown(getattr(self, name))} must be 1 or more, and "
+                                  f"{_LARGEST} at most")  # fmt: skip
+        if not 0 < self.min_low < 1 or not 0 <= self.sealed_after_days <= _MOST_DAYS:
             raise PolicyError(
                 f"min_low = {self.min_low} must lie in (0, 1), and sealed_after_days = "
-                f"{self.sealed_after_days} be 0 or more"
+                f"{shown(self.sealed_after_days)} be from 0 to {_MOST_DAYS}"
             )
         if not Decimal("1e-9") <= self.rounding <= Decimal("0.5"):
             raise PolicyError(f"rounding = {self.rounding} must lie between 1e-9 and 0.5")
@@ -181,15 +187,25 @@ def load_policy(path: Path) -> ReleasePolicy:
     """Read release.toml. Raises PolicyError that names the file, the key and the value."""
     try:
         text = path.read_text(encoding="utf-8")
-        table = tomllib.loads(text, parse_float=Decimal)
     except (OSError, UnicodeDecodeError) as error:
         raise PolicyError(f"{path}: {file_problem(error)}") from None
-    except ValueError as error:
-        raise PolicyError(f"{path}: {toml_problem(error)}") from None
     try:
-        return parse_policy(table)
+        return policy_of_text(text)
     except PolicyError as error:
         raise PolicyError(f"{path}: {error}") from None
+
+
+def policy_of_text(text: str) -> ReleasePolicy:
+    """A policy from the text of release.toml, whoever wrote it. Raises PolicyError."""
+    try:
+        table = tomllib.loads(text, parse_float=Decimal)
+    except RecursionError:
+        raise PolicyError("it is nested too deeply") from None
+    except ArithmeticError:
+        raise PolicyError("not TOML: a number in it has too many digits") from None
+    except ValueError as error:
+        raise PolicyError(toml_problem(error)) from None
+    return parse_policy(table)
 
 
 def parse_policy(table: Mapping[str, Any]) -> ReleasePolicy:
@@ -245,7 +261,8 @@ def _typed(table: Mapping[str, Any], kinds: Mapping[str, Any], where: str) -> di
             raise PolicyError(f"unknown key {where}{shown(name)}; known: {', '.join(kinds)}")
         kind, good = kinds[name], value
         if kind in (float, Decimal) and type(value) in (int, Decimal):
-            good = kind(value)
+            huge = type(value) is int and abs(value) > _LARGEST
+            good = math.inf if huge else kind(value)
         elif (kind is tuple and _all_are(value, str)) or (kind is list and _all_are(value, int)):
             good = tuple(value)
         elif type(value) is not kind:

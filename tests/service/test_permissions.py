@@ -86,6 +86,7 @@ OWN: list[tuple[str, str, Any, dict[str, int]]] = [
     ("GET", "/v1/schedules/{schedule}/alarms", None, {"ana": 200, "root": 200}),
     ("POST", "/v1/schedules/{schedule}/alarms", HOOK, {"ana": 201, "root": 201}),
 ]
+RELEASE = {"name": "n", "policy": "p", "sources": [{"result": NOT_THERE}]}
 ANALYSTS = {"ana": 200, "ben": 200, "root": 200, "vic": 403}
 EVERYONE = {"ana": 200, "ben": 200, "root": 200, "vic": 200}
 ADMINS = {"ana": 403, "ben": 403, "root": 200, "vic": 403}
@@ -107,6 +108,20 @@ ROLES: list[tuple[str, str, Any, dict[str, int]]] = [
         {"name": "n", "metric": "m", "every": "day"},
         {"ana": 422, "ben": 422, "root": 422, "vic": 403},
     ),
+    ("GET", "/v1/releases", None, EVERYONE),
+    ("GET", f"/v1/releases/{NOT_THERE}", None, dict.fromkeys(EVERYONE, 404)),
+    ("GET", f"/v1/releases/{NOT_THERE}/difference", None, dict.fromkeys(EVERYONE, 404)),
+    ("GET", f"/v1/releases/{NOT_THERE}/files/release.csv", None, dict.fromkeys(EVERYONE, 404)),
+    ("POST", f"/v1/releases/{NOT_THERE}/approve", {"reason": "r"}, ADMINS | {"root": 404}),
+    ("POST", f"/v1/releases/{NOT_THERE}/reject", {"reason": "r"}, ADMINS | {"root": 404}),
+    (
+        "POST",
+        f"/v1/releases/{NOT_THERE}/withdraw",
+        {"reason": "r"},
+        {"ana": 404, "ben": 404, "root": 404, "vic": 403},
+    ),
+    # nothing here makes releases
+    ("POST", "/v1/releases", RELEASE, {"ana": 503, "ben": 503, "root": 503, "vic": 403}),
     ("GET", "/v1/usage", None, ANALYSTS),
     ("GET", "/v1/identities", None, ADMINS),
     ("POST", f"/v1/identities/{NOT_THERE}/keep-out", {"out": True}, ADMINS | {"root": 404}),
@@ -168,6 +183,7 @@ def shape(path: str) -> str:
     fixed = {"v1", "jobs", "results", "lists", "keys", "audit", "metrics", "session", "aggregates"}
     fixed |= {"schedules", "alarms", "series", "enable"}
     fixed |= {"cancel", "check", "release", "data", "files", "content", "versions", "share"}
+    fixed |= {"releases", "difference", "approve", "reject", "withdraw"}
     fixed |= {"usage", "identities", "keep-out"}
     fixed |= {"revoke", "healthz", "readyz", "telemetry"}
     return "/".join(part if part in fixed or not part else "*" for part in path.split("/"))

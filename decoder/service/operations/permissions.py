@@ -21,6 +21,8 @@ from decoder.service.store.models import (
     results,
     schedules,
 )
+from decoder.service.store.release_models import releases
+from decoder.service.store.releases import ReleaseState
 
 
 class Role(StrEnum):
@@ -35,13 +37,15 @@ class Act(StrEnum):
     """What needs a role."""
 
     READ = "read"  # metrics, and the results that one may see
-    ANALYSE = "analyse"  # jobs, lists, aggregates, releasing one's results
+    ANALYSE = "analyse"  # jobs, lists, aggregates, releasing one's results, proposing releases
+    REVIEW = "review"  # approving what another person proposes to release
     ADMINISTER = "administer"  # keys, the audit log
 
 
 ALLOWED: dict[Act, frozenset[Role]] = {
     Act.READ: frozenset(Role),
     Act.ANALYSE: frozenset({Role.ANALYST, Role.ADMIN}),
+    Act.REVIEW: frozenset({Role.ADMIN}),
     Act.ADMINISTER: frozenset({Role.ADMIN}),
 }
 
@@ -110,6 +114,16 @@ def own_results(person: Person) -> ColumnElement[bool]:
         return false()
     readers = select(result_readers.c.result_id).where(result_readers.c.person_id == person.id)
     return results.c.id.in_(readers)
+
+
+def visible_releases(person: Person) -> ColumnElement[bool]:
+    """Approved releases, and of analysts what they proposed; all of who approves."""
+    if person.may(Act.REVIEW):
+        return true()
+    approved = releases.c.state == ReleaseState.APPROVED
+    if not person.may(Act.ANALYSE):
+        return approved
+    return or_(approved, releases.c.proposer == person.id)
 
 
 def visible_lists(person: Person) -> ColumnElement[bool]:

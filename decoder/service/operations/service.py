@@ -23,10 +23,12 @@ from decoder.service.operations.mail import MailServer
 from decoder.service.operations.metrics import Metrics
 from decoder.service.operations.permissions import Role
 from decoder.service.operations.provider_roles import ProviderRoles
+from decoder.service.operations.releases import Releases
 from decoder.service.operations.results import Results
 from decoder.service.operations.schedules import Schedules
 from decoder.service.operations.ticking import Ticked, Ticker
 from decoder.service.operations.usage import Usage, limits_of
+from decoder.service.publishing import Publisher
 from decoder.service.settings import Settings
 from decoder.service.store.aggregates import delete_unused_aggregates
 from decoder.service.store.claims import WorkerRow, live_workers, take_over
@@ -53,6 +55,7 @@ class Service:
     access: Access
     jobs: Jobs
     results: Results
+    releases: Releases
     lists: Lists
     aggregates: Aggregates
     metrics: Metrics
@@ -121,8 +124,11 @@ def make_service(
     *,
     clock: Clock = utc_now,
     random_bytes: Callable[[int], bytes] = os.urandom,
+    publisher: Publisher | None = None,
 ) -> Service:
     """The operations on the database of the settings; no connection is made yet.
+
+    publisher: makes releases; None: none are made here.
 
     Raises SettingsError for a database that is none.
     """
@@ -155,6 +161,9 @@ def make_service(
         access=access,
         jobs=jobs,
         results=Results(database, access),
+        releases=Releases(
+            database, clock, random_bytes, access, publisher, settings.max_result_bytes, most
+        ),
         lists=Lists(database, clock, random_bytes, access, settings.max_list_entries, most),
         aggregates=Aggregates(database, clock, access, most),
         metrics=Metrics(database, None if collector is None else collector.metrics),

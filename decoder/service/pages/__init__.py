@@ -10,6 +10,7 @@ from decoder.service.pages import (
     lists,
     metrics,
     provider,
+    releases,
     results,
     schedules,
     sessions,
@@ -29,6 +30,7 @@ def add_pages(app: FastAPI) -> None:
         jobs,
         schedules,
         results,
+        releases,
         compare,
         admin,
     ):

@@ -1,0 +1,104 @@
+"""What a release is made of: results of one's own, and the releases that were approved before."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import Connection
+
+from decoder.service.errors import NotFoundError, QuotaError, RequestError
+from decoder.service.operations.permissions import Person, own_results
+from decoder.service.publishing import Files, SourceTables
+from decoder.service.specs import Kind, ReleaseSource
+from decoder.service.store import releases as rows
+from decoder.service.store.models import results
+from decoder.service.store.releases import ReleaseRow
+from decoder.service.store.results import ResultRow, load_file, load_result_files, load_results
+
+MAX_SOURCE_BYTES = 64 << 20  # of the files of all results of a release
+# What a release is made of, by kind of result.
+SOURCE_FILES: dict[str, tuple[str, ...]] = {
+    Kind.DECODE: ("results.json", "manifest.json", "candidates.csv"),
+    Kind.DENSITY: ("density.csv", "density.geojson"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Before:
+    """What a release is built on. earlier: files of the approved ones of its metrics.
+
+    base: the last one of its name.  number, numbers: its place among those of its name, and of
+    each of its metrics.
+    """
+
+    earlier: list[Files]
+    base: str | None
+    base_files: Files | None
+    number: int
+    numbers: dict[str, int]
+
+
+def offered_results(connection: Connection, person: Person, limit: int) -> list[ResultRow]:
+    """Results of one's own that a release can be made of, newest first."""
+    which = own_results(person) & results.c.kind.in_(SOURCE_FILES)
+    return load_results(connection, which, limit)
+
+
+def load_sources(
+    connection: Connection, person: Person, asked: Sequence[ReleaseSource]
+) -> tuple[list[SourceTables], list[str]]:
+    """The files of results that are one's own, and the metrics that they are of.
+
+    Raises NotFoundError, RequestError, QuotaError.
+    """
+    found, metrics, left = [], set[str](), MAX_SOURCE_BYTES
+    if len({one.result for one in asked}) < len(asked):
+        raise RequestError("a result stands there twice")
+    for one in asked:
+        which = own_results(person) & (results.c.id == one.result)
+        known = load_results(connection, which, 1)
+        if not known:
+            raise NotFoundError(f"there is no result {one.result!a} of yours")
+        if known[0].kind not in SOURCE_FILES:
+            raise RequestError(
+                f"result {one.result}: a {known[0].kind} is not released; a "
+                f"{' or a '.join(SOURCE_FILES)} is"
+            )
+        names = SOURCE_FILES[known[0].kind]
+        listed = [file for file in load_result_files(connection, one.result)
+                  if file.name in names]  # fmt: skip
+        left -= sum(file.size for file in listed)
+        if left < 0:
+            raise QuotaError(f"the results are larger than {MAX_SOURCE_BYTES:,} bytes together")
+        files = {file.name: load_file(connection, one.result, file.name) or b""
+                 for file in listed}  # fmt: skip
+        found.append(SourceTables(one.result, files, one.strata))
+        metrics.add(known[0].metric)
+    return found, sorted(metrics)
+
+
+def approved_before(connection: Connection, name: str, metrics: Sequence[str]) -> Before:
+    """What is approved now. Of every name: whatever was published stays known."""
+    base, count = rows.last_approved(connection, name)
+    numbers = rows.approved_numbers(connection, metrics)
+    return Before(
+        [_files(connection, one) for one in rows.approved_of(connection, metrics)],
+        base,
+        None if base is None else _files(connection, base),
+        count + 1,
+        {metric: number + 1 for metric, number in numbers.items()},
+    )
+
+
+def _files(connection: Connection, release_id: str) -> Files:
+    names = [file.name for file in rows.load_release_files(connection, release_id)]
+    return {name: rows.load_release_file(connection, release_id, name) or b"" for name in names}
+
+
+def is_stale(connection: Connection, row: ReleaseRow) -> bool:
+    """Whether another one was approved that a release was not built on."""
+    _, count = rows.last_approved(connection, row.name)
+    own = rows.numbers_of(connection, row.id)
+    now = rows.approved_numbers(connection, own)
+    return row.number <= count or any(own[metric] <= now[metric] for metric in own)

@@ -1,0 +1,71 @@
+"""The port through which the service makes releases.
+
+Releases are of another package, which lies above the decoder: whoever starts the service gives
+what builds and compares them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Any, Protocol
+
+Files = Mapping[str, bytes]  # by name
+
+
+@dataclass(frozen=True, slots=True)
+class SourceTables:
+    """A stored result as `files` of its kind. strata: what its reports were filtered by."""
+
+    result_id: str
+    files: Files
+    strata: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """A release. owner, audience: of its policy. digest: SHA-256 of its manifest."""
+
+    files: Files
+    owner: str
+    audience: str
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """How a release differs from another one, for whoever approves it.
+
+    policy: by key that differs, the old and the new value.  rows: of each change its kind
+    (`change`), its `table`, its `cell` ("" for a whole table), and the numbers `before` and
+    `after` as text.
+    """
+
+    policy: Mapping[str, tuple[Any, Any]]
+    rows: Sequence[Mapping[str, str]]
+
+
+class Publisher(Protocol):
+    """What makes releases."""
+
+    def build(
+        self, sources: Sequence[SourceTables], policy: str, issued: date, earlier: Sequence[Files]
+    ) -> Built:
+        """Apply a policy to tables.
+
+        Args:
+            sources: results, in the order in which their tables are to stand.
+            policy: text of a release.toml.
+            issued: day by which windows are judged to be sealed.
+            earlier: files of the releases that the numbers must be consistent with, oldest first.
+
+        Returns:
+            The release.
+
+        Raises:
+            RequestError: what the policy does not allow, or a source that cannot be used.
+        """
+
+    def compare(self, old: Files | None, new: Files) -> Changes:
+        """What a release shows that an older one, or none, does not. Raises RequestError."""

@@ -1,0 +1,108 @@
+"""What the decoder service makes releases with: `publication`, behind the service's port."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from datetime import date
+from hashlib import sha256
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+
+from decoder.service.errors import RequestError
+from decoder.service.publishing import Built, Changes, Files, SourceTables
+from publication.errors import PublicationError
+from publication.release import (
+    Release,
+    ReleasedTable,
+    build_release,
+    compare_releases,
+    policy_changes,
+    policy_of_text,
+    read_release,
+    read_source,
+    write_release,
+)
+
+MANIFEST = "manifest.json"
+
+
+class ReleasePublisher:
+    """`decoder.service.publishing.Publisher`, by `publication.release`."""
+
+    def build(
+        self, sources: Sequence[SourceTables], policy: str, issued: date, earlier: Sequence[Files]
+    ) -> Built:
+        """Apply a policy to tables. Raises RequestError."""
+        with _folder() as folder:
+            rules = policy_of_text(policy)
+            tables = [
+                table
+                for one in sources
+                for table in read_source(
+                    _written(one.files, folder / one.result_id), dict(one.strata)
+                )
+            ]
+            before = _read(earlier, folder)
+            made = build_release(tables, rules, issued, earlier=before)
+            write_release(made, folder / "made")
+            files = {path.name: path.read_bytes() for path in (folder / "made").iterdir()}
+        return Built(files, rules.owner, rules.audience, sha256(files[MANIFEST]).hexdigest())
+
+    def compare(self, old: Files | None, new: Files) -> Changes:
+        """What a release shows that an older one, or none, does not. Raises RequestError.
+
+        The rows of a new table are told one by one, too: they are what is approved.
+        """
+        with _folder() as folder:
+            releases = _read([new] if old is None else [old, new], folder)
+        later = releases[-1]
+        first = releases[0] if old is not None else Release(later.policy, later.issued, ())
+        return Changes(policy_changes(first, later), list(_rows(first, later)))
+
+
+def _rows(old: Release, new: Release) -> Iterator[dict[str, str]]:
+    tables = {table.name: table for table in new.tables}
+    for one in compare_releases(old, new):
+        yield asdict(one)
+        if one.change == "new table":
+            table = tables[one.table]
+            empty = replace(new, tables=(_without_rows(table),))
+            yield from map(asdict, compare_releases(empty, replace(new, tables=(table,))))
+
+
+def _without_rows(table: ReleasedTable) -> ReleasedTable:
+    none = np.zeros(0)
+    return replace(
+        table, cells=(), kinds=(), symbols=(), estimate=none, std_error=none, low=none, high=none
+    )
+
+
+def _read(releases: Sequence[Files], folder: Path) -> list[Release]:
+    """Each is verified against its manifest first."""
+    return [
+        read_release(_written(files, folder / f"release-{number}"))
+        for number, files in enumerate(releases)
+    ]
+
+
+def _written(files: Files, folder: Path) -> Path:
+    """A new folder with these files."""
+    folder.mkdir(exist_ok=True)
+    for name, content in files.items():
+        (folder / Path(name).name).write_bytes(content)
+    return folder
+
+
+@contextmanager
+def _folder() -> Iterator[Path]:
+    """A folder that is gone at the end, and in no message."""
+    with TemporaryDirectory(prefix="rappor-release-") as name:
+        try:
+            yield Path(name)
+        except PublicationError as error:
+            raise RequestError(str(error).replace(f"{name}{os.sep}", "")) from error

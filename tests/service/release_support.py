@@ -1,0 +1,130 @@
+"""A service that makes releases, with results of people and a policy."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+
+from decoder import Candidates, decode, write_outputs
+from decoder.service.operations.access import COMMAND_LINE
+from decoder.service.operations.permissions import Role
+from decoder.service.operations.service import Service
+from decoder.service.server import running_service
+from decoder.service.store.results import ResultRow, let_read, save_result
+from rappor_cli.publisher import ReleasePublisher
+from rappor_core.metrics.file import parse_metrics
+from simulations.populations.draws import draw_aggregate
+from tests.service.support import Running, settings_of
+
+MONDAY = date(2025, 3, 3)
+WORDS = ["=cmd()", "\u202egnp.exe", "<b>plain</b>", "rare"]
+POLICY = """
+owner = "stats@example.org"
+audience = "public"
+min_reports = 1000
+min_low = 0.01
+rounding = 0.001
+reports_rounding = 100
+sealed_after_days = 7
+"""
+METRICS = """
+[metrics.{name}]
+kind = "string"
+description = "A word"
+owner = "web@example.org"
+expires = 2099-12-31
+num_bits = 64
+num_hashes = 1
+num_cohorts = 8
+fallback = "other"
+mechanism = "l-sue"
+epsilon_infinity = 4.0
+epsilon_one = 2.0
+max_memoized_values = 2
+"""
+
+
+@contextmanager
+def releasing(database: str, **changes: Any) -> Iterator[Running]:
+    """The service with what makes releases; ana and ben are analysts, root and rita admins."""
+    settings = settings_of(database, tick_seconds=0, **changes)
+    with running_service(settings, ReleasePublisher()) as (url, app):
+        service: Service = app.state.service
+        keys, people = {}, {}
+        for name, role in (
+            ("ana", Role.ANALYST),
+            ("ben", Role.ANALYST),
+            ("vic", Role.VIEWER),
+            ("root", Role.ADMIN),
+            ("rita", Role.ADMIN),
+        ):
+            keys[name] = service.access.create_key(COMMAND_LINE, name, role).text
+            people[name] = service.access.person_of_key(keys[name])
+        yield Running(url, service, keys, people)
+
+
+def decoded(folder: Path, metric_name: str, week: int, seed: int = 0, days: int = 7) -> Any:
+    """Files of a decoding of one week (or its first days), in which the values have shares."""
+    metric = parse_metrics(METRICS.format(name=metric_name)).metrics[metric_name]
+    rng = np.random.default_rng([seed, week])
+    shares = np.array([0.5, 0.3, 0.19, 0.01])
+    one, _ = draw_aggregate(WORDS, shares, 40_000, metric.params, rng, metric_name)
+    first = MONDAY + timedelta(days=7 * week)
+    from dataclasses import replace
+
+    one = replace(one, definition=metric.to_dict(), params_id=metric.params_id,
+                  first_day=first, last_day=first + timedelta(days=days - 1))  # fmt: skip
+    out = folder / f"{metric_name}-{week}-{seed}-{days}"
+    write_outputs(decode(one, Candidates.from_strings(WORDS)), out)
+    return {path.name: path.read_bytes() for path in out.iterdir()}
+
+
+def stored(service: Running, files: dict[str, bytes], owner: str, kind: str = "decode") -> str:
+    """The id of a result of a person with these files."""
+    manifest = json.loads(files["manifest.json"])
+    identity = service.service.access.random_bytes(8).hex()
+    row = ResultRow(
+        id=identity,
+        key=identity * 4,
+        question=identity * 4,
+        supersedes=None,
+        kind=kind,
+        metric=manifest["metric"],
+        params_id=manifest["params_id"],
+        first_day=manifest["first_day"],
+        last_day=manifest["last_day"],
+        version="a version",
+        manifest="{}",
+        summary=json.dumps({"num_reports": 40_000, "num_detected": 3, "num_candidates": 4}),
+        released=False,
+        created=service.service.clock().timestamp(),
+    )
+    with service.service.database.change() as connection:
+        save_result(connection, row, files)
+        let_read(connection, row.id, service.people[owner].id)
+    return row.id
+
+
+def proposal(name: str, *results: str, policy: str = POLICY, **more: Any) -> dict[str, Any]:
+    return {"name": name, "policy": policy, "sources": [{"result": one} for one in results]} | more
+
+
+def propose(service: Running, who: str, asked: dict[str, Any]) -> dict[str, Any]:
+    """The release that a person proposed."""
+    with service.client(who) as client:
+        answer = client.post("/v1/releases", json=asked)
+    assert answer.status_code == 201, answer.text
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+def settle(service: Running, who: str, release: str, act: str = "approve") -> httpx.Response:
+    with service.client(who) as client:
+        return client.post(f"/v1/releases/{release}/{act}", json={"reason": f"{who}: {act}"})
