@@ -105,7 +105,8 @@ def compile_(
         )
     metrics = load_metrics(file)
     text = typescript_text(metrics) if typescript else compiled_text(metrics)
-    output.write_text(text, encoding="utf-8")
+    with import_module("decoder.files").replacing(output) as part:
+        part.write_text(text, encoding="utf-8")
     print(f"{output}: {counted(len(metrics.declared), 'metric')}")
 
 

@@ -116,8 +116,8 @@ async def _keep_ticking(service: Service, log: Log) -> None:
             await run_in_threadpool(service.delete_unused_aggregates)
             if ticked.queued or ticked.settled:
                 log.info("ticked", queued=ticked.queued, settled=ticked.settled)
-            for schedule in ticked.problems:
-                log.warning("schedule_stands", schedule=schedule)
+            for schedule, why in ticked.problems.items():
+                log.warning("schedule_stands", schedule=schedule, reason=why)
         except StorageError as error:
             log.warning("tick_failed", reason=str(error))
         except Exception as error:  # a defect must not end the schedules for good

@@ -21,6 +21,7 @@ from rappor_core.errors import RapporError
 from rappor_core.failures import failure_reason
 
 KEY_VARIABLE = "RAPPOR_KEY"
+SERVICE_VARIABLE = "RAPPOR_DECODER_COLLECTOR_KEY"
 _SECONDS = 60.0
 _MOST_BYTES = 1 << 28  # of an answer that is read whole
 
@@ -168,5 +169,5 @@ def _refusal(error: urllib.error.HTTPError) -> RemoteError:
     except (ValueError, KeyError, TypeError):
         problem, detail = {}, error.reason
     if error.code == 401 and not os.environ.get(KEY_VARIABLE):
-        detail += f" (set {KEY_VARIABLE})"
+        detail += f" (set {KEY_VARIABLE}; of a decoder service {SERVICE_VARIABLE})"
     return RemoteError(f"the collector answered {error.code}: {detail}", problem)

@@ -67,6 +67,8 @@ def load_private_key(path: Path) -> Ed25519PrivateKey:
         mode, text = stat.S_IMODE(path.stat().st_mode), path.read_bytes()
     except OSError as error:
         raise ReleaseError(f"{path}: {file_problem(error)}") from None
+    if b"PRIVATE KEY" not in text:
+        raise ReleaseError(f"{path}: not a private key; `rappor release keygen` makes one")
     if os.name == "posix" and mode & 0o077:
         raise ReleaseError(
             f"{path}: others may read this private key (mode {mode:04o}); chmod 600 {path}"

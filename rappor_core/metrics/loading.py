@@ -69,7 +69,7 @@ def load_metrics(path: str | os.PathLike[str]) -> MetricsFile:
     Raises MetricsFileError that names the file, the metric, the key, the value.
     """
     try:
-        with open(os.fspath(path), encoding="utf-8") as file:  # a number would be a handle
+        with open(os.fspath(path), encoding="utf-8-sig") as file:  # a number would be a handle
             text = file.read()
     except (OSError, UnicodeDecodeError) as error:
         raise MetricsFileError(f"{path}: cannot be read: {file_problem(error)}") from error

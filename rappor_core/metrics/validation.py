@@ -136,7 +136,7 @@ def _check_no_data(metric: Metric) -> None:
     if metric.no_data is None:
         return
     if type(metric.no_data) is not str or not metric.rules.takes_no_data:
-        why = "is not a string, or its metric no 'string' or 'category'"
+        why = "is not a string, or its kind takes none"
         refuse_field(metric, "no_data", why)
     metric.rules.check_no_data(metric)
 

@@ -3,6 +3,7 @@
 import copy
 import json
 import random
+import resource
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from rappor_cli.metrics import app
-from rappor_core.errors import MetricsFileError
+from rappor_core.errors import MetricsFileError, RapporError
 from rappor_core.metrics.compiled import compiled, compiled_text, read_compiled
 from rappor_core.metrics.file import load_metrics, parse_metrics
 
@@ -103,3 +104,26 @@ def test_a_name_by_which_a_device_would_not_know_the_form_is_refused(tmp_path: P
     done = CliRunner().invoke(app, ["compile", str(source), "-o", str(tmp_path / "metrics.txt")])
     assert done.exit_code == 2
     assert not (tmp_path / "metrics.txt").exists()
+
+
+def test_a_good_file_stays_where_a_new_one_cannot_be_written(tmp_path: Path) -> None:
+    """A limit of the size of a file fails as a full disk does."""
+    source, output = tmp_path / "metrics.toml", tmp_path / "metrics.json"
+    source.write_text(STRINGS)
+    output.write_text("good")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
+    try:
+        found = CliRunner().invoke(app, ["compile", str(source), "-o", str(output)])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert isinstance(found.exception, RapporError)
+    assert str(output) in str(found.exception)
+    assert output.read_text() == "good"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["metrics.json", "metrics.toml"]
+
+
+def test_a_file_saved_with_a_byte_order_mark_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.toml"
+    path.write_text(STRINGS, encoding="utf-8-sig")
+    assert load_metrics(path).metrics.keys() == parse_metrics(STRINGS).metrics.keys()

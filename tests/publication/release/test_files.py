@@ -237,6 +237,8 @@ def test_a_private_key_is_for_its_owner_only(keys: tuple[Path, Path], tmp_path: 
     with pytest.raises(ReleaseError, match="others may read") as refused:
         load_private_key(private)
     assert secret not in str(refused.value)
+    with pytest.raises(ReleaseError, match="not a private key; `rappor release keygen` makes one"):
+        load_private_key(public)
     broken = tmp_path / "broken.pem"
     broken.write_text(private.read_text().replace("BEGIN", "BEGUN"))
     broken.chmod(0o600)
