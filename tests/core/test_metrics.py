@@ -220,7 +220,7 @@ def test_files_that_must_fail_name_the_key_and_the_value(text: str, message: str
     ("text", "message"),
     [
         (CATEGORY + 'no_data = "blue"\n', "no_data = 'blue' is not one of the categories"),
-        (BOOLEAN + 'no_data = "x"\n', "no_data = 'x' is not a string, or its metric"),
+        (BOOLEAN + 'no_data = "x"\n', "no_data = 'x' is not a string, or its kind"),
         (STRING + "no_data = 3\n", "no_data = 3 is not a string"),
         (
             STRING.replace("max_memoized_values = 3", "max_memoized_values = 2")
