@@ -6,14 +6,14 @@ import csv
 import math
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
-from secrets import token_hex
 from tempfile import TemporaryFile
 from typing import Any
 
 from decoder.errors import CountsError, DecodeError, OutputError
 from decoder.progress import Progress, silent
+from rappor_core import whole_files
 from rappor_core.aggregate import Aggregate
 from rappor_core.association_aggregate import AssociationAggregate
 from rappor_core.errors import RapporError, shown
@@ -110,20 +110,10 @@ def probe_file(path: Path) -> None:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Yield a file beside `path` to fill, which takes its name when the block ends well.
-
-    Whoever reads `path` meanwhile, or after a failure, sees what was there before. Raises
-    OutputError where the file cannot be written.
-    """
-    part = path.with_name(f".{path.name}.{token_hex(4)}.part")
+    """As `rappor_core.whole_files.replacing`. Raises OutputError where it cannot be written."""
     try:
-        try:
+        with whole_files.replacing(path) as part:
             yield part
-            part.replace(path)
-        except BaseException:
-            with suppress(OSError):
-                part.unlink()
-            raise
     except OSError as error:
         raise _refused(path, error) from error
 

@@ -12,6 +12,7 @@ from collector.service.operations import COMMAND_LINE
 from decoder.sources.collector_client import fetch_aggregate
 from rappor_cli.days import read_day
 from rappor_cli.store import CollectorOption, DatabaseOption, need_one, opened
+from rappor_core.whole_files import write_whole
 
 
 def aggregate(
@@ -38,6 +39,6 @@ def aggregate(
     if output is None:
         print(found.to_json())
         return
-    output.write_text(found.to_json(), encoding="utf-8")
+    write_whole(output, found.to_json())
     window = f"{found.first_day} to {found.last_day}"
     print(f"{output}: {found.num_reports} reports, {window}", file=sys.stderr)

@@ -31,6 +31,7 @@ from rappor_cli.archive_options import (
 from rappor_cli.days import read_day
 from rappor_cli.progress import progress_bar
 from rappor_cli.store import JsonOption, opened
+from rappor_core.whole_files import replacing, write_whole
 
 app = typer.Typer(help="Keep raw reports in Parquet files, and sum them.", no_args_is_help=True)
 
@@ -128,7 +129,7 @@ def aggregate(
     if output is None:
         print(found.to_json())
         return
-    output.write_text(found.to_json(), encoding="utf-8")
+    write_whole(output, found.to_json())
     days = f"{found.first_day} to {found.last_day}" if found.first_day else "days not known"
     print(f"{output}: {found.num_reports} reports, {days}", file=sys.stderr)
 
@@ -217,15 +218,10 @@ def csv(
 @contextmanager
 def _new_file(output: Path) -> Iterator[Any]:
     """A file for its owner alone, which appears when it is whole."""
-    part = output.with_name(output.name + ".part")
-    part.unlink(missing_ok=True)
-    part.touch(mode=0o600)
-    try:
+    with replacing(output) as part:
+        part.touch(mode=0o600)
         with part.open("w", encoding="ascii") as text:
             yield text
-        part.replace(output)
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def _parts(

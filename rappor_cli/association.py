@@ -24,6 +24,7 @@ from rappor_cli.days import read_day
 from rappor_cli.decode_tables import print_answer
 from rappor_cli.store import DatabaseOption, opened
 from rappor_core.association_aggregate import AssociationAggregate
+from rappor_core.whole_files import write_whole
 
 Existing = Path | None
 
@@ -82,7 +83,7 @@ def association(
     else:
         counts = _counts(name, collector, database, aggregate, (first, last), params_id)
         if save is not None:
-            save.write_text(counts.to_json(), encoding="utf-8")
+            write_whole(save, counts.to_json())
         linked = _linked_reports(counts, collector, database, aggregate) if raw else None
         lists = candidates1, candidates2
         answer = run_linked(LinkedJob(counts, linked, lists, options, output))

@@ -18,6 +18,7 @@ from privacy_audit.audit import audit as run_audit
 from privacy_audit.report import DEFAULT_METRICS, nats, page, percent, to_dict
 from rappor_cli.progress import stage_bars
 from rappor_core.metrics.loading import load_metrics
+from rappor_core.whole_files import write_whole
 
 MOST_PROCESSES = 8
 
@@ -74,9 +75,9 @@ def audit(
         )
     today = datetime.now(UTC).date()
     if json_file is not None:
-        json_file.write_text(json.dumps(to_dict(result, today), indent=1) + "\n", encoding="utf-8")
+        write_whole(json_file, json.dumps(to_dict(result, today), indent=1) + "\n")
     if output is not None:
-        output.write_text(page(result, today), encoding="utf-8")
+        write_whole(output, page(result, today))
     _print(result)
     if result.broken:
         raise typer.Exit(1)

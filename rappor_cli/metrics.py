@@ -24,6 +24,7 @@ from rappor_core.metrics.loading import COMPILED_ENDING
 from rappor_core.metrics.review import Finding, check_metrics
 from rappor_core.metrics.typescript import typescript_text
 from rappor_core.metrics.validation import APP, WEB
+from rappor_core.whole_files import write_whole
 
 app = typer.Typer(
     help="Check, compile, publish, list, push and retire metrics.", no_args_is_help=True
@@ -105,8 +106,7 @@ def compile_(
         )
     metrics = load_metrics(file)
     text = typescript_text(metrics) if typescript else compiled_text(metrics)
-    with import_module("decoder.files").replacing(output) as part:
-        part.write_text(text, encoding="utf-8")
+    write_whole(output, text)
     print(f"{output}: {counted(len(metrics.declared), 'metric')}")
 
 

@@ -23,6 +23,7 @@ from privacy_audit.trackability import track_findings, trackability_text
 from rappor_cli.plan_text import print_plan
 from rappor_core.metrics.file import MetricsFile, load_metrics
 from rappor_core.metrics.review import check_metrics
+from rappor_core.whole_files import write_whole
 from simulations.experiments.plan_preview import Preview, preview
 
 
@@ -229,10 +230,10 @@ def _findings(made: Plan, existing: MetricsFile | None) -> list[str]:
 
 def _write(made: Plan, shown: Preview | None, findings: list[str], output: Path) -> None:
     sampled = None if shown is None else Sampled(shown.rows, shown.found, shown.false, shown.missed)
-    (output / "plan.html").write_text(render_plan(made, sampled, findings), encoding="utf-8")
+    write_whole(output / "plan.html", render_plan(made, sampled, findings))
     document = json.dumps(_document(made, shown, findings), indent=1, allow_nan=False)
-    (output / "plan.json").write_text(document + "\n", encoding="utf-8")
-    (output / "metric.toml").write_text(made.table, encoding="utf-8")
+    write_whole(output / "plan.json", document + "\n")
+    write_whole(output / "metric.toml", made.table)
 
 
 def _document(made: Plan, shown: Preview | None, findings: list[str]) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from decoder.sources.collector_client import answer_of
 from rappor_cli.days import read_day
 from rappor_cli.progress import progress_bar
 from rappor_cli.store import CollectorOption, DatabaseOption, need_one, opened
+from rappor_core.whole_files import replacing
 
 app = typer.Typer(help="Get raw reports out.", no_args_is_help=True)
 Lines = tuple[int, Iterator[bytes]]  # how many there are, and pieces of whole lines
@@ -50,8 +51,7 @@ def export(
         if collector is not None
         else _from_database(str(database), metric, params_id, *days)
     )
-    part = output.with_name(output.name + ".part")
-    try:
+    with replacing(output) as part:
         with lines as (total, pieces):
             written = _write(part, total, pieces)
         if written != total:
@@ -59,16 +59,12 @@ def export(
                 f"{written} reports came of {total}: some were deleted meanwhile, as "
                 "keep_raw_days says; ask again for later days"
             )
-        part.replace(output)
-    finally:
-        part.unlink(missing_ok=True)
     print(f"{output}: {written} reports", file=sys.stderr)
 
 
 def _write(part: Path, total: int, pieces: Iterator[bytes]) -> int:
     """Write the pieces to a file; return how many lines they had."""
     written = 0
-    part.unlink(missing_ok=True)  # left by a killed run, perhaps with another mode
     part.touch(mode=0o600)  # single reports: for their owner alone, as a backup is
     with part.open("wb") as file, progress_bar("reports", total) as advance:
         for piece in pieces:

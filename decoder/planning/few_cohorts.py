@@ -27,10 +27,10 @@ _MOST = 1e4  # standard errors
 _STEPS = 30
 
 
-def smallest_p_value(params: RapporParams) -> float:
+def smallest_p_value(num_bits: int, num_hashes: int, num_cohorts: int) -> float:
     """The chance that a random string sets the h bits of a value, in every cohort."""
-    k, h = params.num_bits, params.num_hashes
-    return float((factorial(min(h, k)) / float(k) ** h) ** params.num_cohorts)
+    orders = factorial(min(num_hashes, num_bits))
+    return float((orders / float(num_bits) ** num_hashes) ** num_cohorts)
 
 
 @lru_cache(maxsize=256)
@@ -41,7 +41,7 @@ def least_score(num_bits: int, num_hashes: int, num_cohorts: int, level: float) 
     the decoder does not list sets of bits, or the smallest p-value is far below the level.
     """
     random = RandomString(num_bits, num_hashes)
-    smallest = (factorial(min(num_hashes, num_bits)) / float(num_bits) ** num_hashes) ** num_cohorts
+    smallest = smallest_p_value(num_bits, num_hashes, num_cohorts)
     if not can_be_listed(num_cohorts, random) or smallest < NEAR * level:
         return None
     others = _noise(num_bits - num_hashes, num_cohorts)
@@ -115,11 +115,11 @@ def few_cohorts_sentence(params: RapporParams, clear: float) -> str | None:
 
 def floor_sentence(params: RapporParams, level: float) -> str | None:
     """Say that no p-value can reach the level; None where one can."""
-    needed = least_score(params.num_bits, params.num_hashes, params.num_cohorts, level)
-    if needed != math.inf:
+    shape = params.num_bits, params.num_hashes, params.num_cohorts
+    if least_score(*shape, level) != math.inf:
         return None
     return (
         f"no p-value can reach the {level:.2g} that the list asks for: one string in "
-        f"{1 / smallest_p_value(params):,.0f} sets the same bits in all cohorts "
+        f"{1 / smallest_p_value(*shape):,.0f} sets the same bits in all cohorts "
         f"({params.num_cohorts}); use more cohorts (more devices), more bytes, or fewer candidates"
     )

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from secrets import token_hex
 from typing import Any
 
 from publication.co_clustering.grid import CoClustering, Grid
 from publication.co_clustering.hierarchies import LearntHierarchies
 from publication.co_clustering.page import render_page
 from publication.folders import new_folder
+from rappor_core.whole_files import replacing
 
 VERSION = 1  # of grid.json
 
@@ -60,20 +59,7 @@ def grid_to_dict(model: CoClustering, grid: Grid) -> dict[str, Any]:
 
 def write_table(table: Mapping[str, Sequence[str]], file: Path) -> None:
     """Write CSV with a header; the file appears when it is whole. Raises OSError."""
-    if file.exists() and not file.is_file():  # a pipe, a terminal
-        _write_rows(table, file)
-        return
-    file = Path(os.path.realpath(file))
-    part = file.with_name(f".{file.name}.{token_hex(4)}.part")
-    try:
-        _write_rows(table, part)
-        part.replace(file)
-    finally:
-        part.unlink(missing_ok=True)
-
-
-def _write_rows(table: Mapping[str, Sequence[str]], file: Path) -> None:
-    with file.open("w", newline="", encoding="utf-8") as lines:
+    with replacing(file) as part, part.open("w", newline="", encoding="utf-8") as lines:
         writer = csv.writer(lines, lineterminator="\n")
         writer.writerow(table)
         writer.writerows(zip(*table.values(), strict=True))

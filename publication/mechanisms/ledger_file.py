@@ -15,13 +15,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from secrets import token_hex
 from typing import Any
 
 from publication.errors import BudgetError
 from publication.mechanisms.budget import BudgetLedger, Charge
 from rappor_core.errors import RapporError, file_problem
 from rappor_core.strict_json import parse_strict_json
+from rappor_core.whole_files import replacing
 
 FORMAT = "rappor-budget"
 VERSION = 1
@@ -128,15 +128,10 @@ def _write(path: Path, ledger: BudgetLedger) -> None:
         },
         indent=2,
     )
-    part = path.with_name(f".{path.name}.{token_hex(4)}.part")
-    try:
-        with part.open("w", encoding="utf-8") as file:
-            file.write(text + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
+    with replacing(path) as part, part.open("w", encoding="utf-8") as file:
+        file.write(text + "\n")
+        file.flush()
+        os.fsync(file.fileno())
     _sync_folder(path.parent)
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from threading import Lock
 
 from sqlalchemy import ColumnElement, Connection
+from sqlalchemy.exc import IntegrityError
 
 from decoder.service.clock import Clock
 from decoder.service.errors import (
@@ -223,22 +224,21 @@ class Releases:
         _check_words("reason", reason, MAX_REASON)
         if not reason and state != ReleaseState.WITHDRAWN:
             raise RequestError("reason '': say why, for the proposer and the audit log")
-        try:
-            with self.database.change() as connection:
-                row = self._one(connection, visible_releases(person), release_id)
-                _check_may_decide(person, row, state)
-                if state == ReleaseState.APPROVED and is_stale(connection, row):
-                    raise _stale(row)
-                at = self.clock().timestamp()
-                if not rows.decide(connection, replace(row, reason=reason), state, person.id, at):
-                    raise ConflictError("somebody settled it just now", name=row.name)
-                detail = {"release": release_id, "reason": reason, "digest": row.digest}
-                self.access.note(connection, person, f"{_ACTS[state]}-release", **detail)
-                return self._one(connection, table.c.id == release_id, release_id)
-        except ConflictError as error:
-            if error.details.get("name") or state != ReleaseState.APPROVED:
-                raise
-            raise _stale(row) from error  # another one was approved at the same time
+        with self.database.change() as connection:
+            row = self._one(connection, visible_releases(person), release_id)
+            _check_may_decide(person, row, state)
+            if state == ReleaseState.APPROVED and is_stale(connection, row):
+                raise _stale(row)
+            settled, at = replace(row, reason=reason), self.clock().timestamp()
+            try:
+                is_done = rows.decide(connection, settled, state, person.id, at)
+            except IntegrityError as error:  # another one was approved at the same time
+                raise _stale(row) from error
+            if not is_done:
+                raise ConflictError("somebody settled it just now", name=row.name)
+            detail = {"release": release_id, "reason": reason, "digest": row.digest}
+            self.access.note(connection, person, f"{_ACTS[state]}-release", **detail)
+            return self._one(connection, table.c.id == release_id, release_id)
 
     def _check_room(self, connection: Connection, person: Person, size: int) -> None:
         waiting, held = rows.held_by(connection, person.id)

@@ -1,0 +1,40 @@
+"""Files that get their name when they are whole: a full disk or a kill leaves what was there."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from secrets import token_hex
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Yield a file beside `path` to fill, which takes its name when the block ends well.
+
+    A symbolic link is followed; what is no file, such as a pipe, is given as it is.
+
+    Raises OSError, with the name of `path` where it has none, or that of the file beside it.
+    """
+    real = Path(os.path.realpath(path))
+    part = real.with_name(f".{real.name}.{token_hex(4)}.part")
+    try:
+        if real.exists() and not real.is_file():
+            yield real
+            return
+        try:
+            yield part
+            part.replace(real)
+        finally:
+            part.unlink(missing_ok=True)
+    except OSError as error:
+        if error.filename in (None, str(part)):
+            error.filename = str(path)
+        raise
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a text as UTF-8, or leave what is there. Raises OSError that names `path`."""
+    with replacing(path) as part:
+        part.write_text(text, encoding="utf-8")

@@ -1,0 +1,70 @@
+"""A file that is there stays as it is until the new one is whole."""
+
+import os
+import re
+import resource
+import threading
+from pathlib import Path
+
+import pytest
+
+from rappor_core.whole_files import replacing, write_whole
+
+
+def test_a_good_file_stays_where_the_disk_takes_no_more(tmp_path: Path) -> None:
+    """A limit of the size of a file fails as a full disk does."""
+    path = tmp_path / "out.json"
+    path.write_text("good")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
+    try:
+        with pytest.raises(OSError, match=r"out\.json") as refused:
+            write_whole(path, "x" * 101)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert refused.value.filename == str(path)
+    assert path.read_text() == "good"
+    assert [one.name for one in tmp_path.iterdir()] == ["out.json"]
+
+
+def _copied(source: Path, path: Path) -> None:
+    with replacing(path) as part:
+        part.write_text("half")
+        part.write_text(source.read_text())
+
+
+def test_what_fails_inside_leaves_the_file_and_its_own_name(tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    path.write_text("good")
+    with pytest.raises(FileNotFoundError, match="elsewhere"):
+        _copied(tmp_path / "elsewhere", path)
+    assert path.read_text() == "good"
+    assert [one.name for one in tmp_path.iterdir()] == ["out"]
+
+
+def test_a_symbolic_link_stays_one(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "folder" / "file")
+    for text in ("one", "two"):
+        write_whole(link, text)
+        assert link.is_symlink()
+        assert (tmp_path / "folder" / "file").read_text() == text
+
+
+def test_a_pipe_is_written_to(tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    found: list[str] = []
+    reader = threading.Thread(target=lambda: found.append(path.read_text()))
+    reader.start()
+    write_whole(path, "text")
+    reader.join(10)
+    assert found == ["text"]
+    assert path.is_fifo()
+
+
+def test_a_folder_and_a_missing_one_are_refused_by_name(tmp_path: Path) -> None:
+    for path in (tmp_path, tmp_path / "missing" / "file"):
+        with pytest.raises(OSError, match=re.escape(path.name)):
+            write_whole(path, "text")
