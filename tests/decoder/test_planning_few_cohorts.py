@@ -45,7 +45,7 @@ def found(used: RapporParams, shares: np.ndarray, listed: int, run: int) -> int:
 def test_no_score_is_enough_where_the_smallest_p_value_is_above_the_level(
     bits: int, hashes: int, cohorts: int, level: float
 ) -> None:
-    assert smallest_p_value(params(bits, hashes, cohorts)) > level
+    assert smallest_p_value(bits, hashes, cohorts) > level
     assert least_score(bits, hashes, cohorts, level) == math.inf
     enough = least_score(bits, hashes, cohorts + 2, level)
     assert enough is None or math.isfinite(enough)
