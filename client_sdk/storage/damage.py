@@ -68,13 +68,13 @@ def trouble(path: str, error: Exception) -> StateError:
         return error
     text = f"{type(error).__name__}: {error}"
     if isinstance(error, OSError | sqlite3.ProgrammingError):  # the latter: closed meanwhile
-        return _unavailable(path, text)
+        return unavailable(path, text)
     if isinstance(error, sqlite3.Error):
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         if code in BUSY:
             return StateBusyError(f"{path} is locked by another process or thread")
         if code in PLACE and not (code == sqlite3.SQLITE_READONLY and _writable(path)):
-            return _unavailable(path, text)
+            return unavailable(path, text)
     return damaged(path, text)
 
 
@@ -164,7 +164,8 @@ def _wrong_types(database: sqlite3.Connection, table: str) -> str:
     return f"SELECT 1 FROM {table} WHERE {' OR '.join(wrong)}" if wrong else ""  # noqa: S608
 
 
-def _unavailable(path: str, text: str) -> StateError:
+def unavailable(path: str, text: object) -> StateError:
+    """The error for a file or directory of which the system gives no use now."""
     return StateError(f"{path} cannot be used: {text}; it is tried again every minute")
 
 

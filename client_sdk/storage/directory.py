@@ -15,8 +15,8 @@ from contextlib import suppress
 from client_sdk.errors import StateError
 from client_sdk.randomisation.key_derivation import new_secret, secret_check
 from client_sdk.randomisation.randomness import Randomness
-from client_sdk.storage.damage import LedgerCheck, damaged, reading
-from client_sdk.storage.rollback_guard import RollbackGuard
+from client_sdk.storage.damage import LedgerCheck, damaged, reading, unavailable
+from client_sdk.storage.rollback_guard import RollbackGuard, Seen
 from client_sdk.storage.sqlite import SqliteState
 
 STATE_FILE = "state.sqlite"
@@ -42,8 +42,8 @@ class StateDirectory:
         check_ledger: decodes what the ledger keeps, as `recording.ledger_check.check_ledger`.
         """
         self.prepare()
-        seen = RollbackGuard(self._guard_path).exists()  # before the state: it is written after it
-        if seen and not os.path.exists(self.state_path):
+        guard = RollbackGuard(self._guard_path)
+        if guard.exists() and not os.path.exists(self.state_path):
             raise StateError(
                 f"{self.state_path} is missing, though it was there before; restore it, or call "
                 "reset(), which draws a new secret and spends the privacy budget again",
@@ -51,9 +51,10 @@ class StateDirectory:
             )
         state = self.connect(lock)
         try:
-            state.check(check_ledger)
-            with reading(self.state_path):
-                self._check(state)
+            seen = guard.read()  # before the state: it is written after it
+            with reading(self.state_path), state.snapshot():  # another process may write
+                state.check(check_ledger)
+                self._check(state, seen)
         except BaseException:
             state.close()
             raise
@@ -107,23 +108,18 @@ class StateDirectory:
             os.makedirs(self.path, mode=0o700, exist_ok=True)
             mode = os.stat(self.path).st_mode & 0o7777
         except (OSError, ValueError) as error:
-            raise StateError(
-                f"{self.path} cannot be used: {error}; it is tried again every minute"
-            ) from error
+            raise unavailable(self.path, error) from error
         if os.name != "nt" and mode & 0o002:  # never changed: it is others' too
             raise StateError(
                 f"{self.path} can be written to by anybody (mode {mode:o}): name a directory of "
                 "the client's own in it, which is made if it is missing"
             )
 
-    def _check(self, state: SqliteState) -> None:
+    def _check(self, state: SqliteState, seen: Seen | None) -> None:
         """Compare the state with itself and with the rollback guard. Raises StateError."""
-        with state.lock:
-            seen = RollbackGuard(self._guard_path).read()  # again: both may have changed since
-            secret, generation = state.identity()
-            check = b"" if secret is None else secret_check(secret)
-            stored_check = state.get("secret_check") or b""
-        if check != stored_check:
+        secret, generation = state.identity()
+        check = secret_check(secret) if secret else b""
+        if check != (state.get("secret_check") or b""):
             raise damaged(self.state_path, "the secret does not fit its check")
         if seen is None:
             return

@@ -68,7 +68,7 @@ class SqliteState(StateFile):
             )
 
     def add_report(self, draft: Draft, limits: Limits) -> Stored:
-        """See `State`. The one write of `Client.record`: one statement, one commit."""
+        """See `State`. The one write of `record`: one statement, one commit."""
         if limits.apart == 0:
             return self._add(draft, limits)
         first, last = limits.period - limits.apart, limits.period + limits.apart
@@ -120,8 +120,9 @@ class SqliteState(StateFile):
 
     def identity(self) -> Identity:
         """See `State`."""
-        secret = self.get("secret")
-        return Identity(secret, self.get("generation") or 0)
+        query = "SELECT name, value FROM meta WHERE name IN ('secret', 'generation')"
+        found = dict(self.rows(query))  # one statement: others write
+        return Identity(found.get("secret"), found.get("generation", 0))
 
     def source(self, source: Source) -> int:
         """See `State`."""
@@ -234,10 +235,10 @@ class SqliteState(StateFile):
         """Store a new secret with its check, or none; the generation grows."""
         with self.transaction(durable=True):
             self.put("secret", secret)
-            self.put("secret_check", None if secret is None else secret_check(secret))
+            self.put("secret_check", secret_check(secret) if secret else None)
             self.next_generation(above)
 
     def _committed(self) -> None:
         secret, generation = self.identity()
-        check = "" if secret is None else secret_check(secret).hex()
+        check = secret_check(secret).hex() if secret else ""
         self._guard.note(Seen(generation, check))

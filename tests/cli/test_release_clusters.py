@@ -202,10 +202,11 @@ def test_an_anonymous_table_is_written_whole_or_not_at_all(
     assert file.read_text() == text
     made.write_text("earlier")
 
-    def full(*_: object) -> None:
-        raise OSError(28, "No space left on device")
+    class Full:
+        def writerow(self, _: object) -> None:
+            raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("publication.co_clustering.files._write_rows", full)
+    monkeypatch.setattr("csv.writer", lambda *_, **__: Full())
     assert main([*words, "-o", str(made)]) == 1
     assert "cannot be written: no space left" in capsys.readouterr().err
     assert made.read_text() == "earlier"

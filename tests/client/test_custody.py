@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import sqlite3
@@ -15,7 +16,10 @@ import pytest
 from client_sdk import Delivery
 from client_sdk.errors import StateError, StateVersionError
 from client_sdk.lifecycle import SENTENCES
+from client_sdk.storage.directory import StateDirectory
+from client_sdk.storage.interface import Identity
 from client_sdk.storage.schema import MIGRATIONS, SCHEMA_VERSION, connect, version_of
+from client_sdk.storage.sqlite import SqliteState
 from client_sdk.testing import MemoryCollector
 
 QUIET = Delivery()  # nothing is sent during a test
@@ -322,3 +326,48 @@ def test_first_starts_at_the_same_moment_agree_on_one_secret(
         thread.join()
     assert [client.status.sentence for client in clients] == [SENTENCES["active"]] * 6
     assert len({secret_of(client) for client in clients}) == 1
+
+
+def test_a_first_start_of_another_process_is_not_read_as_damage(
+    open_client: Any, state_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other one makes its secret between two reads of this one's check."""
+    directory = StateDirectory(state_dir)
+    directory.open(threading.RLock()).close()  # the tables alone
+    identity = SqliteState.identity
+
+    def then_another_writes(state: SqliteState) -> Identity:
+        found = identity(state)
+        monkeypatch.setattr(SqliteState, "identity", identity)
+        other = directory.connect(threading.RLock())
+        other.set_secret(b"s" * 32)
+        other.close()
+        return found
+
+    monkeypatch.setattr(SqliteState, "identity", then_another_writes)
+    with open_client(delivery=QUIET) as client:
+        assert client.status.sentence == SENTENCES["active"]
+        assert secret_of(client) == b"s" * 32
+
+
+def test_a_state_that_another_process_writes_to_opens_each_time(state_dir: Path) -> None:
+    directory = StateDirectory(state_dir)
+    other = directory.open(threading.RLock())
+    other.set_secret(b"s" * 32)
+    stop = threading.Event()
+
+    def write() -> None:
+        for number in itertools.count():
+            if stop.is_set():
+                return
+            other.set_secret(number.to_bytes(32, "big"))
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        for _ in range(100):
+            directory.open(threading.RLock()).close()
+    finally:
+        stop.set()
+        writer.join()
+        other.close()
