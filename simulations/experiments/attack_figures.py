@@ -72,6 +72,8 @@ def draw_poisoning(rows: list[poisoning.Row], path: Path) -> None:
     forged = [row for row in rows if row.fraction > 0]
     for i, way in enumerate(poisoning.WAYS):
         some = [row for row in forged if row.way == way and row.true_found >= 1]
+        if not some:
+            continue
         at = np.array([row.fraction for row in some])
         shifts, errors = np.array([(row.shift, row.error) for row in some]).T
         low = np.minimum(1.96 * errors, np.maximum(shifts - 1e-4, 0))

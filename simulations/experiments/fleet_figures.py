@@ -161,11 +161,11 @@ def _draw_detection(panel: Axes, result: Homepages) -> None:
 
 
 def binom_interval(hits: int, total: int) -> tuple[float, float]:
-    """Wilson's interval of a share, 95 %."""
-    z = 1.96
+    """Wilson's interval of a share, 95 %; it holds the share, which rounding could leave out."""
+    z, share = 1.96, hits / total
     middle = (hits + z**2 / 2) / (total + z**2)
     reach = z / (total + z**2) * (hits * (total - hits) / total + z**2 / 4) ** 0.5
-    return max(0.0, middle - reach), min(1.0, middle + reach)
+    return max(0.0, min(share, middle - reach)), min(1.0, max(share, middle + reach))
 
 
 def _draw_numbers(panel: Axes, result: Homepages) -> None:

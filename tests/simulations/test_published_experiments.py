@@ -118,6 +118,10 @@ def test_wilsons_interval() -> None:
     low, high = binom_interval(5, 10)
     assert (low, high) == pytest.approx((0.2366, 0.7634), abs=1e-4)
     assert binom_interval(0, 10)[0] == 0
+    for total in range(1, 200):  # a picture has no room for a bar of negative length
+        for hits in range(total + 1):
+            low, high = binom_interval(hits, total)
+            assert 0 <= low <= hits / total <= high <= 1
 
 
 def test_one_parameter_changes_at_a_time() -> None:
