@@ -3,7 +3,7 @@
 Given the residual u, the score of a string that nobody holds is a sum over cohorts of the entries
 of u at h random positions, each bit counted once: its whole distribution is known, not only its
 variance. One heavy unlisted value leaves a few large entries in u and skews it, the more so the
-fewer the cohorts. Where they are few it is listed (`exact_scores`); otherwise we take
+fewer the cohorts. Where they are few it is listed (`exact_null`); otherwise we take
 Barndorff-Nielsen's r* (1986) on the cumulants of that sum; see docs/method.md.
 """
 
