@@ -85,7 +85,7 @@ def decode_counts(
         covariance = fit.covariance()
         independence = moments_independence(moments, fit.estimate, options.alpha)
         fitted = nearest_table(fit.estimate, fit.curvature)
-    variances = np.maximum(np.diag(covariance), 0.0)
+    variances = np.maximum(np.diag(covariance), 0.0).reshape(fit.estimate.shape)
     return JointTable(
         metric=f"{first.name} and {second.name}",
         of=(first.name, second.name),
@@ -94,9 +94,9 @@ def decode_counts(
         num_reports=round(float(counts[:, 0, 0].sum())),
         estimate=fit.estimate,
         covariance=covariance,
-        variances=variances.reshape(fit.estimate.shape),
+        variances=variances,
         fitted=fitted,
-        shrunk=shrunk_table(fit.estimate, independence),
+        shrunk=shrunk_table(fit.estimate, covariance),
         independence=independence,
         level=options.level,
         warnings=tuple(table_warnings(fit.estimate, variances, independence)),

@@ -12,10 +12,10 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from decoder.association.linked import Side
-from decoder.association.pair_model import RANK, SUM_WEIGHT, chi_squared, contrasts
+from decoder.association.pair_model import RANK, SUM_WEIGHT, chi_squared
 from decoder.association.table import Independence, margins
 from decoder.errors import DecodeError, ImproperError
-from decoder.numerics.simplex import project_simplex
+from decoder.numerics.simplex import contrasts, project_simplex
 from decoder.typing import Floats
 
 

@@ -14,7 +14,7 @@ from scipy.stats import chi2
 from decoder.association.table import Independence, margins, side_sums
 from decoder.errors import ImproperError
 from decoder.model.noise import BitNoise
-from decoder.numerics.simplex import project_simplex
+from decoder.numerics.simplex import contrasts, project_simplex
 from decoder.typing import Floats
 
 SUM_WEIGHT = 1e3  # of the equation that all shares add up to 1, in reports
@@ -115,16 +115,6 @@ def chi_squared(departure: Floats, covariance: Floats, level: float) -> Independ
     statistic = float((scores**2 / values[told]).sum())
     freedom = int(told.sum())
     return Independence(statistic, freedom, float(chi2.sf(statistic, freedom)), level)
-
-
-def contrasts(size: int) -> Floats:
-    """An orthonormal basis of the vectors of sum 0, (size, size - 1) (Helmert's)."""
-    basis = np.zeros((size, size - 1))
-    for column in range(1, size):
-        basis[:column, column - 1] = 1.0
-        basis[column, column - 1] = -column
-        basis[:, column - 1] /= np.sqrt(column * (column + 1))
-    return basis
 
 
 def _weights(counts: PairCounts, design: Floats) -> Floats:

@@ -40,6 +40,7 @@ def decode_pairs(aggregate: Aggregate, options: DecodeOptions | None = None) -> 
         independence = pair_independence(fit, options.alpha)
         estimate = fit.estimate.reshape(pair.shape)
         fitted = nearest_table(estimate, fit.curvature)
+        variances = np.maximum(np.diag(covariance), 0.0).reshape(pair.shape)
     return JointTable(
         metric=aggregate.metric,
         of=pair.of,
@@ -48,12 +49,12 @@ def decode_pairs(aggregate: Aggregate, options: DecodeOptions | None = None) -> 
         num_reports=aggregate.num_reports,
         estimate=estimate,
         covariance=covariance,
-        variances=np.maximum(np.diag(covariance), 0.0).reshape(pair.shape),
+        variances=variances,
         fitted=fitted,
-        shrunk=shrunk_table(estimate, independence),
+        shrunk=shrunk_table(estimate, covariance),
         independence=independence,
         level=options.level,
-        warnings=tuple(table_warnings(estimate, np.diag(covariance), independence)),
+        warnings=tuple(table_warnings(estimate, variances, independence)),
         first_day=aggregate.first_day,
         last_day=aggregate.last_day,
         definition=aggregate.definition,
@@ -69,7 +70,7 @@ def table_warnings(estimate: Floats, variances: Floats, independence: Independen
             "rows may be noise; use the shrunk table, a longer window, shorter lists or a larger "
             "epsilon"
         )
-    told = int((estimate.ravel() > 2 * np.sqrt(np.maximum(variances, 0.0))).sum())
+    told = int((estimate > 2 * np.sqrt(variances)).sum())
     if told * 4 < estimate.size:
         warnings.append(f"{told} of {estimate.size:,} cells are told from zero")
     return warnings

@@ -8,13 +8,15 @@ from datetime import date
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.linalg import eigh
 from scipy.sparse.linalg import eigsh
 from scipy.special import ndtri
 
-from decoder.numerics.simplex import project_simplex
+from decoder.numerics.simplex import contrasts, project_simplex
 from decoder.typing import Floats
 
 LEAST = 1e-300
+TAUS = np.concatenate([[0.0], np.geomspace(1e-6, 1e4, 201)])  # 12 % apart
 
 
 class Shares(NamedTuple):
@@ -193,13 +195,21 @@ def nearest_table(estimate: Floats, information: Floats, steps: int = 300) -> Fl
     return np.asarray(found.reshape(estimate.shape))
 
 
-def shrunk_table(estimate: Floats, independence: Independence) -> Floats:
-    """Product of the margins, plus the part of what departs from it that the test supports.
+def shrunk_table(estimate: Floats, covariance: Floats) -> Floats:
+    """Each cell's posterior mean, drawn towards the product of the margins, as a table.
 
-    The part is max(0, 1 - (df - 2) / T), the positive-part James-Stein factor of the statistic.
+    What the cells depart by from the product is taken to be normal around 0, with variances of tau
+    times the product; tau is the most likely one, given the part of the departures that the
+    margins leave free.  estimate: (M1, M2).  covariance: of its cells, (M1 M2, M1 M2).
     """
-    product = np.outer(*margins(estimate))
-    statistic = max(independence.statistic, LEAST)
-    kept = max(0.0, 1 - max(independence.freedom - 2, 0) / statistic)
-    drawn = product + min(kept, 1.0) * (estimate - product)
-    return np.asarray(project_simplex(drawn.ravel()).reshape(estimate.shape))
+    product = np.maximum(np.outer(*margins(estimate)), LEAST)
+    product /= product.sum()
+    free = np.kron(*(contrasts(size) for size in estimate.shape))  # M1 M2 rows
+    prior = (free.T * product.ravel()) @ free
+    noise, axes = eigh(free.T @ covariance @ free, prior)
+    noise = np.maximum(noise, LEAST)
+    seen = axes.T @ free.T @ (estimate - product).ravel()
+    spreads = noise + TAUS[:, None]
+    tau = TAUS[np.argmin((np.log(spreads) + seen**2 / spreads).sum(axis=1))]
+    departure = free @ (prior @ (axes @ (tau / (noise + tau) * seen)))
+    return np.asarray(project_simplex(product.ravel() + departure).reshape(estimate.shape))

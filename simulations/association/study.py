@@ -113,7 +113,11 @@ def _accuracy(
         pairs = decode_pairs(drawn_pairs(metric, truth, reports, rng))
         linked = drawn_reports(truth, reports, *sides, rng)
         moments = decode_association(linked, *sides, likelihood=run < runs[1])
-        tables = {"pair": pairs.fitted, "moments": moments.fitted}
+        tables = {
+            "pair": pairs.fitted,
+            "moments": moments.fitted,
+            "moments, shrunk": moments.shrunk,
+        }
         if moments.likelihood is not None:
             tables["EM (SQUAREM)"] = moments.likelihood
             tables["google's EM"] = rival_table(linked, *sides)
