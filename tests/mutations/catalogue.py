@@ -791,7 +791,7 @@ FILES_AND_SERVERS = (
         _PARTITIONS,
         "values(expires=batch_partitions.c.expires + days)",
         "values(expires=batch_partitions.c.expires)",
-        ("tests/collector/test_batch_partitions.py", "tests/collector/test_growth.py"),
+        ("tests/collector/test_writing.py",),
     ),
     Mutation(
         "rate-of-one-process", "what one process took counts against all",
