@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from prometheus_client import (
@@ -31,65 +32,42 @@ class Telemetry:
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
         registry = self._registry
-        self.accepted = Counter("rappor_reports_accepted", "Reports counted", registry=registry)
-        self.refused = Counter(
-            "rappor_reports_refused", "Reports refused", ["reason"], registry=registry
+        counter = partial(Counter, registry=registry)
+        total = partial(Gauge, registry=registry, multiprocess_mode="livesum")
+        largest = partial(Gauge, registry=registry, multiprocess_mode="livemax")
+        self.accepted = counter("rappor_reports_accepted", "Reports counted")
+        self.refused = counter("rappor_reports_refused", "Reports refused", ["reason"])
+        self.implausible = counter(
+            "rappor_reports_implausible", "Reports whose number of set bits is beyond 6 sigma"
         )
-        self.implausible = Counter(
-            "rappor_reports_implausible",
-            "Reports whose number of set bits is beyond 6 sigma",
-            registry=registry,
+        self.duplicates = counter(
+            "rappor_batches_duplicate", "Batches sent again, not counted again"
         )
-        self.duplicates = Counter(
-            "rappor_batches_duplicate", "Batches sent again, not counted again", registry=registry
-        )
-        self.requests = Counter(
-            "rappor_requests", "Requests for reports, by status", ["status"], registry=registry
-        )
+        self.requests = counter("rappor_requests", "Requests for reports, by status", ["status"])
         self.commit_seconds = Histogram(
             "rappor_commit_seconds",
             "Time to judge, count and commit one group of batches",
             buckets=_COMMIT_BUCKETS,
             registry=registry,
         )
-        self.commit_failures = Counter(
-            "rappor_commit_failures", "Groups that could not be written", registry=registry
+        self.commit_failures = counter("rappor_commit_failures", "Groups that could not be written")
+        self.queued = total("rappor_queued_reports", "Reports waiting for a commit")
+        self.unsent = total(
+            "rappor_unsent_bytes", "Bytes of answers that were written and not read yet"
         )
-        self.queued = Gauge(
-            "rappor_queued_reports",
-            "Reports waiting for a commit",
-            registry=registry,
-            multiprocess_mode="livesum",
+        self.open_days = largest(
+            "rappor_open_days", "Days that take reports, of the most patient metric"
         )
-        self.unsent = Gauge(
-            "rappor_unsent_bytes",
-            "Bytes of answers that were written and not read yet",
-            registry=registry,
-            multiprocess_mode="livesum",
-        )
-        self.open_days = Gauge(
-            "rappor_open_days",
-            "Days that take reports, of the most patient metric",
-            registry=registry,
-            multiprocess_mode="livemax",
-        )
-        self.days_growing = Gauge(
+        self.days_growing = largest(
             "rappor_days_growing",
             "Open days of a series with far more reports than the days before",
-            registry=registry,
-            multiprocess_mode="livemax",
         )
-        self.waiting_days = Gauge(
+        self.waiting_days = largest(
             "rappor_waiting_days",
             "Closed days that too few reports keep from being served, of the longest wait",
-            registry=registry,
-            multiprocess_mode="livemax",
         )
-        self.metrics_current = Gauge(
-            "rappor_metrics_current",
-            "Versions of metrics that are not retired",
-            registry=registry,
-            multiprocess_mode="livemax",
+        self.metrics_current = largest(
+            "rappor_metrics_current", "Versions of metrics that are not retired"
         )
         self._counted = self.requests.labels("200")
         for reason in REASONS:

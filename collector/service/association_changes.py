@@ -10,8 +10,15 @@ from typing import Any
 from sqlalchemy import Connection
 
 from collector.errors import MetricChangeError
-from collector.store.associations import AssociationRow, load_associations, save_association
-from collector.store.registry import add_series, load_versions, touch_state
+from collector.store.registry import add_series, touch_state
+from collector.store.versions import (
+    ASSOCIATIONS,
+    METRICS,
+    VersionRow,
+    current_version,
+    load_versions,
+    save_version,
+)
 from rappor_core.metrics.association import Association
 from rappor_core.metrics.metric import Metric
 
@@ -32,8 +39,8 @@ def push_associations(
     MetricChangeError, also where a version of a metric is in another association: the counts of
     three series would show by their differences what none of them shows.
     """
-    versions = {(row.name, row.params_id) for row in load_versions(connection)}
-    known = load_associations(connection)
+    versions = {(row.name, row.params_id) for row in load_versions(connection, METRICS)}
+    known = load_versions(connection, ASSOCIATIONS)
     changed: list[str] = []
     weakened: list[str] = []
     still_retired: list[str] = []
@@ -46,7 +53,7 @@ def push_associations(
         if any(key not in versions for key in one.key):  # a metric that stays retired
             still_retired.append(one.name)
             continue
-        row = _row(one, mine)
+        row = current_version(one, mine)
         if row in mine:
             continue
         if all(old.params_id != one.params_id for old in mine):
@@ -55,7 +62,7 @@ def push_associations(
                 weakened.append(f"{one.name}: links reports of {' and '.join(one.of)}")
         weakened += [why for old in mine for why in _longer(one, json.loads(old.definition))]
         changed.append(one.name)
-        save_association(connection, row)
+        save_version(connection, ASSOCIATIONS, row)
         add_series(connection, one.name, one.params_id, one.name)
     if weakened and not weaken:
         raise MetricChangeError(
@@ -69,7 +76,7 @@ def push_associations(
 
 def refuse_taken_names(connection: Connection, metrics: Sequence[Metric]) -> None:
     """Refuse metrics with the name of an association. Raises MetricChangeError."""
-    taken = {row.name for row in load_associations(connection)}
+    taken = {row.name for row in load_versions(connection, ASSOCIATIONS)}
     for metric in metrics:
         if metric.base_name in taken:
             raise MetricChangeError(f"{metric.base_name!a} is the name of an association here")
@@ -82,11 +89,11 @@ def retire_association(connection: Connection, name: str, params_id: str | None)
     """
     rows = [
         row
-        for row in load_associations(connection)
+        for row in load_versions(connection, ASSOCIATIONS)
         if row.name == name and params_id in (None, row.params_id)
     ]
     for row in rows:
-        save_association(connection, replace(row, retired=True))
+        save_version(connection, ASSOCIATIONS, replace(row, retired=True))
     if rows:
         touch_state(connection)
     return [row.params_id for row in rows]
@@ -106,7 +113,7 @@ def _check_name(one: Association, metrics: set[str]) -> None:
         raise MetricChangeError(f"association {one.name!a} has the name of a metric")
 
 
-def _check_free(one: Association, known: Sequence[AssociationRow]) -> None:
+def _check_free(one: Association, known: Sequence[VersionRow]) -> None:
     for row in known:
         other = json.loads(row.definition)
         both = set(zip(other["of"], other["params_ids"], strict=True)) & set(one.key)
@@ -116,15 +123,3 @@ def _check_free(one: Association, known: Sequence[AssociationRow]) -> None:
                 f"association {row.name!a}, version {row.params_id}; declare the metric under a "
                 "new name, or with new parameters"
             )
-
-
-def _row(one: Association, versions: Sequence[AssociationRow]) -> AssociationRow:
-    top = versions[-1].position if versions else 0
-    is_top = bool(versions) and versions[-1].params_id == one.params_id
-    return AssociationRow(
-        name=one.name,
-        params_id=one.params_id,
-        position=top if is_top else top + 1,
-        definition=json.dumps(one.to_dict(), sort_keys=True),
-        retired=False,
-    )

@@ -35,9 +35,9 @@ class Export:
 def plan_export(
     connection: Connection,
     name: str,
-    params_id: str | None,
-    first: date | None,
-    last: date | None,
+    params_id: str | None = None,
+    first: date | None = None,
+    last: date | None = None,
 ) -> Export:
     """What an export would hold. Without bounds, every closed day of which reports are kept.
 
@@ -49,9 +49,9 @@ def plan_export(
 def plan_linked_export(
     connection: Connection,
     name: str,
-    params_id: str | None,
-    first: date | None,
-    last: date | None,
+    params_id: str | None = None,
+    first: date | None = None,
+    last: date | None = None,
 ) -> Export:
     """The same of an association: linked reports, both together."""
     entry = load_registry(connection).current_linked(name, params_id)

@@ -15,13 +15,17 @@ from collector.service.registry import declared_name
 from collector.store.batch_partitions import make_room
 from collector.store.batches import prolong_batches
 from collector.store.registry import (
-    VersionRow,
     add_series,
     load_frontiers,
-    load_versions,
-    save_version,
     start_frontier,
     touch_state,
+)
+from collector.store.versions import (
+    METRICS,
+    VersionRow,
+    current_version,
+    load_versions,
+    save_version,
 )
 from rappor_core.metrics.metric import Metric
 
@@ -66,7 +70,7 @@ def push_metrics(
     `weaken`.
     """
     known: dict[str, list[VersionRow]] = {}
-    for row in load_versions(connection):
+    for row in load_versions(connection, METRICS):
         known.setdefault(row.name, []).append(row)
     added: list[str] = []
     changed: list[str] = []
@@ -77,7 +81,7 @@ def push_metrics(
         if not revive and _is_retired(metric, versions):
             still_retired.append(metric.name)
             continue
-        row = _version(metric, versions)
+        row = current_version(metric, versions)
         if versions and versions[-1] == row:
             continue
         weakened += [f"{metric.name}: {what}" for what in _weakenings(metric, versions)]
@@ -106,14 +110,14 @@ def retire_metric(connection: Connection, name: str, params_id: str | None = Non
     """
     rows = [
         row
-        for row in load_versions(connection)
+        for row in load_versions(connection, METRICS)
         if name in (row.name, declared_name(row.name)) and params_id in (None, row.params_id)
     ]
     if not rows:
         version = "" if params_id is None else f" with params_id {params_id!a}"
         raise NotFoundError(f"there is no metric {name!a}{version} to retire")
     for row in rows:
-        save_version(connection, replace(row, retired=True))
+        save_version(connection, METRICS, replace(row, retired=True))
     touch_state(connection)
     return [row.params_id for row in rows]
 
@@ -124,21 +128,8 @@ def _is_retired(metric: Metric, versions: list[VersionRow]) -> bool:
     return any(same) or (bool(versions) and all(row.retired for row in versions))
 
 
-def _version(metric: Metric, versions: list[VersionRow]) -> VersionRow:
-    """The row that would make this metric the current version of its name."""
-    top = versions[-1].position if versions else 0
-    is_top = bool(versions) and versions[-1].params_id == metric.params_id
-    return VersionRow(
-        name=metric.name,
-        params_id=metric.params_id,
-        position=top if is_top else top + 1,
-        definition=json.dumps(metric.to_dict(), sort_keys=True),
-        retired=False,
-    )
-
-
 def _save(connection: Connection, metric: Metric, row: VersionRow, today: int) -> None:
-    save_version(connection, row)
+    save_version(connection, METRICS, row)
     root = declared_name(metric.name)
     add_series(connection, metric.name, metric.params_id, root)
     if root not in load_frontiers(connection):

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, date
-from typing import Any, TypeVar
+from typing import Any, TypedDict, TypeVar, Unpack
 
 from sqlalchemy import Connection
 
@@ -31,6 +31,14 @@ from rappor_core.wire.report import Report
 
 COMMAND_LINE = "command-line"
 Read = TypeVar("Read", Aggregate, AssociationAggregate, export.Export)
+
+
+class Window(TypedDict, total=False):
+    """A version of a metric or association (default: the current one), and days, both included."""
+
+    params_id: str | None
+    first: date | None
+    last: date | None
 
 
 class Collector:
@@ -109,75 +117,40 @@ class Collector:
         )
         return max(spans, default=0)
 
-    def read_aggregate(
-        self,
-        actor: str,
-        name: str,
-        *,
-        params_id: str | None = None,
-        first: date | None = None,
-        last: date | None = None,
-    ) -> Aggregate:
+    def read_aggregate(self, actor: str, name: str, **window: Unpack[Window]) -> Aggregate:
         """The counts of a window of closed days. Audited before it is given away."""
-        read = aggregates.read_aggregate
-        return self._read_window(read, actor, "aggregate", name, params_id, first, last)
+        return self._read_window(aggregates.read_aggregate, actor, "aggregate", name, window)
 
     def read_association(
-        self,
-        actor: str,
-        name: str,
-        *,
-        params_id: str | None = None,
-        first: date | None = None,
-        last: date | None = None,
+        self, actor: str, name: str, **window: Unpack[Window]
     ) -> AssociationAggregate:
         """The counts of the linked reports of a window, likewise."""
-        read = aggregates.read_association
-        return self._read_window(read, actor, "association", name, params_id, first, last)
+        return self._read_window(aggregates.read_association, actor, "association", name, window)
 
     def export_reports(
-        self,
-        actor: str,
-        name: str,
-        *,
-        params_id: str | None = None,
-        first: date | None = None,
-        last: date | None = None,
+        self, actor: str, name: str, **window: Unpack[Window]
     ) -> tuple[int, Iterator[list[Report]]]:
         """Raw reports of closed days: how many, and pages of them. Audited before any leaves."""
-        read = export.plan_export
-        plan = self._read_window(read, actor, "export", name, params_id, first, last)
+        plan = self._read_window(export.plan_export, actor, "export", name, window)
         return plan.num_reports, export.pages(self.database.read, plan)
 
     def export_linked(
-        self,
-        actor: str,
-        name: str,
-        *,
-        params_id: str | None = None,
-        first: date | None = None,
-        last: date | None = None,
+        self, actor: str, name: str, **window: Unpack[Window]
     ) -> tuple[int, Iterator[bytes]]:
         """Linked reports of an association, as lines of JSON: how many, and pages. Audited."""
-        read = export.plan_linked_export
-        plan = self._read_window(read, actor, "export-linked", name, params_id, first, last)
+        plan = self._read_window(export.plan_linked_export, actor, "export-linked", name, window)
         return plan.num_reports, export.linked_pages(self.database.read, plan)
 
     def _read_window(
-        self,
-        read: Callable[..., Read],
-        actor: str,
-        act: str,
-        name: str,
-        params_id: str | None,
-        first: date | None,
-        last: date | None,
+        self, read: Callable[..., Read], actor: str, act: str, name: str, window: Window
     ) -> Read:
         """Read a window of closed days; what was read, or refused, is noted before it is told."""
         self.close_due()
-        noted = {"metric": name, "params_id": params_id, "from": _text(first), "to": _text(last)}
+        first, last = _text(window.get("first")), _text(window.get("last"))
+        params_id = window.get("params_id")
+        noted = {"metric": name, "params_id": params_id, "from": first, "to": last}
         with self._refusals_noted(actor, act, noted), self.database.read() as connection:
-            found = read(connection, name, params_id=params_id, first=first, last=last)
+            found = read(connection, name, **window)
         self._note_alone(actor, act, **noted, reports=found.num_reports)
         return found
 

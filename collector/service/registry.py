@@ -11,15 +11,13 @@ from sqlalchemy import Connection
 from collector.errors import NotFoundError
 from collector.service.co_occurrences import BitPairs
 from collector.service.plausibility import WeightRange, weight_range
-from collector.store.associations import AssociationRow, load_associations
 from collector.store.registry import (
     SeriesRow,
-    VersionRow,
     load_frontiers,
     load_series,
-    load_versions,
     state_version,
 )
+from collector.store.versions import ASSOCIATIONS, METRICS, VersionRow, load_versions
 from rappor_core.metrics.association import Association, CountedAssociation
 from rappor_core.metrics.metric import Metric
 
@@ -153,7 +151,7 @@ def load_registry(connection: Connection, known: Registry | None = None) -> Regi
     series = {(row.name, row.params_id): row for row in load_series(connection)}
     entries: dict[tuple[str, str], Entry] = {}
     definitions: dict[tuple[str, str], str] = {}
-    for row in load_versions(connection):
+    for row in load_versions(connection, METRICS):
         key = (row.name, row.params_id)
         definitions[key] = row.definition
         closed_through = closed[declared_name(row.name)]
@@ -163,7 +161,7 @@ def load_registry(connection: Connection, known: Registry | None = None) -> Regi
             entries[key] = _entry(series[key], row, closed_through)
     linked = [
         _linked_entry(row, entries, series[row.name, row.params_id])
-        for row in load_associations(connection)
+        for row in load_versions(connection, ASSOCIATIONS)
     ]
     return Registry(entries, version, definitions, linked)
 
@@ -199,7 +197,7 @@ def _entry(series: SeriesRow, row: VersionRow, closed_through: int) -> Entry:
 
 
 def _linked_entry(
-    row: AssociationRow, entries: Mapping[tuple[str, str], Entry], series: SeriesRow
+    row: VersionRow, entries: Mapping[tuple[str, str], Entry], series: SeriesRow
 ) -> LinkedEntry:
     metrics = {key: entry.metric for key, entry in entries.items()}
     association = CountedAssociation.from_dict(json.loads(row.definition), metrics)

@@ -1,4 +1,4 @@
-"""Rows about metrics: their versions, their series, and how far their days are closed."""
+"""Rows about what may be added up: series, and how far the days of metrics are closed."""
 
 from __future__ import annotations
 
@@ -7,20 +7,9 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, insert, select, update
 
-from collector.store.models import frontiers, metrics, series, state
+from collector.store.models import frontiers, series, state
 
 _NAMES_AT_ONCE = 500  # SQLite: 999 parameters a statement in its older versions
-
-
-@dataclass(frozen=True, slots=True)
-class VersionRow:
-    """One version of a metric. `definition`: JSON text.  `position`: grows within a name."""
-
-    name: str
-    params_id: str
-    position: int
-    definition: str
-    retired: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,21 +31,6 @@ def state_version(connection: Connection) -> int:
 def touch_state(connection: Connection) -> None:
     """Tell every worker that what it remembers may be old."""
     connection.execute(update(state).values(version=state.c.version + 1))
-
-
-def load_versions(connection: Connection) -> list[VersionRow]:
-    """All versions of all metrics, oldest first within a name."""
-    columns = [metrics.c[name] for name in VersionRow.__slots__]
-    statement = select(*columns).order_by(metrics.c.name, metrics.c.position)
-    return [VersionRow(*row) for row in connection.execute(statement)]
-
-
-def save_version(connection: Connection, row: VersionRow) -> None:
-    """Insert a version, or replace its definition, position and state."""
-    values = {name: getattr(row, name) for name in VersionRow.__slots__}
-    same = (metrics.c.name == row.name, metrics.c.params_id == row.params_id)
-    if not connection.execute(update(metrics).where(*same).values(values)).rowcount:
-        connection.execute(insert(metrics).values(values))
 
 
 def load_series(connection: Connection) -> list[SeriesRow]:

@@ -27,5 +27,6 @@ def test_every_package_has_mutations_with_names_of_their_own() -> None:
         "decoder",
         "simulations",
         "privacy_audit",
+        "publication",
         "rappor_cli",
     }

@@ -10,18 +10,14 @@ import ast
 import os
 import random
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from client_sdk import Encoder
-from collector.service.batch_writer import Receipt, ReportWriter
 from collector.service.plausibility import weight_range
-from collector.service.report_validation import Judge
 from decoder import decode, metric_candidates
-from rappor_core.aggregate import Aggregate
 from rappor_core.encodings import interface
 from rappor_core.encodings.interface import Encoding, encoding_names, register_encoding
 from rappor_core.errors import MetricsFileError, ParameterError, ValueRefusedError
@@ -34,7 +30,7 @@ from rappor_core.params import RapporParams
 from rappor_core.wire.binary import encode_binary
 from rappor_core.wire.decode import decode_batch
 from rappor_core.wire.report import BINARY_CONTENT_TYPE, make_batch
-from tests.collector.support import TODAY, make_bench
+from tests.collector.support import TODAY, served_after_a_day
 
 DEVICES = 4_000
 SHARES = {1: 0.5, 2: 0.3, 5: 0.2}
@@ -150,18 +146,7 @@ def test_the_new_kind_works_from_the_device_to_the_decoding(metric: Metric, tmp_
     read = decode_batch(wire, BINARY_CONTENT_TYPE).ungrouped()
     assert sorted(read.reports) == sorted(batch.reports)
 
-    bench = make_bench(f"sqlite:///{tmp_path}/collector.db")
-    bench.collector.push_metrics([metric], "test")
-    judge = Judge(refuse_implausible=True)
-    bench.writer = ReportWriter(bench.database, judge, bench.clock, timedelta(minutes=10))
-    (receipt,) = bench.send(reports)
-    assert isinstance(receipt, Receipt)
-    assert receipt.accepted == DEVICES
-    bench.clock.pass_days(1)
-    bench.collector.close_day(TODAY, "test")
-    served = bench.collector.read_aggregate("test", metric.name)
-    bench.database.close()
-    aggregate = Aggregate.from_json(served.to_json())
+    aggregate = served_after_a_day(tmp_path, metric, reports)
     assert aggregate.num_reports == DEVICES
 
     decoding = decode(aggregate, metric_candidates(aggregate))

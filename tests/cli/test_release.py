@@ -17,6 +17,7 @@ from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.file import parse_metrics
 from simulations.populations.draws import draw_aggregate
 from tests.cli.density_support import DAY, DECLARED
+from tests.metric_texts import declaration, word
 
 POLICY = """
 owner = "stats@example.org"
@@ -30,43 +31,19 @@ strata = ["slot"]
 """
 
 
-METRICS = """
-[metrics.word]
-kind = "string"
-description = "A word"
-owner = "web@example.org"
-expires = 2099-12-31
-num_bits = 64
-num_hashes = 1
-num_cohorts = 8
-fallback = "other"
-mechanism = "l-sue"
-epsilon_infinity = 4.0
-epsilon_one = 2.0
-max_memoized_values = 2
-
-[metrics.length]
-kind = "category"
-description = "Its length"
-owner = "web@example.org"
-expires = 2099-12-31
-categories = ["2 letters", "3 letters", "4-5 letters", "6 or more"]
-num_cohorts = 1
-fallback = "2 letters"
-mechanism = "l-osue"
-epsilon_infinity = 4.0
-epsilon_one = 2.0
-max_memoized_values = 2
-"""
+METRICS = word("word") + declaration(
+    "length", "category", categories=["2 letters", "3 letters", "4-5 letters", "6 or more"],
+    num_cohorts=1, fallback="2 letters", mechanism="l-osue",
+    epsilon_infinity=4.0, epsilon_one=2.0, max_memoized_values=2,
+)  # fmt: skip
 
 
 def test_false_is_not_what_true_leaves(tmp_path: Path) -> None:
     """A boolean has two values: where one is too small to be shown, so is the other."""
-    text = METRICS.partition("[metrics.length]")[0].replace('"string"', '"boolean"')
-    lines = [line for line in text.splitlines()
-             if line.partition(" ")[0] not in ("num_bits", "num_hashes", "num_cohorts", "fallback",
-                                               "mechanism")]  # fmt: skip
-    metric = parse_metrics("\n".join(lines)).metrics["word"]
+    text = declaration(
+        "word", "boolean", epsilon_infinity=4.0, epsilon_one=2.0, max_memoized_values=2
+    )
+    metric = parse_metrics(text).metrics["word"]
     reports, true = 100_000, 99_900
     p_star, q_star = metric.params.p_star, metric.params.q_star
     ones = round(true * q_star + (reports - true) * p_star)

@@ -23,7 +23,7 @@ from pathlib import Path
 
 import httpx
 
-from tests.collector.support import Sender, make_metric, set_bits
+from tests.collector.support import Bench, Sender, make_metric, set_bits
 
 METRIC = make_metric("crash", min_reports=1, num_bits=64, num_cohorts=8)
 ROOT = Path(__file__).parent.parent.parent
@@ -49,6 +49,15 @@ class Tally:
                 for position in set_bits(report.bits):
                     key = (report.cohort, position)
                     self.bits[key] = self.bits.get(key, 0) + 1
+
+    def assert_counted(self, bench: Bench) -> None:
+        """That what was acknowledged of `METRIC` is served, report by report, after a closing."""
+        bench.collector.close_day(bench.clock.now.date(), "test")
+        aggregate = bench.collector.read_aggregate("test", METRIC.name)
+        bench.database.close()
+        assert aggregate.num_reports == self.reports
+        for cohort, row in enumerate(aggregate.bit_counts):
+            assert list(row) == [self.bits.get((cohort, bit), 0) for bit in range(len(row))]
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -17,11 +18,12 @@ from sqlalchemy import text
 
 from collector.fast_json import decode_groups
 from collector.server import running_collector
-from collector.service.batch_writer import Outcome, ReportWriter, Submission
+from collector.service.batch_writer import Outcome, Receipt, ReportWriter, Submission
 from collector.service.operations import Collector
 from collector.service.report_validation import Judge
 from collector.settings import Settings, load_settings
 from collector.store.database import Database, make_engine
+from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.metric import Metric
 from rappor_core.params import RapporParams
 from rappor_core.wire.json import encode_json
@@ -122,6 +124,22 @@ def make_bench(url: str, clock: Clock | None = None) -> Bench:
     judge = Judge(refuse_implausible=False)
     writer = ReportWriter(database, judge, clock, timedelta(minutes=10))
     return Bench(database, clock, Sender(), Collector(database, clock=clock), writer)
+
+
+def served_after_a_day(folder: Path, metric: Metric, reports: list[Report]) -> Aggregate:
+    """What a collector on SQLite in this folder serves of a day of plausible reports."""
+    bench = make_bench(f"sqlite:///{folder}/collector.db")
+    bench.collector.push_metrics([metric], "test")
+    judge = Judge(refuse_implausible=True)
+    bench.writer = ReportWriter(bench.database, judge, bench.clock, timedelta(minutes=10))
+    (receipt,) = bench.send(reports)
+    assert isinstance(receipt, Receipt)
+    assert receipt.accepted == len(reports)
+    bench.clock.pass_days(1)
+    bench.collector.close_day(TODAY, "test")
+    served = bench.collector.read_aggregate("test", metric.name)
+    bench.database.close()
+    return Aggregate.from_json(served.to_json())
 
 
 @dataclass

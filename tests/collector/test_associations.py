@@ -214,6 +214,23 @@ def test_a_table_ends_where_blocks_of_both_metrics_end(bench: Bench) -> None:
     assert caught.value.details["reason"] == "window_cuts_block"
 
 
+def test_a_table_does_not_end_where_a_metric_still_waits(bench: Bench) -> None:
+    """The metric's block of the day before has other reports enough; its last day has no block."""
+    file, tomorrow = pushed(bench), TODAY + timedelta(days=1)
+    submit(bench, of_cohort(file, 4, 0, seed=2))  # too few: the table merges the day with the next
+    others = of_cohort(file, 30, 0, seed=3)
+    bench.send([pair[0] for pair in others])
+    bench.send([pair[1] for pair in others])
+    close(bench)
+    assert bench.collector.list_associations()[0]["served"] is None
+    submit(bench, [moved(pair, tomorrow) for pair in of_cohort(file, 12, 0, seed=5)])
+    bench.send([of_cohort(file, 1, 1, seed=6)[0][0]._replace(day=tomorrow)])
+    close(bench, tomorrow)
+    assert bench.collector.read_aggregate("test", "homepage").last_day == TODAY
+    with pytest.raises(NotServedError):
+        bench.collector.read_association("test", NAME)
+
+
 def test_reports_of_other_days_hide_no_lone_one(bench: Bench) -> None:
     """Two days in one block of the table: of the second day the metric has one report besides."""
     file, tomorrow = pushed(bench), TODAY + timedelta(days=1)

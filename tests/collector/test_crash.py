@@ -22,11 +22,5 @@ def test_killed_at_random_moments_it_loses_and_doubles_nothing(database_url: str
     tally = crash_test(database_url, KILLS)
     assert tally.refused == 0
     assert tally.reports > SENDERS * KILLS
-    bench.collector.close_day(bench.clock.now.date(), "test")
-    aggregate = bench.collector.read_aggregate("test", METRIC.name)
-    bench.database.close()
     print(f"{KILLS} kills, {tally.reports} reports acknowledged, {tally.duplicates} duplicates")
-    assert aggregate.num_reports == tally.reports
-    for cohort, row in enumerate(aggregate.bit_counts):
-        for position, count in enumerate(row):
-            assert count == tally.bits.get((cohort, position), 0)
+    tally.assert_counted(bench)

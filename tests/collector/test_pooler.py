@@ -124,12 +124,7 @@ def test_four_workers_behind_a_small_pool_count_once_through_kills(
             process.wait(30)
     assert tally.refused == 0
     assert tally.reports > 100
-    bench.collector.close_day(bench.clock.now.date(), "test")
-    aggregate = bench.collector.read_aggregate("test", METRIC.name)
-    bench.database.close()
-    assert aggregate.num_reports == tally.reports
-    for cohort, row in enumerate(aggregate.bit_counts):
-        assert list(row) == [tally.bits.get((cohort, bit), 0) for bit in range(len(row))]
+    tally.assert_counted(bench)
 
 
 def sessions_of(url: str) -> int:

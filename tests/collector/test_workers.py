@@ -208,12 +208,7 @@ def test_two_hosts_of_two_workers_lose_and_double_nothing_when_killed(
                 host.wait(30)
     assert tally.refused == 0
     assert tally.reports > 100
-    bench.collector.close_day(bench.clock.now.date(), "test")
-    aggregate = bench.collector.read_aggregate("test", METRIC.name)
-    bench.database.close()
-    assert aggregate.num_reports == tally.reports
-    for cohort, row in enumerate(aggregate.bit_counts):
-        assert list(row) == [tally.bits.get((cohort, bit), 0) for bit in range(len(row))]
+    tally.assert_counted(bench)
 
 
 def test_a_writer_of_one_shard_reads_again_what_another_wrote(

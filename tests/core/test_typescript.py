@@ -16,6 +16,7 @@ from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.typescript import typescript_text
 from tests.client.conftest import METRICS
 from tests.client.location_support import DECLARED, MEMO
+from tests.metric_texts import declaration
 
 LETTERS = json.loads((Path(__file__).parents[1] / "vectors/v1/discover.json").read_text())[
     "definitions"
@@ -23,68 +24,31 @@ LETTERS = json.loads((Path(__file__).parents[1] / "vectors/v1/discover.json").re
 CLIENT = Path(__file__).parents[2] / "client_js"
 TSC = CLIENT / "node_modules" / ".bin" / "tsc"
 TRIPS = (DECLARED + MEMO).replace("metrics.density", "metrics.trips") + "pairs = true\n"
-PAIR = """
-[metrics.theme_crashed]
-kind = "pair"
-description = "Colours and crashes"
-owner = "o@example.org"
-expires = 2099-06-30
-of = ["theme", "crashed"]
-epsilon_infinity = 3.0
-epsilon_one = 2.0
-max_memoized_values = 6
-"""
-NUMBER = """
-[metrics.startup]
-kind = "number"
-description = "d"
-owner = "o@example.org"
-expires = 2099-06-30
-unit = "ms"
-of_period = "median"
-edges = [100, 400]
-none = "apart"
-mode = "memo"
-epsilon_infinity = 1.0
-epsilon_one = 0.9
-"""
+PAIR = declaration(
+    "theme_crashed", "pair", of=["theme", "crashed"],
+    epsilon_infinity=3.0, epsilon_one=2.0, max_memoized_values=6,
+)  # fmt: skip
+NUMBER = declaration(
+    "startup", "number", unit="ms", of_period="median", edges=[100, 400], none="apart",
+    mode="memo", epsilon_infinity=1.0, epsilon_one=0.9,
+)  # fmt: skip
 SUM = NUMBER.replace("startup", "crashes").replace("median", "sum")
-DISCOVER = """
-[metrics.site]
-kind = "discover"
-description = "d"
-owner = "o@example.org"
-expires = 2099-06-30
-epsilon_infinity = 4.0
-max_reports = 1
-max_memoized_values = 2
-fallback = "other"
-"""
-LINKED = """
-[metrics.slow]
-kind = "boolean"
-description = "d"
-owner = "o@example.org"
-expires = 2099-06-30
-prob_f = 0.5
-prob_p = 0.35
-prob_q = 0.65
-
-[metrics.late]
-kind = "boolean"
-description = "d"
-owner = "o@example.org"
-expires = 2099-06-30
-prob_f = 0.5
-prob_p = 0.35
-prob_q = 0.65
-
+DISCOVER = declaration(
+    "site", "discover", epsilon_infinity=4.0, max_reports=1, max_memoized_values=2,
+    fallback="other",
+)  # fmt: skip
+COIN = {"prob_f": 0.5, "prob_p": 0.35, "prob_q": 0.65}
+LINKED = (
+    declaration("slow", "boolean", **COIN)
+    + declaration("late", "boolean", **COIN)
+    + """
 [associations.slow_and_late]
 description = "d"
 owner = "o@example.org"
 expires = 2099-06-30
 of = ["slow", "late"]
 """
+)
 KINDS = NUMBER + SUM + PAIR + DISCOVER + LINKED
 TEXT = (METRICS + DECLARED + MEMO + TRIPS).replace("Colours in use", "In use */ \u00e4") + KINDS
 GOOD = """

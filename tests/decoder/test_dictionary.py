@@ -11,46 +11,27 @@ from rappor_cli.main import main
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.kinds import kind_names
 from tests.association_support import linked_file
+from tests.metric_texts import declaration
 
-DECLARED = """
-[metrics.seen]
-kind = "boolean"
-description = "Whether <i>help</i> was opened"
-owner = "help@example.org"
-expires = 2099-12-31
-epsilon_infinity = 2.0
-epsilon_one = 1.0
-max_memoized_values = 2
-
-[metrics.old]
-kind = "category"
-description = "The theme"
-owner = "themes@example.org"
-expires = 2020-01-31
-categories = ["light", "dark"]
-epsilon_infinity = 3.0
-epsilon_one = 1.0
-max_memoized_values = 2
-fallback = "light"
-
-[metrics.home]
-kind = "location"
-description = "Usual place"
-owner = "maps@example.org"
-expires = 2099-12-31
-grid = "square"
-box = [40.6, -74.1, 40.9, -73.8]
-rows = 4
-columns = 4
-levels = [0]
-slots = ["night 22-6", "day 6-22"]
-mode = "memo"
-encoding = "symbol"
-num_symbols = 4
-num_cohorts = 8
-epsilon_infinity = 3.0
-epsilon_one = 2.0
-"""
+FOR_YEARS = {"expires": "2099-12-31"}
+MEMO = {"epsilon_infinity": 2.0, "epsilon_one": 1.0}
+DECLARED = (
+    declaration(
+        "seen", "boolean", description="Whether <i>help</i> was opened", **FOR_YEARS, **MEMO,
+        max_memoized_values=2,
+    )
+    + declaration(
+        "old", "category", description="The theme", owner="themes@example.org",
+        expires="2020-01-31", categories=["light", "dark"], epsilon_infinity=3.0, epsilon_one=1.0,
+        max_memoized_values=2, fallback="light",
+    )
+    + declaration(
+        "home", "location", description="Usual place", **FOR_YEARS,
+        grid="square", box=[40.6, -74.1, 40.9, -73.8], rows=4, columns=4, levels=[0],
+        slots=["night 22-6", "day 6-22"], mode="memo", encoding="symbol", num_symbols=4,
+        num_cohorts=8, epsilon_infinity=3.0, epsilon_one=2.0,
+    )
+)  # fmt: skip
 
 
 def test_people_are_told_which_answers_travel_together(tmp_path: Path) -> None:
@@ -69,68 +50,29 @@ def test_people_are_told_which_answers_travel_together(tmp_path: Path) -> None:
     assert not any(entry.linked for entry in over)
 
 
-ASKED = """
-[metrics.crashes]
-kind = "number"
-description = "Crashes"
-owner = "quality@example.org"
-expires = 2099-12-31
-unit = "crashes"
-of_period = "sum"
-edges = [1, 2.5, 10]
-none = "zero"
-mode = "memo"
-epsilon_infinity = 2.0
-epsilon_one = 1.0
-
-[metrics.session]
-kind = "number"
-description = "Longest session"
-owner = "quality@example.org"
-expires = 2099-12-31
-unit = "min"
-of_period = "max"
-period = "week"
-edges = { scale = "log", from = 1, to = 600 }
-none = "apart"
-mode = "once"
-epsilon = 2.0
-
-[metrics.memory]
-kind = "number"
-description = "Memory"
-owner = "quality@example.org"
-expires = 2099-12-31
-unit = "MB"
-of_period = "mean"
-ask = "mean"
-edges = { scale = "linear", from = 0, to = 2000 }
-none = "zero"
-mode = "memo"
-epsilon_infinity = 2.0
-epsilon_one = 1.0
-
-[metrics.site]
-kind = "discover"
-description = "Site"
-owner = "quality@example.org"
-expires = 2099-12-31
-epsilon_infinity = 4.0
-max_reports = 1
-max_memoized_values = 2
-fallback = "other"
-
-[metrics.theme_slow]
-kind = "pair"
-description = "Colours and speed"
-owner = "quality@example.org"
-expires = 2099-12-31
-of = ["theme", "slow"]
-values = { theme = ["light", "dark"], slow = [false, true] }
-epsilon_infinity = 3.0
-epsilon_one = 2.0
-max_memoized_values = 4
-"""
+ASKED = (
+    declaration(
+        "crashes", "number", **FOR_YEARS, unit="crashes", of_period="sum", edges=[1, 2.5, 10],
+        none="zero", mode="memo", **MEMO,
+    )
+    + declaration(
+        "session", "number", **FOR_YEARS, unit="min", of_period="max", period="week",
+        edges={"scale": "log", "from": 1, "to": 600}, none="apart", mode="once", epsilon=2.0,
+    )
+    + declaration(
+        "memory", "number", **FOR_YEARS, unit="MB", of_period="mean", ask="mean",
+        edges={"scale": "linear", "from": 0, "to": 2000}, none="zero", mode="memo", **MEMO,
+    )
+    + declaration(
+        "site", "discover", **FOR_YEARS, epsilon_infinity=4.0, max_reports=1,
+        max_memoized_values=2, fallback="other",
+    )
+    + declaration(
+        "theme_slow", "pair", **FOR_YEARS, of=["theme", "slow"],
+        values={"theme": ["light", "dark"], "slow": [False, True]},
+        epsilon_infinity=3.0, epsilon_one=2.0, max_memoized_values=4,
+    )
+)  # fmt: skip
 
 
 def test_numbers_pairs_and_texts_without_a_list_are_said_in_words() -> None:

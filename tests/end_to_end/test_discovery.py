@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import os
 import random
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from client_sdk import Encoder
-from collector.service.batch_writer import Receipt, ReportWriter
-from collector.service.report_validation import Judge
 from decoder import decode, metric_candidates
 from decoder.discovery.discovery import discover
 from decoder.errors import CandidatesError
-from rappor_core.aggregate import Aggregate
 from rappor_core.errors import ValueRefusedError
 from rappor_core.wire.binary import encode_binary
 from rappor_core.wire.decode import decode_batch
 from rappor_core.wire.report import BINARY_CONTENT_TYPE, make_batch
-from tests.collector.support import TODAY, make_bench
+from tests.collector.support import TODAY, served_after_a_day
 from tests.discovery_support import site_metric
 
 SHARES = {"home.example": 0.5, "Shop.example": 0.3}
@@ -45,18 +41,7 @@ def test_strings_of_devices_are_found_from_what_the_collector_serves(tmp_path: P
     read = decode_batch(encode_binary(batch), BINARY_CONTENT_TYPE).ungrouped()
     assert sorted(read.reports) == sorted(batch.reports)
 
-    bench = make_bench(f"sqlite:///{tmp_path}/collector.db")
-    bench.collector.push_metrics([metric], "test")
-    judge = Judge(refuse_implausible=True)
-    bench.writer = ReportWriter(bench.database, judge, bench.clock, timedelta(minutes=10))
-    (receipt,) = bench.send(reports)
-    assert isinstance(receipt, Receipt)
-    assert receipt.accepted == DEVICES
-    bench.clock.pass_days(1)
-    bench.collector.close_day(TODAY, "test")
-    served = bench.collector.read_aggregate("test", metric.name)
-    bench.database.close()
-    aggregate = Aggregate.from_json(served.to_json())
+    aggregate = served_after_a_day(tmp_path, metric, reports)
 
     found = {row.string: row for row in discover(aggregate).found}
     assert set(found) == {"home.example", "shop.example"}

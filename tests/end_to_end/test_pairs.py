@@ -7,17 +7,14 @@ import json
 import random
 import subprocess
 import sys
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from client_sdk import Client, Encoder
 from client_sdk.testing import MemoryCollector
-from collector.service.batch_writer import Receipt, ReportWriter
-from collector.service.report_validation import Judge
 from rappor_core.metrics.file import parse_metrics
-from tests.collector.support import TODAY, make_bench
+from tests.collector.support import TODAY, served_after_a_day
 
 TEXT = """
 [metrics.theme_crashed]
@@ -78,18 +75,8 @@ def test_from_devices_to_files(tmp_path: Path, more: str) -> None:
         )
         for value in values
     ]
-    bench = make_bench(f"sqlite:///{tmp_path}/collector.db")
-    bench.collector.push_metrics([metric], "test")
-    judge = Judge(refuse_implausible=True)
-    bench.writer = ReportWriter(bench.database, judge, bench.clock, timedelta(minutes=10))
-    (receipt,) = bench.send(reports)
-    assert isinstance(receipt, Receipt)
-    assert receipt.accepted == DEVICES
-    bench.clock.pass_days(1)
-    bench.collector.close_day(TODAY, "test")
-    served = bench.collector.read_aggregate("test", metric.name)
-    bench.database.close()
-    (tmp_path / "pairs.json").write_text(served.to_json())
+    aggregate = served_after_a_day(tmp_path, metric, reports)
+    (tmp_path / "pairs.json").write_text(aggregate.to_json())
 
     command = [sys.executable, "-m", "rappor_cli", "decode", "--repeats", "1"]
     command += ["--aggregate", str(tmp_path / "pairs.json"), "-o", str(tmp_path / "out"), "--json"]

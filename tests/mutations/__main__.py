@@ -77,7 +77,7 @@ def _is_killed(tree: Path, one: Mutation) -> bool:
     before = path.read_text(encoding="utf-8")
     path.write_text(one.applied(before), encoding="utf-8")
     try:
-        done = _pytest(tree, one.tests)
+        done = _pytest(tree, one.tests, SECONDS)
     except subprocess.TimeoutExpired:
         print(f"{'TIMED OUT':10} {one.name}", flush=True)
         return False
@@ -96,7 +96,9 @@ def _code(done: subprocess.CompletedProcess[str]) -> int:
     return 2 if "ERROR collecting" in done.stdout else done.returncode
 
 
-def _pytest(tree: Path, tests: Sequence[str]) -> subprocess.CompletedProcess[str]:
+def _pytest(
+    tree: Path, tests: Sequence[str], seconds: float | None = None
+) -> subprocess.CompletedProcess[str]:
     """Run tests in the copy, which comes before what is installed, also in child processes."""
     few = dict.fromkeys(("OMP_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
     own = {"PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"}
@@ -117,7 +119,7 @@ def _pytest(tree: Path, tests: Sequence[str]) -> subprocess.CompletedProcess[str
         env=os.environ | few | own,
         capture_output=True,
         text=True,
-        timeout=SECONDS,
+        timeout=seconds,
         check=False,
     )
 

@@ -761,4 +761,131 @@ ASSOCIATIONS = (
     ),
 )  # fmt: skip
 
-MUTATIONS = (*CORE, *CLIENT, *COLLECTOR, *DECODER, *ABOVE, *NUMBERS, *ASSOCIATIONS)
+_PARTITIONS = "collector/store/batch_partitions.py"
+_BUILD = "publication/release/build.py"
+
+FILES_AND_SERVERS = (
+    Mutation(
+        "file-written-in-place", "a write that fails leaves the file that was there",
+        "rappor_core/whole_files.py",
+        "            yield part\n            part.replace(real)\n",
+        "            yield real\n",
+        ("tests/core/test_whole_files.py",),
+    ),
+    Mutation(
+        "state-read-piecemeal", "a state is checked in one snapshot, whatever others write",
+        "client_sdk/storage/directory.py",
+        "with reading(self.state_path), state.snapshot():  # another process may write",
+        "with reading(self.state_path):",
+        ("tests/client/test_custody.py",),
+    ),
+    Mutation(
+        "batch-outlives-its-partition", "no partition is dropped before its batches expire",
+        _PARTITIONS,
+        "if not rows or rows[0][1] is None or rows[0].expires < expires:",
+        "if not rows or rows[0][1] is None:",
+        ("tests/collector/test_batch_partitions.py",),
+    ),
+    Mutation(
+        "batches-not-prolonged", "a longer accept_days keeps what was counted known for longer",
+        _PARTITIONS,
+        "values(expires=batch_partitions.c.expires + days)",
+        "values(expires=batch_partitions.c.expires)",
+        ("tests/collector/test_writing.py",),
+    ),
+    Mutation(
+        "rate-of-one-process", "what one process took counts against all",
+        "collector/store/rate_limits.py",
+        "excluded.full_at + greatest(r.full_at - extract(epoch FROM now()), 0)",
+        "excluded.full_at",
+        ("tests/collector/test_shared_limits.py",),
+    ),
+    Mutation(
+        "address-to-be-tried", "a shared limit holds no hash that addresses can be tried against",
+        "collector/limits.py",
+        "blake2b(hour + name.encode(), key=self._secret, digest_size=_HASH_BYTES)",
+        "blake2b(hour + name.encode(), digest_size=_HASH_BYTES)",
+        ("tests/collector/test_shared_limits.py",),
+    ),
+)  # fmt: skip
+
+RELEASES = (
+    Mutation(
+        "own-release-approved", "another person approves what one proposed",
+        "decoder/service/operations/releases.py",
+        "if mine and state != ReleaseState.WITHDRAWN:",
+        "if False:",
+        ("tests/service/test_releases.py",),
+    ),
+    Mutation(
+        "own-release-in-the-database", "the statement that approves asks again who proposed",
+        "decoder/service/store/releases.py",
+        "allowed = mine if state == ReleaseState.WITHDRAWN else ~mine",
+        "allowed = mine | ~mine",
+        ("tests/service/test_releases.py",),
+    ),
+    Mutation(
+        "small-share-released", "no share is released whose interval begins below min_low",
+        _BUILD,
+        "table.detected & (round_down(table.low, policy.rounding) >= policy.min_low)",
+        "table.detected",
+        ("tests/publication/release/test_build.py",),
+    ),
+    Mutation(
+        "few-reports-released", "no table of fewer than min_reports is released",
+        _BUILD,
+        "small = (table for table in tables if table.num_reports < policy.min_reports)",
+        "small = iter(tables[:0])",
+        ("tests/publication/release/test_build.py",),
+    ),
+)  # fmt: skip
+
+SECRETS_AND_LEVELS = (
+    Mutation(
+        "one-reserved-value", "`no_data` of a location is a value of its own",
+        "rappor_core/metrics/location.py",
+        "return RESERVED[:1] if no_data is None else RESERVED",
+        "return RESERVED[:1]",
+        ("tests/core/test_location_no_data.py",),
+    ),
+    Mutation(
+        "alpha-at-each-level", "what one level of a search spends of alpha, later ones lack",
+        "decoder/discovery/multiplicity.py",
+        "        left -= part\n",
+        "",
+        ("tests/decoder/test_discovery_level.py",),
+    ),
+    Mutation(
+        "jitter-known-to-all", "the threshold of a jittered number is a secret of the device",
+        "client_sdk/randomisation/key_derivation.py",
+        'derive(secret, b"jitter",',
+        'derive(bytes(32), b"jitter",',
+        ("tests/client/test_numbers.py",),
+    ),
+    Mutation(
+        "jitter-left-out", "a device compares with its own threshold, not with the edge",
+        "client_sdk/randomisation/metric_encoder.py",
+        "jitter_of(secret, self.line, self.params_id) if jittered else 0.0",
+        "0.0 * jittered",
+        ("tests/client/test_numbers.py", "tests/client/test_number_vectors.py"),
+    ),
+    Mutation(
+        "linked-after-its-last-day", "after an association's last day no two reports are linked",
+        "client_sdk/delivery/linking.py",
+        " or report.day > day_of(association.expires):",
+        ":",
+        ("tests/client/test_linking.py",),
+    ),
+    Mutation(
+        "metric-linked-twice", "a version of a metric is linked with one other, for good",
+        "collector/service/association_changes.py",
+        "            _check_free(one, known)\n",
+        "",
+        ("tests/collector/test_associations.py",),
+    ),
+)  # fmt: skip
+
+MUTATIONS = (
+    *CORE, *CLIENT, *COLLECTOR, *DECODER, *ABOVE, *NUMBERS, *ASSOCIATIONS,
+    *FILES_AND_SERVERS, *RELEASES, *SECRETS_AND_LEVELS,
+)  # fmt: skip

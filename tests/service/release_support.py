@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,6 @@ import httpx
 import numpy as np
 
 from decoder import Candidates, decode, write_outputs
-from decoder.service.operations.access import COMMAND_LINE
 from decoder.service.operations.permissions import Role
 from decoder.service.operations.service import Service
 from decoder.service.server import running_service
@@ -21,7 +21,8 @@ from decoder.service.store.results import ResultRow, let_read, save_result
 from rappor_cli.publisher import ReleasePublisher
 from rappor_core.metrics.file import parse_metrics
 from simulations.populations.draws import draw_aggregate
-from tests.service.support import Running, settings_of
+from tests.metric_texts import word
+from tests.service.support import Running, settings_of, with_people
 
 MONDAY = date(2025, 3, 3)
 WORDS = ["=cmd()", "\u202egnp.exe", "<b>plain</b>", "rare"]
@@ -34,21 +35,6 @@ rounding = 0.001
 reports_rounding = 100
 sealed_after_days = 7
 """
-METRICS = """
-[metrics.{name}]
-kind = "string"
-description = "A word"
-owner = "web@example.org"
-expires = 2099-12-31
-num_bits = 64
-num_hashes = 1
-num_cohorts = 8
-fallback = "other"
-mechanism = "l-sue"
-epsilon_infinity = 4.0
-epsilon_one = 2.0
-max_memoized_values = 2
-"""
 
 
 @contextmanager
@@ -57,28 +43,16 @@ def releasing(database: str, **changes: Any) -> Iterator[Running]:
     settings = settings_of(database, tick_seconds=0, **changes)
     with running_service(settings, ReleasePublisher()) as (url, app):
         service: Service = app.state.service
-        keys, people = {}, {}
-        for name, role in (
-            ("ana", Role.ANALYST),
-            ("ben", Role.ANALYST),
-            ("vic", Role.VIEWER),
-            ("root", Role.ADMIN),
-            ("rita", Role.ADMIN),
-        ):
-            keys[name] = service.access.create_key(COMMAND_LINE, name, role).text
-            people[name] = service.access.person_of_key(keys[name])
-        yield Running(url, service, keys, people)
+        yield with_people(url, service, rita=Role.ADMIN)
 
 
 def decoded(folder: Path, metric_name: str, week: int, seed: int = 0, days: int = 7) -> Any:
     """Files of a decoding of one week (or its first days), in which the values have shares."""
-    metric = parse_metrics(METRICS.format(name=metric_name)).metrics[metric_name]
+    metric = parse_metrics(word(metric_name)).metrics[metric_name]
     rng = np.random.default_rng([seed, week])
     shares = np.array([0.5, 0.3, 0.19, 0.01])
     one, _ = draw_aggregate(WORDS, shares, 40_000, metric.params, rng, metric_name)
     first = MONDAY + timedelta(days=7 * week)
-    from dataclasses import replace
-
     one = replace(one, definition=metric.to_dict(), params_id=metric.params_id,
                   first_day=first, last_day=first + timedelta(days=days - 1))  # fmt: skip
     out = folder / f"{metric_name}-{week}-{seed}-{days}"

@@ -50,21 +50,25 @@ def settings_of(database: str, **changes: Any) -> Settings:
     return load_settings(database=database, **(given | changes))
 
 
+PEOPLE = {"ana": Role.ANALYST, "ben": Role.ANALYST, "vic": Role.VIEWER, "root": Role.ADMIN}
+
+
+def with_people(url: str, service: Service, **more: Role) -> Running:
+    """The service with a key for each of `PEOPLE`, and for more."""
+    keys = {
+        name: service.access.create_key(COMMAND_LINE, name, role).text
+        for name, role in (PEOPLE | more).items()
+    }
+    people = {name: service.access.person_of_key(key) for name, key in keys.items()}
+    return Running(url, service, keys, people)
+
+
 @contextmanager
 def running(database: str, **changes: Any) -> Iterator[Running]:
     """The service with two analysts, a viewer and an admin; without a worker by default."""
     with running_service(settings_of(database, **changes)) as (url, app):
         service: Service = app.state.service
-        keys, people = {}, {}
-        for name, role in (
-            ("ana", Role.ANALYST),
-            ("ben", Role.ANALYST),
-            ("vic", Role.VIEWER),
-            ("root", Role.ADMIN),
-        ):
-            keys[name] = service.access.create_key(COMMAND_LINE, name, role).text
-            people[name] = service.access.person_of_key(keys[name])
-        yield Running(url, service, keys, people)
+        yield with_people(url, service)
 
 
 def start_worker(database: str, folder: Path, **settings: Any) -> subprocess.Popen[bytes]:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.http_server import serving_with
 from tests.service.support import (
     STRINGS,
     Running,
@@ -35,15 +35,8 @@ def collector(status: int, document: object) -> Iterator[str]:
 
         def log_message(self, *_: Any) -> None: ...
 
-    server = HTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with serving_with(Handler) as url:
+        yield url
 
 
 @pytest.mark.slow

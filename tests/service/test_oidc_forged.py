@@ -6,7 +6,6 @@ import base64
 import hmac
 import http.server
 import json
-import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -21,6 +20,7 @@ from decoder.service.errors import AuthenticationError, ServiceError, Unavailabl
 from decoder.service.operations.oidc import Client, Provider
 from decoder.service.operations.permissions import Role
 from decoder.service.operations.provider_roles import Claimed, ProviderRoles
+from tests.http_server import serving_with
 
 CLIENT, SECRET = "decoder", "a-secret-that-the-client-shares-with-the-provider"
 OWN = RSAKey.generate_key(2048, {"kid": "one", "use": "sig", "alg": "RS256"})
@@ -75,14 +75,8 @@ def hostile() -> Iterator[Hostile]:
         def log_message(self, *_: object) -> None:
             pass
 
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    one.issuer = f"http://127.0.0.1:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    yield one
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with serving_with(Handler) as one.issuer:
+        yield one
 
 
 def good(hostile: Hostile, nonce: str) -> dict[str, Any]:

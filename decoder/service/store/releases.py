@@ -6,13 +6,12 @@ import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from hashlib import sha256
 
 from sqlalchemy import ColumnElement, Connection, func, insert, select, update
 
 from decoder.service.store.models import people
 from decoder.service.store.release_models import release_files, release_metrics, releases
-from decoder.service.store.results import FileRow
+from decoder.service.store.results import FileRow, packed_files
 
 _LEVEL = 6  # of zlib
 
@@ -89,21 +88,13 @@ def save_release(
     numbers: Mapping[str, int],
 ) -> None:
     """Insert a release with its files. numbers: by metric, its place among the approved ones."""
-    packed = {name: zlib.compress(content, _LEVEL) for name, content in files.items()}
+    packed = packed_files("release_id", row.id, files)
     told = zlib.compress(difference, _LEVEL)
     values = {name: getattr(row, name) for name in row.__slots__ if name not in _NAMES}
-    values |= {"difference": told, "stored": sum(map(len, packed.values())) + len(told)}
+    values |= {"difference": told, "stored": sum(len(one["content"]) for one in packed) + len(told)}
     connection.execute(insert(releases).values(values))
-    for name, content in files.items():
-        connection.execute(
-            insert(release_files).values(
-                release_id=row.id,
-                name=name,
-                sha256=sha256(content).hexdigest(),
-                size=len(content),
-                content=packed[name],
-            )
-        )
+    if packed:
+        connection.execute(insert(release_files), packed)
     for metric, number in numbers.items():
         insert_metric = insert(release_metrics).values(
             release_id=row.id, metric=metric, number=number, approved=False

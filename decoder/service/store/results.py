@@ -6,6 +6,7 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
+from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, delete, func, insert, select, update
 
@@ -75,22 +76,28 @@ def latest_of_question(connection: Connection, question: str) -> str | None:
     return connection.execute(ordered.limit(1)).scalar()
 
 
+def packed_files(column: str, owner: str, files: Mapping[str, bytes]) -> list[dict[str, Any]]:
+    """Rows of files with their content compressed. column: the one that names their owner."""
+    return [
+        {
+            column: owner,
+            "name": name,
+            "sha256": sha256(content).hexdigest(),
+            "size": len(content),
+            "content": zlib.compress(content, _LEVEL),
+        }
+        for name, content in files.items()
+    ]
+
+
 def save_result(connection: Connection, row: ResultRow, files: Mapping[str, bytes]) -> None:
     """Insert a result and its files, and count the bytes that they take."""
     values = {name: getattr(row, name) for name in row.__slots__}
-    packed = {name: zlib.compress(content, _LEVEL) for name, content in files.items()}
-    stored = sum(map(len, packed.values()))
+    packed = packed_files("result_id", row.id, files)
+    stored = sum(len(one["content"]) for one in packed)
     connection.execute(insert(results).values(values | {"stored": stored}))
-    for name, content in files.items():
-        connection.execute(
-            insert(result_files).values(
-                result_id=row.id,
-                name=name,
-                sha256=sha256(content).hexdigest(),
-                size=len(content),
-                content=packed[name],
-            )
-        )
+    if packed:
+        connection.execute(insert(result_files), packed)
 
 
 def let_read(connection: Connection, result_id: str, person: str) -> None:
