@@ -26,7 +26,7 @@ from decoder.service.store.engine import restore as put_back
 from rappor_cli.store import JsonOption
 from rappor_cli.text_columns import print_columns
 from rappor_server.schema import migrate as run_migrations
-from rappor_server.schema import prepare
+from rappor_server.schema import migrated_text, prepare
 
 app = typer.Typer(help="The decoder service: jobs, results, lists, people.", no_args_is_help=True)
 keys = typer.Typer(help="Create, list and revoke keys of the service.", no_args_is_help=True)
@@ -78,7 +78,7 @@ def migrate(database: Where = None) -> None:
         before, after = run_migrations(store)
     finally:
         store.close()
-    print(f"schema {after}" + (" already" if before == after else f", was {before or 'empty'}"))
+    print(migrated_text(store.program, before, after))
 
 
 @keys.command()

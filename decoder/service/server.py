@@ -24,7 +24,7 @@ from decoder.service.settings import Settings
 from decoder.service.store.engine import Database, check_is_there, make_engine
 from rappor_server.logs import make_log
 from rappor_server.schema import check_connections, prepare
-from rappor_server.serving import Server, bind, running
+from rappor_server.serving import Server, bind, listening_problem, running
 
 _STOP_SECONDS = 10.0
 _MOST_CONNECTIONS = 256
@@ -176,6 +176,6 @@ def _listening(settings: Settings) -> Iterator[socket.socket]:
         listener = bind(settings.host, settings.port)
     except OSError as error:
         where = f"{settings.host}:{settings.port}"
-        raise SettingsError(f"cannot listen on {where}: {error.strerror or error}") from error
+        raise SettingsError(listening_problem(where, error)) from error
     with listener:
         yield listener

@@ -106,7 +106,10 @@ class Releases:
         with self.database.change() as connection:
             content = rows.load_release_file(connection, release_id, name)
             if content is None:
-                raise NotFoundError(f"release {release_id} has no file {name[:70]!a}")
+                raise NotFoundError(
+                    f"release {release_id} has no file {name[:70]!a}; "
+                    f"GET /v1/releases/{release_id} names them"
+                )
             self.access.note(connection, person, "read-release", release=release_id, file=name)
         return content
 
@@ -117,7 +120,10 @@ class Releases:
         """
         row = self.get(person, release_id)
         if not sees_review(person, row):
-            raise NotFoundError(f"there is no difference of release {release_id[:40]!a} for you")
+            raise NotFoundError(
+                f"there is no difference of release {release_id[:40]!a} for you; "
+                "who proposed it sees it, and admins"
+            )
         with self.database.read() as connection:
             told = json.loads(rows.load_difference(connection, release_id))
         policy = {name: (old, new) for name, (old, new) in told["policy"].items()}
@@ -255,7 +261,10 @@ class Releases:
     ) -> ReleaseRow:
         found = rows.load_releases(connection, which & (table.c.id == release_id), 1)
         if not found:
-            raise NotFoundError(f"there is no release {release_id[:40]!a} that you may see")
+            raise NotFoundError(
+                f"there is no release {release_id[:40]!a} that you may see; GET /v1/releases has "
+                "those that you may"
+            )
         return found[0]
 
 

@@ -178,7 +178,10 @@ class Schedules:
         which = visible_schedules(person) & (table.c.id == schedule_id)
         found = rows.load_schedules(connection, which)
         if not found:
-            raise NotFoundError(f"there is no schedule {schedule_id[:40]!a} that you may see")
+            raise NotFoundError(
+                f"there is no schedule {schedule_id[:40]!a} that you may see; "
+                "GET /v1/schedules has yours"
+            )
         return found[0]
 
     def series(self, person: Person, schedule_id: str) -> list[SeriesView]:
