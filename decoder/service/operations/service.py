@@ -150,9 +150,11 @@ def make_service(
     )
     most = settings.max_stored_bytes_of_person
     jobs = Jobs(database, clock, random_bytes, access, limits)
+    collector = _collector(settings)
+    asked = (collector.metrics, collector.associations) if collector else (None, None)
+    metrics = Metrics(database, *asked)
     schedules = Schedules(database, clock, random_bytes, access, jobs)
     causes = Causes(database, clock, random_bytes, schedules)
-    collector = _collector(settings)
     sending = _sending(settings)
     return Service(
         settings=settings,
@@ -166,7 +168,7 @@ def make_service(
         ),
         lists=Lists(database, clock, random_bytes, access, settings.max_list_entries, most),
         aggregates=Aggregates(database, clock, access, most),
-        metrics=Metrics(database, None if collector is None else collector.metrics),
+        metrics=metrics,
         schedules=schedules,
         alarms=Alarms(database, clock, random_bytes, access, schedules, sending),
         ticker=Ticker(database, clock, schedules, jobs, causes, collector),
