@@ -21,6 +21,7 @@ from decoder.service.operations.permissions import (
     visible_jobs,
     visible_lists,
 )
+from decoder.service.operations.spec_checks import check_spec
 from decoder.service.operations.usage import Limits, check_room
 from decoder.service.specs import CandidateSpec, JobSpec, Source, digest
 from decoder.service.store import jobs as rows
@@ -80,6 +81,7 @@ class Jobs:
         require(person, Act.ANALYSE)
         if not -10 <= priority <= 10:
             raise RequestError(f"priority = {priority} is not from -10 to 10")
+        check_spec(spec)
         check_room(connection, self.limits.of_person, person.id, person.role)
         pinned, content = self.pinned(connection, person, spec)
         question = digest(pinned.to_json(), content, self.limits.version)

@@ -21,6 +21,7 @@ from decoder.service.store.models import results
 from rappor_core.text import visible
 
 _KEEP_SECONDS = 30.0
+_FRESH_SECONDS = 1.0  # where a metric is asked for that was not listed
 
 _ROW: dict[str, type | UnionType] = {  # of a version of a metric, as pages show it
     "name": str,
@@ -151,7 +152,8 @@ class Metrics:
         memory = self._memory
         if self._lock.acquire(blocking=False):
             try:
-                if fresh or time.monotonic() - memory.asked > _KEEP_SECONDS:
+                keep = _FRESH_SECONDS if fresh else _KEEP_SECONDS
+                if time.monotonic() - memory.asked > keep:
                     self._look(self._ask)
             finally:
                 self._lock.release()

@@ -26,6 +26,7 @@ from decoder.service.operations.provider_roles import ProviderRoles
 from decoder.service.operations.releases import Releases
 from decoder.service.operations.results import Results
 from decoder.service.operations.schedules import Schedules
+from decoder.service.operations.standing import Standings
 from decoder.service.operations.ticking import Ticked, Ticker
 from decoder.service.operations.usage import Usage, limits_of
 from decoder.service.publishing import Publisher
@@ -60,6 +61,7 @@ class Service:
     aggregates: Aggregates
     metrics: Metrics
     schedules: Schedules
+    standings: Standings
     alarms: Alarms
     ticker: Ticker
     usage: Usage
@@ -153,8 +155,10 @@ def make_service(
     collector = _collector(settings)
     asked = (collector.metrics, collector.associations) if collector else (None, None)
     metrics = Metrics(database, *asked)
-    schedules = Schedules(database, clock, random_bytes, access, jobs)
+    schedules = Schedules(database, clock, random_bytes, access, jobs, metrics)
     causes = Causes(database, clock, random_bytes, schedules)
+    ticker = Ticker(database, clock, schedules, jobs, causes, collector)
+    has_key = settings.collector_key is not None
     sending = _sending(settings)
     return Service(
         settings=settings,
@@ -170,8 +174,9 @@ def make_service(
         aggregates=Aggregates(database, clock, access, most),
         metrics=metrics,
         schedules=schedules,
+        standings=Standings(database, schedules, metrics, ticker, has_key),
         alarms=Alarms(database, clock, random_bytes, access, schedules, sending),
-        ticker=Ticker(database, clock, schedules, jobs, causes, collector),
+        ticker=ticker,
         usage=Usage(database, of_person),
         provider=_provider(settings, clock),
     )
