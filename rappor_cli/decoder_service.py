@@ -13,6 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
+from decoder.service.errors import SettingsError
 from decoder.service.operations.access import COMMAND_LINE, shown_key
 from decoder.service.operations.permissions import Role
 from decoder.service.operations.schedules import shown_schedule
@@ -60,7 +61,7 @@ def serve(
     settings = _settings(
         database=database, host=host, port=port, collector=collector, job_slots=slots
     )
-    run_service(settings, publisher())
+    run_service(settings, publisher(settings.release_key))
 
 
 @app.command()
@@ -190,14 +191,21 @@ def restore(
     print(f"restored from {file}")
 
 
-def publisher() -> Publisher | None:
-    """What makes releases; None where a library of rappor-telemetry[publication] is missing."""
+def publisher(key: Path | None = None) -> Publisher | None:
+    """What makes releases; None where a library of rappor-telemetry[publication] is missing.
+
+    key: file of the private key that signs them. Raises SettingsError for one that cannot be used.
+    """
     try:
-        made: Publisher = import_module("rappor_cli.publisher").ReleasePublisher()
+        found = import_module("rappor_cli.publisher")
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] in ("rappor_cli", "decoder"):
             raise
+        if key is not None:
+            extra = "pip install 'rappor-telemetry[publication,signing]'"
+            raise SettingsError(f"setting release_key: {error.name} is missing; {extra}") from None
         return None
+    made: Publisher = found.ReleasePublisher(key)
     return made
 
 

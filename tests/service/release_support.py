@@ -52,10 +52,10 @@ max_memoized_values = 2
 
 
 @contextmanager
-def releasing(database: str, **changes: Any) -> Iterator[Running]:
+def releasing(database: str, key: Path | None = None, **changes: Any) -> Iterator[Running]:
     """The service with what makes releases; ana and ben are analysts, root and rita admins."""
     settings = settings_of(database, tick_seconds=0, **changes)
-    with running_service(settings, ReleasePublisher()) as (url, app):
+    with running_service(settings, ReleasePublisher(key)) as (url, app):
         service: Service = app.state.service
         keys, people = {}, {}
         for name, role in (

@@ -36,6 +36,7 @@ from decoder.service.store.claims import WorkerRow, live_workers, take_over
 from decoder.service.store.engine import Database, make_engine
 from decoder.service.store.jobs import count_states, delete_old_jobs
 from decoder.service.store.people import end_old_sessions
+from decoder.service.store.releases import delete_rejected
 from decoder.service.store.results import delete_old_results, delete_superseded, delete_unheld
 from decoder.service.versions import decoder_version
 
@@ -94,6 +95,7 @@ class Service:
             take_over(connection)
             end_old_sessions(connection, at)
             delete_old_jobs(connection, at - self.settings.keep_jobs_days * _DAY)
+            delete_rejected(connection, at - self.settings.keep_rejected_days * _DAY)
             if self.settings.keep_results_days is not None:
                 delete_old_results(connection, at - self.settings.keep_results_days * _DAY)
 

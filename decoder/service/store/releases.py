@@ -95,20 +95,29 @@ def save_release(
     values |= {"difference": told, "stored": sum(map(len, packed.values())) + len(told)}
     connection.execute(insert(releases).values(values))
     for name, content in files.items():
-        connection.execute(
-            insert(release_files).values(
-                release_id=row.id,
-                name=name,
-                sha256=sha256(content).hexdigest(),
-                size=len(content),
-                content=packed[name],
-            )
-        )
+        _save_file(connection, row.id, name, content, packed[name])
     for metric, number in numbers.items():
         insert_metric = insert(release_metrics).values(
             release_id=row.id, metric=metric, number=number, approved=False
         )
         connection.execute(insert_metric)
+
+
+def _save_file(
+    connection: Connection, release_id: str, name: str, content: bytes, packed: bytes
+) -> None:
+    values = {"release_id": release_id, "name": name, "size": len(content), "content": packed}
+    digest = sha256(content).hexdigest()
+    connection.execute(insert(release_files).values(**values, sha256=digest))
+
+
+def add_files(connection: Connection, release_id: str, files: Mapping[str, bytes]) -> None:
+    """Files that an approval adds, in its transaction."""
+    for name, content in files.items():
+        packed = zlib.compress(content, _LEVEL)
+        _save_file(connection, release_id, name, content, packed)
+        more = releases.c.stored + len(packed)
+        connection.execute(update(releases).where(releases.c.id == release_id).values(stored=more))
 
 
 def decide(
@@ -131,11 +140,30 @@ def decide(
         own = release_metrics.c.release_id == row.id
         connection.execute(update(release_metrics).where(own).values(approved=True))
     elif state == ReleaseState.WITHDRAWN:  # its files take no room; their digests stay
-        connection.execute(
-            update(release_files).where(release_files.c.release_id == row.id).values(content=b"")
-        )
-        connection.execute(update(releases).where(releases.c.id == row.id).values(stored=0))
+        _delete_files(connection, releases.c.id == row.id)
     return True
+
+
+def delete_rejected(connection: Connection, before: float) -> int:
+    """Delete the files of releases that were rejected before a time; how many releases.
+
+    Their rows, and the digests of their files, stay.
+    """
+    old = (releases.c.state == ReleaseState.REJECTED) & (releases.c.decided < before)
+    return _delete_files(connection, old & (releases.c.stored > 0))
+
+
+def _delete_files(connection: Connection, which: ColumnElement[bool]) -> int:
+    chosen = select(releases.c.id).where(which)
+    own = release_files.c.release_id.in_(chosen)
+    connection.execute(update(release_files).where(own).values(content=b""))
+    return int(connection.execute(update(releases).where(which).values(stored=0)).rowcount)
+
+
+def files_are_deleted(connection: Connection, release_id: str) -> bool:
+    """Whether a release was withdrawn, or rejected long ago."""
+    stored = select(releases.c.stored).where(releases.c.id == release_id)
+    return connection.execute(stored).scalar() == 0
 
 
 def last_approved(connection: Connection, name: str) -> tuple[str | None, int]:
