@@ -7,23 +7,21 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from decoder.service.errors import SettingsError
 from decoder.service.operations.access import COMMAND_LINE, shown_key
 from decoder.service.operations.permissions import Role
 from decoder.service.operations.schedules import shown_schedule
 from decoder.service.operations.service import Service, make_service
-from decoder.service.publishing import Publisher
 from decoder.service.server import serve as run_service
 from decoder.service.server import work
 from decoder.service.settings import Settings, load_settings
 from decoder.service.store.engine import Database, back_up, check_is_there, make_engine
 from decoder.service.store.engine import restore as put_back
+from rappor_cli.load_publisher import load_publisher
 from rappor_cli.store import JsonOption
 from rappor_cli.text_columns import print_columns
 from rappor_server.schema import migrate as run_migrations
@@ -61,7 +59,7 @@ def serve(
     settings = _settings(
         database=database, host=host, port=port, collector=collector, job_slots=slots
     )
-    run_service(settings, publisher(settings.release_key))
+    run_service(settings, load_publisher(settings.release_key))
 
 
 @app.command()
@@ -189,24 +187,6 @@ def restore(
     """Make the service's database from FILE. It must not be there yet; jobs that ran go on."""
     put_back(file, _settings(database=database).database)
     print(f"restored from {file}")
-
-
-def publisher(key: Path | None = None) -> Publisher | None:
-    """What makes releases; None where a library of rappor-telemetry[publication] is missing.
-
-    key: file of the private key that signs them. Raises SettingsError for one that cannot be used.
-    """
-    try:
-        found = import_module("rappor_cli.publisher")
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] in ("rappor_cli", "decoder"):
-            raise
-        if key is not None:
-            extra = "pip install 'rappor-telemetry[publication,signing]'"
-            raise SettingsError(f"setting release_key: {error.name} is missing; {extra}") from None
-        return None
-    made: Publisher = found.ReleasePublisher(key)
-    return made
 
 
 def _settings(**chosen: Any) -> Settings:

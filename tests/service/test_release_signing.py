@@ -15,7 +15,7 @@ from decoder.service.operations.service import make_service
 from decoder.service.store.models import results
 from publication.release import files as release_files
 from publication.release import key_id, load_public_key, make_keys
-from rappor_cli.decoder_service import publisher
+from rappor_cli.load_publisher import load_publisher
 from rappor_cli.main import main
 from tests.service.release_support import (
     decoded,
@@ -155,8 +155,8 @@ def test_a_key_that_cannot_be_used_is_refused_at_the_start(
         (keys[1], "rappor release keygen"),
     ):
         with pytest.raises(SettingsError, match=words):
-            publisher(path)
-    assert publisher(keys[0]) is not None
+            load_publisher(path)
+    assert load_publisher(keys[0]) is not None
 
 
 def test_releases_are_kept_as_long_as_is_said(
