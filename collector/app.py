@@ -44,7 +44,7 @@ from collector.telemetry import Telemetry, forget_process
 from rappor_core.errors import RapporError
 from rappor_core.metrics.file import load_metrics
 from rappor_server.logs import Log, make_log, redirect_libraries
-from rappor_server.problems import problem
+from rappor_server.problems import problem, routing_detail
 from rappor_server.schema import check_connections, prepare
 
 _GROWTH_SECONDS = 600.0  # between looks at the numbers of all days
@@ -278,9 +278,12 @@ def _add_error_handlers(app: FastAPI, refuser: Refuser) -> None:
     async def ours(_request: Request, error: Exception) -> Response:
         return refuser.answer(error)
 
-    async def http(_request: Request, error: Exception) -> Response:
+    async def http(request: Request, error: Exception) -> Response:
         known = cast(HTTPException, error)
-        return problem(known.status_code, "http", known.detail, headers=known.headers)
+        allow = (known.headers or {}).get("Allow", "")
+        asked = (request.method, request.url.path, allow)
+        detail = routing_detail(known.status_code, known.detail, *asked)
+        return problem(known.status_code, "http", detail, headers=known.headers)
 
     async def invalid(_request: Request, _error: Exception) -> Response:
         return refuser.answer(RequestError("the request does not fit"))

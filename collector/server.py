@@ -26,7 +26,7 @@ from collector.service.clock import Clock, utc_now
 from collector.settings import PREFIX, Settings, load_settings
 from collector.telemetry import MULTIPROCESS_DIR, forget_dead_workers
 from rappor_server.logs import make_log
-from rappor_server.serving import Server, bind, running
+from rappor_server.serving import Server, bind, listening_problem, running
 from rappor_server.settings import is_loopback
 
 
@@ -170,8 +170,7 @@ def _listening(settings: Settings) -> Iterator[socket.socket]:
             bind(settings.host, settings.port) if fd is None else socket.socket(fileno=os.dup(fd))
         )
     except OSError as error:
-        reason = error.strerror or error
-        raise SettingsError(f"cannot listen on {where}: {reason}") from error
+        raise SettingsError(listening_problem(where, error)) from error
     with listener:
         _refuse_open(listener, settings)
         yield listener

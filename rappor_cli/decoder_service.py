@@ -7,7 +7,6 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,16 +16,16 @@ from decoder.service.operations.access import COMMAND_LINE, shown_key
 from decoder.service.operations.permissions import Role
 from decoder.service.operations.schedules import shown_schedule
 from decoder.service.operations.service import Service, make_service
-from decoder.service.publishing import Publisher
 from decoder.service.server import serve as run_service
 from decoder.service.server import work
 from decoder.service.settings import Settings, load_settings
 from decoder.service.store.engine import Database, back_up, check_is_there, make_engine
 from decoder.service.store.engine import restore as put_back
+from rappor_cli.load_publisher import load_publisher
 from rappor_cli.store import JsonOption
 from rappor_cli.text_columns import print_columns
 from rappor_server.schema import migrate as run_migrations
-from rappor_server.schema import prepare
+from rappor_server.schema import migrated_text, prepare
 
 app = typer.Typer(help="The decoder service: jobs, results, lists, people.", no_args_is_help=True)
 keys = typer.Typer(help="Create, list and revoke keys of the service.", no_args_is_help=True)
@@ -60,7 +59,7 @@ def serve(
     settings = _settings(
         database=database, host=host, port=port, collector=collector, job_slots=slots
     )
-    run_service(settings, publisher())
+    run_service(settings, load_publisher(settings.release_key))
 
 
 @app.command()
@@ -78,7 +77,7 @@ def migrate(database: Where = None) -> None:
         before, after = run_migrations(store)
     finally:
         store.close()
-    print(f"schema {after}" + (" already" if before == after else f", was {before or 'empty'}"))
+    print(migrated_text(store.program, before, after))
 
 
 @keys.command()
@@ -188,17 +187,6 @@ def restore(
     """Make the service's database from FILE. It must not be there yet; jobs that ran go on."""
     put_back(file, _settings(database=database).database)
     print(f"restored from {file}")
-
-
-def publisher() -> Publisher | None:
-    """What makes releases; None where a library of rappor-telemetry[publication] is missing."""
-    try:
-        made: Publisher = import_module("rappor_cli.publisher").ReleasePublisher()
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] in ("rappor_cli", "decoder"):
-            raise
-        return None
-    return made
 
 
 def _settings(**chosen: Any) -> Settings:

@@ -24,7 +24,12 @@ from decoder.files import make_folder
 from decoder.reports.number_text import p_text
 from decoder.results.warnings import percent
 from decoder.sources.collector_client import ask, fetch_aggregate
-from rappor_cli.demo_service import command_text, prepare_service, serve_until_interrupted
+from rappor_cli.demo_service import (
+    check_port,
+    command_text,
+    prepare_service,
+    serve_until_interrupted,
+)
 from rappor_cli.progress import progress_bar
 from rappor_cli.text import plain
 from rappor_core.errors import RapporError
@@ -78,6 +83,9 @@ def demo(
     serve: Annotated[
         bool, typer.Option("--serve", help="End in the decoder service, until Ctrl-C.")
     ] = False,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Of the decoder service; 0 takes a free one.")
+    ] = DEFAULT_PORT,
 ) -> None:
     """Run a fleet of devices, a collector and the decoder on this machine, and show the result."""
     if (input_ is None) != (column is None):
@@ -88,6 +96,8 @@ def demo(
         raise typer.BadParameter("the service shows the words, not --input", param_hint="--serve")
     if input_ is not None and clients is not None:
         raise typer.BadParameter("with --input the file says how many", param_hint="--clients")
+    if serve:
+        check_port(port)  # before the minutes that all the rest takes
     console = Console(markup=False)
     rng, today = np.random.default_rng(seed), datetime.now(UTC).date()
     epsilons = (epsilon_infinity, epsilon_one)
@@ -105,24 +115,29 @@ def demo(
     for item in shown:
         console.print(f"report: {item.report}", soft_wrap=True)
     if input_ is None and (service or serve):
-        _end_in_service(output, today, rng, console, serve=serve)
+        _end_in_service(output, today, rng, console, port=port if serve else None)
 
 
 def _end_in_service(
-    output: Path, today: date, rng: np.random.Generator, console: Console, *, serve: bool
+    output: Path, today: date, rng: np.random.Generator, console: Console, *, port: int | None
 ) -> None:
-    """Two weeks of counts, two results, a comparison, a series and a map in the service."""
+    """Two weeks of counts, two results, a comparison, a series and a map in the service.
+
+    port: where it is served; None: it is not.
+    """
 
     def say(text: str) -> None:
         console.print(text, soft_wrap=True)
 
     console.print("\nThe decoder service, on two weeks of drawn counts:")
-    prepared = prepare_service(output, today, rng, say, port=DEFAULT_PORT if serve else 0)
-    if serve:
-        serve_until_interrupted(prepared, say)
+    prepared = prepare_service(output, today, rng, say)
+    if port is not None:
+        serve_until_interrupted(prepared, say, port)
         return
-    say(f"look at them: {command_text(output)}")
+    say(f"look at them: {command_text(output, DEFAULT_PORT)}")
     say(f"and sign in at http://127.0.0.1:{DEFAULT_PORT} with the key {prepared.key}")
+    say(f"a second person, who approves releases: {prepared.second_key}")
+    say("where that port is taken, --port takes another; 0 takes a free one and says which")
 
 
 def run_demo(

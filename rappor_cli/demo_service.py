@@ -18,12 +18,15 @@ from decoder.service.settings import Settings, load_settings
 from decoder.service.specs import CandidateSpec, JobSpec, Kind, MapChoices, Source
 from decoder.service.store.jobs import LIVE, State
 from decoder.sources.density_windows import SplitName
+from rappor_cli.load_publisher import load_publisher
 from rappor_core.aggregate import Aggregate
 from rappor_core.errors import RapporError
+from rappor_server.serving import bind, listening_problem
 from simulations.experiments.demo_weeks import candidates, page_days, place_weeks
 
 JOB_SECONDS = 300.0
 FILE = "decoder.sqlite"
+HOST = "127.0.0.1"
 Say = Callable[[str], None]
 
 
@@ -33,15 +36,25 @@ class DemoServiceError(RapporError):
 
 @dataclass(frozen=True)
 class Prepared:
-    """The service's settings, with a database that holds the results, and the key to sign in."""
+    """The service's settings, with a database that holds the results, and keys to sign in.
+
+    second_key: of another person, who approves the releases that the first one proposes.
+    """
 
     settings: Settings
     key: str
+    second_key: str
 
 
-def prepare_service(
-    output: Path, today: date, rng: np.random.Generator, say: Say, port: int = 0
-) -> Prepared:
+def check_port(port: int) -> None:
+    """Raises DemoServiceError, with the way out, where nothing can listen on a port."""
+    try:
+        bind(HOST, port).close()
+    except OSError as error:
+        raise DemoServiceError(listening_problem(f"{HOST}:{port}", error)) from error
+
+
+def prepare_service(output: Path, today: date, rng: np.random.Generator, say: Say) -> Prepared:
     """Make the service's database anew: counts, a list, and jobs that a worker has done.
 
     Raises DemoServiceError where a job did not end as it should.
@@ -50,8 +63,8 @@ def prepare_service(
         leftover.unlink()
     settings = load_settings(  # named, so that a shell set up for an operator changes nothing
         database=f"sqlite:///{output / FILE}",
-        host="127.0.0.1",
-        port=port,
+        host=HOST,
+        port=0,
         public_url=None,
         collector=None,
         aggregate_folder=None,
@@ -60,19 +73,24 @@ def prepare_service(
     )
     with running_service(settings) as (_, app):
         service: Service = app.state.service
-        key = service.access.create_key(COMMAND_LINE, "demo", Role.ADMIN, "made by rappor demo")
+        key, second = (
+            service.access.create_key(COMMAND_LINE, name, Role.ADMIN, "made by rappor demo")
+            for name in ("demo", "second")
+        )
         person = service.access.person_of_key(key.text)
         for spec in _specs(service, person, today, rng):
             service.jobs.submit(person, spec)
         _await_jobs(service, person, say)
-    return Prepared(settings, key.text)
+    return Prepared(settings, key.text, second.text)
 
 
-def serve_until_interrupted(prepared: Prepared, say: Say) -> None:
-    """Serve what was prepared, until Ctrl-C."""
-    with running_service(prepared.settings) as (url, _):
+def serve_until_interrupted(prepared: Prepared, say: Say, port: int) -> None:
+    """Serve what was prepared, until Ctrl-C. Releases are made where the libraries are there."""
+    settings = prepared.settings.model_copy(update={"port": port})
+    with running_service(settings, load_publisher()) as (url, _):
         say(f"decoder service: {url}/sign-in")
         say(f"key: {prepared.key}")
+        say(f"key of a second person, who approves releases: {prepared.second_key}")
         say("Ctrl-C ends it.")
         try:
             while True:
@@ -81,9 +99,9 @@ def serve_until_interrupted(prepared: Prepared, say: Say) -> None:
             say("stopped")
 
 
-def command_text(output: Path) -> str:
+def command_text(output: Path, port: int) -> str:
     """What serves the prepared database."""
-    return f"rappor decoder serve --database sqlite:///{output / FILE}"
+    return f"rappor decoder serve --database sqlite:///{output / FILE} --port {port}"
 
 
 def _specs(

@@ -8,6 +8,7 @@ import typer
 
 from collector.store.database import Database, make_engine
 from rappor_server.schema import migrate as bring
+from rappor_server.schema import migrated_text
 
 
 def migrate(
@@ -21,4 +22,4 @@ def migrate(
         before, after = bring(store)
     finally:
         store.close()
-    print(f"schema {before or 'none'} -> {after}")
+    print(migrated_text(store.program, before, after))

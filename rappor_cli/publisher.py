@@ -13,26 +13,53 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from decoder.service.errors import RequestError
-from decoder.service.publishing import Built, Changes, Files, SourceTables
+from decoder.service.errors import RequestError, SettingsError
+from decoder.service.publishing import (
+    MANIFEST,
+    SIGNATURE,
+    Built,
+    Changes,
+    Files,
+    SourceTables,
+)
 from publication.errors import PublicationError
 from publication.release import (
     Release,
     ReleasedTable,
     build_release,
     compare_releases,
+    key_id,
+    load_private_key,
     policy_changes,
     policy_of_text,
     read_release,
     read_source,
+    sign_manifest,
     write_release,
 )
 
-MANIFEST = "manifest.json"
-
 
 class ReleasePublisher:
-    """`decoder.service.publishing.Publisher`, by `publication.release`."""
+    """`decoder.service.publishing.Publisher`, by `publication.release`.
+
+    key: file of the private key that approved releases are signed with; None: none is.  Raises
+    SettingsError for one that cannot be used.
+    """
+
+    def __init__(self, key: Path | None = None) -> None:
+        try:
+            self._key = None if key is None else load_private_key(key)
+        except PublicationError as error:
+            raise SettingsError(f"setting release_key: {error}") from error
+
+    @property
+    def key_id(self) -> str:
+        """Of the public key; "" without one."""
+        return "" if self._key is None else key_id(self._key.public_key())
+
+    def sign(self, manifest: bytes) -> Files:
+        """The signature, as `rappor release build --key` writes it; nothing without a key."""
+        return {} if self._key is None else {SIGNATURE: sign_manifest(self._key, manifest) + b"\n"}
 
     def build(
         self, sources: Sequence[SourceTables], policy: str, issued: date, earlier: Sequence[Files]
@@ -49,7 +76,7 @@ class ReleasePublisher:
             ]
             before = _read(earlier, folder)
             made = build_release(tables, rules, issued, earlier=before)
-            write_release(made, folder / "made")
+            write_release(made, folder / "made", key_id=self.key_id)
             files = {path.name: path.read_bytes() for path in (folder / "made").iterdir()}
         return Built(files, rules.owner, rules.audience, sha256(files[MANIFEST]).hexdigest())
 

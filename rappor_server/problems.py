@@ -27,6 +27,19 @@ def status_of(error: Exception, table: StatusTable) -> tuple[int, str]:
     )
 
 
+def routing_detail(status: int, detail: str, method: str, path: str, known: str = "") -> str:
+    """What is said of a route that is not there, or has another method.
+
+    detail: what is said of any other status.  known: the methods, as the header Allow has them.
+    """
+    shown = f"{method[:20]!a} {path[:100]!a}".replace("'", "")
+    if status == 404:
+        return f"there is no {shown}; GET /openapi.json names every route"
+    if status == 405:
+        return f"there is no {shown}; this path has {known or 'other methods'}"
+    return detail
+
+
 def problem(
     status: int,
     slug: str,

@@ -10,8 +10,8 @@ from pathlib import Path
 class Program:
     """A program that keeps a database, and how messages speak of it.
 
-    name: as in "stop the collector".  owner: whose database it is, as in "a collector".  instances:
-    what must stop before a migration, as in "every collector".
+    name: as in "stop the collector" and "the collector's database".  owner: whose database it is,
+    as in "a collector".  instances: what must stop before a migration, as in "every collector".
     table: one that only its databases have.  example: a URL of SQLite.
     migrate: the command that brings a database to this version.
     migrations: the folder of Alembic.  migration_lock: an advisory lock of PostgreSQL.

@@ -87,6 +87,12 @@ def migrate(database: Database) -> tuple[str | None, str]:
         return current, _head(program)
 
 
+def migrated_text(program: Program, before: str | None, after: str) -> str:
+    """What a migration did, and whose schema it is. before: None of an empty database."""
+    was = "already" if before == after else f"now; it was {before or 'empty'}"
+    return f"the {program.name}'s database is at schema {after} {was}"
+
+
 def check(current: str | None, program: Program) -> None:
     """Raises SchemaError unless `current` is the head."""
     head = _head(program)
@@ -97,15 +103,16 @@ def check(current: str | None, program: Program) -> None:
     if current not in _known(program):
         raise SchemaError(_newer(current, program))
     raise SchemaError(
-        f"the database is at schema {current}, this code needs {head}; make a backup, stop "
+        f"the {program.name}'s database is at schema {current}, this code needs {head}; make a "
+        f"backup, stop "
         f"{program.instances} on it, then run: {program.migrate} --database URL"
     )
 
 
 def _newer(current: str, program: Program) -> str:
     return (
-        f"the database is at schema {current}, which this code (schema {_head(program)}) does not "
-        f"know{program.unknown_schema}"
+        f"the database is at schema {current}, which this code (the {program.name}'s "
+        f"schema {_head(program)}) does not know{program.unknown_schema}"
     )
 
 

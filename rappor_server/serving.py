@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import socket
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -39,14 +40,37 @@ class Server(uvicorn.Server):
             self._captured_signals.clear()
 
 
+_WAYS_OUT = {
+    errno.EADDRINUSE: "another program listens there; stop it, or choose another port with --port "
+    "(0 takes a free one)",
+    errno.EACCES: "that port is for the administrator of this machine; choose one from 1024 on "
+    "with --port (0 takes a free one)",
+    errno.EADDRNOTAVAIL: "that is no address of this machine; --host takes 127.0.0.1, or 0.0.0.0 "
+    "for all of its addresses",
+}
+
+
+def listening_problem(where: str, error: OSError) -> str:
+    """Why nothing can listen there, and what to do. where: as host:port, or what stands for it."""
+    reason = f"cannot listen on {where}: {error.strerror or error}"
+    is_name = isinstance(error, socket.gaierror)
+    way_out = _WAYS_OUT.get(errno.EADDRNOTAVAIL if is_name else error.errno or 0)
+    return f"{reason}: {way_out}" if way_out else reason
+
+
 def bind(host: str, port: int) -> socket.socket:
-    """A socket to listen on; a free port where it is 0. Raises OSError."""
+    """A socket that listens; on a free port where it is 0. Raises OSError.
+
+    Two sockets may be bound to one port while none listens, so it listens at once: the second of
+    two servers that start together is refused here.
+    """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # asyncio sets TCP_NODELAY only where the protocol is named; without it an answer waits 40 ms
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((host, port))
+        listener.listen()
     except OSError:
         listener.close()
         raise

@@ -27,6 +27,18 @@ _EXPECTED = {
     "greater_than_equal": "{ge} or more",
     "less_than": "less than {lt}",
     "less_than_equal": "{le} or less",
+    "enum": "one of {expected}",
+    "literal_error": "one of {expected}",
+    "date_parsing": "a day such as 2027-06-30",
+    "date_from_datetime_parsing": "a day such as 2027-06-30",
+    "date_type": "a day such as 2027-06-30",
+    "list_type": "a list",
+    "tuple_type": "a list",
+    "dict_type": "an object",
+    "string_too_short": "text of {min_length} characters or more",
+    "string_too_long": "text of {max_length} characters or fewer",
+    "too_short": "a list of {min_length} or more",
+    "too_long": "a list of {max_length} or fewer",
 }
 _SECRET = {"key"}  # fields whose value is in no message
 
@@ -66,4 +78,4 @@ def first_problem(
 def _expected(kind: str, name: str, context: Mapping[str, Any], choices: Mapping[str, str]) -> str:
     if kind == "string_pattern_mismatch" and name in choices:
         return f"one of {choices[name]}"
-    return _EXPECTED.get(kind, "a value that this setting takes").format_map(context)
+    return _EXPECTED.get(kind, "a value that is taken here").format_map(context)

@@ -57,10 +57,17 @@ def check_key(ring: KeyRing, authorization: str | None, allowed: Collection[Scop
     match = _KEY.fullmatch(text.strip()) if scheme.lower() == "bearer" else None
     row = ring.get(match[2]) if match else None
     if match is None or row is None or not is_secret(match[3], row.secret_hash):
-        raise AuthenticationError("the key is unknown or revoked")
+        raise AuthenticationError(
+            f"the key is unknown to this collector, or revoked; {_way_out(allowed)}"
+        )
     if row.scope not in allowed:
-        raise ScopeError(f"the key has scope {row.scope}; this needs {scopes}")
+        raise ScopeError(f"the key has scope {row.scope}; this needs {scopes}: {_way_out(allowed)}")
     return row.key_id
+
+
+def _way_out(allowed: Collection[Scope]) -> str:
+    """Who makes a key that would do, and how."""
+    return f"an operator makes one with rappor keys create --scope {next(iter(allowed))}"
 
 
 def create_key(
@@ -83,7 +90,10 @@ def create_key(
 def revoke(connection: Connection, key_id: str, today: int) -> None:
     """Make a key worthless. Raises NotFoundError where there is none that holds."""
     if not re.fullmatch("[0-9a-f]{16}", key_id) or not revoke_key(connection, key_id, today):
-        raise NotFoundError(f"there is no key {key_id[:40]!a} that is not revoked already")
+        raise NotFoundError(
+            f"there is no key {key_id[:40]!a} that is not revoked already; "
+            "rappor keys list shows all"
+        )
     touch_state(connection)
 
 

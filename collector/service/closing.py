@@ -67,7 +67,9 @@ def metrics_to_close(
     roots = {entry.root for entry in registry}
     if metric is not None:
         if metric not in roots:
-            raise NotFoundError(f"there is no metric {metric!a} to close days of")
+            raise NotFoundError(
+                f"there is no metric {metric!a} to close days of; see GET /v1/metrics"
+            )
         roots = {metric}
     return _behind(registry, roots, lambda _: day)
 

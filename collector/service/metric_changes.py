@@ -115,7 +115,7 @@ def retire_metric(connection: Connection, name: str, params_id: str | None = Non
     ]
     if not rows:
         version = "" if params_id is None else f" with params_id {params_id!a}"
-        raise NotFoundError(f"there is no metric {name!a}{version} to retire")
+        raise NotFoundError(f"there is no metric {name!a}{version} to retire; see GET /v1/metrics")
     for row in rows:
         save_version(connection, METRICS, replace(row, retired=True))
     touch_state(connection)

@@ -112,7 +112,8 @@ class Registry:
         found = [one for one in versions if params_id in (None, one.params_id)]
         if not found:
             known = ", ".join(one.params_id for one in versions)
-            more = f" with params_id {params_id!a}; known are {known}" if versions else ""
+            more = f" with params_id {params_id!a}; known are {known}"
+            more = more if versions else "; see GET /v1/associations"
             raise NotFoundError(f"there is no association {name!a}{more}")
         return max(found, key=lambda one: one.position)
 

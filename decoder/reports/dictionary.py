@@ -169,13 +169,17 @@ _ASKED = {"number": _number, "pair": _pair}
 
 def _association_entry(one: Association, today: date) -> Entry:
     """What two linked reports can tell: what both can, together."""
+    shared = one.cohort_of_second is not None
+    cohort = (
+        ". Both use the one group (cohort) that the device drew for the first" if shared else ""
+    )
     once = sum(metric.epsilon_one for metric in one.metrics)
     value = sum(min(m.params.epsilon_infinity, m.lifetime_epsilon) for m in one.metrics)
     return Entry(
         name=one.name,
         description=one.description,
         what=f"nothing more: the reports of {one.of[0]} and of {one.of[1]} of one day are sent "
-        "together, so that it can be seen how the two go together",
+        f"together, so that it can be seen how the two go together{cohort}",
         answers=(),
         owner=one.owner,
         expires=one.expires,

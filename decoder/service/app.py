@@ -30,7 +30,7 @@ from decoder.service.routes import add_routes
 from decoder.service.settings import Settings
 from rappor_core.errors import RapporError
 from rappor_server.logs import Log, make_log, redirect_libraries
-from rappor_server.problems import problem
+from rappor_server.problems import problem, routing_detail
 from rappor_server.schema import prepare
 from rappor_server.validation import first_problem
 
@@ -129,9 +129,12 @@ def _add_error_handlers(app: FastAPI, log: Log) -> None:
     async def ours(_request: Request, error: Exception) -> Response:
         return answer(error, log)
 
-    async def http(_request: Request, error: Exception) -> Response:
+    async def http(request: Request, error: Exception) -> Response:
         known = cast(HTTPException, error)
-        return problem(known.status_code, "http", str(known.detail), headers=known.headers)
+        allow = (known.headers or {}).get("Allow", "")
+        asked = (request.method, request.url.path, allow)
+        detail = routing_detail(known.status_code, str(known.detail), *asked)
+        return problem(known.status_code, "http", detail, headers=known.headers)
 
     async def invalid(_request: Request, error: Exception) -> Response:
         known = cast(RequestValidationError, error)

@@ -12,6 +12,8 @@ from datetime import date
 from typing import Any, Protocol
 
 Files = Mapping[str, bytes]  # by name
+MANIFEST = "manifest.json"  # of a release: digests of its files, and the id of the key, or ""
+SIGNATURE = "manifest.sig"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,14 @@ class Changes:
 
 
 class Publisher(Protocol):
-    """What makes releases."""
+    """What makes releases.
+
+    key_id: of the key that approved releases are signed with, which manifests name; "" without one.
+    """
+
+    @property
+    def key_id(self) -> str:
+        """SHA-256 of the public key, hexadecimal; "" where nothing is signed."""
 
     def build(
         self, sources: Sequence[SourceTables], policy: str, issued: date, earlier: Sequence[Files]
@@ -69,3 +78,6 @@ class Publisher(Protocol):
 
     def compare(self, old: Files | None, new: Files) -> Changes:
         """What a release shows that an older one, or none, does not. Raises RequestError."""
+
+    def sign(self, manifest: bytes) -> Files:
+        """The files that a signature adds to a release. manifest: its bytes, naming this key."""

@@ -44,7 +44,7 @@ def current_person(request: Request) -> Person:
         return service.access.person_of_key(text)
     token = request.cookies.get(cookie_name(request))
     if token is None:
-        raise AuthenticationError("send a key as Authorization: Bearer KEY, or sign in")
+        raise AuthenticationError("send a key as Authorization: Bearer KEY, or sign in at /sign-in")
     if request.method not in SAFE_METHODS:
         check_origin(request)
     return service.access.person_of_session(token)
@@ -60,7 +60,11 @@ def check_origin(request: Request, *, may_be_missing: bool = False) -> None:
     if origin is None and may_be_missing:
         return
     if origin != own_origin(request):
-        raise OriginError("this write does not come from a page of this service")
+        raise OriginError(
+            f"this write does not come from a page of {own_origin(request)}; "
+            "do it there, or send a "
+            "key (behind a proxy an operator sets public_url)"
+        )
 
 
 def own_origin(request: Request) -> str:

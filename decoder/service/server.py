@@ -22,9 +22,9 @@ from decoder.service.jobs.worker import Worker
 from decoder.service.publishing import Publisher
 from decoder.service.settings import Settings
 from decoder.service.store.engine import Database, check_is_there, make_engine
-from rappor_server.logs import make_log
+from rappor_server.logs import Log, make_log
 from rappor_server.schema import check_connections, prepare
-from rappor_server.serving import Server, bind, running
+from rappor_server.serving import Server, bind, listening_problem, running
 
 _STOP_SECONDS = 10.0
 _MOST_CONNECTIONS = 256
@@ -38,10 +38,12 @@ def serve(settings: Settings, publisher: Publisher | None = None) -> None:
 
     Raises ServiceError when it does not start; the log says why.
     """
+    log = make_log(settings.log_level)
     _prepare_to_serve(settings)  # what is wrong is said before a port is taken
+    _warn_of_key(settings, log)
     with _listening(settings) as listener, _with_worker(settings):
         host, port = listener.getsockname()[:2]
-        announce = partial(make_log(settings.log_level).info, "listening", host=host, port=port)
+        announce = partial(log.info, "listening", host=host, port=port)
         app = create_app(settings, publisher=publisher)
         server = Server(_config(app, settings), announce)
         server.run(sockets=[listener])
@@ -54,6 +56,8 @@ def work(settings: Settings) -> None:
     check_is_there(settings.database)
     log = make_log(settings.log_level)
     prepare_database(settings, _OF_WORKER)
+    if multiprocessing.parent_process() is None:  # the web has said it of a worker beside it
+        _warn_of_key(settings, log)
     stopping = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopping.set())
@@ -62,6 +66,16 @@ def work(settings: Settings) -> None:
         Worker(database, settings, log).run(stopping.is_set)
     finally:
         database.close()
+
+
+def _warn_of_key(settings: Settings, log: Log) -> None:
+    """Say that a collector is set and no key for it; one that runs with --open takes none."""
+    if settings.collector is not None and settings.collector_key is None:
+        way_out = (
+            "set RAPPOR_DECODER_COLLECTOR_KEY to a key of scope aggregate, which "
+            "rappor keys create --scope aggregate makes at the collector"
+        )
+        log.warning("no_collector_key", collector=settings.collector, way_out=way_out)
 
 
 def _prepare_to_serve(settings: Settings) -> None:
@@ -176,6 +190,6 @@ def _listening(settings: Settings) -> Iterator[socket.socket]:
         listener = bind(settings.host, settings.port)
     except OSError as error:
         where = f"{settings.host}:{settings.port}"
-        raise SettingsError(f"cannot listen on {where}: {error.strerror or error}") from error
+        raise SettingsError(listening_problem(where, error)) from error
     with listener:
         yield listener

@@ -84,6 +84,8 @@ class Settings(ServerSettings):
     oidc_role_days: int = Field(default=30, ge=1)  # that schedules run on after a sign-in
 
     keep_jobs_days: int = Field(default=90, ge=1)  # that are over; results are kept apart
+    keep_rejected_days: int = Field(default=90, ge=1)  # files of rejected releases
+    release_key: Path | None = None  # private, PEM: approved releases are signed with it
     keep_results_days: int | None = Field(default=None, ge=1)  # not released; None: for ever
     keep_superseded_days: int | None = Field(default=None, ge=1)  # the same, of an older version
 

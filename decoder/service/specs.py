@@ -74,6 +74,11 @@ def decodes(kind: Kind, metric_kind: str | None) -> bool:
     return metric_kind not in set(_OF_ONE_KIND.values()) - own
 
 
+def kind_of_metric(metric_kind: str | None) -> Kind:
+    """The kind of job that decodes metrics of a kind."""
+    return next((kind for kind, one in _OF_ONE_KIND.items() if one == metric_kind), Kind.DECODE)
+
+
 class Window(Model):
     """Closed days of a metric, asked of the collector; without days all that it serves."""
 

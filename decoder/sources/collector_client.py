@@ -19,11 +19,14 @@ from rappor_core.aggregate import Aggregate
 from rappor_core.association_aggregate import AssociationAggregate
 from rappor_core.errors import RapporError
 from rappor_core.failures import failure_reason
+from rappor_core.text import visible
 
 KEY_VARIABLE = "RAPPOR_KEY"
 SERVICE_VARIABLE = "RAPPOR_DECODER_COLLECTOR_KEY"
 _SECONDS = 60.0
 _MOST_BYTES = 1 << 28  # of an answer that is read whole
+_MOST_PROBLEM = 1 << 20  # of a problem document
+_MOST_DETAIL = 2000  # characters of its sentence
 
 
 class NoRedirects(urllib.request.HTTPRedirectHandler):
@@ -81,11 +84,12 @@ def answer_of(
         with urllib.request.build_opener(NoRedirects()).open(request, timeout=_SECONDS) as answer:
             yield answer
     except urllib.error.HTTPError as error:
-        raise _refusal(error) from error
+        raise _refusal(error, collector) from error
     except (URLError, TimeoutError, ConnectionError, HTTPException, ValueError) as error:
         cause = getattr(error, "reason", None) or error
         reason = failure_reason(cause) if isinstance(cause, Exception) else str(cause)
-        raise RemoteError(f"no collector answers at {collector}: {reason}") from error
+        way_out = "check the address, or start it with rappor serve"
+        raise RemoteError(f"no collector answers at {collector}: {reason}; {way_out}") from error
 
 
 def _add_key(request: urllib.request.Request, key: str) -> None:
@@ -105,12 +109,10 @@ def ask_json(collector: str, path: str, *members: str, **options: Any) -> dict[s
         document = json.loads(ask(collector, path, **options))
     except (ValueError, RecursionError) as error:
         reason = failure_reason(error)
-        raise RemoteError(f"what answers at {collector} is not a collector: {reason}") from error
+        raise _stranger(collector, reason) from error
     if not isinstance(document, dict) or any(name not in document for name in members):
-        raise RemoteError(
-            f"what answers at {collector} is not a collector of this version: {path} gave no "
-            f"{members[0] if members else 'object'!r}"
-        )
+        missing = members[0] if members else "object"
+        raise _stranger(collector, f"its {path} has no {missing!r}, as those of this version have")
     return document
 
 
@@ -129,7 +131,7 @@ def fetch_aggregate(
     try:
         return Aggregate.from_json(answer)
     except RapporError as error:
-        raise RemoteError(f"what answers at {collector} is no aggregate: {error}") from error
+        raise _stranger(collector, f"its answer is no aggregate: {error}") from error
 
 
 def fetch_association(
@@ -147,7 +149,7 @@ def fetch_association(
     try:
         return AssociationAggregate.from_json(answer)
     except RapporError as error:
-        raise RemoteError(f"what answers at {collector} is no aggregate: {error}") from error
+        raise _stranger(collector, f"its answer is no aggregate: {error}") from error
 
 
 def _window(params_id: str | None, first: date | None, last: date | None) -> dict[str, str | None]:
@@ -158,16 +160,22 @@ def _window(params_id: str | None, first: date | None, last: date | None) -> dic
     }
 
 
-def _refusal(error: urllib.error.HTTPError) -> RemoteError:
+def _stranger(collector: str, why: str) -> RemoteError:
+    """What is said of another server."""
+    way_out = "check the address, and any proxy before it"
+    return RemoteError(f"what answers at {collector} is not a collector: {why}; {way_out}")
+
+
+def _refusal(error: urllib.error.HTTPError, collector: str) -> RemoteError:
     """The detail of a problem document, and how to send a key where one is missing."""
     if 300 <= error.code < 400:
         text = "it sends on to another address, which is not followed; name that one as collector"
         return RemoteError(f"the collector answered {error.code}: {text}")
     try:
-        problem = json.loads(error.read())
-        detail = str(problem["detail"])
-    except (ValueError, KeyError, TypeError):
-        problem, detail = {}, error.reason
+        problem = json.loads(error.read(_MOST_PROBLEM))
+        detail = visible(str(problem["detail"])[:_MOST_DETAIL])
+    except (ValueError, KeyError, TypeError, RecursionError, OSError, HTTPException):
+        return _stranger(collector, f"it answered {error.code} {visible(str(error.reason)[:60])}")
     if error.code == 401 and not os.environ.get(KEY_VARIABLE):
         detail += f" (set {KEY_VARIABLE}; of a decoder service {SERVICE_VARIABLE})"
     return RemoteError(f"the collector answered {error.code}: {detail}", problem)

@@ -127,4 +127,6 @@ def test_what_is_no_collector_is_named(capsys, monkeypatch):
     words = ["--collector", "http://127.0.0.1:1", "--metric", "page", "--numbers", "1:2"]
     assert main(["decode", *words]) == 1
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("rappor decode: what answers at http://127.0.0.1:1 is no aggregate: ")
+    assert line.startswith(
+        "rappor decode: what answers at http://127.0.0.1:1 is not a collector: its"
+    )

@@ -2,13 +2,20 @@
 
 import csv
 import json
+import re
+import signal
+import socket
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from decoder.remote import Service
 from rappor_cli.main import main
+from tests.service.release_support import POLICY
 
 SHARED_TRIPS = Path(__file__).parents[3] / "shared" / "data" / "valleybike_500riders.csv.gz"
 
@@ -37,7 +44,8 @@ def test_words_go_in_and_estimates_come_out(
     with closing(sqlite3.connect(out / "decoder.sqlite")) as database:
         kinds = database.execute("SELECT kind FROM results ORDER BY kind").fetchall()
     assert [kind for (kind,) in kinds] == ["compare", "decode", "decode", "density", "series"]
-    assert f"rappor decoder serve --database sqlite:///{out}/decoder.sqlite" in shown
+    assert f"rappor decoder serve --database sqlite:///{out}/decoder.sqlite --port 8100" in shown
+    assert "a second person, who approves releases: rd_admin_" in shown
     assert "with the key rd_admin_" in shown
     with closing(sqlite3.connect(out / "collector.sqlite")) as database:
         assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
@@ -106,3 +114,50 @@ def test_a_file_that_cannot_be_used_is_refused_in_one_line(
     err = capsys.readouterr().err
     assert message in err
     assert err.count("\n") == 1
+
+
+def test_a_taken_port_is_told_before_anything_is_done(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert main(["demo", "--serve", "--port", str(port), "-o", str(out)]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert f"cannot listen on 127.0.0.1:{port}: Address already in use" in line
+    assert "choose another port with --port (0 takes a free one)" in line
+    assert not out.exists()
+
+
+def test_the_demo_ends_in_a_service_that_makes_releases(tmp_path: Path) -> None:
+    """On a free port, which it names; the first person proposes, the second approves."""
+    command = ["demo", "--clients", "5000", "--seed", "7", "-o", str(tmp_path / "out")]
+    demo = subprocess.Popen(
+        [sys.executable, "-m", "rappor_cli", *command, "--serve", "--port", "0"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        shown = ""
+        assert demo.stdout is not None
+        for line in demo.stdout:
+            shown += line
+            if "Ctrl-C ends it" in line:
+                break
+        url, first, second = (
+            re.search(pattern, shown).group(1)  # type: ignore[union-attr]
+            for pattern in (
+                r"decoder service: (\S+)/sign-in", r"key: (\S+)", r"approves releases: (\S+)"
+            )
+        )  # fmt: skip
+        assert not url.endswith((":0", ":8100"))
+        mine, other = Service(url, first), Service(url, second)
+        decoded = next(one for one in mine.results() if one.row["kind"] == "decode")
+        asked = {"name": "demo", "policy": POLICY, "sources": [{"result": decoded.id}]}
+        release = mine.ask("POST", "/v1/releases", body=asked)
+        approve = f"/v1/releases/{release['id']}/approve"
+        assert other.ask("POST", approve, body={"reason": "seen"})["state"] == "approved"
+    finally:
+        demo.send_signal(signal.SIGINT)
+        rest, told = demo.communicate(timeout=60)
+    assert demo.returncode == 0, told
+    assert "stopped" in rest

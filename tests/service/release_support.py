@@ -38,10 +38,10 @@ sealed_after_days = 7
 
 
 @contextmanager
-def releasing(database: str, **changes: Any) -> Iterator[Running]:
+def releasing(database: str, key: Path | None = None, **changes: Any) -> Iterator[Running]:
     """The service with what makes releases; ana and ben are analysts, root and rita admins."""
     settings = settings_of(database, tick_seconds=0, **changes)
-    with running_service(settings, ReleasePublisher()) as (url, app):
+    with running_service(settings, ReleasePublisher(key)) as (url, app):
         service: Service = app.state.service
         yield with_people(url, service, rita=Role.ADMIN)
 

@@ -208,7 +208,7 @@ def test_who_is_not_signed_in_is_asked_to(pages: Pages) -> None:
             "/sign-in", data={"key": "rd_no"}, headers={"Origin": pages.service.url}
         )
         assert wrong.status_code == 401
-        assert "unknown or revoked" in wrong.text
+        assert "unknown to this decoder service, or revoked" in wrong.text
 
 
 def test_a_form_from_elsewhere_changes_nothing(pages: Pages) -> None:

@@ -38,7 +38,10 @@ MAX_NAME = 200
 MAX_AUDIT = 1000
 _KEY = re.compile(r"rd_(viewer|analyst|admin)_([0-9a-f]{16})_([A-Za-z0-9_-]{43})", re.ASCII)
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{43}", re.ASCII)
-_UNKNOWN = "the key is unknown or revoked"
+_UNKNOWN = (
+    "the key is unknown to this decoder service, or revoked; an admin makes another (page Keys, or "
+    "rappor decoder keys create)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +83,7 @@ class Access:
             with self.database.read() as connection:
                 found = rows.load_session(connection, hash_secret(token), self._now())
         if found is None:
-            raise AuthenticationError("the session is over; sign in again")
+            raise AuthenticationError("the session is over; sign in again at /sign-in")
         return Person(found.person_id, found.name, Role(found.role), found.key_id or "", True)
 
     def sign_in(self, key: str) -> tuple[Person, str]:
@@ -110,7 +113,10 @@ class Access:
             if row is None:
                 row = self._new_identity(connection, issuer, claimed, at)
             if row.revoked is not None:
-                raise AuthenticationError("an admin of this service keeps you out")
+                raise AuthenticationError(
+                    "an admin of this service keeps you out; "
+                    "ask them to let you in again (page Keys)"
+                )
             see_identity(connection, row, claimed.role, at)
             person = Person(row.person_id, row.name, claimed.role, "", True)
             return person, self._session(connection, person, {"issuer": issuer})
@@ -184,7 +190,10 @@ class Access:
         require(person, Act.ADMINISTER)
         with self.database.change() as connection:
             if not keep_out(connection, person_id, self._now() if out else None):
-                raise NotFoundError(f"there is no person {person_id[:40]!a} to whom that applies")
+                raise NotFoundError(
+                    f"there is no person {person_id[:40]!a} to whom that applies; "
+                    "GET /v1/identities has all"
+                )
             self.note(connection, person, "keep-out", kept=person_id, out=out)
 
     def person_of_id(self, connection: Connection, person_id: str) -> Person | None:
@@ -202,7 +211,9 @@ class Access:
         require(person, Act.ADMINISTER)
         with self.database.change() as connection:
             if not rows.revoke_key(connection, key_id, self._now()):
-                raise NotFoundError(f"there is no key {key_id[:40]!a} that is not revoked already")
+                raise NotFoundError(
+                    f"there is no key {key_id[:40]!a} that holds; GET /v1/keys has all"
+                )
             self.note(connection, person, "revoke-key", key=key_id)
 
     def read_audit(self, person: Person, limit: int = 100) -> list[AuditRow]:

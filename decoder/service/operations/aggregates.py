@@ -53,7 +53,9 @@ class Aggregates:
             which = visible_aggregates(person) & (table.c.sha256 == sha)
             found = rows.load_aggregates(connection, which, 1)
         if not found:
-            raise NotFoundError(f"there is no aggregate {sha[:70]!a} that you may see")
+            raise NotFoundError(
+                f"there is no aggregate {sha[:70]!a} that you may see; upload its file"
+            )
         return found[0]
 
 

@@ -132,7 +132,9 @@ class Alarms:
         with self.database.change() as connection:
             self.schedules.one(connection, person, schedule_id)
             if not rows.delete_alarm(connection, schedule_id, alarm_id):
-                raise NotFoundError(f"there is no alarm {alarm_id[:40]!a} of this schedule")
+                raise NotFoundError(
+                    f"there is no alarm {alarm_id[:40]!a} of this schedule; its page has all"
+                )
             self.access.note(connection, person, "delete-alarm", alarm=alarm_id)
 
     def send_due(self) -> tuple[int, int]:

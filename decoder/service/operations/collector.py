@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
-from decoder.service.operations.metrics import checked
+from decoder.service.operations.metrics import checked, checked_associations
 from decoder.sources.collector_client import ask, ask_json, fetch_aggregate
 from rappor_core.aggregate import Aggregate
 
@@ -24,6 +24,11 @@ class Collector:
     def metrics(self) -> list[dict[str, Any]]:
         """Every version of every metric, with the days that are served."""
         return checked(ask_json(self.url, "/v1/metrics", "metrics", key=self.key)["metrics"])
+
+    def associations(self) -> list[dict[str, Any]]:
+        """Every version of every association."""
+        listed = ask_json(self.url, "/v1/associations", "associations", key=self.key)
+        return checked_associations(listed["associations"])
 
     def aggregate(self, metric: str, params_id: str, first: date, last: date) -> Aggregate:
         """The counts of a window of one version."""

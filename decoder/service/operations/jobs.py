@@ -21,6 +21,7 @@ from decoder.service.operations.permissions import (
     visible_jobs,
     visible_lists,
 )
+from decoder.service.operations.spec_checks import check_spec
 from decoder.service.operations.usage import Limits, check_room
 from decoder.service.specs import CandidateSpec, JobSpec, Source, digest
 from decoder.service.store import jobs as rows
@@ -80,6 +81,7 @@ class Jobs:
         require(person, Act.ANALYSE)
         if not -10 <= priority <= 10:
             raise RequestError(f"priority = {priority} is not from -10 to 10")
+        check_spec(spec)
         check_room(connection, self.limits.of_person, person.id, person.role)
         pinned, content = self.pinned(connection, person, spec)
         question = digest(pinned.to_json(), content, self.limits.version)
@@ -95,7 +97,10 @@ class Jobs:
         with self.database.change() as connection:
             found = load_results(connection, own_results(person) & (results.c.id == result_id), 1)
             if not found:
-                raise NotFoundError(f"there is no result {result_id[:40]!a} that you may check")
+                raise NotFoundError(
+                    f"there is no result {result_id[:40]!a} that you may check; "
+                    "GET /v1/results has yours"
+                )
             if found[0].version != self.limits.version:
                 raise RequestError(
                     f"the result was made by {found[0].version}, this is {self.limits.version}; "
@@ -133,7 +138,9 @@ class Jobs:
     def _visible(self, connection: Connection, person: Person, job_id: str) -> JobRow:
         found = rows.load_jobs(connection, visible_jobs(person) & (table.c.id == job_id), 1)
         if not found:
-            raise NotFoundError(f"there is no job {job_id[:40]!a} that you may see")
+            raise NotFoundError(
+                f"there is no job {job_id[:40]!a} that you may see; GET /v1/jobs has yours"
+            )
         return found[0]
 
     def pinned(
@@ -150,12 +157,17 @@ class Jobs:
             return spec, None
         which = visible_lists(person) & (lists.c.id == candidates.list)
         if not load_lists(connection, which):
-            raise NotFoundError(f"there is no list {candidates.list} that you may see")
+            raise NotFoundError(
+                f"there is no list {candidates.list} that you may see; GET /v1/lists has yours"
+            )
         for version in load_versions(connection, candidates.list):
             if candidates.version in (None, version.number):
                 pinned = CandidateSpec(list=candidates.list, version=version.number)
                 return spec.model_copy(update={"candidates": pinned}), version.sha256
-        raise NotFoundError(f"list {candidates.list} has no version {candidates.version}")
+        raise NotFoundError(
+            f"list {candidates.list} has no version {candidates.version}; "
+            "without one the latest is taken"
+        )
 
     def _check_source(self, connection: Connection, person: Person, source: Source) -> None:
         if source.collector is not None and not self.limits.has_collector:
@@ -164,11 +176,15 @@ class Jobs:
             folder = self.limits.folder
             for name in source.files:
                 if folder is None or not (folder / name).is_file():
-                    raise NotFoundError(f"there is no file {name} in the folder of aggregates")
+                    raise NotFoundError(
+                        f"there is no file {name} in aggregate_folder, which an operator fills"
+                    )
         for sha in source.aggregates:
             which = visible_aggregates(person) & (aggregates.c.sha256 == sha)
             if not load_aggregates(connection, which, 1):
-                raise NotFoundError(f"there is no aggregate {sha} that you may see")
+                raise NotFoundError(
+                    f"there is no aggregate {sha} that you may see; upload its file"
+                )
 
     def _new(
         self,

@@ -77,7 +77,7 @@ class Lists:
         _, versions = self.get(person, list_id)
         found = [one for one in versions if number in (None, one.number)]
         if not found:
-            raise NotFoundError(f"list {list_id} has no version {number}")
+            raise NotFoundError(f"list {list_id} has no version {number}; its page has all")
         return found[0]
 
     def create(
@@ -222,4 +222,6 @@ def _check_text(what: str, text: str, most: int) -> None:
 
 
 def _no_list(list_id: str) -> NotFoundError:
-    return NotFoundError(f"there is no list {list_id[:40]!a} that you may see")
+    return NotFoundError(
+        f"there is no list {list_id[:40]!a} that you may see; GET /v1/lists has yours"
+    )

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import reprlib
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import date
 from types import UnionType
 from typing import Any
 
@@ -16,8 +18,10 @@ from decoder.errors import RemoteError
 from decoder.service.operations.permissions import Act, Person, require, visible_results
 from decoder.service.store.engine import Database
 from decoder.service.store.models import results
+from rappor_core.text import visible
 
 _KEEP_SECONDS = 30.0
+_FRESH_SECONDS = 1.0  # where a metric is asked for that was not listed
 
 _ROW: dict[str, type | UnionType] = {  # of a version of a metric, as pages show it
     "name": str,
@@ -29,10 +33,17 @@ _ROW: dict[str, type | UnionType] = {  # of a version of a metric, as pages show
     "waiting": dict | None,
     "definition": dict,
 }
+_LINKED: dict[str, type | UnionType] = {  # of a version of an association
+    "name": str,
+    "params_id": str,
+    "state": str,
+    "definition": dict,
+}
 _SERVED = {"first_day", "last_day"}
 _WAITING = {"first_day", "reports"}
+_YEARS = range(1970, 9000)  # of days: what a month can be added to
 
-Ask = Callable[[], list[dict[str, Any]]]  # the collector's GET /v1/metrics
+Ask = Callable[[], list[dict[str, Any]]]  # the collector's GET /v1/metrics, or /v1/associations
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,21 +68,38 @@ class MetricViews:
     problem: str
 
 
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """What reports are taken of now: definitions.  problem: why there may be fewer, or ""."""
+
+    metrics: list[dict[str, Any]]
+    associations: list[dict[str, Any]]
+    problem: str
+
+
 @dataclass(slots=True)
 class _Memory:
     """What the collector last said, and when."""
 
-    listed: list[dict[str, Any]] = field(default_factory=list)
+    metrics: list[dict[str, Any]] = field(default_factory=list)
+    associations: list[dict[str, Any]] = field(default_factory=list)
     asked: float = float("-inf")
-    problem: str = ""
+    problem: str = "the collector has not answered yet; load this again in a moment"
 
 
 class Metrics:
-    """Metrics of a collector, asked at most twice a minute."""
+    """Metrics and associations of a collector, asked at most twice a minute.
 
-    def __init__(self, database: Database, ask: Ask | None) -> None:
+    One thread asks at a time. The others take what was said last, so a collector that hangs holds
+    one thread and not all.
+    """
+
+    def __init__(
+        self, database: Database, ask: Ask | None, ask_associations: Ask | None = None
+    ) -> None:
         self._database = database
         self._ask = ask
+        self._ask_associations = ask_associations
         self._memory = _Memory()
         self._lock = threading.Lock()
 
@@ -87,11 +115,25 @@ class Metrics:
         ]
         return MetricViews(sorted(views, key=lambda view: view.name), problem)
 
-    def public(self) -> tuple[list[dict[str, Any]], str]:
-        """The definitions that reports are taken of now, for everyone; why there may be fewer."""
+    def public(self) -> Declared:
+        """What is collected now, for everyone. Of a collector that fails no address is told."""
         listed, problem = self._listed()
-        current = [row["definition"] for row in listed if row.get("state") == "current"]
-        return [one for one in current if isinstance(one, dict)], problem
+        told = "the collector does not answer now, so this may be old or not all" if problem else ""
+        linked = list(self._memory.associations)
+        return Declared(_current(listed), _current(linked), told)
+
+    def versions_of(self, name: str) -> tuple[list[dict[str, Any]], list[str], str]:
+        """Versions of a metric as the collector lists them, or none.
+
+        Returns:
+            The versions; where there are none, the names of all metrics; why the collector's answer
+            is missing or old, or "".
+        """
+        listed, problem = self._listed()
+        if all(row["name"] != name for row in listed):
+            listed, problem = self._listed(fresh=True)  # it may have been declared just now
+        found = [row for row in listed if row["name"] == name]
+        return found, [] if found else sorted({row["name"] for row in listed}), problem
 
     def _counted(self, person: Person) -> dict[tuple[str, str], tuple[int, str | None]]:
         """By name and params_id: how many results one may see, and the last day of them."""
@@ -104,31 +146,70 @@ class Metrics:
         with self._database.read() as connection:
             return {(r[0], r[1]): (int(r[2]), r[3]) for r in connection.execute(statement)}
 
-    def _listed(self) -> tuple[list[dict[str, Any]], str]:
+    def _listed(self, fresh: bool = False) -> tuple[list[dict[str, Any]], str]:
         if self._ask is None:
             return [], ""
-        with self._lock:
-            memory = self._memory
-            if time.monotonic() - memory.asked > _KEEP_SECONDS:
-                try:
-                    memory.listed, memory.problem = checked(self._ask()), ""
-                except RemoteError as error:
-                    memory.problem = str(error)
-                memory.asked = time.monotonic()
-            return memory.listed, memory.problem
+        memory = self._memory
+        if self._lock.acquire(blocking=False):
+            try:
+                keep = _FRESH_SECONDS if fresh else _KEEP_SECONDS
+                if time.monotonic() - memory.asked > keep:
+                    self._look(self._ask)
+            finally:
+                self._lock.release()
+        return memory.metrics, memory.problem
+
+    def _look(self, ask: Ask) -> None:
+        memory = self._memory
+        try:
+            metrics, linked = checked(ask()), []
+            if self._ask_associations is not None:
+                linked = checked_associations(self._ask_associations())
+            memory.metrics, memory.associations, memory.problem = metrics, linked, ""
+        except RemoteError as error:
+            memory.problem = str(error)
+        finally:
+            memory.asked = time.monotonic()
 
 
 def checked(listed: Any) -> list[dict[str, Any]]:
     """What a collector lists, if it is such a list. Raises RemoteError."""
+    rows = _rows(listed, _ROW)
+    for row in rows:
+        waiting, served = row["waiting"], row["served"]
+        if waiting and not waiting.keys() >= _WAITING:
+            raise _stranger(listed)
+        if served and not (served.keys() >= _SERVED and all(map(_is_day, served.values()))):
+            raise _stranger(listed)
+    return rows
+
+
+def checked_associations(listed: Any) -> list[dict[str, Any]]:
+    """The same of associations. Raises RemoteError."""
+    return _rows(listed, _LINKED)
+
+
+def _rows(listed: Any, kinds: dict[str, type | UnionType]) -> list[dict[str, Any]]:
     try:
-        if not all(isinstance(row[name], kind) for row in listed for name, kind in _ROW.items()):
-            raise TypeError
-        if not all(row["waiting"].keys() >= _WAITING for row in listed if row["waiting"]):
-            raise TypeError
-        if not all(row["served"].keys() >= _SERVED for row in listed if row["served"]):
+        if not all(isinstance(row[name], kind) for row in listed for name, kind in kinds.items()):
             raise TypeError
         json.dumps(listed, ensure_ascii=False).encode()  # no lone surrogates, which no page holds
         return list(listed)
-    except (KeyError, TypeError, UnicodeEncodeError):
-        shown = json.dumps(listed, default=str)[:60]
-        raise RemoteError(f"what answers is not a collector: {shown}") from None
+    except (KeyError, TypeError, ValueError, RecursionError):  # UnicodeEncodeError too
+        raise _stranger(listed) from None
+
+
+def _stranger(listed: Any) -> RemoteError:
+    shown = visible(reprlib.repr(listed)[:60])
+    return RemoteError(f"what answers is not a collector: {shown}; check its address")
+
+
+def _is_day(text: object) -> bool:
+    try:
+        return date.fromisoformat(str(text)).year in _YEARS
+    except ValueError:
+        return False
+
+
+def _current(listed: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [row["definition"] for row in listed if row["state"] == "current"]

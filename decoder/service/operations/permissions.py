@@ -77,7 +77,10 @@ def require(person: Person, act: Act) -> None:
     """Raises RoleError unless the role allows it."""
     if not person.may(act):
         roles = " or ".join(role for role in Role if role in ALLOWED[act])
-        raise RoleError(f"the role is {person.role}; this needs {roles}")
+        raise RoleError(
+            f"the role is {person.role}; this needs {roles}: an admin gives it, by another key or "
+            "by a group at the identity provider"
+        )
 
 
 def visible_jobs(person: Person) -> ColumnElement[bool]:

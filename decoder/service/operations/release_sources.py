@@ -59,7 +59,9 @@ def load_sources(
         which = own_results(person) & (results.c.id == one.result)
         known = load_results(connection, which, 1)
         if not known:
-            raise NotFoundError(f"there is no result {one.result!a} of yours")
+            raise NotFoundError(
+                f"there is no result {one.result!a} of yours; GET /v1/results has them"
+            )
         if known[0].kind not in SOURCE_FILES:
             raise RequestError(
                 f"result {one.result}: a {known[0].kind} is not released; a "

@@ -16,7 +16,6 @@ from decoder.service.errors import (
     NotFoundError,
     QuotaError,
     RequestError,
-    RoleError,
     UnavailableError,
 )
 from decoder.service.operations.access import MAX_NAME, Access
@@ -27,13 +26,20 @@ from decoder.service.operations.permissions import (
     require,
     visible_releases,
 )
+from decoder.service.operations.release_decisions import (
+    check_may_decide,
+    check_words,
+    sees_review,
+    signature_of,
+    stale,
+)
 from decoder.service.operations.release_sources import (
     approved_before,
     is_stale,
     load_sources,
     offered_results,
 )
-from decoder.service.publishing import Changes, Publisher
+from decoder.service.publishing import MANIFEST, Changes, Files, Publisher
 from decoder.service.specs import NewRelease
 from decoder.service.store import releases as rows
 from decoder.service.store.engine import Database
@@ -105,8 +111,15 @@ class Releases:
         self.get(person, release_id)
         with self.database.change() as connection:
             content = rows.load_release_file(connection, release_id, name)
+            if content is None and rows.files_are_deleted(connection, release_id):
+                raise NotFoundError(
+                    f"the files of release {release_id} are deleted; propose the release again"
+                )
             if content is None:
-                raise NotFoundError(f"release {release_id} has no file {name[:70]!a}")
+                raise NotFoundError(
+                    f"release {release_id} has no file {name[:70]!a}; "
+                    f"GET /v1/releases/{release_id} names them"
+                )
             self.access.note(connection, person, "read-release", release=release_id, file=name)
         return content
 
@@ -117,7 +130,10 @@ class Releases:
         """
         row = self.get(person, release_id)
         if not sees_review(person, row):
-            raise NotFoundError(f"there is no difference of release {release_id[:40]!a} for you")
+            raise NotFoundError(
+                f"there is no difference of release {release_id[:40]!a} for you; "
+                "who proposed it sees it, and admins"
+            )
         with self.database.read() as connection:
             told = json.loads(rows.load_difference(connection, release_id))
         policy = {name: (old, new) for name, (old, new) in told["policy"].items()}
@@ -156,8 +172,8 @@ class Releases:
             self.building.release()
 
     def _propose(self, person: Person, asked: NewRelease, publisher: Publisher) -> ReleaseRow:
-        _check_words("name", asked.name, MAX_NAME)
-        _check_words("note", asked.note, MAX_REASON)
+        check_words("name", asked.name, MAX_NAME)
+        check_words("note", asked.note, MAX_REASON)
         with self.database.read() as connection:
             self._check_room(connection, person, 0)
             sources, metrics = load_sources(connection, person, asked.sources)
@@ -221,21 +237,26 @@ class Releases:
     def _decide(
         self, person: Person, release_id: str, state: ReleaseState, reason: str
     ) -> ReleaseRow:
-        _check_words("reason", reason, MAX_REASON)
+        check_words("reason", reason, MAX_REASON)
         if not reason and state != ReleaseState.WITHDRAWN:
             raise RequestError("reason '': say why, for the proposer and the audit log")
         with self.database.change() as connection:
             row = self._one(connection, visible_releases(person), release_id)
-            _check_may_decide(person, row, state)
+            check_may_decide(person, row, state)
             if state == ReleaseState.APPROVED and is_stale(connection, row):
-                raise _stale(row)
+                raise stale(row)
+            signature: Files = {}
+            if state == ReleaseState.APPROVED:
+                manifest = rows.load_release_file(connection, release_id, MANIFEST)
+                signature = signature_of(self.publisher, manifest or b"{}", row.name)
             settled, at = replace(row, reason=reason), self.clock().timestamp()
             try:
                 is_done = rows.decide(connection, settled, state, person.id, at)
             except IntegrityError as error:  # another one was approved at the same time
-                raise _stale(row) from error
+                raise stale(row) from error
             if not is_done:
                 raise ConflictError("somebody settled it just now", name=row.name)
+            rows.add_files(connection, release_id, signature)
             detail = {"release": release_id, "reason": reason, "digest": row.digest}
             self.access.note(connection, person, f"{_ACTS[state]}-release", **detail)
             return self._one(connection, table.c.id == release_id, release_id)
@@ -247,7 +268,8 @@ class Releases:
         if held + size > self.max_bytes_of_person:
             raise QuotaError(
                 f"your releases that are not approved would hold {held + size:,} bytes, above "
-                f"{self.max_bytes_of_person:,}; withdraw one"
+                f"{self.max_bytes_of_person:,}; withdraw one (files of rejected ones are deleted "
+                "after keep_rejected_days)"
             )
 
     def _one(
@@ -255,7 +277,10 @@ class Releases:
     ) -> ReleaseRow:
         found = rows.load_releases(connection, which & (table.c.id == release_id), 1)
         if not found:
-            raise NotFoundError(f"there is no release {release_id[:40]!a} that you may see")
+            raise NotFoundError(
+                f"there is no release {release_id[:40]!a} that you may see; GET /v1/releases has "
+                "those that you may"
+            )
         return found[0]
 
 
@@ -264,32 +289,3 @@ _ACTS = {
     ReleaseState.REJECTED: "reject",
     ReleaseState.WITHDRAWN: "withdraw",
 }
-
-
-def sees_review(person: Person, row: ReleaseRow) -> bool:
-    """Whether a person sees the difference, the results and the reason of a release."""
-    return person.may(Act.REVIEW) or (person.may(Act.ANALYSE) and person.id == row.proposer)
-
-
-def _check_may_decide(person: Person, row: ReleaseRow, state: ReleaseState) -> None:
-    """Raises RoleError, or ConflictError for what is settled; the UPDATE asks the same again."""
-    mine = row.proposer == person.id
-    if mine and state != ReleaseState.WITHDRAWN:
-        raise RoleError("you proposed this release: another person approves or rejects it")
-    if not mine and state == ReleaseState.WITHDRAWN:
-        raise RoleError("another person proposed this release: only they withdraw it")
-    if row.state != ReleaseState.PROPOSED:
-        raise ConflictError(f"the release is {row.state} already", name=row.name)
-
-
-def _stale(row: ReleaseRow) -> ConflictError:
-    return ConflictError(
-        "another release was approved after this one was built, and it was not checked against "
-        "that one; reject it, and have it proposed again",
-        name=row.name,
-    )
-
-
-def _check_words(what: str, text: str, most: int) -> None:
-    if len(text) > most or not text.isprintable() or text != text.strip():
-        raise RequestError(f"{what} {text[:60]!a}: up to {most} printable characters")

@@ -115,7 +115,10 @@ class Results:
         with self.database.read() as connection:
             content = None if hidden else rows.load_file(connection, result_id, name)
         if content is None:
-            raise NotFoundError(f"result {result_id} has no file {name[:70]!a}")
+            raise NotFoundError(
+                f"result {result_id} has no file {name[:70]!a}; "
+                f"GET /v1/results/{result_id} names them"
+            )
         with self.database.change() as connection:
             self.access.note(connection, person, "read-result", result=result_id, file=name)
         return content
@@ -169,7 +172,9 @@ class Results:
     def _one(self, connection: Connection, which: ColumnElement[bool], result_id: str) -> ResultRow:
         found = rows.load_results(connection, which & (table.c.id == result_id), 1)
         if not found:
-            raise NotFoundError(f"there is no result {result_id[:40]!a} that you may see")
+            raise NotFoundError(
+                f"there is no result {result_id[:40]!a} that you may see; GET /v1/results has yours"
+            )
         return found[0]
 
 

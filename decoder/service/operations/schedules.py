@@ -15,9 +15,11 @@ from decoder.service.errors import NotFoundError, QuotaError, RequestError
 from decoder.service.operations.access import MAX_NAME, Access
 from decoder.service.operations.families import Family
 from decoder.service.operations.jobs import Jobs
+from decoder.service.operations.metrics import Metrics
 from decoder.service.operations.periods import Every
 from decoder.service.operations.permissions import Act, Person, require, visible_schedules
 from decoder.service.operations.schedule_series import SeriesView, groups_of, view_of
+from decoder.service.operations.spec_checks import check_candidates, check_metric
 from decoder.service.specs import CandidateSpec, Choices, JobSpec, Kind, Source, Window, digest
 from decoder.service.store import schedules as rows
 from decoder.service.store.engine import Database
@@ -37,6 +39,7 @@ class Schedules:
     random_bytes: Callable[[int], bytes]
     access: Access
     jobs: Jobs
+    metrics: Metrics
 
     def create(
         self,
@@ -66,6 +69,7 @@ class Schedules:
         """
         require(person, Act.ANALYSE)
         spec = self._spec(name, metric, candidates, options)
+        check_metric(self.metrics, metric)
         row = ScheduleRow(
             id=self.random_bytes(8).hex(),
             name=name,
@@ -122,6 +126,7 @@ class Schedules:
             raise RequestError(f"name {name[:60]!a}: 1 to {MAX_NAME} printable characters")
         if not self.jobs.limits.has_collector:
             raise RequestError("no collector is set up here; an operator sets `collector`")
+        check_candidates(candidates)
         return JobSpec(
             kind=Kind.DECODE,
             source=Source(collector=Window(metric=metric)),
@@ -178,7 +183,10 @@ class Schedules:
         which = visible_schedules(person) & (table.c.id == schedule_id)
         found = rows.load_schedules(connection, which)
         if not found:
-            raise NotFoundError(f"there is no schedule {schedule_id[:40]!a} that you may see")
+            raise NotFoundError(
+                f"there is no schedule {schedule_id[:40]!a} that you may see; "
+                "GET /v1/schedules has yours"
+            )
         return found[0]
 
     def series(self, person: Person, schedule_id: str) -> list[SeriesView]:

@@ -26,6 +26,7 @@ from decoder.service.operations.provider_roles import ProviderRoles
 from decoder.service.operations.releases import Releases
 from decoder.service.operations.results import Results
 from decoder.service.operations.schedules import Schedules
+from decoder.service.operations.standing import Standings
 from decoder.service.operations.ticking import Ticked, Ticker
 from decoder.service.operations.usage import Usage, limits_of
 from decoder.service.publishing import Publisher
@@ -35,6 +36,7 @@ from decoder.service.store.claims import WorkerRow, live_workers, take_over
 from decoder.service.store.engine import Database, make_engine
 from decoder.service.store.jobs import count_states, delete_old_jobs
 from decoder.service.store.people import end_old_sessions
+from decoder.service.store.releases import delete_rejected
 from decoder.service.store.results import delete_old_results, delete_superseded, delete_unheld
 from decoder.service.versions import decoder_version
 
@@ -60,6 +62,7 @@ class Service:
     aggregates: Aggregates
     metrics: Metrics
     schedules: Schedules
+    standings: Standings
     alarms: Alarms
     ticker: Ticker
     usage: Usage
@@ -92,6 +95,7 @@ class Service:
             take_over(connection)
             end_old_sessions(connection, at)
             delete_old_jobs(connection, at - self.settings.keep_jobs_days * _DAY)
+            delete_rejected(connection, at - self.settings.keep_rejected_days * _DAY)
             if self.settings.keep_results_days is not None:
                 delete_old_results(connection, at - self.settings.keep_results_days * _DAY)
 
@@ -150,9 +154,13 @@ def make_service(
     )
     most = settings.max_stored_bytes_of_person
     jobs = Jobs(database, clock, random_bytes, access, limits)
-    schedules = Schedules(database, clock, random_bytes, access, jobs)
-    causes = Causes(database, clock, random_bytes, schedules)
     collector = _collector(settings)
+    asked = (collector.metrics, collector.associations) if collector else (None, None)
+    metrics = Metrics(database, *asked)
+    schedules = Schedules(database, clock, random_bytes, access, jobs, metrics)
+    causes = Causes(database, clock, random_bytes, schedules)
+    ticker = Ticker(database, clock, schedules, jobs, causes, collector)
+    has_key = settings.collector_key is not None
     sending = _sending(settings)
     return Service(
         settings=settings,
@@ -166,10 +174,11 @@ def make_service(
         ),
         lists=Lists(database, clock, random_bytes, access, settings.max_list_entries, most),
         aggregates=Aggregates(database, clock, access, most),
-        metrics=Metrics(database, None if collector is None else collector.metrics),
+        metrics=metrics,
         schedules=schedules,
+        standings=Standings(database, schedules, metrics, ticker, has_key),
         alarms=Alarms(database, clock, random_bytes, access, schedules, sending),
-        ticker=Ticker(database, clock, schedules, jobs, causes, collector),
+        ticker=ticker,
         usage=Usage(database, of_person),
         provider=_provider(settings, clock),
     )

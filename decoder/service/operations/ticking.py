@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 
 from decoder.errors import RemoteError
 from decoder.service.clock import Clock
-from decoder.service.errors import ConflictError, ServiceError, StorageError
+from decoder.service.errors import ConflictError, RequestError, ServiceError, StorageError
 from decoder.service.operations.aggregates import described
 from decoder.service.operations.causes import Causes
 from decoder.service.operations.jobs import Jobs
@@ -20,6 +20,7 @@ from decoder.service.operations.permissions import Person
 from decoder.service.operations.schedule_series import groups_of
 from decoder.service.operations.schedules import Schedules, question_of, spec_of_schedule
 from decoder.service.operations.sealed_windows import AskCollector, sealed_windows
+from decoder.service.operations.spec_checks import unknown_metric
 from decoder.service.specs import JobSpec, Source
 from decoder.service.store.aggregates import save_aggregate
 from decoder.service.store.engine import Database
@@ -40,6 +41,11 @@ from rappor_core.aggregate import Aggregate
 MOST_WINDOWS = 20  # of one schedule that are queued by one tick
 TRIES = 3  # of a window whose job failed
 PAUSE_SECONDS = 600.0  # before another try, times the tries
+NO_COLLECTOR = "no collector is set up here: an operator sets RAPPOR_DECODER_COLLECTOR"
+NO_OWNER = (
+    "its owner has no key that holds and did not sign in lately: an admin makes the owner a key, "
+    "or the owner signs in"
+)
 
 
 @dataclass(slots=True)
@@ -53,7 +59,10 @@ class Ticked:
 
 @dataclass(frozen=True, slots=True)
 class Ticker:
-    """Ticks over the schedules of one database."""
+    """Ticks over the schedules of one database.
+
+    problems: by schedule, what the last tick of this process said.
+    """
 
     database: Database
     clock: Clock
@@ -61,6 +70,7 @@ class Ticker:
     jobs: Jobs
     causes: Causes
     collector: AskCollector | None
+    problems: dict[str, str] = field(default_factory=dict)
 
     def tick(self) -> Ticked:
         """Look after every schedule that is switched on. Raises StorageError."""
@@ -76,19 +86,19 @@ class Ticker:
                 ticked.problems[schedule.id] = str(error)
             ticked.settled += self._settle(schedule)
         self._look_at_refusals(ticked)
+        self.problems.clear()
+        self.problems.update(ticked.problems)
         return ticked
 
     def _listed(self) -> list[dict[str, object]]:
         if self.collector is None:
-            raise RemoteError("no collector is set up here; an operator sets `collector`")
+            raise RemoteError(NO_COLLECTOR)
         return self.collector.metrics()
 
     def _owner(self, connection: Connection, schedule: ScheduleRow) -> Person:
         person = self.schedules.access.person_of_id(connection, schedule.owner)
         if person is None:
-            raise ServiceError(
-                "its owner has no key that holds and did not sign in lately; it stands still"
-            )
+            raise ServiceError(NO_OWNER)
         return person
 
     def _queue(
@@ -101,6 +111,9 @@ class Ticker:
             pinned, sha = self.jobs.pinned(connection, person, spec)
             known = load_windows(connection, schedule.id)
         question, room = question_of(pinned, sha), MOST_WINDOWS
+        names = {str(row["name"]) for row in listed}
+        if schedule.metric not in names:
+            raise RequestError(unknown_metric(schedule.metric, sorted(names)))
         for row in listed:
             if row["name"] != schedule.metric or not isinstance(row.get("served"), dict):
                 continue

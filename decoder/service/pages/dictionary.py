@@ -2,42 +2,69 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
 from fastapi import Request
 from starlette.responses import Response
 
 from decoder.reports.dictionary import entries_of, odds_text
 from decoder.service.errors import AuthenticationError
+from decoder.service.operations.metrics import Declared
 from decoder.service.operations.permissions import Person
 from decoder.service.pages.web import render
 from decoder.service.pages.web import router as new_router
 from decoder.service.requests import current_person, service_of
 from rappor_core.errors import RapporError
+from rappor_core.metrics.association import Association, CountedAssociation
 from rappor_core.metrics.metric import Metric
 
 router = new_router()
+_UNREAD = "not all of what is collected can be shown: {}"
 
 
 @router.get("/dictionary")
 def dictionary(request: Request) -> Response:
-    """What is collected now."""
+    """What is collected now, and which answers are sent together."""
     service = service_of(request)
-    definitions, problem = service.metrics.public()
-    known = []
-    for definition in definitions:
-        try:
-            known.append(Metric.from_dict(definition))
-        except RapporError as error:
-            problem = problem or str(error)
-    entries = entries_of(known, service.clock().date())
+    declared = service.metrics.public()
+    metrics, associations, unread = _read(declared)
     return render(
         request,
         "public_dictionary.html.j2",
         _person(request),
-        entries=entries,
+        entries=entries_of(metrics, service.clock().date(), associations),
         contact="",
         odds=odds_text,
-        problem=problem,
+        problem=declared.problem or (_UNREAD.format(unread) if unread else ""),
     )
+
+
+def _read(declared: Declared) -> tuple[list[Metric], list[Association], str]:
+    """Metrics, associations of which both are collected now, and what was wrong first."""
+    metrics, problem = list[Metric](), ""
+    for definition in declared.metrics:
+        try:
+            metrics.append(Metric.from_dict(definition))
+        except RapporError as error:
+            problem = problem or str(error)
+    by_version = {(metric.name, metric.params_id): metric for metric in metrics}
+    associations = list[Association]()
+    for definition in declared.associations:
+        if not set(_versions(definition)) <= by_version.keys():
+            continue  # one of its metrics is collected no more, so nothing is sent together
+        try:
+            associations.append(CountedAssociation.from_dict(definition, by_version))
+        except RapporError as error:
+            problem = problem or str(error)
+    return metrics, associations, problem
+
+
+def _versions(definition: dict[str, Any]) -> Iterable[tuple[str, str]]:
+    """Name and params_id of both metrics of an association."""
+    both = definition.get("of"), definition.get("params_ids")
+    names, ids = ([str(text) for text in one] if isinstance(one, list) else [] for one in both)
+    return zip(names, ids, strict=False)
 
 
 def _person(request: Request) -> Person | None:

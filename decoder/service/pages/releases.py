@@ -10,10 +10,12 @@ from starlette.responses import Response
 
 from decoder.service.errors import RequestError, ServiceError
 from decoder.service.operations.permissions import Act, Person, require
-from decoder.service.operations.releases import NOT_HERE, sees_review
+from decoder.service.operations.release_decisions import sees_review
+from decoder.service.operations.releases import NOT_HERE
 from decoder.service.pages.web import Form, Posted, Reader, parsed, redirect, render
 from decoder.service.pages.web import router as new_router
 from decoder.service.problems import status_of
+from decoder.service.publishing import SIGNATURE
 from decoder.service.requests import service_of
 from decoder.service.specs import NewRelease
 from decoder.service.store.releases import ReleaseState
@@ -90,12 +92,14 @@ def one(request: Request, person: Reader, release_id: str) -> Response:
     review = sees_review(person, row)
     changes = releases.difference(person, release_id) if review else None
     proposed = row.state == ReleaseState.PROPOSED
+    files = releases.files(person, release_id)
     return render(
         request,
         "release.html.j2",
         person,
         row=row,
-        files=releases.files(person, release_id),
+        files=files,
+        signed=any(file.name == SIGNATURE for file in files),
         review=review,
         sources=json.loads(row.sources) if review else [],
         changes=changes,

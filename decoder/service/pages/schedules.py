@@ -37,8 +37,15 @@ router = new_router()
 def index(request: Request, person: Reader) -> Response:
     """One's own schedules; all of an admin."""
     schedules = service_of(request).schedules
-    rows = [(row, Counter(one.state for one in schedules.windows(person, row.id)))
-            for row in schedules.all(person)]  # fmt: skip
+    standings = service_of(request).standings
+    rows = [
+        (
+            row,
+            Counter(one.state for one in schedules.windows(person, row.id)),
+            standings.of_row(row),
+        )
+        for row in schedules.all(person)
+    ]
     has = service_of(request).settings.collector is not None
     return render(request, "schedules.html.j2", person, rows=rows, has_collector=has)
 
@@ -176,6 +183,7 @@ def _shown(
         person,
         200 if made is None else 201,
         row=row,
+        standing=service.standings.of_row(row),
         chosen=chosen({name: spec[name] for name in ("candidates", "options") if name in spec}),
         windows=sorted(windows, key=lambda one: one.first_day, reverse=True),
         series=[(one, found_values(one)) for one in series],

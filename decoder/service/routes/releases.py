@@ -12,8 +12,9 @@ from starlette.responses import Response
 
 from decoder.service.clock import text_of
 from decoder.service.operations.permissions import Person
-from decoder.service.operations.releases import sees_review
+from decoder.service.operations.release_decisions import sees_review
 from decoder.service.operations.results import media_type
+from decoder.service.publishing import SIGNATURE
 from decoder.service.requests import service_of
 from decoder.service.routes.jobs import Limit, Me, Offset
 from decoder.service.routes.results import FILE_POLICY
@@ -57,11 +58,13 @@ def propose(request: Request, person: Me, body: NewRelease) -> dict[str, Any]:
 
 @router.get("/{release_id}", operation_id="getRelease")
 def get_release(request: Request, person: Me, release_id: str) -> dict[str, Any]:
-    """A release and its files."""
+    """A release and its files. signed: by the service's key, when it was approved."""
     releases = service_of(request).releases
     row = releases.get(person, release_id)
+    files = releases.files(person, release_id)
     return shown_release(row, person, releases.is_stale(row)) | {
-        "files": [asdict(file) for file in releases.files(person, release_id)]
+        "files": [asdict(file) for file in files],
+        "signed": any(file.name == SIGNATURE for file in files),
     }
 
 

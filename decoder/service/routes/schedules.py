@@ -21,6 +21,7 @@ from decoder.service.routes.jobs import Limit, Me
 from decoder.service.specs import CandidateSpec, Choices, MetricName, Model
 from decoder.service.store.alarms import AlarmRow
 from decoder.service.store.schedule_windows import WindowRow
+from decoder.service.store.schedules import ScheduleRow
 
 router = APIRouter(prefix="/v1/schedules", tags=["schedules"])
 Name = Annotated[str, StringConstraints(max_length=200)]
@@ -61,7 +62,10 @@ class NewAlarm(Model):
 
 @router.post("", operation_id="createSchedule", status_code=201)
 def create(request: Request, person: Me, body: NewSchedule) -> dict[str, Any]:
-    """Decode every sealed day, week or month of a metric."""
+    """Decode every sealed day, week or month of a metric.
+
+    `standing` says whether anything is in its way, such as a collector that cannot be reached.
+    """
     row = service_of(request).schedules.create(
         person,
         body.name,
@@ -72,7 +76,7 @@ def create(request: Request, person: Me, body: NewSchedule) -> dict[str, Any]:
         body.family,
         body.first_day,
     )
-    return shown_schedule(row)
+    return shown_schedule(row) | _standing(request, row)
 
 
 @router.get("", operation_id="listSchedules")
@@ -83,11 +87,11 @@ def list_schedules(request: Request, person: Me) -> dict[str, Any]:
 
 @router.get("/{schedule_id}", operation_id="getSchedule")
 def get(request: Request, person: Me, schedule_id: str) -> dict[str, Any]:
-    """A schedule and its windows."""
+    """A schedule, its windows, and why it stands if it does: `standing`."""
     schedules = service_of(request).schedules
     row = schedules.get(person, schedule_id)
     windows = [shown_window(one) for one in schedules.windows(person, schedule_id)]
-    return shown_schedule(row) | {"windows": windows}
+    return shown_schedule(row) | _standing(request, row) | {"windows": windows}
 
 
 @router.get("/{schedule_id}/series", operation_id="getScheduleSeries")
@@ -164,6 +168,10 @@ def delete_alarm(request: Request, person: Me, schedule_id: str, alarm_id: str) 
     """Delete an alarm and what it told."""
     service_of(request).alarms.delete(person, schedule_id, alarm_id)
     return {"deleted": alarm_id}
+
+
+def _standing(request: Request, row: ScheduleRow) -> dict[str, Any]:
+    return {"standing": asdict(service_of(request).standings.of_row(row))}
 
 
 def shown_window(row: WindowRow) -> dict[str, Any]:

@@ -18,7 +18,7 @@ _SQLITE_NOW = "SELECT (julianday('now') - 2440587.5) * 86400.0"
 _POSTGRESQL_NOW = "SELECT extract(epoch FROM clock_timestamp())::float8"
 
 SERVICE = Program(
-    name="service",
+    name="decoder service",
     owner="the service",
     instances="every service and worker",
     table="result_files",

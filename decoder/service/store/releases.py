@@ -102,6 +102,15 @@ def save_release(
         connection.execute(insert_metric)
 
 
+def add_files(connection: Connection, release_id: str, files: Mapping[str, bytes]) -> None:
+    """Files that an approval adds, in its transaction."""
+    packed = packed_files("release_id", release_id, files)
+    if packed:
+        connection.execute(insert(release_files), packed)
+        more = releases.c.stored + sum(len(one["content"]) for one in packed)
+        connection.execute(update(releases).where(releases.c.id == release_id).values(stored=more))
+
+
 def decide(
     connection: Connection, row: ReleaseRow, state: ReleaseState, person: str, at: float
 ) -> bool:
@@ -122,11 +131,30 @@ def decide(
         own = release_metrics.c.release_id == row.id
         connection.execute(update(release_metrics).where(own).values(approved=True))
     elif state == ReleaseState.WITHDRAWN:  # its files take no room; their digests stay
-        connection.execute(
-            update(release_files).where(release_files.c.release_id == row.id).values(content=b"")
-        )
-        connection.execute(update(releases).where(releases.c.id == row.id).values(stored=0))
+        _delete_files(connection, releases.c.id == row.id)
     return True
+
+
+def delete_rejected(connection: Connection, before: float) -> int:
+    """Delete the files of releases that were rejected before a time; how many releases.
+
+    Their rows, and the digests of their files, stay.
+    """
+    old = (releases.c.state == ReleaseState.REJECTED) & (releases.c.decided < before)
+    return _delete_files(connection, old & (releases.c.stored > 0))
+
+
+def _delete_files(connection: Connection, which: ColumnElement[bool]) -> int:
+    chosen = select(releases.c.id).where(which)
+    own = release_files.c.release_id.in_(chosen)
+    connection.execute(update(release_files).where(own).values(content=b""))
+    return int(connection.execute(update(releases).where(which).values(stored=0)).rowcount)
+
+
+def files_are_deleted(connection: Connection, release_id: str) -> bool:
+    """Whether a release was withdrawn, or rejected long ago."""
+    stored = select(releases.c.stored).where(releases.c.id == release_id)
+    return connection.execute(stored).scalar() == 0
 
 
 def last_approved(connection: Connection, name: str) -> tuple[str | None, int]:

@@ -1,0 +1,59 @@
+"""Who decides about a release, and what an approval adds to it."""
+
+from __future__ import annotations
+
+import json
+
+from decoder.service.errors import ConflictError, RequestError, RoleError
+from decoder.service.operations.permissions import Act, Person
+from decoder.service.publishing import Files, Publisher
+from decoder.service.store.releases import ReleaseRow, ReleaseState
+
+
+def sees_review(person: Person, row: ReleaseRow) -> bool:
+    """Whether a person sees the difference, the results and the reason of a release."""
+    return person.may(Act.REVIEW) or (person.may(Act.ANALYSE) and person.id == row.proposer)
+
+
+def check_may_decide(person: Person, row: ReleaseRow, state: ReleaseState) -> None:
+    """Raises RoleError, or ConflictError for what is settled; the UPDATE asks the same again."""
+    mine = row.proposer == person.id
+    if mine and state != ReleaseState.WITHDRAWN:
+        raise RoleError("you proposed this release: another person approves or rejects it")
+    if not mine and state == ReleaseState.WITHDRAWN:
+        raise RoleError("another person proposed this release: only they withdraw it")
+    if row.state != ReleaseState.PROPOSED:
+        raise ConflictError(f"the release is {row.state} already", name=row.name)
+
+
+def stale(row: ReleaseRow) -> ConflictError:
+    """That a release was not built on what was approved since."""
+    return ConflictError(
+        "another release was approved after this one was built, and it was not checked against "
+        "that one; reject it, and have it proposed again",
+        name=row.name,
+    )
+
+
+def check_words(what: str, text: str, most: int) -> None:
+    """Raises RequestError for a text that is too long, or that cannot be seen."""
+    if len(text) > most or not text.isprintable() or text != text.strip():
+        raise RequestError(f"{what} {text[:60]!a}: up to {most} printable characters")
+
+
+def signature_of(publisher: Publisher | None, manifest: bytes, name: str) -> Files:
+    """The files that signing adds to an approved release; none without a key.
+
+    name: of the release. Raises ConflictError where the manifest names another key than the one
+    that is here now: the signature would not be of the key that it promises.
+    """
+    named = str(json.loads(manifest).get("key", ""))
+    key_id = "" if publisher is None else publisher.key_id
+    if named != key_id:
+        built, here = (f"key {one[:16]}" if one else "no key" for one in (named, key_id))
+        raise ConflictError(
+            f"the release was built for {built}, and this service signs with {here}; reject it, "
+            "and have it proposed again",
+            name=name,
+        )
+    return publisher.sign(manifest) if publisher is not None and key_id else {}
