@@ -2,17 +2,18 @@
 // client is the build that apps ship.
 
 import assert from "node:assert/strict";
-import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { createServer } from "node:http";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { performance } from "node:perf_hooks";
 import { test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
-import { noCollector, startCollector } from "./collector.mjs";
-
-const CHROMIUM = process.env.RAPPOR_CHROMIUM ?? "/usr/bin/chromium";
-const skip = noCollector || (existsSync(CHROMIUM) ? false : `no ${CHROMIUM}: set RAPPOR_CHROMIUM`);
+import { CHROMIUM, kill, launch, pages, skip, tab } from "./browser.mjs";
+import { digestOf } from "../dist/core/seal.js";
+import { startCollector } from "./collector.mjs";
+import { vectors } from "./vectors.mjs";
 
 const ENTRY = `
 import { openClient } from "./dist/production/browser.js";
@@ -50,41 +51,10 @@ window.durable = async (number) => {
 };
 `;
 
-const pages = async () => {
-  const resolveDir = fileURLToPath(new URL("..", import.meta.url));
-  const stdin = { contents: ENTRY, resolveDir };
-  const { outputFiles } = await build({ stdin, bundle: true, format: "esm", write: false, target: "es2022" });
-  const policy = `<meta http-equiv="Content-Security-Policy" content="script-src 'self'">`; // no eval
-  return {
-    "/": ["text/html", `<!doctype html>${policy}<title>t</title><script type="module" src="/page.js"></script>`],
-    "/page.js": ["text/javascript", outputFiles[0].text],
-    "/favicon.ico": ["image/x-icon", ""],
-  };
-};
-
-const launch = async ({ folder, endings }) => {
-  const { chromium } = await import("playwright-core");
-  const context = await chromium.launchPersistentContext(join(folder, "profile"), {
-    executablePath: CHROMIUM,
-    args: ["--no-sandbox", "--disable-gpu", `--rappor-test=${folder}`],
-  });
-  endings.push(() => context.close().catch(() => undefined));
-  return context;
-};
-
-/** A tab with the client open. */
-const tab = async (context, { url, metrics }, more = {}) => {
-  const page = await context.newPage();
-  await page.goto(url);
-  await page.waitForFunction("window.open_");
-  assert.equal(await page.evaluate(([m, more]) => window.open_(m, more), [metrics, more]), "active");
-  return page;
-};
-
 const flush = (page) => page.evaluate(() => window.client.flush(20));
 
 test("tabs, reloads, faults, offline: every record counts once", { skip }, async (t) => {
-  const collector = await startCollector(t, await pages());
+  const collector = await startCollector(t, await pages(ENTRY));
   const context = await launch(collector);
   const tabs = [await tab(context, collector), await tab(context, collector)];
   await Promise.all(tabs.map((page) => page.evaluate(() => window.record(40))));
@@ -111,8 +81,47 @@ test("tabs, reloads, faults, offline: every record counts once", { skip }, async
   assert.equal(await tabs[0].evaluate(() => window.client.status.condition), "no_consent");
 });
 
+test("tabs that open for the first time at the same moment share one secret", { skip }, async (t) => {
+  const served = await pages(ENTRY);
+  const site = createServer((asked, answer) => {
+    const [type, text] = served[asked.url] ?? ["text/plain", ""];
+    answer.writeHead(200, { "Content-Type": type }).end(text);
+  });
+  await new Promise((resolve) => site.listen(0, "127.0.0.1", resolve));
+  t.after(() => void (site.closeAllConnections(), site.close()));
+  const folder = mkdtempSync(join(tmpdir(), "rappor-js-"));
+  const endings = [() => rmSync(folder, { recursive: true, force: true })];
+  t.after(async () => { for (const end of endings.reverse()) await end(); });
+  const context = await launch({ folder, endings });
+  const tabs = await Promise.all(Array.from({ length: 6 }, () => context.newPage()));
+  await Promise.all(tabs.map(async (page) => {
+    await page.goto(`http://127.0.0.1:${site.address().port}/`);
+    await page.waitForFunction("window.open_");
+  }));
+  const { document } = vectors("platforms");
+  const metrics = { ...document, digest: digestOf(document) };
+  for (let round = 0; round < 8; round++) {
+    const at = Date.now() + 300;
+    const opened = await Promise.all(tabs.map((page) => page.evaluate(async ([m, round, at]) => {
+      const database = `round ${round}`;
+      await new Promise((resolve) => setTimeout(resolve, at - Date.now()));
+      const condition = await window.open_(m, { database, platform: "app" });
+      const told = await client.record("page", "a"); // one of them has the report of this day
+      const kept = await new Promise((resolve) => {
+        indexedDB.open(database).onsuccess = ({ target: { result: known } }) => {
+          known.transaction("documents").objectStore("documents").get("device").onsuccess = ({ target }) => resolve(target.result);
+        };
+      });
+      return { condition, told, secret: kept.secret };
+    }, [metrics, round, at])));
+    assert.deepEqual(opened.map(({ condition }) => condition), Array(6).fill("active"));
+    assert.equal(new Set(opened.map(({ secret }) => secret)).size, 1);
+    assert.equal(opened.filter(({ told }) => told).length, 1);
+  }
+});
+
 test("a browser that is killed loses no acknowledged record", { skip }, async (t) => {
-  const collector = await startCollector(t, await pages());
+  const collector = await startCollector(t, await pages(ENTRY));
   let [begun, told] = [0, 0];
   for (let life = 0; life < 2; life++) {
     const context = await launch(collector);
@@ -134,21 +143,8 @@ test("a browser that is killed loses no acknowledged record", { skip }, async (t
   assert.ok(told >= 200 && told <= homepage && homepage <= begun, `${begun} begun, ${told} told, ${homepage} counted`);
 });
 
-/** Ends this test's own browser at once: the process whose arguments name the test's folder. */
-const kill = (folder) => {
-  for (const pid of readdirSync("/proc").filter((name) => /^\d+$/.test(name))) {
-    let words = "";
-    try {
-      words = readFileSync(`/proc/${pid}/cmdline`, "utf8");
-    } catch {
-      continue; // it has ended meanwhile
-    }
-    if (words.includes(`--rappor-test=${folder}`) && !words.includes("--type=")) process.kill(Number(pid), "SIGKILL");
-  }
-};
-
 test("a page that is left sends nothing by itself, unless the app asks for it", { skip }, async (t) => {
-  const collector = await startCollector(t, await pages());
+  const collector = await startCollector(t, await pages(ENTRY));
   const context = await launch(collector);
   const page = await tab(context, collector);
   await page.evaluate(() => window.record(3));
@@ -174,7 +170,7 @@ test("a page that is left sends nothing by itself, unless the app asks for it", 
 });
 
 test("a browser records what is declared for it, and says so of the rest", { skip }, async (t) => {
-  const collector = await startCollector(t, await pages());
+  const collector = await startCollector(t, await pages(ENTRY));
   const page = await tab(await launch(collector), collector, { development: true });
   const said = await page.evaluate(async () => [await client.record("crashed", true), client.lastRefusal, await client.record("homepage", "x")]);
   assert.deepEqual([said[0], said[2]], [false, true]);
@@ -191,7 +187,7 @@ test("a browser records what is declared for it, and says so of the rest", { ski
 });
 
 test("a page of a listed origin reaches the collector across origins; of any other, it does not", { skip }, async (t) => {
-  const served = await pages();
+  const served = await pages(ENTRY);
   const site = createServer((asked, answer) => {
     const [type, text] = served[asked.url] ?? ["text/plain", ""];
     answer.writeHead(200, { "Content-Type": type }).end(text);
@@ -238,7 +234,7 @@ test("the example page asks, records and shows the account", { skip }, async (t)
 });
 
 test("speed in Chromium", { skip }, async (t) => {
-  const collector = await startCollector(t, await pages());
+  const collector = await startCollector(t, await pages(ENTRY));
   const page = await tab(await launch(collector), collector);
   const { fresh, known } = await page.evaluate((m) => window.speed(m), collector.metrics);
   const durable = await page.evaluate(() => window.durable(300));
@@ -247,7 +243,7 @@ test("speed in Chromium", { skip }, async (t) => {
 });
 
 test("a full disk never reaches the page, and a private window works until it is closed", { skip }, async (t) => {
-  const collector = await startCollector(t, await pages());
+  const collector = await startCollector(t, await pages(ENTRY));
   const context = await launch(collector);
   const page = await tab(context, collector);
   await page.evaluate(() => window.record(1));

@@ -1,13 +1,14 @@
 /** Documents in a directory of their own, for Node and Electron: a journal that is read at start. */
 
 import {
-  closeSync, existsSync, fdatasyncSync, fsyncSync, linkSync, mkdirSync, openSync, readFileSync,
-  renameSync, rmSync, truncateSync, unlinkSync, writeFileSync, writeSync,
+  closeSync, existsSync, fdatasyncSync, fsyncSync, mkdirSync, openSync, readFileSync, renameSync,
+  rmSync, truncateSync, writeFileSync, writeSync,
 } from "node:fs";
 import { join } from "node:path";
-import { createHash, randomUUID } from "node:crypto";
+import { createHash } from "node:crypto";
 import { StateError } from "../core/errors.js";
 import type { Transaction } from "../core/state.js";
+import { takeLock } from "./lock.js";
 import { RollbackGuard, type Seen } from "./rollback_guard.js";
 import { Changes, Exclusive, type Scope, type Storage } from "./storage.js";
 
@@ -57,11 +58,7 @@ export class FileStorage implements Storage {
   }
 
   async close(): Promise<void> {
-    if (this.file === undefined) return;
-    closeSync(this.file);
-    this.file = undefined;
-    this.documents.clear();
-    unlinkSync(this.lock);
+    if (this.file !== undefined) this.letGo();
   }
 
   async reset(): Promise<void> {
@@ -72,7 +69,7 @@ export class FileStorage implements Storage {
         this.guard.forget();
         rmSync(this.journal, { force: true });
       } finally {
-        unlinkSync(this.lock);
+        rmSync(this.lock, { force: true });
       }
     });
   }
@@ -82,16 +79,32 @@ export class FileStorage implements Storage {
     this.guarded(() => {
       try {
         for (let at = 0; at < line.length; ) at += writeSync(this.file!, line, at);
+        if (changes.isDurable) fdatasyncSync(this.file!);
       } catch (error) {
-        truncateSync(this.journal, this.size); // half a line, on a full disk
+        this.takeBack();
         throw error;
       }
-      if (changes.isDurable) fdatasyncSync(this.file!);
     });
     this.size += line.length;
     changes.applyTo(this.documents);
     if (changes.isDurable) this.guarded(() => this.guard.note(this.seen()));
-    if (this.size > SPARE && this.size > SPARE + 2 * this.live()) this.guarded(() => this.rewrite());
+    if (this.size > SPARE && this.size > SPARE + 2 * this.live()) this.shorten();
+  }
+
+  /** Remove a line that is not wholly there, on a full disk; or else read all again next time. */
+  private takeBack(): void {
+    try {
+      truncateSync(this.journal, this.size);
+    } catch {
+      this.letGo();
+    }
+  }
+
+  private letGo(): void {
+    if (this.file !== undefined) closeSync(this.file);
+    this.file = undefined;
+    this.documents.clear();
+    rmSync(this.lock, { force: true });
   }
 
   /** What the guard is told; the number is that of the journal. */
@@ -107,21 +120,34 @@ export class FileStorage implements Storage {
     return size;
   }
 
+  private shorten(): void {
+    try {
+      this.rewrite();
+    } catch {
+      // what was to be kept is kept: it is tried again with the next line
+    }
+  }
+
   /** Replace the journal by one that holds the present documents and nothing of the past. */
   private rewrite(): void {
     const next = `${this.journal}.next`;
     const line = lineOf([...this.documents]);
-    const file = openSync(next, "w", 0o600);
-    writeFileSync(file, line);
-    fsyncSync(file);
-    closeSync(file);
-    renameSync(next, this.journal);
+    rmSync(next, { force: true });
+    const file = openSync(next, "a", 0o600);
+    try {
+      writeFileSync(file, line);
+      fsyncSync(file);
+      renameSync(next, this.journal);
+    } catch (error) {
+      closeSync(file);
+      throw error;
+    }
+    closeSync(this.file!);
+    [this.file, this.size] = [file, line.length];
+    if (process.platform === "win32") return;
     const directory = openSync(this.directory, "r");
-    if (process.platform !== "win32") fsyncSync(directory);
+    fsyncSync(directory);
     closeSync(directory);
-    if (this.file !== undefined) closeSync(this.file);
-    this.file = openSync(this.journal, "a", 0o600);
-    this.size = line.length;
   }
 
   private open(): void {
@@ -133,10 +159,7 @@ export class FileStorage implements Storage {
     try {
       this.guarded(() => this.load());
     } catch (error) {
-      if (this.file !== undefined) closeSync(this.file);
-      this.file = undefined;
-      this.documents.clear();
-      unlinkSync(this.lock);
+      this.letGo();
       throw error;
     }
   }
@@ -173,44 +196,4 @@ export class FileStorage implements Storage {
 const lineOf = (changes: readonly (readonly [string, string | null])[]): Buffer => {
   const body = JSON.stringify(changes);
   return Buffer.from(`${digest(body)} ${body}\n`);
-};
-
-/** Who holds a lock: a process, and when it began where the system tells, for ids come back. */
-const holder = (pid: number): string => {
-  let began = "";
-  try {
-    const fields = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ").at(-1)!.split(" ");
-    began = fields[19] ?? "";
-  } catch {
-    // no /proc here
-  }
-  return `${pid} ${began}`;
-};
-
-const isAlive = (text: string): boolean => {
-  const pid = Number(text.split(" ")[0]);
-  try {
-    process.kill(pid, 0);
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === "EPERM";
-  }
-  return holder(pid) === text;
-};
-
-/** Throws StateError where another process, or another client of this one, has the directory. */
-const takeLock = (lock: string): void => {
-  for (let tries = 0; tries < 3; tries++) {
-    try {
-      return writeFileSync(lock, holder(process.pid), { flag: "wx", mode: 0o600 });
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
-    }
-    const stale = existsSync(lock) ? readFileSync(lock, "utf8") : "";
-    if (stale && isAlive(stale)) break;
-    const aside = `${lock}.${randomUUID()}`;
-    renameSync(lock, aside); // of two that find it stale, one gets it
-    if (readFileSync(aside, "utf8") !== stale) linkSync(aside, lock);
-    unlinkSync(aside);
-  }
-  throw new StateError("state_in_use", "storage_busy");
 };
