@@ -10,12 +10,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from client_sdk.session import DO_NOT_TRACK, do_not_track
-from privacy_audit.black_box import derivations, installed
+from privacy_audit.black_box import derivations, installed, linked
 from privacy_audit.black_box.attacks import attack
 from privacy_audit.black_box.checks import Check, exact
 from privacy_audit.black_box.errors import AuditError, ClientError, client_errors
 from privacy_audit.black_box.exact_checks import exact_checks
-from privacy_audit.black_box.scenarios import Scenario, left_out, scenarios, why_not
+from privacy_audit.black_box.scenario import Scenario
+from privacy_audit.black_box.scenarios import left_out, scenarios, why_not
 from privacy_audit.black_box.trials import Source
 from privacy_audit.stages import (
     ANSWERS,
@@ -24,23 +25,26 @@ from privacy_audit.stages import (
     checks_of,
     derivation_checks,
     installed_crowd,
+    linked_lives,
     run_trials,
     workers,
 )
+from rappor_core.metrics.association import Association
 from rappor_core.metrics.compiled import compiled_text
 from rappor_core.metrics.loading import MetricsFile
 from rappor_core.metrics.metric import Metric
 
 TRIALS = 1_200_000  # of all metrics
 MOST_TRIALS = 1_000_000  # of one metric
-SHARES = {1: 1.0, 7: 0.1, 30: 0.5}  # of the trials, by reports of a life in the encoder
+SHARES = {1: 1.0, 7: 0.1, 30: 0.15}  # of the trials, by reports of a life in the encoder
 DEVICE_SHARE = 0.02  # of the trials, with the ledger
 FEWEST_TRIALS = 2_000
 FEWEST_DEVICES = 400  # with a ledger, whose lives are long
 ENOUGH_DEVICES = 1_500  # that bare reports of half of them exceed a claim of 4 nats
 FEW_SHARE = 0.375  # of few trials, with the ledger, up to ENOUGH_DEVICES
 MOST_DEVICES = 6_000
-BOXES = ("encoder", "device", "installed", derivations.BOX, "rounds")
+BOXES = ("encoder", "device", "installed", derivations.BOX, linked.BOX, "rounds")
+LINKED_SHARE = 0.02  # of the trials: devices that record two linked metrics
 
 
 @dataclass(frozen=True)
@@ -67,6 +71,12 @@ class AuditOptions:
         return max(FEWEST_TRIALS, min(20_000, self.trials // 20))
 
     @property
+    def linked(self) -> int:
+        """How many devices record both metrics of an association."""
+        few = min(ENOUGH_DEVICES, round(self.trials * FEW_SHARE))
+        return max(FEWEST_DEVICES, few, min(MOST_DEVICES, round(self.trials * LINKED_SHARE)))
+
+    @property
     def crowd(self) -> int:
         """How many installations there are."""
         if self.installations is not None:
@@ -78,7 +88,7 @@ class AuditOptions:
         if scenario.box == "device":
             few = min(ENOUGH_DEVICES, round(self.trials * FEW_SHARE))
             return max(FEWEST_DEVICES, few, min(MOST_DEVICES, round(self.trials * DEVICE_SHARE)))
-        share = SHARES[scenario.watched]
+        share = SHARES.get(scenario.watched, SHARES[7])
         if scenario.by_cohort:
             share = SHARES[7]
         return max(FEWEST_TRIALS, round(self.trials * share))
@@ -127,18 +137,27 @@ def audit(
         raise AuditError("no metric can be audited with this client: " + "; ".join(notes))
     runs = [(m, s) for m in chosen for s in scenarios(m, upkeep=upkeep) if s.box in boxes]
     pending: list[Check] = []
+    found: list[Lived] = []
+    together = _linked(file, chosen)
+    if command is not None:
+        notes += [f"{one.name}: not audited: the protocol has no links" for one in together]
+    if command is not None or linked.BOX not in boxes:
+        together = []
     with workers(options.processes) as pool:
         every = [(s, options.trials_of(s)) for _, s in runs]
         trials = run_trials(pool, source, every, tell)
         if derivations.BOX in boxes:
             for metric in chosen:
                 pending += derivation_checks(pool, file, metric, source, options.devices)
+        for association in together:
+            lived, more = linked_lives(pool, source, association, options.linked)
+            found += lived
+            pending += more
     if command is None and "rounds" in boxes:
         pending += _exact(chosen)
-    found: list[Lived] = []
     if command is None and installed.BOX in boxes and options.crowd and not do_not_track():
         for metric in chosen:
-            if metric.location is None:
+            if metric.location is None and not installed.left_out_of_installed(metric):
                 lived, more = installed_crowd(metric, options.crowd, options.processes, tell)
                 found += lived
                 pending += more
@@ -147,6 +166,12 @@ def audit(
         if not isinstance(one, ClientError):
             found.append((metric.base_name, scenario, one))
     return _judged(command or "client_sdk", chosen, options, found, pending, notes)
+
+
+def _linked(file: MetricsFile, chosen: list[Metric]) -> list[Association]:
+    """The associations of which both metrics are audited."""
+    names = {metric.name for metric in chosen}
+    return [one for one in file.associations if names.issuperset(one.of)]
 
 
 def _exact(metrics: list[Metric]) -> list[Check]:
@@ -197,6 +222,8 @@ def _notes(metrics: list[Metric], command: str | None) -> Iterator[str]:
             continue
         for text in left_out(metric, upkeep=command is None):
             yield f"{metric.base_name}: {text}"
+        if command is None and installed.left_out_of_installed(metric):
+            yield f"{metric.base_name}: {installed.left_out_of_installed(metric)}"
     if command is not None:
         yield "files, queue, sending and exact enumeration are in the audit of this SDK alone"
     elif do_not_track():

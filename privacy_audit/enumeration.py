@@ -158,10 +158,10 @@ def enumerate_epsilons() -> Iterator[Enumerated]:
         second = [_report_chances(metric, permanent) for permanent in range(1 << SMALL_BITS)]
         text = f"k = {SMALL_BITS}, h = 2, f = {f:g}, p = {p:g}, q = {q:g}"
         pairs = [(first[0b0011][b], first[0b1100][b]) for b in range(1 << SMALL_BITS)]
-        yield Enumerated(text, 0, _largest_log_ratio(pairs), params.epsilon_infinity)
+        yield Enumerated(text, 0, largest_log_ratio(pairs), params.epsilon_infinity)
         for reports in (1, 2, 3):
             series = _series_chances(first[0b0011], first[0b1100], second, reports)
-            found = _largest_log_ratio(series)
+            found = largest_log_ratio(series)
             yield Enumerated(text, reports, found, params.epsilon_n(reports))
 
 
@@ -221,7 +221,7 @@ def _series_chances(
         )
 
 
-def _largest_log_ratio(pairs: Iterable[tuple[Fraction, Fraction]]) -> float:
+def largest_log_ratio(pairs: Iterable[tuple[Fraction, Fraction]]) -> float:
     """Epsilon: infinite where one value can show what the other cannot."""
     largest = Fraction(0)
     for above, below in pairs:

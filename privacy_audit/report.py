@@ -22,6 +22,7 @@ BOXES = {
     "device": "a device with its ledger: opened anew for each report over its kept state",
     "installed": "whole installations: files, queue, batches and HTTP, a process for each day",
     "derivations": "what a device derives from its secret: cohort and permanent response",
+    "linked": "devices that record two linked metrics, opened anew for each, over wire bytes",
     "rounds": "the two rounds alone, every draw of their randomness enumerated",
 }
 

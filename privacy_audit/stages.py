@@ -9,13 +9,14 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from multiprocessing import get_context
 
-from privacy_audit.black_box import derivations, installed, installed_day
+from privacy_audit.black_box import derivations, installed, installed_day, linked, number_period
 from privacy_audit.black_box.checks import Check, exact
 from privacy_audit.black_box.crowd import installed_checks
 from privacy_audit.black_box.errors import AuditError, ClientError
 from privacy_audit.black_box.noise import noise_checks
-from privacy_audit.black_box.scenarios import Scenario
+from privacy_audit.black_box.scenario import Scenario
 from privacy_audit.black_box.trials import Source, Trials, chunks, joined, run_chunk
+from rappor_core.metrics.association import Association
 from rappor_core.metrics.loading import MetricsFile
 from rappor_core.metrics.metric import Metric
 
@@ -91,7 +92,11 @@ def derivation_checks(
 ) -> list[Check]:
     """What is derived from secrets, each question in whatever process is free."""
     try:
-        return list(_derivation_checks(pool, file, metric, source, devices))
+        found = list(_derivation_checks(pool, file, metric, source, devices))
+        if source.command is None and number_period.is_asked(metric):
+            told = number_period.asked_when(source, metric)
+            found += number_period.period_checks(metric, told)
+        return found
     except ClientError as error:
         return [exact(metric.base_name, ANSWERS, derivations.BOX, str(error))]
 
@@ -123,6 +128,24 @@ def _derivation_checks(
     one = told.pop("first")
     yield from derivations.derivation_checks(metric, one, {**told, "again": again})
     yield derivations.second_round_check(metric, one, reports)
+
+
+def linked_lives(
+    pool: Executor | None, source: Source, association: Association, devices: int
+) -> tuple[list[Lived], list[Check]]:
+    """Devices that record both metrics of an association: their attacks and tests."""
+    name, sizes = association.name, linked.tasks(devices)
+    try:
+        if pool is None:
+            parts = [linked.live(source.metrics, name, size) for size in sizes]
+        else:
+            futures = [pool.submit(linked.live, source.metrics, name, size) for size in sizes]
+            parts = [future.result() for future in futures]
+    except ClientError as error:
+        return [], [exact(name, ANSWERS, linked.BOX, str(error))]
+    lived = linked.joined(parts)
+    attacks = [(name, s, t) for s, t in linked.attacked(association, lived)]
+    return attacks, list(linked.linked_checks(association, lived))
 
 
 def installed_crowd(

@@ -13,7 +13,7 @@ from privacy_audit.black_box.lives import Seen
 from privacy_audit.black_box.noise import cohort_checks, noise_checks
 from privacy_audit.black_box.noise_sums import noise_sums
 from privacy_audit.black_box.observations import features, observe
-from privacy_audit.black_box.scenarios import Scenario
+from privacy_audit.black_box.scenario import Scenario
 from privacy_audit.black_box.trials import Trials
 from rappor_core.metrics.compiled import compiled_text
 from rappor_core.metrics.loading import MetricsFile
@@ -29,6 +29,7 @@ def installed_checks(
 
     workers: tasks of a day.  run: does them, each in a process of its own.
     """
+    metric = metric.replace(cohort_with=None)  # whose other metric is not in the crowd's file
     both, twin, _ = derivations.twins([metric])
     both = both.replace(metrics={**both.metrics, metric.name: metric})
     chosen = installed.plan(metric, devices)

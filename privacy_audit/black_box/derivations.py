@@ -21,6 +21,7 @@ from privacy_audit.black_box.noise_sums import (
     product_z,
     residuals,
 )
+from privacy_audit.black_box.number_scenarios import within_a_stratum
 from privacy_audit.black_box.scenarios import disjoint, values_of
 from privacy_audit.black_box.trials import Source
 from rappor_core.calendar import day_of
@@ -64,10 +65,14 @@ def twins(parts: Sequence[Metric]) -> tuple[MetricsFile, str, MetricsFile]:
 
     parts: the sub-metrics of one declared name. The name is the twin of the first.
     """
-    own = [part if part.location else part.replace(max_reports=None) for part in parts]
+    own = [
+        part.replace(cohort_with=None) if part.location or part.details is not None
+        else part.replace(cohort_with=None, max_reports=None)
+        for part in parts
+    ]  # fmt: skip
     named = [part.replace(name=TWIN + part.name.removeprefix(part.base_name)) for part in own]
     both = {part.name: part for part in (*own, *named)}
-    other = [p.replace(params=p.params.replace(mechanism=_other(p.params))) for p in parts]
+    other = [p.replace(params=p.params.replace(mechanism=_other(p.params))) for p in own]
     return MetricsFile(both), named[0].name, MetricsFile({p.name: p for p in other})
 
 
@@ -86,7 +91,8 @@ def questions(metric: Metric, devices: int) -> tuple[Asked, Asked]:
         cells = metric.location.grid.cells(metric.location.level)
         pair: tuple[Value, Value] = cells[0], cells[-1]
     else:
-        pair = disjoint(metric, values_of(metric))
+        moved = within_a_stratum(metric) if metric.kind == "number" else None
+        pair = moved[1] if moved else disjoint(metric, values_of(metric))
     secrets = [os.urandom(32) for _ in range(devices)]
     return [(s, pair[0]) for s in secrets], [(s, pair[1]) for s in secrets]
 
@@ -114,6 +120,8 @@ def derivation_checks(
         ):
             yield _independent(name, params, which, text, first, others[which])
         yield _first_round(name, params, first)
+    if metric.rules.jittered(metric):
+        yield from _moved_cuts(metric, first, others["value"])
     if params.num_cohorts > 1:
         yield from _cohorts(name, params.num_cohorts, first, others["name"])
 
@@ -143,6 +151,40 @@ def _independent(
     two = residuals(params, *_tables(params, other), permanent=True)
     z = product_z(params, one, two)
     return test(name, text, BOX, bounds.normal_p_value(z), f"they correlate with z = {z:.2f}")
+
+
+def _moved_cuts(metric: Metric, first: list[Derived], other: list[Derived]) -> Iterator[Check]:
+    """A device moves its cut by a uniform constant: one for all numbers.
+
+    first, other: of the two numbers of `within_a_stratum`, which rise.
+    """
+    found = within_a_stratum(metric)
+    if found is None:
+        return
+    cut, _, parts = found
+    number, symbols = metric.details, metric.params.num_bits
+    asked = [
+        (a.bloom_bits, b.bloom_bits) for a, b in zip(first, other, strict=True)
+        if cut in number.cuts(a.cohort, symbols) and a.cohort == b.cohort
+    ]  # fmt: skip
+    fallen = sum(a > b for a, b in asked)
+    yield exact(
+        metric.name, "a device compares all numbers with one cut of its own", BOX,
+        f"{fallen:,} of {len(asked):,} devices had another cut for a larger number"
+        if fallen else "",
+    )  # fmt: skip
+    below = min((min(a, b) for a, b in asked), default=0)
+    above = [sum(pair[i] > below for pair in asked) for i in (0, 1)]
+    p_values = [
+        float(bounds.two_sided(np.array(n), np.array(len(asked)), part))
+        for n, part in zip(above, parts, strict=True)
+    ]
+    yield test(
+        metric.name, "the cuts of devices are uniform within their stratum", BOX,
+        2 * min(p_values),
+        f"{above[0]:,} and {above[1]:,} of {len(asked):,} cuts are below, declared "
+        f"{parts[0]:.3f} and {parts[1]:.3f}",
+    )  # fmt: skip
 
 
 def _first_round(name: str, params: RapporParams, first: list[Derived]) -> Check:

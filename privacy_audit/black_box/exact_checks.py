@@ -7,8 +7,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from privacy_audit.black_box.checks import Check, exact
+from privacy_audit.enumerated_kinds import enumerate_kinds
 from privacy_audit.enumeration import (
     TOLERANCE,
+    Enumerated,
     TooManyDrawsError,
     enumerate_epsilons,
     exact_chances,
@@ -37,14 +39,18 @@ def exact_checks(metrics: list[Metric]) -> Iterator[Check]:
     )  # fmt: skip
     yield exact(
         "", "epsilon of small filters, all draws of both rounds enumerated", "rounds",
-        _wrong_epsilon(),
+        _wrong_epsilon(enumerate_epsilons()),
+    )  # fmt: skip
+    yield exact(
+        "", "epsilon of small numbers, pairs, coded prefixes and linked metrics, enumerated",
+        "rounds", _wrong_epsilon(enumerate_kinds()),
     )  # fmt: skip
 
 
-def _wrong_epsilon() -> str:
+def _wrong_epsilon(every: Iterator[Enumerated]) -> str:
     """What contradicts the formulas, or ""."""
     try:
-        worst = max(enumerate_epsilons(), key=lambda one: one.error)
+        worst = max(every, key=lambda one: one.error)
     except TooManyDrawsError as error:
         return str(error)
     if worst.error <= TOLERANCE:

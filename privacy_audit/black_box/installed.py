@@ -20,7 +20,8 @@ from privacy_audit.black_box.checks import Check, exact, test
 from privacy_audit.black_box.installed_day import Day, Sent
 from privacy_audit.black_box.lives import Seen, Step, Value
 from privacy_audit.black_box.observations import Integers
-from privacy_audit.black_box.scenarios import Scenario, disjoint, fillers, start_days, values_of
+from privacy_audit.black_box.scenario import Scenario, start_days
+from privacy_audit.black_box.scenarios import disjoint, fillers, free, values_of
 from rappor_core.metrics.metric import Metric
 
 BOX = "installed"
@@ -40,23 +41,37 @@ class Plan:
     worlds: Integers
     steps: tuple[tuple[int, tuple[Value, Value], int], ...]
     past_cap: bool
+    closing: int = 0  # days at the end that only close the period before
+
+
+def left_out_of_installed(metric: Metric) -> str:
+    """Why no installations of a metric are tried; "" where they are."""
+    if metric.kind != "number":
+        return ""
+    if metric.details.mode == "once":
+        return "installations were not audited: a device reports once in many periods"
+    if metric.details.of_period == "count":
+        return "installations were not audited: they record once a period"
+    return ""
 
 
 def plan(metric: Metric, devices: int) -> Plan:
     """Days: one of two values four times; then, where the cap is near, values past it."""
-    a, b = disjoint(metric, values_of(metric))
+    others = free(metric, values_of(metric))
+    a, b = disjoint(metric, others if len(others) > 1 else values_of(metric))
     many = min(MEMOISED, metric.max_reports or MEMOISED)
-    pool = [v for v in values_of(metric) if v not in (a, b)]
+    pool = [v for v in others if v not in (a, b)]
     filling = fillers(metric, tuple(pool), 1)
     past_cap = filling is not None and len(filling) <= MOST_FILLERS and many == MEMOISED
     kept = list(filling or []) if past_cap else []
-    days = start_days(metric, many + (len(kept) + PAST_CAP if past_cap else 0))
-    recorded = [((a, b), 0)] * many + [((value, value), 0) for value in kept]
+    closing = int(metric.rules.collected)
+    days = start_days(metric, many + closing + (len(kept) + PAST_CAP if past_cap else 0))
+    recorded = [((a, b), 0)] * (many + closing) + [((value, value), 0) for value in kept]
     if past_cap:
         recorded += [((pool[0], pool[1]), 1)] * PAST_CAP
     worlds = np.frombuffer(os.urandom(2 * devices), dtype=np.uint8).astype(np.int64) & 1
     steps = tuple((d, pair, which) for d, (pair, which) in zip(days, recorded, strict=True))
-    return Plan(worlds.reshape(2, devices), steps, past_cap)
+    return Plan(worlds.reshape(2, devices), steps, past_cap, closing)
 
 
 def days_of(
@@ -108,11 +123,12 @@ def attacked(metric: Metric, chosen: Plan) -> list[tuple[Scenario, int, slice]]:
     """Scenarios over parts of the reports: with the row of worlds that they guess, and the part."""
     days: tuple[Step, ...] = tuple((day, pair[0]) for day, pair, _ in chosen.steps)
     (a, b), third = chosen.steps[0][1], metric.fallback
-    many = sum(pair == (a, b) for _, pair, _ in chosen.steps)
+    expected = len(days) - chosen.closing
+    many = sum(pair == (a, b) for _, pair, _ in chosen.steps) - chosen.closing
     first = Scenario(
         f"installed: disjoint values, {many} reports", metric.name, "installed",
         (days[:many], days[:many]), many, (a, b, a if third is None else third),
-        metric.params.epsilon_n(many), expected=len(days),
+        metric.params.epsilon_n(many), expected=expected,
     )  # fmt: skip
     found = [(first, 0, slice(0, many))]
     if chosen.past_cap and third is not None:
@@ -120,7 +136,7 @@ def attacked(metric: Metric, chosen: Plan) -> list[tuple[Scenario, int, slice]]:
         last = Scenario(
             f"installed: values past the cap, {PAST_CAP} reports", metric.name, "installed",
             (days[-PAST_CAP:], days[-PAST_CAP:]), PAST_CAP, (u, v, third), 0.0,
-            expected=len(days),
+            expected=expected,
         )  # fmt: skip
         found.append((last, 1, slice(len(days) - PAST_CAP, None)))
     return found

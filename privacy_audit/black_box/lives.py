@@ -6,7 +6,8 @@ from typing import NamedTuple, Protocol
 
 NOTHING = "\0nothing"  # the value of a day on which the app records nothing
 
-Value = str | bool | tuple[float, float]  # a place is its latitude and longitude
+# A place is its latitude and longitude; None is no data, of a metric of numbers.
+Value = str | bool | float | tuple[float, float] | None
 Step = tuple[int, Value]  # a day since 1970-01-01 and what is recorded on it
 
 
@@ -27,6 +28,16 @@ class Seen(NamedTuple):
     cohort: int
     day: int
     bits: bytes
+
+
+class LinkedLife(NamedTuple):
+    """One device that records two linked metrics. steps: a day and the value of each."""
+
+    secret: bytes
+    steps: tuple[tuple[int, tuple[Value, Value]], ...]
+
+
+Linked = tuple[Seen, Seen]  # the two sides of a linked report
 
 
 class Derived(NamedTuple):

@@ -139,15 +139,30 @@ def _of_series(params: RapporParams, seen: Observations, held: Masks) -> dict[st
     p1, q1, p2, q2 = (x / PROBABILITY_SCALE for x in (m.p1, m.q1, m.p2, m.q2))
     if params.scheme.symbols:
         alike = (counts * (counts - 1)).sum(axis=1) / (t * (t - 1))
-        excess = alike - (p2**2 + (k - 1) * q2**2)
-    else:
-        one, zero = chances(params, permanent=False)
-        expected = np.where(held == 1, one, zero)
-        total = counts - t * expected
-        squares = counts * (1 - expected) ** 2 + (t - counts) * expected**2
-        kept = np.where(held == 1, p1 * (1 - p1), q1 * (1 - q1)) * (p2 - q2) ** 2
-        excess = ((total**2 - squares) / (t * (t - 1)) - kept).mean(axis=1)
+        squares = p2**2 + (k - 1) * q2**2
+        excess = alike - squares
+        declared = _variance_of_alike(np.array([p2, *[q2] * (k - 1)]), t) * len(excess)
+        return {
+            "excess": np.array([len(excess), excess.sum(), (excess**2).sum()]),
+            "declared": np.array([declared]),
+        }
+    one, zero = chances(params, permanent=False)
+    expected = np.where(held == 1, one, zero)
+    total = counts - t * expected
+    alone = counts * (1 - expected) ** 2 + (t - counts) * expected**2
+    kept = np.where(held == 1, p1 * (1 - p1), q1 * (1 - q1)) * (p2 - q2) ** 2
+    excess = ((total**2 - alone) / (t * (t - 1)) - kept).mean(axis=1)
     return {"excess": np.array([len(excess), excess.sum(), (excess**2).sum()])}
+
+
+def _variance_of_alike(chance: Floats, reports: int) -> float:
+    """Of the share of pairs of a device's symbols that are equal (Hoeffding 1948, U-statistics).
+
+    chance: of each symbol, given the permanent one.
+    """
+    squares = (chance**2).sum()
+    of_one, of_two = (chance**3).sum() - squares**2, squares - squares**2
+    return float(2 * (2 * (reports - 2) * of_one + of_two) / (reports * (reports - 1)))
 
 
 def permanent_table(bits: list[int], num_bits: int) -> Masks:

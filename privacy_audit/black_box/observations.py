@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privacy_audit.black_box.lives import Seen, Value
-from privacy_audit.black_box.scenarios import Scenario
+from privacy_audit.black_box.scenario import Scenario
 from rappor_core.mechanism import PROBABILITY_SCALE
 from rappor_core.metrics.loading import MetricsFile
 from rappor_core.params import RapporParams
@@ -20,6 +20,7 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Bits = NDArray[np.uint8]
 
+MIDDLE = 0.5  # where attackers take a device's own cut to be: values at the ends are beyond it
 LIKELIHOOD, AVERAGE = 0, 1  # columns of `features`: the two attacks that need no training
 
 
@@ -33,6 +34,7 @@ class Observations:
         the same as bytes.
     cohorts: (n,) of the last report, -1 where none came.  world: (n,) 0 or 1.
     moved: how many trials showed more than one cohort.
+    in_turn: every second report is of the other world's value.
     """
 
     reports: Bits
@@ -43,6 +45,7 @@ class Observations:
     cohorts: Integers
     world: Integers
     moved: int
+    in_turn: bool = False
 
 
 def observe(
@@ -74,7 +77,9 @@ def observe(
             masks[which, row] = bytes_of(name, cohort, pairs[row][which])
     unpacked = [np.unpackbits(x, axis=-1, bitorder="little", count=k) for x in (raw, masks)]
     number = np.array([len(reports) for reports in seen], dtype=np.int64)
-    return Observations(unpacked[0], raw, number, unpacked[1], masks, cohorts, world, moved)
+    return Observations(
+        unpacked[0], raw, number, unpacked[1], masks, cohorts, world, moved, scenario.in_turn
+    )
 
 
 def _bits_of(file: MetricsFile) -> Callable[[str, int, Value], Bits]:
@@ -85,7 +90,8 @@ def _bits_of(file: MetricsFile) -> Callable[[str, int, Value], Bits]:
         metric = file.metrics[name]
         if isinstance(value, tuple) and metric.location is not None:
             value = metric.location.grid.place(*value, metric.location.level)
-        whole = metric.value_bits(value, cohort)
+        scheme = metric.params.scheme
+        whole = scheme.jittered_bits(metric, value, cohort, MIDDLE)
         width = metric.params.report_bytes
         return np.frombuffer(whole.to_bytes(width, "little"), dtype=np.uint8)
 
@@ -102,10 +108,7 @@ def features(params: RapporParams, seen: Observations) -> NDArray[np.float32]:
     reports, t = seen.packed, seen.packed.shape[1]
     counts = shown_counts(seen.reports)
     means = [_sum_over(mask, counts) / (t * np.maximum(_sizes(mask), 1)) for mask in seen.masks]
-    columns = [
-        log_likelihood_ratio(params, t, counts, seen.masks),
-        (_sum_over(seen.masks[0], counts) - _sum_over(seen.masks[1], counts)) / t,
-    ]
+    columns: list[NDArray[Any]] = list(_untrained(params, seen))
     for which, mean in enumerate(means):
         bare = (reports == seen.packed_masks[which][:, None, :]).all(axis=2)
         columns += [mean, mean**2, bare.sum(axis=1)]
@@ -116,6 +119,18 @@ def features(params: RapporParams, seen: Observations) -> NDArray[np.float32]:
     columns += [counts.mean(axis=1), again, seen.number, seen.number**2]
     table = np.stack([np.asarray(column, dtype=np.float64) for column in columns], axis=1)
     return np.round(table, 6).astype(np.float32)
+
+
+def _untrained(params: RapporParams, seen: Observations) -> list[Floats]:
+    """Scores of the two attacks that need no training; of values in turn, of the reports apart."""
+    likelihood, average = np.zeros(len(seen.world)), np.zeros(len(seen.world))
+    step = 2 if seen.in_turn else 1
+    for start, sign in ((0, 1), (1, -1))[:step]:
+        reports = seen.reports[:, start::step]
+        counts = shown_counts(reports)
+        likelihood += sign * log_likelihood_ratio(params, reports.shape[1], counts, seen.masks)
+        average += sign * (_sum_over(seen.masks[0], counts) - _sum_over(seen.masks[1], counts))
+    return [likelihood, average / seen.reports.shape[1]]
 
 
 def shown_counts(reports: Bits) -> Integers:

@@ -8,20 +8,27 @@ from __future__ import annotations
 
 import os
 from datetime import UTC, datetime
+from itertools import accumulate, pairwise
+from typing import TypeVar
 
 from client_sdk.location.recorder import LocationRecorder
+from client_sdk.numbers.recorder import NumberRecorder
 from client_sdk.randomisation.encoder import Encoder
 from client_sdk.recording.recorder import Recorder
 from client_sdk.storage.memory import MemoryState
-from privacy_audit.black_box.lives import NOTHING, Derived, Life, Seen, Value
+from privacy_audit.black_box.lives import NOTHING, Derived, Life, Linked, LinkedLife, Seen, Value
 from rappor_core.calendar import SECONDS_A_DAY, date_of, day_of
+from rappor_core.metrics.association import Association
 from rappor_core.metrics.loading import MetricsFile
 from rappor_core.metrics.validation import APP
 from rappor_core.wire.binary import encode_binary
 from rappor_core.wire.decode import decode_batch
+from rappor_core.wire.linked import encode_linked_binary
 from rappor_core.wire.report import BINARY_CONTENT_TYPE, MAX_REPORTS, Report, make_batch
 
 NOON = SECONDS_A_DAY // 2
+
+_Row = TypeVar("_Row")
 
 
 class SdkClient:
@@ -31,6 +38,7 @@ class SdkClient:
         """file: the declared metrics."""
         self._file = file
         self._places = {m.base_name for m in file.declared if m.location is not None}
+        self._numbers = {m.name for m in file.declared if m.rules.collected}
 
     def encode(self, metric: str, lives: list[Life], together: int = 1) -> list[list[Seen]]:
         """See `AuditedClient`. All devices' first reports, then all second ones, and so on."""
@@ -62,6 +70,32 @@ class SdkClient:
             reports += taken
         return _regrouped(reports, counts)
 
+    def record_linked(
+        self, association: Association, lives: list[LinkedLife]
+    ) -> list[list[Linked]]:
+        """Devices that record both metrics of an association; opened anew for each of the two.
+
+        Returns the linked reports of each device, in order, as read from batches of version 2.
+        """
+        first, second = association.of
+        pairs, counts = [], []
+        for secret, steps in lives:
+            state = MemoryState(secret)
+            for day, values in steps:
+                for name, value in zip((first, second), values, strict=True):
+                    self._step(state, name, day, value)
+            taken = state.take_reports()
+            sides = [{r.day: r for r in taken if r.metric == name} for name in (first, second)]
+            days = sorted(sides[0].keys() & sides[1].keys())
+            counts.append(len(days))
+            pairs += [(sides[0][day], sides[1][day]) for day in days]
+        seen = iter(linked_over_the_wire([pair for pair in pairs if _fit(association, *pair)]))
+        rows = [
+            next(seen) if _fit(association, *pair) else (_alone(pair[0]), _alone(pair[1]))
+            for pair in pairs
+        ]
+        return _cut(rows, counts)
+
     def _step(self, state: MemoryState, metric: str, day: int, value: Value) -> None:
         now = float(day * SECONDS_A_DAY + NOON)
         parts = [m for m in self._file.metrics.values() if metric in (m.name, m.base_name)]
@@ -75,6 +109,12 @@ class SdkClient:
             places.save()
         elif metric in self._places:
             LocationRecorder(self._file, state, recorder).roll(datetime.fromtimestamp(now, UTC))
+        elif metric in self._numbers:
+            collected = {metric: self._file.metrics[metric]}
+            numbers = NumberRecorder(collected, state, recorder)
+            numbers.roll(now)
+            if value != NOTHING:
+                numbers.record(metric, value, now)
         else:
             recorder.fill_periods(now)
             if value != NOTHING:
@@ -114,8 +154,37 @@ def over_the_wire(reports: list[Report]) -> list[Seen]:
 
 
 def _regrouped(reports: list[Report], counts: list[int]) -> list[list[Seen]]:
-    seen, found, start = over_the_wire(reports), [], 0
-    for count in counts:
-        found.append(seen[start : start + count])
-        start += count
-    return found
+    return _cut(over_the_wire(reports), counts)
+
+
+def _cut(rows: list[_Row], counts: list[int]) -> list[list[_Row]]:
+    """Rows of all devices as those of each. counts: how many each has."""
+    ends = accumulate(counts, initial=0)
+    return [rows[start:end] for start, end in pairwise(ends)]
+
+
+def _fit(association: Association, first: Report, second: Report) -> bool:
+    """Whether a client would link two reports of a day: they show one cohort."""
+    alone = any(metric.params.num_cohorts == 1 for metric in association.metrics)
+    return alone or first.cohort == second.cohort
+
+
+def _alone(report: Report) -> Seen:
+    (seen,) = over_the_wire([report])
+    return seen
+
+
+def linked_over_the_wire(pairs: list[tuple[Report, Report]]) -> list[Linked]:
+    """Linked reports, in order, as a collector reads them from batches of version 2."""
+    seen: list[Linked] = []
+    most = MAX_REPORTS // 2
+    for start in range(0, len(pairs), most):
+        body = encode_linked_binary(os.urandom(16), pairs[start : start + most])
+        groups = decode_batch(body, BINARY_CONTENT_TYPE).groups
+        sides = [
+            Seen(group.metric, cohort, day_of(group.day), bits)
+            for group in groups
+            for cohort, bits in group.rows
+        ]
+        seen += zip(sides[::2], sides[1::2], strict=True)
+    return seen

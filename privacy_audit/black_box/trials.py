@@ -17,7 +17,7 @@ from privacy_audit.black_box.lives import AuditedClient, Life, Value
 from privacy_audit.black_box.noise_sums import NoiseSums, noise_sums
 from privacy_audit.black_box.observations import Integers, features, observe
 from privacy_audit.black_box.program_client import ProgramClient
-from privacy_audit.black_box.scenarios import Scenario
+from privacy_audit.black_box.scenario import Scenario
 from privacy_audit.black_box.sdk_client import SdkClient
 from rappor_core.metrics.compiled import read_compiled
 
@@ -98,7 +98,8 @@ def _lives(
 
 def chunks(scenario: Scenario, trials: int) -> list[int]:
     """Sizes of chunks that hold about `REPORTS_A_CHUNK` reports each."""
-    size = max(50, REPORTS_A_CHUNK // max(len(scenario.worlds[0]), 1))
+    wide = max(1, scenario.num_bits // 128)
+    size = max(50, REPORTS_A_CHUNK // max(len(scenario.worlds[0]), 1) // wide)
     whole, rest = divmod(trials, size)
     return [size] * whole + [rest] * (rest > 0)
 

@@ -40,11 +40,74 @@ epsilon_infinity = 2.0
 epsilon_one = 1.0
 max_memoized_values = 3
 """
+_DECLARED = """
+description = "a test"
+owner = "web@example.org"
+expires = 2027-06-30
+"""
+MOVED = f"""
+[metrics.minutes]
+kind = "number"{_DECLARED}unit = "min"
+of_period = "sum"
+period = "day"
+edges = {{ scale = "linear", from = 0, to = 240, bins = 4 }}
+ask = "mean"
+none = "zero"
+mode = "memo"
+num_cohorts = 10
+epsilon_infinity = 2.0
+epsilon_one = 1.8
+"""
+ONCE = f"""
+[metrics.library]
+kind = "number"{_DECLARED}unit = "files"
+of_period = "last"
+period = "day"
+edges = [1, 10, 100]
+none = "apart"
+mode = "once"
+spread = 4
+num_cohorts = 8
+epsilon = 2.0
+"""
+PAIRS = f"""
+[metrics.engine_theme]
+kind = "pair"{_DECLARED}of = ["engine", "theme"]
+values.engine = ["a", "b"]
+values.theme = ["light", "dark", "system"]
+max_memoized_values = 3
+fallback = "b | system"
+epsilon_infinity = 2.0
+epsilon_one = 1.0
+"""
+STRINGS = f"""
+[metrics.extension]
+kind = "discover"{_DECLARED}num_bits = 64
+num_cohorts = 20
+max_memoized_values = 2
+max_reports = 1
+fallback = "other"
+epsilon_infinity = 2.0
+"""
+LINKED = f"""{METRICS}
+[metrics.engine]
+kind = "string"{_DECLARED}num_bits = 16
+num_hashes = 1
+num_cohorts = 16
+prob_f = 0.5
+prob_p = 0.25
+prob_q = 0.75
+max_memoized_values = 3
+fallback = "other"
+
+[associations.homepage_engine]{_DECLARED}of = ["homepage", "engine"]
+"""
 
 
 BOX_OF = {
     "derivations": ("round has its", "another process", "derivations", "two metrics",
-                    "of two values", "two sets"),
+                    "of two values", "two sets", "cut of its own", "within their stratum",
+                    "the one answer"),
     "rounds": ("exactly the declared", "coins at thresholds"),
     "device": ("a value or", "values past", "reports in a life", "two places"),
 }  # fmt: skip
@@ -71,6 +134,8 @@ class Fault(NamedTuple):
         """The part of the audit that has the check."""
         if self.installations:
             return "installed"
+        if self.metrics == LINKED:
+            return "linked"
         found = (box for box, texts in BOX_OF.items() if any(x in self.seen_by for x in texts))
         return next(found, "encoder")
 
@@ -81,6 +146,7 @@ _KEYS = "client_sdk/randomisation/key_derivation.py"
 _DEVICE = "client_sdk/randomisation/metric_encoder.py"
 _LEDGER = "client_sdk/recording/ledger.py"
 _RECORDER = "client_sdk/recording/recorder.py"
+_NUMBERS = "client_sdk/numbers/recorder.py"
 _QUEUE = "client_sdk/delivery/queue.py"
 
 _PERMANENT = "return self._toss(bits, shake_256(keyed).digest(self._num_bytes))"
@@ -205,4 +271,60 @@ FAULTS = (
           "outcome = self._recorder.record(name, value, float(day * SECONDS_A_DAY))\n"
           "        self._recorder.record(name, value, float((day - 9) * SECONDS_A_DAY))",
           "reports in a life", PLACES),
+    Fault("cut-drawn-anew", _KEYS,
+          'word = derive(secret, b"jitter", metric.encode(), bytes.fromhex(params_id), length=8)',
+          "word = __import__('os').urandom(8)",
+          "same in another process", MOVED),
+    Fault("cut-from-the-value", _DEVICE,
+          "return scheme.jittered_bits(self.metric, value, self.cohort, self._jitter)",
+          "return scheme.jittered_bits(self.metric, value, self.cohort,\n"
+          "                hash((value, self._jitter)) % 997 / 997)",
+          "cut of its own", MOVED),
+    Fault("cut-in-the-lower-half", _KEYS, "* 2.0**-53", "* 2.0**-54",
+          "within their stratum", MOVED),
+    Fault("numbers-bare", _DEVICE,
+          "return self._instantaneous(permanent_bits).to_bytes",
+          "return (bloom_bits if self.metric.rules.collected else self._instantaneous("
+          "permanent_bits)).to_bytes",
+          "each symbol with its declared chance", MOVED),
+    Fault("silence-in-place-of-no-data", _NUMBERS,
+          "            if self._is_due(name, period):\n                self._send",
+          "            if collected.kept and self._is_due(name, period):\n"
+          "                self._send",
+          "reports in a life", MOVED),
+    Fault("one-answer-given-again", _RECORDER,
+          "return Limits(name, period, self._per_period, line, metric.max_reports, apart)",
+          "return Limits(name, period, self._per_period, line, None, apart)",
+          "reports in a life", ONCE),
+    Fault("one-answer-in-the-first-period", _NUMBERS,
+          'return draw(self._secret, b"phase", metric.name, metric.details.spread)', "return 0",
+          "the period of the one answer", ONCE),
+    Fault("one-response-for-all-pairs", _ROUNDS,
+          'keyed = self._prefix + bits.to_bytes(self._bits_bytes, "little")',
+          "keyed = self._prefix + bytes(self._bits_bytes)",
+          "permanent responses of two values are independent", PAIRS),
+    Fault("no-cap-of-pairs", _LEDGER, _FITS, "if False:", "values past the cap", PAIRS),
+    Fault("group-from-the-value", _DEVICE,
+          "bits = self._bits_of.get(value)",
+          "self.cohort = self.cohort % 4 + 4 * (sum(str(value).encode()) % 5)\n"
+          "        bits = self._bits_of.get(value)",
+          "cohort", STRINGS),
+    Fault("prefix-without-noise", _ROUNDS, _PERMANENT, "return bits | " + _PERMANENT[7:],
+          "the first round has its declared chances", STRINGS),
+    Fault("whole-string-in-every-group", "rappor_core/encodings/coded_prefix.py",
+          "key = groups.key(groups.prefix(data, group), group)", "key = data",
+          "strings that begin alike", STRINGS),
+    Fault("cohort-of-linked-metrics-not-shared", _DEVICE,
+          "cohort_of(secret, metric.cohort_with or self.line,", "cohort_of(secret, self.line,",
+          "both reports of a day are of one cohort", LINKED),
+    Fault("cohort-of-a-linked-metric-redrawn", _DEVICE,
+          "cohort_of(secret, metric.cohort_with or self.line,",
+          "cohort_of(secret if metric.cohort_with is None else __import__('os').urandom(32), "
+          "metric.cohort_with or self.line,",
+          "linked reports of a device", LINKED),
+    Fault("second-of-two-linked-without-fresh-noise", _DEVICE,
+          "return self._instantaneous(permanent_bits).to_bytes",
+          "return (permanent_bits if self.metric.cohort_with else self._instantaneous("
+          "permanent_bits)).to_bytes",
+          "p* of each bit", LINKED),
 )  # fmt: skip

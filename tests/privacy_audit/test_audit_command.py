@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
@@ -63,13 +64,43 @@ def test_a_file_that_cannot_be_written_is_refused_before_the_attacks(
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", ["homepage", "theme", "crashed", "usual_place"])
+@pytest.mark.parametrize(
+    "name", [metric.base_name for metric in load_metrics(DEFAULT_METRICS).declared]
+)
 def test_an_honest_client_passes_with_each_kind_of_metric(name: str) -> None:
     """A false alarm in 10,000 runs of each."""
     options = AuditOptions(trials=4_000, processes=0, installations=0, alpha=1e-4)
     result = audit(load_metrics(DEFAULT_METRICS), options, names=(name,))
     assert result.broken == ()
     assert {check.method for check in result.checks} == {"attack", "test", "exact"}
+
+
+def test_linked_metrics_of_an_honest_client_pass() -> None:
+    """A false alarm in 10,000 runs. Both metrics must be audited for their link to be."""
+    file = load_metrics(DEFAULT_METRICS)
+    options = AuditOptions(trials=2_000, processes=0, boxes=("linked",), alpha=1e-4)
+    result = audit(file, options, names=("homepage", "engine"))
+    assert result.broken == ()
+    told = [check.what for check in result.checks]
+    assert "both reports of a day are of one cohort" in told
+    assert sum("both values" in what or "from reports of" in what for what in told) == 3
+    assert audit(file, options, names=("engine",)).checks == ()
+
+
+def test_a_period_of_one_answer_that_depends_on_the_number_is_seen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from client_sdk.numbers.recorder import NumberRecorder
+
+    file = load_metrics(DEFAULT_METRICS)
+    options = AuditOptions(trials=2_000, processes=0, boxes=("derivations",), alpha=1e-4)
+    assert audit(file, options, names=("library",)).broken == ()
+    monkeypatch.setattr(
+        NumberRecorder, "_is_due",
+        lambda self, name, period: bool(self._load(name).kept) or period % 4 == 0,
+    )  # fmt: skip
+    broken = {check.what for check in audit(file, options, names=("library",)).broken}
+    assert "the period of the one answer is uniform" in broken
 
 
 @pytest.mark.long
@@ -125,33 +156,19 @@ def test_a_broken_claim_is_told_in_all_forms(monkeypatch: pytest.MonkeyPatch) ->
     assert "claims are broken" in text
 
 
-NUMBER = """
-[metrics.memory]
-kind = "number"
-description = "Memory in use"
-owner = "web@example.org"
-expires = 2099-06-30
-unit = "MB"
-of_period = "mean"
-ask = "mean"
-edges = { scale = "linear", from = 0, to = 2000 }
-none = "apart"
-mode = "memo"
-epsilon_infinity = 2.0
-epsilon_one = 1.8
-"""
+TRIPS = PLACES + "pairs = true\n"
 
 
-def test_a_kind_without_attacks_is_told_and_the_others_audited(
+def test_a_metric_without_attacks_is_told_and_the_others_audited(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A metric of numbers ended the audit of the whole file with a traceback."""
-    file = parse_metrics(NUMBER + METRICS.replace("values = 4", "values = 99"))
+    """Such a metric ended the audit of the whole file with a traceback."""
+    file = parse_metrics(TRIPS + METRICS.replace("values = 4", "values = 99"))
     options = AuditOptions(trials=2_000, processes=0, boxes=("derivations",), alpha=1e-4)
     result = audit(file, options)
     assert [metric.name for metric in result.metrics] == ["homepage"]
     told = (
-        "memory: not audited: there are no attacks on kind 'number'",
+        "place: not audited: there are no attacks on trips",
         "homepage: values past the cap were not tried: a list, a cap or max_reports keeps them "
         "away",
     )
@@ -161,9 +178,9 @@ def test_a_kind_without_attacks_is_told_and_the_others_audited(
     (metric,) = result.metrics
     assert risk_sentence(metric.params.epsilon_one, metric.lifetime_epsilon) in text  # rounded up
     path = tmp_path / "metrics.toml"
-    path.write_text(NUMBER)
+    path.write_text(TRIPS)
     assert main(["audit", str(path)]) == 1
-    assert "no metric can be audited with this client: memory" in capsys.readouterr().err
+    assert "no metric can be audited with this client: place" in capsys.readouterr().err
 
 
 def test_a_program_that_fails_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
@@ -194,6 +211,21 @@ def test_the_typescript_client_keeps_its_promises() -> None:
     assert any("no_data" in note for note in result.notes)
 
 
+NUMBER = """
+[metrics.memory]
+kind = "number"
+description = "Memory in use"
+owner = "web@example.org"
+expires = 2099-06-30
+unit = "MB"
+of_period = "mean"
+ask = "mean"
+edges = { scale = "linear", from = 0, to = 2000 }
+none = "apart"
+mode = "memo"
+epsilon_infinity = 2.0
+epsilon_one = 1.8
+"""
 PAIRS = """
 [metrics.theme_slow]
 kind = "pair"
@@ -243,21 +275,22 @@ of = ["light", "late"]
 
 @pytest.mark.skipif(bool(needs_node()), reason=needs_node() or "Node is there")
 def test_a_file_with_every_kind_is_audited_through_a_command() -> None:
-    """Those without attacks are read, and told. A false alarm in 10,000 runs."""
+    """What the protocol has no command for is told. A false alarm in 10,000 runs."""
     options = AuditOptions(trials=2_000, processes=0, boxes=("derivations",), alpha=1e-4)
     file = parse_metrics(PAIRS + NUMBER + LINKED)
-    names = ("theme_slow", "site", "memory")
+    names = ("theme_slow", "memory")
     result = audit(file, options, names=names, command=f"node {PROGRAM}")
     assert result.broken == ()
-    assert {check.metric for check in result.checks} == {"theme_slow"}
-    told = [note.split(":")[0] for note in result.notes if "no attacks" in note]
-    assert sorted(told) == ["memory", "site"]
+    assert {check.metric for check in result.checks} == set(names)
+    assert "memory: devices were not audited: the protocol has no upkeep" in result.notes
+    nothing = audit(file, replace(options, boxes=()), names=("light", "late"), command="none")
+    assert "light_and_late: not audited: the protocol has no links" in nothing.notes
 
 
 @pytest.mark.long
 @pytest.mark.skipif(bool(needs_node()), reason=needs_node() or "Node is there")
-@pytest.mark.parametrize("name", ["theme_slow", "late"])
-def test_pairs_and_linked_metrics_of_the_typescript_client_keep_their_promises(name: str) -> None:
+@pytest.mark.parametrize("name", ["theme_slow", "late", "memory", "site"])
+def test_every_kind_of_the_typescript_client_keep_their_promises(name: str) -> None:
     """`late` has the cohort of its association. A false alarm in 10,000 runs of each."""
     boxes = ("encoder", "device", "derivations")
     options = AuditOptions(trials=4_000, processes=0, boxes=boxes, alpha=1e-4)

@@ -6,12 +6,15 @@ import math
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from privacy_audit.black_box.attacks import attack
 from privacy_audit.black_box.bounds import (
+    bennett_p_value,
     claim_p_value,
     detectable,
     lower_bound,
+    normal_p_value,
     point_estimate,
     student_p_value,
     two_sided,
@@ -95,3 +98,20 @@ def test_a_small_crowd_is_not_called_wrong_too_often() -> None:
     (check,) = noise_checks("homepage", params, sums, "installed")
     assert check.p_value == pytest.approx(student_p_value(4.0, 12))
     assert check.p_value > 0.002  # 6e-5 by the normal law
+
+
+def test_few_reports_of_bits_that_are_seldom_set_do_not_look_dependent() -> None:
+    """26 devices, both bits set in 4 of them by chance: the normal law would say 1e-8."""
+    share, number = 0.12, 26
+    variance = number * (share * (1 - share)) ** 2
+    products = 4 * (1 - share) ** 2
+    z = products / variance**0.5
+    assert normal_p_value(z) < 1e-6
+    exact = float(stats.binom.sf(3, number, share**2))
+    assert bennett_p_value(z, variance, (1 - share) ** 2) > exact
+
+
+@pytest.mark.parametrize("z", [0.5, 3.0, 6.0])
+def test_of_many_terms_the_bound_is_near_the_normal_law(z: float) -> None:
+    p_value = bennett_p_value(z, 1e6, 1.0)
+    assert normal_p_value(z) <= p_value <= 20 * normal_p_value(z)

@@ -24,6 +24,8 @@ QUICK = (
     "last-digits-of-coins-lost",
     "cap-off-by-one",
     "batch-id-of-the-device",
+    "cut-from-the-value",
+    "cohort-of-linked-metrics-not-shared",
 )  # at least one of each part of the audit
 WHOLE = ("no-fresh-noise", "no-cap", "batch-id-of-the-device")
 BY_NAME = {fault.name: fault for fault in FAULTS}
@@ -80,5 +82,5 @@ def test_a_fault_is_found_at_the_level_of_a_whole_audit(name: str, tmp_path: Pat
 
 
 def test_names_are_unique_and_many() -> None:
-    assert len(BY_NAME) == len(FAULTS) >= 30
+    assert len(BY_NAME) == len(FAULTS) >= 47
     assert {BY_NAME[name].box for name in QUICK} == set(BOXES)

@@ -1,0 +1,71 @@
+"""`Scenario`: two lives that an attacker must not tell apart better than a claim allows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from privacy_audit.black_box.lives import Step, Value
+from rappor_core.calendar import day_of, last_day, period_number
+from rappor_core.metrics.metric import Metric
+
+Box = Literal["encoder", "device", "installed", "linked"]
+PERIODS = (1, 7, 30)
+DEVICE_PERIODS = 7
+TOGETHER = 5  # reports of a long life between two openings: opening is what costs most
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """Two worlds of one metric, and what they may differ by.
+
+    worlds: what is recorded on which day.  by_cohort: the two values of each cohort in place of
+        those in `worlds`, for pairs whose bits collide in every cohort.
+    watched: the number of reports, the last ones, that are attacked.
+    values: of the two worlds, and one that must not show.  claim: nats.  box: how much of the
+        client is in it.  noise: whether its reports also serve the tests of the noise.
+    together: reports of a device between two openings, at most.
+    in_turn: every second watched report is of the other world's value.
+    num_bits: of a report.
+    """
+
+    name: str
+    metric: str
+    box: Box
+    worlds: tuple[tuple[Step, ...], tuple[Step, ...]]
+    watched: int
+    values: tuple[Value, Value, Value]
+    claim: float
+    by_cohort: tuple[tuple[Value, Value], ...] = ()
+    noise: bool = False
+    expected: int = 0
+    together: int = 1
+    in_turn: bool = False
+    num_bits: int = 128
+
+
+def start_days(metric: Metric, periods: int) -> list[int]:
+    """The last day of so many periods, all of them over before the metric expires."""
+    last = period_number(metric.period, day_of(metric.expires)) - 1
+    return [last_day(metric.period, last - back) for back in reversed(range(periods))]
+
+
+def memoised(
+    metric: Metric, box: Box, pair: tuple[Value, Value], periods: int, *, noise: bool = False
+) -> Scenario:
+    """One value for all periods."""
+    days = start_days(metric, periods)
+    worlds = tuple((day, pair[0]) for day in days), tuple((day, pair[1]) for day in days)
+    third = metric.fallback if metric.fallback is not None else pair[0]
+    claim = metric.params.epsilon_n(periods)
+    name = f"disjoint values, {reports_text(periods)}"
+    return Scenario(
+        name, metric.name, box, worlds, periods, (*pair, third), claim, noise=noise,
+        expected=periods, together=TOGETHER if periods > DEVICE_PERIODS else 1,
+        num_bits=metric.params.num_bits,
+    )  # fmt: skip
+
+
+def reports_text(number: int) -> str:
+    """A number of reports, in words."""
+    return "1 report" if number == 1 else f"{number} reports"

@@ -1,0 +1,228 @@
+"""Exact audit of the kinds `number`, `pair` and `discover`, and of linked metrics.
+
+As `privacy_audit.enumeration`: small metrics through the SDK's own `MetricEncoder`, from a value to
+a report, with a source that counts in place of the random one. All draws are gone through, so the
+chances are fractions without error, and so is epsilon.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+from collections.abc import Iterator
+from datetime import date
+from fractions import Fraction
+from functools import partial
+from typing import Any
+
+from client_sdk.randomisation.encoder import Encoder
+from privacy_audit.enumeration import (
+    SECRET,
+    SETTINGS,
+    Enumerated,
+    Source,
+    counted_permanent_noise,
+)
+from privacy_audit.exact_laws import (
+    Chances,
+    device_of_cohort,
+    epsilon_of,
+    exact_law,
+    permanent_chances,
+    report_chances,
+    series_chances,
+    subsets,
+)
+from rappor_core.codes.prefix_code import packaged_code
+from rappor_core.codes.prefix_groups import PrefixGroups
+from rappor_core.mechanism import PROBABILITY_SCALE, TwoRoundMechanism
+from rappor_core.metrics.metric import Metric
+from rappor_core.metrics.number import Number, NumberMode
+from rappor_core.metrics.pair import Pair
+from rappor_core.params import RapporParams
+
+PERIODS = 4  # of the lives of numbers
+NUMBERS = (0.0, 15.0, 30.0, 50.0)  # on both sides of each cut
+COMMON: dict[str, Any] = {
+    "description": "exact audit",
+    "owner": "audit@example.org",
+    "expires": date(2100, 1, 1),
+}
+
+
+def enumerate_kinds() -> Iterator[Enumerated]:
+    """Epsilons of every kind beside strings, and of two linked metrics."""
+    yield from _numbers()
+    yield _one_answer()
+    for f, p, q in SETTINGS:
+        yield from _pairs(pair_metric(TwoRoundMechanism.rappor(f, p, q)))
+        yield from _linked(TwoRoundMechanism.rappor(f, p, q))
+    yield from _coded_prefixes()
+
+
+def number_metric(mode: NumberMode = "memo", symbols: int = 2) -> Metric:
+    """A metric of numbers with three cuts, or as many as symbols ask for."""
+    number = Number(
+        unit="ms", of_period="last", edges=(10.0, 20.0, 40.0), scale="list", whole=False,
+        ask="edges", none="zero", mode=mode, spread=1,
+    )  # fmt: skip
+    memo = TwoRoundMechanism.symbols(2, 1.0, 0.75)
+    mechanism = memo if mode == "memo" else TwoRoundMechanism.one_symbol(symbols, 1.0)
+    cohorts = 2 * number.stride(symbols)
+    return Metric(
+        name="audit", kind="number", params=RapporParams(symbols, 1, cohorts, mechanism, "ordered"),
+        max_memoized_values=symbols, details=number, period="day",
+        max_reports=None if mode == "memo" else 1, **COMMON,
+    )  # fmt: skip
+
+
+def pair_metric(mechanism: TwoRoundMechanism, name: str = "audit") -> Metric:
+    """Two lists of two values, a bit for each of their pairs."""
+    pair = Pair(("engine", "theme"), (("a", "b"), ("light", "dark")))
+    return Metric(
+        name=name, kind="pair", params=RapporParams(4, 1, 1, mechanism, "one_hot"),
+        max_memoized_values=4, details=pair, **COMMON,
+    )  # fmt: skip
+
+
+def discover_metric(mechanism: TwoRoundMechanism, max_reports: int | None) -> Metric:
+    """Coded prefixes of 16 bits, three groups of one cohort each."""
+    groups = PrefixGroups(packaged_code("domains"), num_levels=2, bits_per_level=8)
+    return Metric(
+        name="audit", kind="discover", params=RapporParams(16, 1, 3, mechanism, "coded_prefix"),
+        max_memoized_values=2, fallback="other", details=groups, max_reports=max_reports, **COMMON,
+    )  # fmt: skip
+
+
+def _numbers() -> Iterator[Enumerated]:
+    """All lives of some periods and all series of answers.
+
+    A number that never crosses its device's cut costs one answer; two lives that cross it in the
+    same periods cost two.
+    """
+    metric = number_metric()
+    params = metric.params
+    device = partial(device_of_cohort, metric, 0)
+    symbols = sorted({device(bytes).value_bits(value) for value in NUMBERS})
+    first = {bits: permanent_chances(device, bits, 0) for bits in symbols}
+    second = {bits: report_chances(device, bits, 0) for bits in symbols}
+    for periods in range(1, PERIODS + 1):
+        lives = {
+            life: life_chances(life, first, second)
+            for life in itertools.product(symbols, repeat=periods)
+        }
+        for life in itertools.product(symbols, repeat=periods - 1):
+            one, other = (symbols[0], *life), (symbols[1], *(sum(symbols) - bits for bits in life))
+            crossed = sum(bits != symbols[0] for bits in one)
+            times = (periods - crossed, crossed) if crossed else (periods,)
+            yield Enumerated(
+                f"a number, g = 2, {crossed} of {periods} periods on the other side", periods,
+                epsilon_of(lives[one], lives[other]), sum(params.epsilon_n(n) for n in times),
+            )  # fmt: skip
+
+
+def life_chances(
+    life: tuple[int, ...], first: dict[int, Chances], second: dict[int, Chances]
+) -> Chances:
+    """Chances of all series of answers; the key packs two bits for each period."""
+    found: Counter[int] = Counter()
+    for answers in itertools.product(first[1], first[2]):
+        given = dict(zip((1, 2), answers, strict=True))
+        weight = first[1][answers[0]] * first[2][answers[1]]
+        shown = [second[given[bits]] for bits in life]
+        for series in itertools.product(*shown):
+            key = sum(s << (2 * i) for i, s in enumerate(series))
+            found[key] += weight * math.prod(  # type: ignore[assignment]
+                (table[s] for table, s in zip(shown, series, strict=True)), start=Fraction(1)
+            )
+    return dict(found)  # type: ignore[arg-type]
+
+
+def _one_answer() -> Enumerated:
+    """Mode `once`: every answer for every number."""
+    metric = number_metric("once", 4)
+    device = partial(device_of_cohort, metric, 0)
+    values = {device(bytes).value_bits(value) for value in NUMBERS}
+    tables = [report_chances(device, bits, 0) for bits in values]
+    found = max(epsilon_of(a, b) for a, b in itertools.permutations(tables, 2))
+    return Enumerated("a number, once, g = 4", 1, found, metric.params.epsilon_n(1))
+
+
+def _pairs(metric: Metric) -> Iterator[Enumerated]:
+    """Every pair of values against every other, all series of reports."""
+    device = partial(device_of_cohort, metric, 0)
+    bits = [device(bytes).value_bits(value) for value in (("a", "light"), ("b", "dark"))]
+    places = sum(bits)
+    first = [permanent_chances(device, one, places) for one in bits]
+    second = {b: report_chances(device, b, places) for b in subsets(places)}
+    for reports in (1, 2, 3):
+        tables = [series_chances(one, second, reports) for one in first]
+        yield Enumerated(
+            f"a pair, {_settings(metric)}", reports, epsilon_of(*tables),
+            metric.params.epsilon_n(reports),
+        )  # fmt: skip
+
+
+def _coded_prefixes() -> Iterator[Enumerated]:
+    """Two strings in each group of cohorts, at the two bits in which they differ."""
+    half = PROBABILITY_SCALE // 2
+    one_shot = TwoRoundMechanism(p1=half, q1=half // 4, p2=PROBABILITY_SCALE, q2=0)
+    twice = TwoRoundMechanism(p1=half, q1=half // 4, p2=3 * half // 2, q2=half // 2)
+    for mechanism, most in ((one_shot, 1), (twice, None)):
+        metric = discover_metric(mechanism, most)
+        for cohort in range(3):
+            device = partial(device_of_cohort, metric, cohort)
+            bits = [device(bytes).value_bits(value) for value in ("one.example", "two.example")]
+            places = bits[0] | bits[1]
+            first = [permanent_chances(device, one, places) for one in bits]
+            second = {b: report_chances(device, b, places) for b in subsets(places)}
+            for reports in (1,) if most == 1 else (1, 2):
+                tables = [series_chances(one, second, reports) for one in first]
+                yield Enumerated(
+                    f"a coded prefix, group {cohort}, {_settings(metric)}", reports,
+                    epsilon_of(*tables), metric.params.epsilon_n(reports),
+                )  # fmt: skip
+
+
+def _linked(mechanism: TwoRoundMechanism) -> Iterator[Enumerated]:
+    """Two metrics of one device, both draws together: they cost the sum of both.
+
+    Each is a boolean, so that all draws of both at once can be gone through.
+    """
+    params = RapporParams(1, 1, 1, mechanism, "boolean")
+    both = {
+        name: Metric(name=name, kind="boolean", params=params, max_memoized_values=2, **COMMON)
+        for name in ("first", "second")
+    }
+    tables = [_linked_reports(both, values) for values in ((False, False), (True, True))]
+    text = f"two linked metrics, {_settings(both['first'])}"
+    yield Enumerated(text, 1, epsilon_of(*tables), 2 * params.epsilon_n(1))
+    for side, name in enumerate(both):
+        alone = [_side(table, side) for table in tables]
+        yield Enumerated(f"{text}, {name} alone", 1, epsilon_of(*alone), params.epsilon_n(1))
+
+
+def _linked_reports(metrics: dict[str, Metric], values: tuple[bool, bool]) -> Chances:
+    """Chances of both reports, bit i that of metric i, over all draws of all four rounds."""
+
+    def reports(source: Source) -> int:
+        with counted_permanent_noise(source):
+            device = Encoder(metrics, SECRET, source)
+            both = [device.encode(name, value, date(2026, 1, 1)).bits[0]
+                    for name, value in zip(metrics, values, strict=True)]  # fmt: skip
+        return both[0] | both[1] << 1
+
+    return exact_law(reports, 1, range(4), shown=3)
+
+
+def _side(table: Chances, side: int) -> Chances:
+    found = {0: Fraction(0), 1: Fraction(0)}
+    for bits, chance in table.items():
+        found[bits >> side & 1] += chance
+    return found
+
+
+def _settings(metric: Metric) -> str:
+    m = metric.params.mechanism
+    return "p1, q1, p2, q2 = " + ", ".join(f"{x}" for x in (m.p1, m.q1, m.p2, m.q2))

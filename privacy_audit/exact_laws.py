@@ -1,0 +1,122 @@
+"""Exact laws of a small device's two rounds: every draw of the bits that matter is gone through."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+
+from client_sdk.randomisation.metric_encoder import MetricEncoder
+from privacy_audit.enumeration import (
+    SECRET,
+    Source,
+    TooManyDrawsError,
+    counted_permanent_noise,
+    largest_log_ratio,
+)
+from rappor_core.mechanism import PROBABILITY_SCALE
+from rappor_core.metrics.metric import Metric
+from rappor_core.params import RapporParams
+
+Chances = dict[int, Fraction]
+MOST_FREE = 16  # bits of a draw that are gone through
+
+
+def device_of_cohort(metric: Metric, cohort: int, source: Source) -> MetricEncoder:
+    """A device that is in a cohort."""
+    device = MetricEncoder(metric, SECRET, source)
+    device.cohort = cohort
+    return device
+
+
+def permanent_chances(make: Callable[[Source], MetricEncoder], bits: int, places: int) -> Chances:
+    """P(B' | B) at the bits of `places`; of symbols, over all draws of two bytes."""
+    device = make(bytes)
+
+    def permanent(source: Source) -> int:
+        with counted_permanent_noise(source):
+            return device.permanent_bits(bits)
+
+    return _law(permanent, device.metric.params, places)
+
+
+def report_chances(make: Callable[[Source], MetricEncoder], permanent: int, places: int) -> Chances:
+    """P(S | B') at the bits of `places`."""
+    drawn: list[Source] = [bytes]
+    device = make(lambda size: drawn[0](size))
+    device._permanent_of[0] = permanent
+
+    def report(source: Source) -> int:
+        drawn[0] = source
+        return int.from_bytes(device.report_bits(0), "little")
+
+    return _law(report, device.metric.params, places)
+
+
+def _law(toss: Callable[[Source], int], params: RapporParams, places: int) -> Chances:
+    if not params.scheme.symbols:
+        return exact_law(toss, places, subsets(places), width=params.report_bytes)
+    counts: Counter[int] = Counter()
+    for number in range(PROBABILITY_SCALE):
+        draw = number.to_bytes(2, "little")
+        counts[toss(lambda size, draw=draw: draw[:size])] += 1  # type: ignore[misc]
+    symbols = [1 << s for s in range(params.num_bits)]
+    return {symbol: Fraction(counts[symbol], PROBABILITY_SCALE) for symbol in symbols}
+
+
+def exact_law(
+    toss: Callable[[Source], int],
+    places: int,
+    outcomes: Sequence[int],
+    *,
+    width: int = 1,
+    shown: int = 0,
+) -> Chances:
+    """Chances of the outcomes at the bits of `shown`; draws for those of `places` are gone through.
+
+    A coin's words have the report's width: bit i of each is drawn for bit i alone.
+    """
+    asked: list[int] = []
+
+    def sizing(num_bytes: int) -> bytes:
+        asked.append(num_bytes)
+        return bytes(num_bytes)
+
+    toss(sizing)
+    words = sum(asked) // width
+    free = subsets(places)
+    if len(free) ** words > 1 << MOST_FREE:
+        raise TooManyDrawsError(f"a round draws {words} words; fewer are enough for its coin")
+    counts: Counter[int] = Counter()
+    for drawn in itertools.product(free, repeat=words):
+        rest = iter(b"".join(word.to_bytes(width, "little") for word in drawn))
+        counts[toss(lambda n, rest=rest: bytes(itertools.islice(rest, n))) & (shown or places)] += 1  # type: ignore[misc]
+    total = len(free) ** words
+    return {outcome: Fraction(counts[outcome], total) for outcome in outcomes}
+
+
+def subsets(places: int) -> list[int]:
+    """All words that have ones at those places alone."""
+    own = [1 << i for i in range(places.bit_length()) if places >> i & 1]
+    return [sum(bits) for n in range(len(own) + 1) for bits in itertools.combinations(own, n)]
+
+
+def series_chances(first: Chances, second: dict[int, Chances], reports: int) -> Chances:
+    """Chances of every series of reports; the key is its place among all of them."""
+    outcomes = list(second)
+    return {
+        i: sum(
+            (first[b] * math.prod((second[b][s] for s in series), start=Fraction(1))
+             for b in outcomes),
+            Fraction(0),
+        )
+        for i, series in enumerate(itertools.product(outcomes, repeat=reports))
+    }  # fmt: skip
+
+
+def epsilon_of(one: Chances, other: Chances) -> float:
+    """Of two laws: the larger log ratio of both directions."""
+    pairs = [(one[key], other[key]) for key in one]
+    return max(largest_log_ratio(pairs), largest_log_ratio((b, a) for a, b in pairs))
