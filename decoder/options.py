@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from decoder.candidates.weights import Weights
 from decoder.errors import DecodeError
-from decoder.inference.multiple_testing import CORRECTIONS, Correction
+from decoder.inference.multiple_testing import CORRECTIONS, Correction, check_weighted
 
 Method = Literal["cavity", "lasso"]
 
@@ -24,6 +25,7 @@ class DecodeOptions:
         each sent r. None: the most that the metric's definition allows in the window.
     largest_p: never call a value found whose own p-value is above this.
     true_shares: value -> share, where known, to be shown beside the estimates.
+    weights: how the level is divided among the candidates, declared before the counts were seen.
     without_cohorts: cohorts whose reports are not used, such as those that follow no model.
     full_fit: where it is affordable, let all candidates take part in the fit of method `cavity`.
         Without it only the probable ones do: much quicker where bits and candidates are many, with
@@ -41,6 +43,7 @@ class DecodeOptions:
     true_shares: Mapping[str, float] | None = None
     full_fit: bool = True
     without_cohorts: tuple[int, ...] = ()
+    weights: Weights | None = None
 
     def __post_init__(self) -> None:
         """Check each choice alone."""
@@ -50,6 +53,7 @@ class DecodeOptions:
             raise DecodeError(
                 f"correction = {self.correction!r} is not one of {', '.join(CORRECTIONS)}"
             )
+        check_weighted(self.correction, self.weights)
         for name in ("alpha", "level"):
             if not 0 < getattr(self, name) < 1:
                 raise DecodeError(f"{name} = {getattr(self, name)!r} is not between 0 and 1")

@@ -28,7 +28,7 @@ from decoder.results.build import Answer, Grouping, assemble
 from decoder.results.forgeries import forged
 from decoder.results.selective_intervals import crowded_samples, found_intervals
 from decoder.results.tables import Decoding
-from decoder.typing import Flags
+from decoder.typing import Flags, Floats
 from rappor_core.aggregate import Aggregate
 from rappor_core.params import RapporParams
 
@@ -61,11 +61,14 @@ def decode(
         grouping = Grouping(same_positions(observed.positions, aggregate.params.num_bits))
         if not grouping.first.all():
             observed = replace(observed, positions=observed.positions[grouping.first])
-        fit = _estimator(aggregate.params, candidates, options, progress, ends)
+        weights = None
+        if options.weights is not None:
+            weights = options.weights.among(candidates.values, grouping.group)
+        fit = _estimator(aggregate.params, candidates, options, progress, ends, weights)
         observed, estimate = _settled(fit, observed, options)
         p = estimate.p_values
         decision = decide(
-            p, estimate.local_fdr, options.correction, options.alpha, options.largest_p
+            p, estimate.local_fdr, options.correction, options.alpha, options.largest_p, weights
         )
         samples = None
         if decision.detected.any() and not candidates.complete:  # a map's cells are sampled later
@@ -154,6 +157,7 @@ def _estimator(
     options: DecodeOptions,
     progress: Progress,
     ends: Ends | None,
+    weights: Floats | None,
 ) -> Estimator:
     """The estimator that fits the encoding, the list and the choice of method."""
     if params.scheme.single_bit:
@@ -166,7 +170,14 @@ def _estimator(
             "be told from another; collect with more bits or fewer hashes"
         )
     if options.method == "lasso":
-        return partial(by_lasso, level=options.level, alpha=options.alpha, progress=progress)
+        return partial(
+            by_lasso, level=options.level, alpha=options.alpha, progress=progress, weights=weights
+        )
     return partial(
-        by_cavity, level=options.level, progress=progress, full=options.full_fit, ends=ends
+        by_cavity,
+        level=options.level,
+        progress=progress,
+        full=options.full_fit,
+        ends=ends,
+        weights=weights,
     )

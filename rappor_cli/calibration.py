@@ -20,6 +20,7 @@ from rich.table import Table
 from rappor_cli.decode import MethodName
 from rappor_cli.progress import progress_bar
 from simulations.experiments.calibration import RULES, Cell, RunScore, cells, run_cell
+from simulations.experiments.calibration_priors import PriorName
 from simulations.experiments.calibration_settings import STRESS
 from simulations.experiments.calibration_table import REFERENCE, Mean, Row, summarise
 
@@ -57,6 +58,9 @@ def decoder_calibration(
         ),
     ] = 0,
     method: Annotated[MethodName, typer.Option(help="Estimator.")] = MethodName.CAVITY,
+    prior: Annotated[
+        PriorName, typer.Option(help="Weights declared before the counts: what they know.")
+    ] = PriorName.NONE,
     seed: Annotated[int | None, typer.Option(min=0, help="Repeat; otherwise fresh.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
     as_markdown: Annotated[bool, typer.Option("--markdown", help="As in the docs.")] = False,
@@ -75,19 +79,24 @@ def decoder_calibration(
         "few rows": few_rows_runs,
         **dict.fromkeys(STRESS, stress_runs),
     }
-    rows = summarise(_run(list(cells(sizes, seed)), method))
+    rows = summarise(_run(list(cells(sizes, seed)), method, prior))
     if as_json:
-        told = {"seed": seed, "method": method.value, "rows": list(map(asdict, rows))}
+        told = {
+            "seed": seed,
+            "method": method.value,
+            "prior": prior.value,
+            "rows": list(map(asdict, rows)),
+        }
         print(json.dumps(_without_nan(told)))
     elif as_markdown:
         print("\n".join(_markdown(rows)))
     else:
-        _print(rows, seed, method)
+        _print(rows, seed, method, prior)
 
 
-def _run(wanted: Sequence[Cell], method: MethodName) -> list[RunScore]:
+def _run(wanted: Sequence[Cell], method: MethodName, prior: PriorName) -> list[RunScore]:
     """All cells on all cores, largest first, in a fixed order of results."""
-    task = partial(run_cell, method=method.value)
+    task = partial(run_cell, method=method.value, prior=prior)
     with (
         ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn")) as pool,
         progress_bar("runs", len(wanted)) as advance,
@@ -108,8 +117,9 @@ def _without_nan(told: Any) -> Any:
     return None if isinstance(told, float) and math.isnan(told) else told
 
 
-def _print(rows: Sequence[Row], seed: int, method: MethodName) -> None:
+def _print(rows: Sequence[Row], seed: int, method: MethodName, prior: PriorName) -> None:
     title = f"decoder-calibration, {method.value}, seed {seed}: means over the distributions"
+    title += f", weights: {prior.value}" * (prior is not PriorName.NONE)
     table = Table(title=title)
     for heading in HEADINGS:
         table.add_column(heading, justify="right")

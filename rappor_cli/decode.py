@@ -9,7 +9,7 @@ from typing import Annotated, cast
 
 import typer
 
-from decoder.formats.analyst_tables import read_repetition, read_shares
+from decoder.formats.analyst_tables import read_repetition, read_shares, read_weights
 from decoder.options import DecodeOptions
 from decoder.sources.aggregates import (
     AggregateFiles,
@@ -94,6 +94,10 @@ DevicesFile = Annotated[
 SharesFile = Annotated[
     Path | None, typer.Option(help="CSV of value,share; others are 0.", exists=True)
 ]
+WeightsFile = Annotated[
+    Path | None,
+    typer.Option(help="CSV of value,weight, declared before the data; `,1`: others.", exists=True),
+]
 EachOption = Annotated[
     Each | None, typer.Option(help="A series by day or week: --from, --to, or several files.")
 ]
@@ -130,6 +134,7 @@ def decode(
     reports_by_device: DevicesFile = None,
     without_cohorts: Without = None,
     true_shares: SharesFile = None,
+    weights: WeightsFile = None,
     each: EachOption = None,
     all_metrics: AllMetrics = False,
     executor: ExecutorOption = ExecutorName.LOCAL,
@@ -153,6 +158,7 @@ def decode(
         largest_p=max_p,
         true_shares=read_shares(true_shares) if true_shares else None,
         without_cohorts=_cohorts(without_cohorts),
+        weights=read_weights(weights) if weights else None,
     )
     wanted = candidate_choice(candidates, column, numbers, dates, map_file, cache)
     if all_metrics:

@@ -29,7 +29,7 @@ from simulations.location.budgets import (
     median,
     with_attacks,
 )
-from simulations.location.coverage import map_coverage
+from simulations.location.coverage import GROUPS, map_coverage
 from simulations.location.riders import RealResult, real_riders
 from simulations.location.series import DELAYS, SeriesResult, series_of_riders
 from simulations.location.trips import read_trips
@@ -187,13 +187,21 @@ def location_coverage(
     title = f"coverage of intervals of 95 %, {maps} maps each"
     table = _numbers(title, ("way", "devices", "all", "found", "n", "top 5", "top 10", "s"))
     for row in rows:
-        parts = [row[name] for name in ("all", "found", "heaviest_five", "heaviest_ten")]
-        every, told, five, ten = (f"{part:.3f}" for part in parts)
+        every, told, five, ten = (_part(row, name) for name in GROUPS)
         table.add_row(
             row["metric"], f"{row['devices']:,}", every, told, str(row["num_found"]), five, ten,
             f"{row['seconds']:.2f}",
         )  # fmt: skip
     Console().print(table)
+
+
+def _part(row: dict[str, Any], name: str) -> str:
+    """Coverage of a group of cells, below it its Monte-Carlo error and that of the worst map."""
+    part, error, worst = (row[name + what] for what in ("", "_error", "_worst"))
+    lines = ["-" if part is None else f"{part:.3f}"]
+    lines += [f"+-{error:.3f}"] if error is not None else []
+    lines += [f"worst {worst:.2f}"] if worst is not None else []
+    return "\n".join(lines)
 
 
 def _plain(result: RealResult) -> dict[str, Any]:

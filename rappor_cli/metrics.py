@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import asdict
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
@@ -40,7 +40,16 @@ FileArgument = Annotated[Path, typer.Argument(help="A metrics.toml.")]
 def check(
     file: FileArgument,
     population: Annotated[
-        int | None, typer.Option(min=1, help="Devices expected, to warn of tracking.")
+        int | None,
+        typer.Option(min=1, help="Devices expected, to warn of tracking and to predict maps."),
+    ] = None,
+    periods: Annotated[
+        int | None,
+        typer.Option(min=1, help="Periods that maps are made of; until a metric expires."),
+    ] = None,
+    places: Annotated[
+        int | None,
+        typer.Option(min=1, help="Distinct cells of a device in its life; its cap's, or 3."),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -50,6 +59,7 @@ def check(
     findings = list(check_metrics(metrics, today=today, population=population))
     if population is not None and any(m.location is not None for m in metrics.declared):
         findings.extend(_tracking(metrics, population))
+        findings.extend(_maps(metrics, population, today, periods, places))
     if as_json:
         print(json.dumps([asdict(finding) for finding in findings]))
     else:
@@ -83,6 +93,18 @@ def _tracking(metrics: MetricsFile, population: int) -> Iterable[Finding]:
     found: Iterable[Finding] = simulate.track_findings(
         metrics, population, numpy.random.default_rng(0)
     )
+    return found
+
+
+def _maps(
+    metrics: MetricsFile, population: int, today: date, periods: int | None, places: int | None
+) -> Iterable[Finding]:
+    """Predict the maps, where the numerical libraries for it are installed."""
+    try:
+        predicted = import_module("decoder.density.mode_findings")
+    except ModuleNotFoundError:  # `_tracking` names what is missing
+        return []
+    found: Iterable[Finding] = predicted.map_findings(metrics, population, today, periods, places)
     return found
 
 

@@ -23,6 +23,11 @@ _SLOPES = 0.3  # of the weight of bends
 _ANCHOR = 0.003  # keeps the level of a component of the graph from drifting; 1 for a lone cell
 
 
+def field_weights(slopes: Floats) -> Floats:
+    """Precisions of the prior at strength 1, for eigenvalues of the graph's Laplacian, (n,)."""
+    return slopes**2 + _SLOPES * slopes + _ANCHOR
+
+
 @dataclass(frozen=True)
 class Belief:
     """A prior: precision `strength * structure` of the log shares about a common level."""

@@ -125,14 +125,15 @@ def by_cavity(
     *,
     full: bool = True,
     ends: Ends | None = None,
+    weights: Floats | None = None,
 ) -> Estimate:
     """Leave-one-out scores over a sparse, positive, empirical-Bayes fit (`cavity`).
 
-    full: all candidates may take part in the fit.  ends: as in `fit_cavity`.
+    full: all candidates may take part in the fit.  ends, weights: as in `fit_cavity`.
     """
     random = observed.noise.random
     question = Question(observed.centred, observed.positions, random, observed.noise_of, full)
-    fit = fit_cavity(question, progress, ends)
+    fit = fit_cavity(question, progress, ends, weights)
     held, rest = fit.taking_part, (fit.balance, fit.freedom)
     finished = _Finished(fit.scores, fit.z, fit.tail, held, *rest, prior=fit.prior)
     estimate = _estimate(observed, finished, level)
@@ -148,9 +149,16 @@ def by_cavity(
 
 
 def by_lasso(
-    observed: Observed, level: float, alpha: float, progress: Progress = silent
+    observed: Observed,
+    level: float,
+    alpha: float,
+    progress: Progress = silent,
+    weights: Floats | None = None,
 ) -> Estimate:
-    """LASSO at a penalty set by the noise, then weighted least squares on what it selects."""
+    """LASSO at a penalty set by the noise, then weighted least squares on what it selects.
+
+    weights: (M,), by which p-values will be divided.
+    """
     random = observed.noise.random
     question = Question(observed.centred, observed.positions, random, observed.noise_of)
     chosen = select(question, alpha, progress)
@@ -160,7 +168,7 @@ def by_lasso(
     balance = chosen.fitted.balance
     tail = null_tail(balance.solution.residual, random)
     first = *_refit_scores(observed, chosen.fitted, chosen.members, chosen.columns), tail
-    scores, z = left_out(question, chosen, first, alpha, progress)
+    scores, z = left_out(question, chosen, first, alpha, progress, weights)
     finished = _Finished(scores, z, tail, shares, balance, left, quieter=balance.slack)
     estimate = _estimate(observed, finished, level)
     known = chosen.members, chosen.fitted.directions

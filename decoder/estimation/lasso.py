@@ -88,20 +88,24 @@ def left_out(
     first: tuple[Scores, Floats, NullTail],
     alpha: float,
     progress: Progress = silent,
+    weights: Floats | None = None,
 ) -> tuple[Scores, Floats]:
     """Shares and test scores of the selected against selections that never saw them, (M,) each.
 
     first: shares, scores and null tail against the refit of all, (M,) each; what they say of the
     candidates that were not selected stands: a selection without those is the same. A score is
     returned on the scale of that tail, at the same tail probability as in its own.
+    weights: (M,), by which p-values will be divided.
     """
     (estimates, errors), z, tail = first
     estimates, errors, z = estimates.copy(), errors.copy(), z.copy()
     chosen = selected.fit.selected
-    largest_p = min(_LARGEST_P, _MARGIN * alpha * max(len(chosen), 1) / len(z))
-    least = -float(ndtri(largest_p))
-    worth = chosen[tail.deviate(z[chosen]) > least]
+    w = np.ones(len(z)) if weights is None else weights
+    largest_p = np.minimum(_LARGEST_P, _MARGIN * alpha * max(len(chosen), 1) / len(z) * w)
+    leasts = -ndtri(largest_p)
+    worth = chosen[tail.deviate(z[chosen]) > leasts[chosen]]
     for done, i in enumerate(worth.tolist(), start=1):
+        least = float(leasts[i])
         without = _without(question, selected, i, float(estimates[i]), alpha)
         deviate = without.deviate()
         z[i] = tail.score(np.array([deviate]))[0]

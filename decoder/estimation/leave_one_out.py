@@ -106,18 +106,22 @@ def _worth_a_start(question: Question) -> bool:
 
 
 def fit_cavity(
-    question: Question, progress: Progress = silent, ends: Ends | None = None
+    question: Question,
+    progress: Progress = silent,
+    ends: Ends | None = None,
+    weights: Floats | None = None,
 ) -> CavityFit:
     """Score all candidates. Deterministic: no random numbers, fixed orders of summation.
 
     ends: of a series of windows; where like windows before ended, this one starts.
+    weights: (M,), by which p-values will be divided: whoever a rule may then name is tested.
     """
     question, found = _settled(question, progress, ends)
     now, iteration, converged = found
     freedom = _freedom(question, now)
     scores = now.scores if question.full else _widened(question, now, freedom)
     z, tail = _left_out(question, now), null_tail(now.fitted.solution.residual, question.random)
-    doubtful = _doubtful(question, freedom / question.freedom, tail.deviate(z))
+    doubtful = _doubtful(question, freedom / question.freedom, tail.deviate(z), weights)
     if len(doubtful):
         z, tail = _refitted(question, tail.deviate(z), doubtful, progress), NORMAL_TAIL
     taking_part, full = now.sites.shrunken, question.full
@@ -163,7 +167,7 @@ def _attempts(question: Question) -> list[Question]:
     return [question, probable, *slower] if question.full else [question, slower[0]]
 
 
-def _doubtful(question: Question, left: float, deviates: Floats) -> Indices:
+def _doubtful(question: Question, left: float, deviates: Floats, weights: Floats | None) -> Indices:
     """Candidates that are to be tested against fits that never saw them, (D,).
 
     left: part of the rows' freedom that the fit leaves over. Where it leaves much, (3) is right to
@@ -175,10 +179,11 @@ def _doubtful(question: Question, left: float, deviates: Floats) -> Indices:
     alone = len(question.positions) == 1  # without it there is nothing that could respond to it
     if alone or (question.full and left > MOSTLY_OVER):
         return np.zeros(0, dtype=np.intp)
-    p = ndtr(-deviates)
+    p = ndtr(-deviates) if weights is None else ndtr(-deviates) / weights
     doubtful = np.flatnonzero(p <= _may_be_named(p))
     affordable = int(MOST_REFIT_WORK / (REFIT_ROUNDS * question.work + REFIT_WORK))
-    weakest_first = doubtful[np.argsort(deviates[doubtful], kind="stable")]
+    strength = deviates if weights is None else -p
+    weakest_first = doubtful[np.argsort(strength[doubtful], kind="stable")]
     return weakest_first[:affordable]
 
 

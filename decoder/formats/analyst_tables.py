@@ -1,4 +1,4 @@
-"""Small tables that an analyst may give: known true shares, reports by device."""
+"""Small tables that an analyst may give: known true shares, weights, reports by device."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import csv
 from pathlib import Path
 
 from decoder.candidates.files import read_values
-from decoder.errors import CountsError
+from decoder.candidates.weights import Weights
+from decoder.errors import CandidatesError, CountsError
 from decoder.files import naming, whole_number
 from rappor_core.errors import shown
 from rappor_core.hashing import normalise
@@ -16,6 +17,32 @@ def read_shares(path: Path) -> dict[str, float]:
     """A CSV of `value,share`, with or without a header: value -> share in [0, 1]."""
     with naming(path, CountsError, "give a UTF-8 CSV of value,share"):
         return _shares(path)
+
+
+def read_weights(path: Path) -> Weights:
+    """A CSV of `value,weight`, with or without a header; a line without a value is of all others.
+
+    Raises CandidatesError.
+    """
+    with naming(path, CandidatesError, "give a UTF-8 CSV of value,weight"):
+        return _weights(path)
+
+
+def _weights(path: Path) -> Weights:
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        rows = [row for row in csv.reader(file) if row]
+    if rows and len(rows[0]) == 2 and not _is_number(rows[0][1]):
+        rows = rows[1:]
+    weights: dict[str, float] = {}
+    for row in rows:
+        if len(row) != 2 or not _is_number(row[1]):
+            raise CandidatesError(f"{shown(row)} is not a value and its weight")
+        value = normalise(row[0]).decode()
+        if value in weights:
+            raise CandidatesError(f"{shown(value)} stands twice")
+        weights[value] = float(row[1])
+    others = weights.pop("", None)
+    return Weights(weights, others)
 
 
 def _shares(path: Path) -> dict[str, float]:

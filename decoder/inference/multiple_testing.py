@@ -12,11 +12,12 @@ import numpy as np
 from scipy.special import ndtr
 
 from decoder.errors import DecodeError
-from decoder.typing import Flags, Floats
+from decoder.typing import Flags, Floats, Indices
 
 Correction = Literal["bonferroni", "holm", "bh", "fdr", "fdr-eb", "none"]
 
 CORRECTIONS: tuple[str, ...] = get_args(Correction)
+WEIGHTED: tuple[str, ...] = ("bonferroni", "holm", "bh", "fdr")
 STOREY_LAMBDA = 0.9
 SHORT_LIST = 20  # candidates below which too few p-values are expected above lambda
 
@@ -26,12 +27,20 @@ class Decision(NamedTuple):
 
     detected: (M,).  adjusted: corrected p-values (M,); for `fdr-eb`, the mean local fdr of the
     list that ends with the candidate.  cutoff: the rule's own threshold, on the p-value or, for
-    `fdr-eb`, on the local fdr; 0 where nothing is accepted.
+    `fdr-eb`, on the local fdr; 0 where nothing is accepted; of a candidate of weight 1.
+    weights: (M,), of mean 1; None where all are 1.  most: no p-value above it is accepted.
     """
 
     detected: Flags
     adjusted: Floats
     cutoff: float
+    weights: Floats | None = None
+    most: float = 1.0
+
+    def largest_p(self, found: Indices) -> Floats:
+        """The largest p-value with which each of some candidates would be accepted, (D,)."""
+        weights = np.ones(len(found)) if self.weights is None else self.weights[found]
+        return np.minimum(self.cutoff * weights, self.most)
 
 
 def p_values(deviates: Floats) -> Floats:
@@ -40,70 +49,101 @@ def p_values(deviates: Floats) -> Floats:
 
 
 def decide(
-    p: Floats, local_fdr: Floats, correction: Correction, alpha: float, largest_p: float = 1.0
+    p: Floats,
+    local_fdr: Floats,
+    correction: Correction,
+    alpha: float,
+    largest_p: float = 1.0,
+    weights: Floats | None = None,
 ) -> Decision:
     """Apply a rule at level `alpha` in (0, 1) to the p-values or local fdrs of all candidates.
 
-    largest_p: never accept a candidate whose own p-value is above it.
+    largest_p: never accept a candidate whose own p-value is above it.  weights: (M,), positive, of
+    mean 1, chosen without the p-values: each p-value is divided by its candidate's weight
+    (Genovese, Roeder and Wasserman 2006), which keeps the level whatever the weights.
     """
     if correction not in CORRECTIONS:
         raise DecodeError(f"correction = {correction!r} is not one of {', '.join(CORRECTIONS)}")
     if not 0 < alpha < 1:
         raise DecodeError(f"alpha = {alpha!r} is not between 0 and 1")
-    statistic = local_fdr if correction == "fdr-eb" else p
+    check_weighted(correction, weights)
+    w, share = np.ones(len(p)) if weights is None else weights, null_share(p, weights)
+    statistic = local_fdr if correction == "fdr-eb" else p / w
+    if correction == "fdr":
+        statistic = np.where(p <= STOREY_LAMBDA, statistic, np.inf)
     order = np.argsort(statistic, kind="stable")
     adjusted = np.empty_like(p)
-    adjusted[order] = np.minimum(_adjust(statistic[order], p, correction), 1.0)
+    adjusted[order] = np.minimum(_adjust(statistic[order], w[order], share, correction), 1.0)
     detected = adjusted <= alpha
-    cutoff = _cutoff(statistic, detected, correction, alpha, null_share(p))
-    return Decision(detected & (p <= largest_p), adjusted, cutoff)
+    cutoff = _cutoff(statistic, detected, w, share, correction, alpha)
+    most = STOREY_LAMBDA if correction == "fdr" else 1.0
+    return Decision(detected & (p <= largest_p), adjusted, cutoff, weights, most)
 
 
-def null_share(p: Floats) -> float:
+def check_weighted(correction: Correction, weights: object | None) -> None:
+    """Refuse weights for a rule that has no level to divide. Raises DecodeError."""
+    if weights is not None and correction not in WEIGHTED:
+        raise DecodeError(
+            f"correction = {correction!r} takes no weights: they divide the level of "
+            f"{', '.join(WEIGHTED)}"
+        )
+
+
+def null_share(p: Floats, weights: Floats | None = None) -> float:
     """Storey's estimate of the share of candidates that nobody holds; 1 for short lists.
 
     Not cut off at 1: only where it may exceed 1 is the mean of 1 / estimate at most 1 / truth, on
-    which the proof of the level rests (Storey, Taylor and Siegmund 2004, theorem 3).
+    which the proof of the level rests (Storey, Taylor and Siegmund 2004, theorem 3). With weights
+    it is the share of weight (Ramdas, Barber, Wainwright and Jordan 2019).
     """
     if len(p) < SHORT_LIST:
         return 1.0
-    return float(((p > STOREY_LAMBDA).sum() + 1) / ((1 - STOREY_LAMBDA) * len(p)))
+    w = np.ones(len(p)) if weights is None else weights
+    return float((w[p > STOREY_LAMBDA].sum() + w.max()) / ((1 - STOREY_LAMBDA) * len(p)))
 
 
-def _adjust(ranked: Floats, p: Floats, correction: Correction) -> Floats:
-    """Adjusted values of statistics sorted from best to worst."""
+def _adjust(ranked: Floats, weights: Floats, share: float, correction: Correction) -> Floats:
+    """Adjusted values of statistics sorted from best to worst, with the weights in that order."""
     total, rank = len(ranked), np.arange(1, len(ranked) + 1)
     if correction == "bonferroni":
         return ranked * total
     if correction == "holm":
-        return np.maximum.accumulate(ranked * (total - rank + 1))
+        left = np.cumsum(weights[::-1])[::-1]  # of what is not accepted yet
+        return np.maximum.accumulate(ranked * left)
     if correction == "fdr-eb":
         return np.asarray(np.cumsum(ranked) / rank)
     if correction == "none":
         return ranked
     raised = ranked * total / rank
     if correction == "fdr":
-        raised = np.where(ranked <= STOREY_LAMBDA, null_share(p) * raised, 1.0)
+        raised = share * raised
     return np.asarray(np.minimum.accumulate(raised[::-1])[::-1])
 
 
 def _cutoff(
-    statistic: Floats, detected: Flags, correction: Correction, alpha: float, share: float
+    statistic: Floats,
+    detected: Flags,
+    weights: Floats,
+    share: float,
+    correction: Correction,
+    alpha: float,
 ) -> float:
-    """The threshold that the rule itself sets, given how many it accepts."""
+    """The threshold that the rule itself sets on p / weight, given how many it accepts."""
     total, accepted = len(statistic), int(detected.sum())
     if not accepted:
         return 0.0
     if correction == "fdr-eb":
         return _largest_local_fdr(statistic, detected, alpha)
+    if correction == "holm":
+        worst = np.flatnonzero(detected)[np.argmax(statistic[detected])]
+        return float(min(alpha / (weights[~detected].sum() + weights[worst]), 1.0))
     thresholds = {
         "bonferroni": alpha / total,
-        "holm": alpha / (total - accepted + 1),
         "bh": alpha * accepted / total,
-        "fdr": min(alpha * accepted / (total * share), STOREY_LAMBDA),
+        "fdr": alpha * accepted / (total * share),
         "none": alpha,
     }
-    return float(min(thresholds[correction], 1.0))
+    return float(thresholds[correction])
 
 
 def _largest_local_fdr(local_fdr: Floats, detected: Flags, alpha: float) -> float:

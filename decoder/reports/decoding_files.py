@@ -89,6 +89,8 @@ def write_candidates_csv(decoding: Decoding, path: Path) -> None:
     columns: dict[str, Any] = {"value": pa.array(table.values, pa.string())}
     columns |= {name: pa.array(getattr(table, name).astype(np.float32)) for name in numbers}
     columns |= {name: pa.array(getattr(table, name)) for name in ("p_value", "p_adjusted")}
+    if table.weight is not None:
+        columns["weight"] = pa.array(table.weight)
     columns["detected"] = pa.array(table.detected)
     for name in ("selected_low", "selected_high"):
         values = getattr(table, name).astype(np.float32)
@@ -148,11 +150,21 @@ def manifest(decoding: Decoding) -> dict[str, Any]:
         "alpha": options.alpha,
         "level": options.level,
         "largest_p": options.largest_p,
+        "weights": _weights(decoding),
         "repeats": summary.repetition,
         "target": "population: the interval allows for the reporters being a sample of it",
         "versions": {name: _version(name) for name in _LIBRARIES}
         | {"python": platform.python_version()},
     }
+
+
+def _weights(decoding: Decoding) -> dict[str, Any] | None:
+    """The weights declared: their digest, and the least and largest of a candidate (1: even)."""
+    weights, table = decoding.options.weights, decoding.candidates
+    if weights is None or table.weight is None:
+        return None
+    least, most = float(table.weight.min()), float(table.weight.max())
+    return {"sha256": weights.digest, "least": least, "most": most}
 
 
 def _digest(values: Sequence[str]) -> str:

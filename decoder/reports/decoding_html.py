@@ -10,6 +10,7 @@ from decoder.reports.number_text import days, factor
 from decoder.reports.svg import forest
 from decoder.results.tables import Decoding, Detected
 from decoder.results.warnings import odd_cohorts
+from decoder.typing import Floats
 from rappor_core.metrics.metric import Metric
 from rappor_core.metrics.validation import WEB
 
@@ -43,7 +44,8 @@ def _context(decoding: Decoding) -> dict[str, Any]:
         "p_heading": p_heading(decoding.options.correction),
         "method_text": method_text(
             decoding.diagnostics.method, decoding.options.correction, decoding.options.alpha
-        ),
+        )
+        + weights_text(decoding.candidates.weight),
         "notes_text": decoding.notes,
         "cost": cost(decoding),
         "description": decoding.definition.get("description"),
@@ -129,6 +131,16 @@ def method_text(method: str, correction: str, alpha: float) -> str:
     """Estimator and rule."""
     name = "one bit a value" if method == "direct" else method
     return f"{name}, {correction} at {100 * alpha:g} %"
+
+
+def weights_text(weights: Floats | None) -> str:
+    """That the level was divided unevenly, and how far; nothing where it was not."""
+    if weights is None:
+        return ""
+    return (
+        f", p-values divided by weights of {weights.min():.2g} to {weights.max():.2g}, declared "
+        "before the counts were seen"
+    )
 
 
 def p_heading(correction: str) -> str:

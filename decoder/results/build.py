@@ -153,7 +153,11 @@ def _table(
     values = [value.decode() for value in candidates.values]
     expanded = {name: column[back] for name, column in columns.items()}
     return CandidateTable(
-        values=values, group=grouping.group, detected=decision.detected[back], **expanded
+        values=values,
+        group=grouping.group,
+        detected=decision.detected[back],
+        weight=None if decision.weights is None else decision.weights[back],
+        **expanded,
     )
 
 
@@ -215,7 +219,7 @@ def _visible(estimate: Estimate, decision: Decision, options: DecodeOptions) -> 
     if options.correction == "none":
         threshold = options.alpha
     elif options.correction not in ("bonferroni", "fdr-eb"):
-        threshold = max(decision.cutoff, threshold)
+        threshold = max(min(decision.cutoff, decision.most), threshold)
     threshold = min(threshold, options.largest_p)
     null_errors = estimate.std_errors
     return visible_share(-float(ndtri(min(threshold, 0.5))), null_errors)

@@ -163,9 +163,11 @@ def _cutoffs(
 ) -> Floats:
     """The smallest estimate with which each detected candidate would have been accepted, (D,)."""
     by_local_fdr = options.correction == "fdr-eb"
-    largest_p = options.largest_p if by_local_fdr else min(decision.cutoff, options.largest_p)
-    deviate = np.maximum(-ndtri([largest_p]), -_FAR)
-    limit = estimate.tail.score(deviate)
+    largest_p = np.full(len(found), options.largest_p)
+    if not by_local_fdr:
+        largest_p = np.minimum(decision.largest_p(found), largest_p)
+    each, back = np.unique(largest_p, return_inverse=True)
+    limit = estimate.tail.score(np.maximum(-ndtri(each), -_FAR))[back]
     cutoffs = limit * _spread(estimate, found)
     if by_local_fdr and estimate.prior is not None:
         errors = estimate.std_errors[found]

@@ -43,6 +43,7 @@ class CandidateTable:
     forged, forged_low: smallest part of all reports that, forged, accounts for the estimate, and
     for what of it is above selected_low; forged_shift: largest change of the estimate by forged
     reports of 1 %; NaN if not detected.  note: number of one of `NOTES`.
+    weight: by which p-values were divided, of mean 1 over the groups; None where all are 1.
     """
 
     values: Sequence[str]
@@ -63,6 +64,7 @@ class CandidateTable:
     forged_low: Floats
     forged_shift: Floats
     note: NDArray[np.uint8]
+    weight: Floats | None = None
 
     @property
     def found(self) -> Indices:

@@ -14,6 +14,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from decoder.errors import CandidatesError
 from decoder.files import make_folder
 from decoder.progress import (
     Cancelled,
@@ -96,6 +97,9 @@ def run_own(
     home = _HOMES.get(str(aggregates[0].definition.get("kind")))
     if home is None:
         return replace(job, source=Fetched(aggregates))
+    if job.options.weights is not None:
+        kind = aggregates[0].definition["kind"]
+        raise CandidatesError(f"a metric of kind {kind!r} has no candidates to give weights to")
     if job.output:
         make_folder(job.output)
     answer: Answer = import_module(home).run(

@@ -20,6 +20,7 @@ from rappor_core.reserved import RESERVED
 LocationMode = Literal["memo", "window", "once"]
 Days = Literal["all", "weekdays", "weekends"]
 
+MAX_WINDOW = 1_000  # periods
 MAX_GAP_MINUTES = 24 * 60
 DEFAULT_GAP_MINUTES = 60
 DEFAULT_SLOTS = ("day 0-24",)
@@ -99,7 +100,7 @@ class Location(Frozen):
         if self.mode not in get_args(LocationMode):
             raise ParameterError(f"mode = {self.mode!r} is not one of {get_args(LocationMode)}")
         self._check_slots()
-        longest = 1_000 if self.mode == "window" else 0
+        longest = MAX_WINDOW if self.mode == "window" else 0
         if type(self.window) is not int or not min(longest, 2) <= self.window <= longest:
             raise ParameterError(
                 f"window = {self.window!r}: mode 'window' needs 2 to 1,000 periods, "

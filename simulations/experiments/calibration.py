@@ -25,13 +25,14 @@ from decoder.estimation.estimate import Estimate, Observed, by_cavity, by_lasso
 from decoder.estimation.gibbs import Samples
 from decoder.estimation.least_squares import centred_columns
 from decoder.estimation.refit import refit
-from decoder.inference.multiple_testing import Correction, decide, p_values
+from decoder.inference.multiple_testing import WEIGHTED, Correction, decide, p_values
 from decoder.model.counts import debias
 from decoder.model.design_matrix import same_positions
 from decoder.model.noise import BitNoise, CohortNoise, RandomString
 from decoder.numerics.bit_tensor import Positions, mark_repeated, scatter_sums
 from decoder.options import DecodeOptions, Method
 from decoder.results.selective_intervals import crowded_samples, found_intervals
+from simulations.experiments.calibration_priors import PriorName, weights_of
 from simulations.experiments.calibration_settings import SIZES, kept_of, shares_of
 
 Floats = NDArray[np.float64]
@@ -144,13 +145,14 @@ def noisy_counts(
     return np.asarray(ones + zeros, dtype=np.float64)
 
 
-def run_cell(cell: Cell, method: Method = "cavity") -> RunScore:
-    """Draw, decode and score one run."""
+def run_cell(cell: Cell, method: Method = "cavity", prior: PriorName = PriorName.NONE) -> RunScore:
+    """Draw, decode and score one run, with the weights of a prior for the rules that take them."""
     with threadpool_limits(1):
         sample = draw(cell)
+        weights = weights_of(prior, sample.true_shares, np.random.default_rng([cell.seed, 1]))
         told, bound = told_support(sample), told_shares(sample)
         try:
-            estimate = fit(sample, method)
+            estimate = fit(sample, method, weights)
         except DecodeError:
             return _refused(cell, told, bound)
         samples = crowded_samples(sample.observed, estimate, cell.seed)
@@ -162,7 +164,7 @@ def run_cell(cell: Cell, method: Method = "cavity") -> RunScore:
     wrong = truth == 0
     return RunScore(
         cell,
-        {rule: _score(estimate, samples, truth, rule) for rule in RULES},
+        {rule: _score(estimate, samples, truth, rule, weights) for rule in RULES},
         float(inside.mean()),
         float((estimate.z[wrong] ** 2).mean()) if wrong.any() else float("nan"),
         ~wrong[order],
@@ -195,11 +197,11 @@ def _heaviest_covered(
     return float(np.where(decision.detected, chosen, inside)[heaviest].mean())
 
 
-def fit(sample: Sample, method: Method) -> Estimate:
-    """Estimate all candidates of a sample."""
+def fit(sample: Sample, method: Method, weights: Floats | None = None) -> Estimate:
+    """Estimate all candidates of a sample. weights: by which p-values will be divided, (M,)."""
     if method == "cavity":
-        return by_cavity(sample.observed, LEVEL)
-    return by_lasso(sample.observed, LEVEL, ALPHA)
+        return by_cavity(sample.observed, LEVEL, weights=weights)
+    return by_lasso(sample.observed, LEVEL, ALPHA, weights=weights)
 
 
 def told_support(sample: Sample) -> float:
@@ -238,10 +240,15 @@ def told_shares(sample: Sample) -> float:
 
 
 def _score(
-    estimate: Estimate, samples: Samples | None, truth: Floats, rule: Correction
+    estimate: Estimate,
+    samples: Samples | None,
+    truth: Floats,
+    rule: Correction,
+    weights: Floats | None,
 ) -> RuleScore:
     options = DecodeOptions(correction=rule, level=LEVEL)
-    decision = decide(estimate.p_values, estimate.local_fdr, rule, options.alpha)
+    w = weights if rule in WEIGHTED else None
+    decision = decide(estimate.p_values, estimate.local_fdr, rule, options.alpha, 1.0, w)
     low, high, _ = found_intervals(estimate, decision, options, samples)
     found, held = decision.detected, truth > 0
     false = int((found & ~held).sum())

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import date
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,7 @@ Floats = NDArray[np.float64]
 
 OTHER_SHARES = 0.02, 0.3, 0.75
 HEAVIEST, TEN = 5, 10
+GROUPS = "all", "found", "heaviest_five", "heaviest_ten"
 _DAY = date(2026, 11, 2)
 _HEAVIEST_TAIL, _TAIL = 0.12, 1.2  # largest share, and exponent, of the heavy-tailed crowds
 _REACH, _ROUGH, _SLOPE = 0.35, 1.5, 1.0  # of a city: correlation in standard deviations of places
@@ -32,15 +34,25 @@ class Coverage:
     """Parts of the cells whose interval holds their true share, in [0, 1], over `maps` maps.
 
     all, found (told from zero; `num_found` of them), heaviest: the five, and the ten, of the
-    largest true shares.  width: mean of the five.  seconds: of processor time a map, mean and most.
+    largest true shares.  NAME_error: Monte-Carlo standard error, cells of one map counted together.
+    NAME_worst: of the worst map.  width: mean of the five.  seconds: of processor time a map, mean
+    and most.
     """
 
     maps: int
-    all: float
-    found: float
+    all: float | None
+    all_error: float | None
+    all_worst: float | None
+    found: float | None
+    found_error: float | None
+    found_worst: float | None
     num_found: int
-    heaviest_five: float
-    heaviest_ten: float
+    heaviest_five: float | None
+    heaviest_five_error: float | None
+    heaviest_five_worst: float | None
+    heaviest_ten: float | None
+    heaviest_ten_error: float | None
+    heaviest_ten_worst: float | None
     width: float
     seconds: float
     most_seconds: float
@@ -81,23 +93,43 @@ def map_coverage(
     if metric.location is None or metric.location.pairs:
         raise ParameterError(f"metric {metric.name!r} has no maps: give one of kind 'location'")
     places = places_of([metric.location])
-    held, counted, costs, widths = np.zeros(4), np.zeros(4), [], []
+    held, counted = np.zeros((maps, len(GROUPS))), np.zeros((maps, len(GROUPS)))
+    costs, widths = [], []
     for number in range(maps):
         truth = true_shares(places, number, rng)
         found, seconds = _decoded(metric, places, truth, devices, rng)
         inside = (found.low <= truth) & (truth <= found.high)
         ranked = np.argsort(-truth, kind="stable")
-        for index, cells in enumerate(
-            (ranked, np.flatnonzero(found.visible), ranked[:HEAVIEST], ranked[:TEN])
-        ):
-            held[index] += inside[cells].sum()
-            counted[index] += len(cells)
+        groups = (ranked, np.flatnonzero(found.visible), ranked[:HEAVIEST], ranked[:TEN])
+        held[number] = [inside[cells].sum() for cells in groups]
+        counted[number] = [len(cells) for cells in groups]
         widths.append(float((found.high - found.low)[ranked[:HEAVIEST]].mean()))
         costs.append(seconds)
         advance(1)
-    every, told, five, ten = (held / np.maximum(counted, 1)).tolist()
-    cost = float(np.mean(costs)), max(costs)
-    return Coverage(maps, every, told, int(counted[1]), five, ten, float(np.mean(widths)), *cost)
+    parts: dict[str, Any] = {}
+    for name, inside_of, cells_of in zip(GROUPS, held.T, counted.T, strict=True):
+        part = dict(zip(("", "_error", "_worst"), covered_part(inside_of, cells_of), strict=True))
+        parts |= {name + what: number for what, number in part.items()}
+    return Coverage(
+        maps=maps, num_found=int(counted[:, 1].sum()), width=float(np.mean(widths)),
+        seconds=float(np.mean(costs)), most_seconds=max(costs), **parts,
+    )  # fmt: skip
+
+
+def covered_part(held: Floats, counted: Floats) -> tuple[float | None, float | None, float | None]:
+    """Part of the cells that are held, its Monte-Carlo error, and that of the worst map.
+
+    held, counted: cells of each map, (maps,). The error is that of a ratio of two sums over maps
+    (Cochran 1977, section 6.3): cells of one map are not independent. None where nothing tells it.
+    """
+    total, maps = counted.sum(), len(counted)
+    if not total:
+        return None, None, None
+    part = held.sum() / total
+    spread = float(((held - part * counted) ** 2).sum())
+    error = float(np.sqrt(spread * maps / (maps - 1)) / total) if maps > 1 else None
+    some = counted > 0
+    return float(part), error, float((held[some] / counted[some]).min())
 
 
 def _decoded(

@@ -1,0 +1,68 @@
+"""A prior of the analyst: how the level of a rule is divided among candidates, before the data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+
+import numpy as np
+
+from decoder.errors import CandidatesError
+from decoder.typing import Floats, Indices
+from rappor_core.errors import shown
+
+MOST = 1e9  # of a weight, and of 1 over it
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Weights of candidates: any positive numbers, of which only the ratios count.
+
+    of: value (normalised) -> weight.  others: that of every value which is not in `of`; None if
+    there must be no such value.
+
+    Raises CandidatesError with the bad weight.
+    """
+
+    of: Mapping[str, float]
+    others: float | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what is no weight. One of 0 would be a candidate that can never be found."""
+        for value, weight in self.of.items():
+            _check(f"the weight of {shown(value)}", weight)
+        if self.others is not None:
+            _check("the weight of the others", self.others)
+
+    def among(self, values: Sequence[bytes], group: Indices) -> Floats:
+        """Weights of the groups of candidates that set the same bits, (G,), of mean 1.
+
+        values: all candidates, (M,).  group: the first candidate of each one's group, (M,). The
+        heaviest of a group counts. Raises CandidatesError for a value without a weight.
+        """
+        largest = np.zeros(len(values))
+        np.maximum.at(largest, group, np.array([self._weight(value) for value in values]))
+        kept = largest[group == np.arange(len(group))]
+        return np.asarray(kept / kept.mean())
+
+    def _weight(self, value: bytes) -> float:
+        weight = self.of.get(value.decode(), self.others)
+        if weight is None:
+            raise CandidatesError(
+                f"candidate {shown(value.decode())} has no weight; give every candidate one, or "
+                "those that are not listed one together (a line without a value: `,1`)"
+            )
+        return weight
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of `value,weight` a line, sorted, and of the others' weight."""
+        lines = [f"{value},{weight!r}\n" for value, weight in sorted(self.of.items())]
+        return sha256("".join([*lines, f",{self.others!r}\n"]).encode()).hexdigest()
+
+
+def _check(what: str, weight: float) -> None:
+    if not (math.isfinite(weight) and 1 / MOST <= weight <= MOST):
+        raise CandidatesError(f"{what} is {weight!r}, not from {1 / MOST:g} to {MOST:g}")

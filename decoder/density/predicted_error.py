@@ -1,0 +1,136 @@
+"""How far a map will be off, before a report is sent: from the noise of a report and the rank.
+
+The derivation is in docs/method.md, "How far a map will be off". In short: each cell is seen as if
+alone, through a normal noise of variance tau^2, which is that of its own reports plus what the
+errors of all other cells throw onto its bits (Tse and Hanly 1999; Guo and Verdu 2005):
+
+    tau^2 = noise / N + (sum of the mean squared errors of all cells at tau^2) / (m (k - 1)).
+
+The error at a given tau^2 is that of the decoder's own prior on a reference map drawn from it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import ndtri
+
+from decoder.density.field_prior import field_weights
+from decoder.errors import DecodeError
+from decoder.typing import Floats
+from rappor_core.params import RapporParams
+
+REFERENCE_STRENGTH = 0.2  # of the prior that the reference map is drawn from
+_MOST_SIDE = 64  # of the lattice on which the prior's precisions are listed
+_LEVELS = 48  # information of a cell at which variances are tabulated
+
+
+@dataclass(frozen=True)
+class MapError:
+    """What a map will be like, on the reference map.
+
+    total_variation: over the cells, expected, in [0, 1].  even: that of a map on which all cells
+    are alike, which is what is known without a report.  noise: tau, the standard error of a cell's
+    share in a map without a prior, over an even share.
+    """
+
+    total_variation: float
+    even: float
+    noise: float
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A map of n cells. shares: (n,), of sum 1.  precisions: of the prior's modes."""
+
+    shares: Floats
+    precisions: Floats
+
+    def variances(self, noise: float) -> Floats:
+        """Posterior variance of each log share, (n,). noise: tau^2, of a share.
+
+        Where the information s^2 / tau^2 changes slowly from cell to cell, the variance is that of
+        a lattice on which it is the same everywhere: the mean over the modes.
+        """
+        information = self.shares**2 / noise
+        levels = np.geomspace(information.min(), information.max(), _LEVELS)
+        found = (1 / (self.precisions + levels[:, None])).mean(axis=1)
+        return np.asarray(np.exp(np.interp(np.log(information), np.log(levels), np.log(found))))
+
+    def squared(self, noise: float) -> float:
+        """Sum of the mean squared errors of the shares."""
+        return float((self.shares**2 * self.variances(noise)).sum())
+
+    def total_variation(self, noise: float) -> float:
+        """Half the expected sum of absolute errors, at most that of an even map."""
+        errors = self.shares * np.sqrt(self.variances(noise))
+        return min(float(errors.sum()) / math.sqrt(2 * math.pi), self.even)
+
+    @property
+    def even(self) -> float:
+        """Total variation of a map on which all cells are alike."""
+        return float(np.abs(self.shares - 1 / len(self.shares)).sum() / 2)
+
+
+@lru_cache(maxsize=16)
+def reference_map(cells: int) -> Reference:
+    """Draw the reference map by quantiles: log shares are normal with the prior's variance."""
+    side = min(max(2, round(math.sqrt(cells))), _MOST_SIDE)
+    slopes = 2 - 2 * np.cos(np.pi * np.arange(side) / side)
+    laplacian = (slopes[:, None] + slopes).ravel()[1:]  # without the level, which no share shows
+    precisions = REFERENCE_STRENGTH * field_weights(laplacian)
+    ranks = ndtri((np.arange(cells) + 0.5) / cells)
+    weights = np.exp(ranks * math.sqrt(float((1 / precisions).mean())))
+    return Reference(weights / weights.sum(), precisions)
+
+
+def noise_of(params: RapporParams) -> float:
+    """Variance of a cell's share by its own bits alone, times the number of reports.
+
+    All other bits are taken as known, and each bit as set by 1 in k of the devices.
+    """
+    k, gap = params.num_bits, params.q_star - params.p_star
+    if params.scheme.symbols:
+        return 1 / (gap**2 * (k - 1))  # a multinomial of k symbols
+    shown = params.p_star + gap / k
+    return shown * (1 - shown) / (gap**2 * (1 - 1 / k))
+
+
+def predicted_error(params: RapporParams, reports: float, cells: int) -> MapError:
+    """Predict the total variation of a map.
+
+    Args:
+        params: of the metric.
+        reports: behind the map, one a device.
+        cells: n, 2 or more.
+
+    Raises:
+        DecodeError: for fewer than two cells, or no report.
+    """
+    if cells < 2 or not reports > 0:
+        raise DecodeError(f"{cells} cells and {reports:g} reports make no map")
+    free = math.inf if params.scheme.own_bits else params.num_cohorts * (params.num_bits - 1)
+    reference = reference_map(cells)
+    noise = effective_noise(reference, noise_of(params) / reports, free)
+    return MapError(reference.total_variation(noise), reference.even, cells * math.sqrt(noise))
+
+
+def effective_noise(reference: Reference, own: float, free: float) -> float:
+    """Solve for tau^2, the variance of the noise through which each cell is seen.
+
+    own: by a cell's own bits.  free: numbers that the counters of a metric hold; inf where no two
+    cells share a bit.
+    """
+    if math.isinf(free):
+        return own
+
+    def gap(log_noise: float) -> float:
+        noise = math.exp(log_noise)
+        return noise - own - reference.squared(noise) / free
+
+    most = own + float((reference.shares**2).sum() / reference.precisions.min()) / free
+    return math.exp(brentq(gap, math.log(own), math.log(2 * most)))

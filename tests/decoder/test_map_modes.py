@@ -1,0 +1,194 @@
+"""How far a map will be off, and which mode is named: predicted, checked in other ways."""
+
+import math
+from datetime import date
+
+import numpy as np
+import pytest
+
+from decoder.density.cells import Places, places_of
+from decoder.density.gaussian_field import fit_field
+from decoder.density.linear_system import read_aggregate
+from decoder.density.mode_findings import map_findings
+from decoder.density.modes import Mode, modes, predict
+from decoder.density.predicted_error import (
+    Reference,
+    effective_noise,
+    noise_of,
+    predicted_error,
+    reference_map,
+)
+from decoder.errors import DecodeError
+from rappor_core.mechanism import TwoRoundMechanism
+from rappor_core.metrics.file import parse_metrics
+from rappor_core.params import RapporParams
+from simulations.location.coverage import true_shares
+from simulations.populations.draws import draw_aggregate
+
+HEAD = """
+[metrics.places]
+kind = "location"
+description = "The usual place"
+owner = "maps@example.org"
+expires = 2028-12-31
+grid = "square"
+box = [0, 0, 8, 8]
+rows = 10
+columns = 10
+levels = [0]
+period = "month"
+"""
+SYMBOLS = (
+    'mode = "memo"\nencoding = "symbol"\nnum_symbols = 2\nnum_cohorts = 16\n'
+    "epsilon_infinity = 1.0\nepsilon_one = 0.9\n"
+)
+TODAY = date(2026, 12, 31)
+
+
+def told(keys: str, population: int = 20_000, **options: int) -> str:
+    (finding,) = map_findings(parse_metrics(HEAD + keys), population, TODAY, **options)
+    assert (finding.level, finding.metric) == ("note", "places")
+    return finding.message
+
+
+def places() -> Places:
+    (metric,) = parse_metrics(HEAD + SYMBOLS).parts("places")
+    assert metric.location is not None
+    return places_of([metric.location])
+
+
+@pytest.mark.parametrize("periods", [1, 2, 26])
+def test_the_keys_of_a_mode_declare_what_was_predicted(periods: int) -> None:
+    for mode in modes(4.0, periods, 64):
+        (metric,) = parse_metrics(HEAD + mode.keys).parts("places")
+        assert metric.params == mode.params
+        assert metric.location is not None
+        assert max(metric.location.window, 1) == mode.turns
+        assert metric.lifetime_epsilon == pytest.approx(4.0, rel=1e-3)
+        if mode.places is not None:
+            assert metric.max_memoized_values == mode.places + 1
+
+
+def test_a_mode_that_cannot_spend_the_budget_is_left_out() -> None:
+    assert modes(1e-6, 26, 64) == []
+    assert {mode.name for mode in modes(18.0, 26, 64)} >= {"memo, 3 symbols"}
+    assert "window" not in {mode.name for mode in modes(4.0, 2_000, 64)}
+    assert "memo, filter, cap 2" not in {mode.name for mode in modes(4.0, 26, 64, no_data=True)}
+    with pytest.raises(DecodeError, match="0 periods"):
+        modes(4.0, 0, 64)
+    with pytest.raises(DecodeError, match="1 cells"):
+        predicted_error(modes(4.0, 26, 64)[0].params, 1e5, 1)
+
+
+def test_the_variance_of_a_share_by_its_own_bits_is_that_of_many_reports() -> None:
+    """By the information of the cell's bits, all other cells known: enumerated, k = 4."""
+    for params in (
+        RapporParams(4, 1, 1, TwoRoundMechanism.optimised(2.0, 1.8)),
+        RapporParams(4, 1, 1, TwoRoundMechanism.symbols(4, 2.0, 1.8), "symbol"),
+    ):
+        k, gap = 4, params.q_star - params.p_star
+        shown = params.p_star + gap / k
+        bits = np.zeros(k)
+        bits[0] = 1
+        direction = gap * (bits - 1 / k)  # of the chances of a report, as its share grows
+        covariance = np.diag(np.full(k, shown * (1 - shown)))
+        if params.scheme.symbols:
+            covariance = np.diag(np.full(k, shown)) - shown**2
+        information = direction @ np.linalg.pinv(covariance) @ direction
+        assert noise_of(params) == pytest.approx(1 / information)
+
+
+@pytest.mark.parametrize(("cohorts", "bits"), [(16, 2), (64, 2), (200, 2), (16, 8)])
+def test_the_noise_of_a_cell_is_that_of_the_whole_linear_system(cohorts: int, bits: int) -> None:
+    """The error of the exact posterior mean, of random bits and 400 cells, within 4 %."""
+    cells, own = 400, 2e-6
+    rng = np.random.default_rng(1)
+    reference = Reference(np.full(cells, 1 / cells), np.geomspace(0.5, 20, cells))
+    prior = np.linalg.qr(rng.normal(size=(cells, cells)))[0]
+    prior = cells**2 * (prior * reference.precisions) @ prior.T  # of shares, not of log shares
+    design = np.zeros((cohorts * bits, cells))
+    for cohort in range(cohorts):
+        design[cohort * bits + rng.integers(bits, size=cells), np.arange(cells)] = 1
+    design -= 1 / bits
+    weight = 1 / (own * cohorts * (1 - 1 / bits))  # each cell by itself has variance `own`
+    exact = np.trace(np.linalg.inv(prior + weight * design.T @ design))
+    noise = effective_noise(reference, own, cohorts * (bits - 1))
+    assert reference.squared(noise) == pytest.approx(exact, rel=0.04)
+    assert reference.squared(own) < 0.8 * exact  # without what others throw on it
+
+
+def test_more_devices_help_until_the_rank_binds() -> None:
+    mechanism = TwoRoundMechanism.symbols(2, 1.0, 0.9)
+    few, many = (RapporParams(2, 1, cohorts, mechanism, "symbol") for cohorts in (64, 1_024))
+    by_few = [predicted_error(few, reports, 961).total_variation for reports in (1e5, 1e6, 1e7)]
+    by_many = [predicted_error(many, reports, 961).total_variation for reports in (1e5, 1e6, 1e7)]
+    assert by_few[0] > by_few[1] > by_few[2] > 0.8 * by_few[1]
+    assert by_many[2] < 0.4 * by_many[0]
+    own_bits = RapporParams(962, 1, 1, TwoRoundMechanism.optimised(1.0, 0.9), "one_hot")
+    assert predicted_error(own_bits, 1e9, 961).total_variation < 0.02
+
+
+def test_no_report_is_an_even_map() -> None:
+    (mode, *_) = modes(0.01, 26, 1)
+    worst = predicted_error(mode.params, 10, 961)
+    assert worst.total_variation == worst.even == reference_map(961).even
+
+
+def distance(mode: Mode, where: Places, truth: np.ndarray, devices: int, seed: int) -> float:
+    rng = np.random.default_rng(seed)
+    drawn, _ = draw_aggregate(list(where.finest), truth, devices // mode.turns, mode.params, rng)
+    reading = read_aggregate(drawn, where.design(0, mode.params), 1.0)
+    found = fit_field([reading], where.laplacian, reserved=1).shares[:-1]
+    return float(np.abs(found / found.sum() - truth[:-1] / truth[:-1].sum()).sum() / 2)
+
+
+@pytest.mark.parametrize(
+    ("devices", "periods", "budget", "least"),
+    [(20_000, 12, 2.0, 1), (100_000, 12, 2.0, 3)],
+)
+def test_the_named_mode_is_measured_to_be_best_or_nearly_so(
+    devices: int, periods: int, budget: float, least: int
+) -> None:
+    """Means of two drawn cities of 100 cells; `benchmarks/location_modes.py` has the table."""
+    where = places()
+    choices = [
+        one.mode for one in predict(modes(budget, periods, devices // 1_250), devices, 100, least)
+    ]
+    cities = [true_shares(where, 1, np.random.default_rng(seed)) for seed in range(2)]
+    errors = [
+        np.mean([distance(mode, where, city, devices, s) for s, city in enumerate(cities)])
+        for mode in choices
+    ]
+    assert errors[0] <= 1.1 * min(errors)
+    assert errors[0] < 0.9 * max(errors)  # it matters which
+
+
+def test_check_names_the_best_mode_and_how_to_declare_it() -> None:
+    said = told('mode = "window"\nwindow = 24\nmax_reports = 1\nnum_bits = 32\nnum_cohorts = 16\n'
+                "epsilon = 1.0\n", population=100_000)  # fmt: skip
+    assert "a map of one month from 100,000 devices, 100 cells" in said
+    assert "for maps of 24 months with epsilon 1.00 for life and 3 places a device" in said
+    assert "the best mode is memo, 2 symbols (with 64 cohorts: memo, 2 symbols 0." in said
+    assert 'encoding = "symbol", num_symbols = 2, num_cohorts = 64, epsilon_infinity = 0.4' in said
+    assert "no mode is better by more than a tenth" in told(SYMBOLS)
+
+
+def test_periods_places_and_caps_are_heeded() -> None:
+    capped = (
+        'mode = "memo"\nnum_bits = 32\nmechanism = "l-osue"\nmax_memoized_values = 2\n'
+        "num_cohorts = 16\nepsilon_infinity = 1.0\nepsilon_one = 0.9\n"
+    )
+    assert "and 1 place a device, no mode is better" in told(capped)
+    more = told(capped, places=2)
+    assert "its cap holds 1 of 2 places, and the others become `other`" in more
+    assert "cap 2" not in more
+    assert "cap 3" in more
+    assert "for one map with" in told(SYMBOLS, periods=1)
+    assert "once 0." in told(SYMBOLS, periods=1)
+    assert "for maps of 5 months" in told(SYMBOLS, periods=5)
+
+
+def test_pairs_and_other_kinds_have_no_such_maps() -> None:
+    trips = SYMBOLS + "pairs = true\n"
+    assert not list(map_findings(parse_metrics(HEAD + trips), 1_000, TODAY))
+    assert math.isfinite(predicted_error(modes(4.0, 26, 1)[0].params, 1, 1_000_000).noise)

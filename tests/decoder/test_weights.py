@@ -1,0 +1,219 @@
+"""Weights declared before the data: rules by their definition, levels whatever the weights."""
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from decoder import Candidates, DecodeOptions, decode
+from decoder.candidates.weights import Weights
+from decoder.errors import CandidatesError, DecodeError
+from decoder.formats.analyst_tables import read_weights
+from decoder.inference.multiple_testing import WEIGHTED, Correction, decide, null_share
+from decoder.reports.decoding_files import write_outputs
+from rappor_cli.main import main
+from rappor_core.aggregate import Aggregate
+from rappor_core.mechanism import TwoRoundMechanism
+from rappor_core.params import RapporParams
+from simulations.experiments.calibration import Cell, run_cell
+from simulations.experiments.calibration_priors import PriorName
+from simulations.populations.draws import draw_aggregate
+
+LEVEL = 0.05
+RULES: tuple[Correction, ...] = ("bonferroni", "holm", "bh", "fdr")
+VALUES = [f"site-{number}.example" for number in range(60)]
+
+
+def even(weights: np.ndarray) -> np.ndarray:
+    return weights / weights.mean()
+
+
+def by_definition(p: np.ndarray, w: np.ndarray, rule: str, alpha: float) -> np.ndarray:
+    """Each rule in the words of its paper, one hypothesis after the other."""
+    total = len(p)
+    found = np.zeros(total, dtype=bool)
+    if rule == "bonferroni":
+        return p <= alpha * w / w.sum()
+    if rule == "holm":  # Holm 1979, section 4
+        for i in np.argsort(p / w, kind="stable"):
+            if p[i] > alpha * w[i] / w[~found].sum():
+                return found
+            found[i] = True
+        return found
+    share, may = 1.0, np.ones(total, dtype=bool)
+    if rule == "fdr":
+        share, may = (w[p > 0.9].sum() + w.max()) / (0.1 * w.sum()), p <= 0.9
+    for number in range(total, 0, -1):
+        found = may & (p <= alpha * number * w / (w.sum() * share))
+        if found.sum() >= number:
+            return found
+    return np.zeros(total, dtype=bool)
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("seed", range(6))
+def test_rules_are_those_of_their_papers(rule: Correction, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    p = rng.random(60) ** np.where(rng.random(60) < 0.3, 6, 1)
+    w = even(rng.gamma(0.5, size=60) + 1e-3)
+    decision = decide(p, p, rule, 0.2, weights=w)
+    assert decision.detected.tolist() == by_definition(p, w, rule, 0.2).tolist()
+    assert (decision.detected == (decision.adjusted <= 0.2)).all()
+    found = np.flatnonzero(decision.detected)
+    if len(found):
+        assert (p[found] <= decision.largest_p(found) * (1 + 1e-12)).all()
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_even_weights_change_nothing_to_the_last_bit(rule: Correction) -> None:
+    p = np.random.default_rng(1).random(200) ** 4
+    plain, weighted = decide(p, p, rule, 0.1), decide(p, p, rule, 0.1, weights=np.ones(200))
+    assert plain.adjusted.tobytes() == weighted.adjusted.tobytes()
+    assert plain.cutoff == weighted.cutoff
+    assert null_share(p) == null_share(p, np.ones(200))
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("wrong", ["a few heavy", "gamma", "against the truth"])
+def test_a_wrong_prior_keeps_the_level(rule: Correction, wrong: str) -> None:
+    """6,000 lists of 40 uniform p-values and 20 of held strings; false alarms .6 % each.
+
+    `bh` and `fdr`: mean share of wrong ones found; the others: chance of any.
+    """
+    rng, runs = np.random.default_rng(5), 6000
+    held = np.arange(60) >= 40
+    w = {
+        "a few heavy": np.where(np.arange(60) < 3, 1e3, 1.0),
+        "gamma": rng.gamma(0.2, size=60) + 1e-3,
+        "against the truth": np.where(held, 0.01, 1.0),
+    }[wrong]
+    losses = []
+    for _ in range(runs):
+        p = rng.random(60) ** np.where(held, 5, 1)
+        found = decide(p, p, rule, LEVEL, weights=even(w)).detected
+        bad = float((found & ~held).sum())
+        losses.append(bad / max(found.sum(), 1) if rule in ("bh", "fdr") else float(bad > 0))
+    error = float(np.std(losses)) / np.sqrt(runs)
+    assert np.mean(losses) <= LEVEL + 2.5 * error
+
+
+@pytest.mark.statistical
+def test_weights_chosen_by_the_p_values_do_not_keep_it() -> None:
+    """So the test above can fail: weights must be declared before the data."""
+    rng = np.random.default_rng(6)
+    lists = rng.random((2000, 60))
+    found = [decide(p, p, "bonferroni", LEVEL, weights=even(1 / p)).detected.any() for p in lists]
+    assert np.mean(found) > 2 * LEVEL
+
+
+def aggregate(seed: int = 1, reports: int = 60_000) -> Aggregate:
+    params = RapporParams(32, 2, 32, TwoRoundMechanism.rappor(0.5, 0.4, 0.6))
+    shares = np.append(0.2, np.full(19, 0.8 / 19))
+    drawn, _ = draw_aggregate(VALUES[:20], shares, reports, params, np.random.default_rng(seed))
+    return drawn
+
+
+def test_a_right_prior_finds_what_none_finds_and_says_so(tmp_path: Path) -> None:
+    drawn, candidates = aggregate(), Candidates.from_strings(VALUES)
+    right = Weights(dict.fromkeys(VALUES[:20], 30.0), 1.0)
+    options = {"correction": "bonferroni", "alpha": LEVEL}
+    plain = decode(drawn, candidates, DecodeOptions(**options))
+    told = decode(drawn, candidates, DecodeOptions(**options, weights=right))
+    assert told.summary.num_detected > plain.summary.num_detected > 0
+    assert all(row.low > 0 for row in told.detected)
+    write_outputs(told, tmp_path)
+    manifest = json.loads((tmp_path / "manifest.json").read_text())["weights"]
+    assert manifest["sha256"] == right.digest
+    assert manifest["most"] == pytest.approx(30 * manifest["least"])
+    (first, *_) = csv.DictReader((tmp_path / "candidates.csv").read_text().splitlines())
+    assert float(first["weight"]) == pytest.approx(30 * 60 / (20 * 30 + 40))
+    assert "p-values divided by weights of 0.094 to 2.8" in (tmp_path / "report.html").read_text()
+
+
+@pytest.mark.parametrize("method", ["cavity", "lasso"])
+def test_even_weights_decode_to_the_same_table(method: str) -> None:
+    drawn, candidates = aggregate(), Candidates.from_strings(VALUES)
+    plain = decode(drawn, candidates, DecodeOptions(method=method))
+    told = decode(drawn, candidates, DecodeOptions(method=method, weights=Weights({}, 7.0)))
+    for name in ("p_value", "p_adjusted", "selected_low", "selected_high"):
+        assert getattr(plain.candidates, name).tobytes() == getattr(told.candidates, name).tobytes()
+
+
+def test_a_heavy_candidate_is_tested_by_a_fit_without_it() -> None:
+    """In a crowded list whoever a rule may name is; a weight makes it one that may be named."""
+    drawn, candidates = aggregate(3), Candidates.from_strings(VALUES)
+    plain = decode(drawn, candidates, DecodeOptions(correction="bonferroni")).candidates
+    middle = int(np.argsort(plain.p_value)[len(VALUES) // 2])
+    heavy = Weights({VALUES[middle]: 1e6}, 1.0)
+    told = decode(drawn, candidates, DecodeOptions(correction="bonferroni", weights=heavy))
+    assert told.candidates.p_adjusted[middle] == pytest.approx(
+        min(told.candidates.p_value[middle] * (1e6 + 59) / 1e6, 1)
+    )
+
+
+@pytest.mark.statistical
+def test_wrong_weights_do_not_break_the_level_of_a_decoding() -> None:
+    """One value of 90 %, 60 others, 150 wrong strings that get the weights of what is held.
+
+    Wrong lists by Bonferroni are .05 at most: 5 or more of 20 have a chance below .3 %.
+    """
+    scores = [
+        run_cell(Cell("dominant 0.90", "loose", "one 0.90", 900 + run), prior=PriorName.WRONG)
+        for run in range(20)
+    ]
+    assert sum(score.rules["bonferroni"].any_false for score in scores) < 5
+    assert np.mean([score.rules["fdr"].false_proportion for score in scores]) < 0.08
+
+
+def test_a_rule_without_a_level_takes_none() -> None:
+    for rule in ("fdr-eb", "none"):
+        with pytest.raises(DecodeError, match=f"{rule}.*takes no weights.*{WEIGHTED[0]}"):
+            DecodeOptions(correction=rule, weights=Weights({}, 1.0))
+
+
+@pytest.mark.parametrize("weight", [0.0, -1.0, float("nan"), float("inf"), 1e10])
+def test_what_is_no_weight_is_refused(weight: float) -> None:
+    with pytest.raises(CandidatesError, match="the weight of 'a' is"):
+        Weights({"a": weight})
+    with pytest.raises(CandidatesError, match="the weight of the others is"):
+        Weights({}, weight)
+
+
+def test_every_candidate_needs_one_and_the_heaviest_of_a_group_counts() -> None:
+    with pytest.raises(CandidatesError, match=r"candidate 'b' has no weight.*`,1`"):
+        Weights({"a": 1.0}).among([b"a", b"b"], np.array([0, 1]))
+    found = Weights({"a": 1.0, "b": 4.0}, 2.0).among([b"a", b"b", b"c"], np.array([0, 0, 2]))
+    np.testing.assert_allclose(found, [4 / 3, 2 / 3])
+
+
+def test_files_of_weights(tmp_path: Path) -> None:
+    path = tmp_path / "weights.csv"
+    path.write_text("value,weight\nüber,3\n,0.5\n", encoding="utf-8")
+    read = read_weights(path)
+    assert (dict(read.of), read.others) == ({"über": 3.0}, 0.5)
+    for text, why in (
+        ("a,b\nc,d\n", "'c', 'd'"),
+        ("a,1\na,2\n", "'a' stands twice"),
+        ("a,0\n", "the weight of 'a' is 0.0"),
+        ("a,1,2\n", "not a value and its weight"),
+    ):
+        path.write_text(text)
+        with pytest.raises(CandidatesError, match=why):
+            read_weights(path)
+
+
+def test_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a.json").write_text(aggregate().to_json())
+    (tmp_path / "list.txt").write_text("\n".join(VALUES))
+    (tmp_path / "w.csv").write_text("site-0.example,5\n,1\n")
+    command = ["decode", "--aggregate", str(tmp_path / "a.json"), "--weights",
+               str(tmp_path / "w.csv")]  # fmt: skip
+    listed = ["--candidates", str(tmp_path / "list.txt")]
+    assert main([*command, *listed, "-o", str(tmp_path / "out")]) == 0
+    assert json.loads((tmp_path / "out" / "manifest.json").read_text())["weights"]["most"] > 4
+    capsys.readouterr()
+    assert main([*command, *listed, "--correction", "fdr-eb"]) == 1
+    assert "takes no weights" in capsys.readouterr().err
