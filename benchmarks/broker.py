@@ -112,7 +112,7 @@ def drain(database: str) -> tuple[float, float, float]:
         began, at = time.perf_counter(), first
         before = sum(process.cpu_times()[:2]), database_cpu_seconds(database)
         quiet = 0
-        while quiet < 20:
+        while quiet < 150:
             time.sleep(0.02)
             now = counted(database)
             quiet = 0 if now != at else quiet + 1

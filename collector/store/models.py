@@ -152,12 +152,14 @@ batch_partitions = Table(
     Column("id", Integer, primary_key=True, autoincrement=False),  # the highest takes batches
     Column("expires", Integer, nullable=False),
 )
-# Rates that processes share: a keyed hash, and when its bucket is full. Not in a log or a backup.
+# Rates that processes share: a keyed hash, when its bucket is full, and when that was said. Not in
+# a log or a backup.
 rate_limits = Table(
     "rate_limits",
     postgresql_metadata,
     Column("name", LargeBinary(16), primary_key=True),
     Column("full_at", Double, nullable=False),
+    Column("changed_at", Double, nullable=False),
     prefixes=["UNLOGGED"],
 )
 
