@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
-from time import monotonic
 from typing import Any, cast
 
 from fastapi import FastAPI, Request
@@ -18,8 +17,10 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from collector import unsent
+from collector.broker.front import make_front
 from collector.buffers import Buffers
-from collector.errors import RequestError, StorageError
+from collector.chores import do_chores, keep_house, share_limits
+from collector.errors import RequestError
 from collector.openapi import API_VERSION, document
 from collector.problems import Refuser
 from collector.request_body import BodyBounds
@@ -28,14 +29,11 @@ from collector.routes.dependencies import Parts, make_limits
 from collector.routes.reports import ReportsEndpoint
 from collector.service.batch_writer import ReportWriter
 from collector.service.clock import Clock, utc_now
-from collector.service.closing import Closed
-from collector.service.commit_queue import Bounds, Intake
-from collector.service.growth import find_growth
+from collector.service.commit_queue import Bounds, Intake, Taker
 from collector.service.key_cache import KeyKeeper
 from collector.service.operations import COMMAND_LINE, Collector
 from collector.service.readiness import Readiness
 from collector.service.report_validation import Judge
-from collector.service.shared_limits import SHARE_SECONDS, SharedLimits
 from collector.settings import Settings
 from collector.store.batch_partitions import check_owner
 from collector.store.database import Database, make_engine
@@ -47,7 +45,6 @@ from rappor_server.logs import Log, make_log, redirect_libraries
 from rappor_server.problems import problem, routing_detail
 from rappor_server.schema import check_connections, prepare
 
-_GROWTH_SECONDS = 600.0  # between looks at the numbers of all days
 REPORTS_PATH = "/v1/reports"
 State = Mapping[str, Any]
 
@@ -101,12 +98,7 @@ def _make_parts(settings: Settings, clock: Clock, log: Log) -> Parts:
     shards = settings.counter_shards
     writer = ReportWriter(writing, judge, clock, settings.clock_skew, shards)
     telemetry = Telemetry()
-    intake = Intake(
-        writer.write,
-        Bounds(settings.max_queued_bytes, settings.max_group_reports),
-        on_commit=telemetry.on_commit,
-        on_crash=log.crash,
-    )
+    intake, readiness = _make_intake(settings, collector, writer, judge, telemetry, log)
     return Parts(
         settings=settings,
         collector=collector,
@@ -120,12 +112,30 @@ def _make_parts(settings: Settings, clock: Clock, log: Log) -> Parts:
         unsent=unsent.Unsent(settings.max_unsent_bytes, settings.answer_seconds),
         limits=make_limits(settings),
         writing=writing,
-        readiness=Readiness(
-            partial(try_to_read, collector.database),
-            partial(try_to_write, collector.database),
-            lambda: intake.is_failing,
-        ),
+        readiness=readiness,
     )
+
+
+def _make_intake(
+    settings: Settings,
+    collector: Collector,
+    writer: ReportWriter,
+    judge: Judge,
+    telemetry: Telemetry,
+    log: Log,
+) -> tuple[Taker, Readiness]:
+    """Who takes batches, and how it is found out whether they can be taken."""
+    if settings.broker is not None:
+        front = make_front(settings, collector, judge, telemetry.on_commit, log)
+        return front, Readiness(front.check, front.check, lambda: front.is_failing)
+    intake = Intake(
+        writer.write,
+        Bounds(settings.max_queued_bytes, settings.max_group_reports),
+        on_commit=telemetry.on_commit,
+        on_crash=log.crash,
+    )
+    read, write = (partial(act, collector.database) for act in (try_to_read, try_to_write))
+    return intake, Readiness(read, write, lambda: intake.is_failing)
 
 
 def _database(settings: Settings, connections: int) -> Database:
@@ -163,27 +173,16 @@ def prepare_database(settings: Settings, clock: Clock = utc_now) -> tuple[str, .
 def _start(parts: Parts) -> None:
     prepare_database(parts.settings, parts.collector.clock)
     parts.keys.refresh()
-    _do_chores(parts)
+    do_chores(parts)
     parts.intake.start()
-
-
-def _do_chores(parts: Parts) -> Closed | None:
-    """Close and delete what is out of time, and show how many days are open and waiting."""
-    closed = parts.collector.close_due(daily=True)
-    registry, today = parts.collector.registry(), parts.collector.today
-    open_days = [today - entry.closed_through for entry in registry if not entry.retired]
-    parts.telemetry.open_days.set(max(open_days, default=0))
-    parts.telemetry.metrics_current.set(len(open_days))
-    parts.telemetry.waiting_days.set(parts.collector.waiting_days())
-    return closed
 
 
 def _lifespan(parts: Parts, log: Log) -> Callable[[FastAPI], AbstractAsyncContextManager[State]]:
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[State]:
         await run_in_threadpool(_start, parts)
-        chores = asyncio.create_task(_keep_house(parts, log))
-        sharing = asyncio.create_task(_share_limits(parts, log))
+        chores = asyncio.create_task(keep_house(parts, log))
+        sharing = asyncio.create_task(share_limits(parts, log))
         log.info("started", database=parts.collector.database.engine.dialect.name)
         try:
             yield {unsent.KEY: parts.unsent}
@@ -197,53 +196,6 @@ def _lifespan(parts: Parts, log: Log) -> Callable[[FastAPI], AbstractAsyncContex
             log.info("stopped")
 
     return lifespan
-
-
-async def _share_limits(parts: Parts, log: Log) -> None:
-    """Add up what all processes took of their rates, every second, where they share them."""
-    shared = SharedLimits(parts.limits.shared, parts.collector.database)
-    failing = False
-    while shared.is_on:
-        await asyncio.sleep(SHARE_SECONDS)
-        try:
-            await shared.share(run_in_threadpool)
-            failing = False
-        except StorageError as error:
-            if not failing:
-                log.warning("limits_not_shared", reason=str(error))
-            failing = True
-
-
-async def _keep_house(parts: Parts, log: Log) -> None:
-    """Close the days whose time is over, and look for days that grow strangely, now and then."""
-    told: set[tuple[str, str, str]] = set()
-    next_look = 0.0
-    while True:
-        await asyncio.sleep(parts.settings.housekeeping_seconds)
-        try:
-            closed = await run_in_threadpool(_do_chores, parts)
-            if monotonic() >= next_look:
-                next_look = monotonic() + _GROWTH_SECONDS
-                await run_in_threadpool(_tell_of_growth, parts, log, told)
-        except StorageError as error:
-            log.warning("housekeeping_failed", reason=str(error))
-            continue
-        if closed is not None:
-            log.info("days_closed", metrics=len(closed.metrics), days_with_reports=closed.folded)
-
-
-def _tell_of_growth(parts: Parts, log: Log, told: set[tuple[str, str, str]]) -> None:
-    """Log each day with far more reports than usual once, and count those that there are."""
-    with parts.collector.database.read() as connection:
-        found = find_growth(connection, parts.collector.registry())
-    parts.telemetry.days_growing.set(len(found))
-    for one in found:
-        key = (one.metric, one.params_id, one.day)
-        if key not in told:
-            told.add(key)
-            log.notice(
-                "reports_grow", metric=one.metric, day=one.day, reports=one.reports, usual=one.usual
-            )
 
 
 def _add_routes(app: FastAPI) -> None:

@@ -5,7 +5,8 @@ RapporError
     |-- SettingsError          a setting is wrong, or not safe as it stands
     |-- SchemaError            the database is not at this code's version
     |-- StorageError           the database cannot be reached or cannot write; nothing was counted
-    |   `-- ConflictError      another process changed the same rows first; repeat
+    |   |-- ConflictError      another process changed the same rows first; repeat
+    |   `-- CounterFullError   a counter of one cohort, day and worker takes no more
     |-- OverloadedError        the queue is full, or the collector is shutting down; try again
     |-- RequestError           the request itself is wrong
     |   |-- BodyTooLargeError
@@ -15,6 +16,7 @@ RapporError
     |-- AuthenticationError    no key, or one that is unknown or revoked
     |-- ScopeError             a key of another scope
     |-- BatchConflictError     a batch id that came before with another body
+    |-- PositionError          a message of the broker was counted by another consumer
     |-- NotFoundError          no such metric, version or key
     |-- NotServedError         an aggregate that would tell too much, or is not there yet
     `-- MetricChangeError      a change of a metric that weakens privacy, unasked
@@ -42,10 +44,12 @@ __all__ = [
     "BodyTooLargeError",
     "CollectorError",
     "ConflictError",
+    "CounterFullError",
     "MetricChangeError",
     "NotFoundError",
     "NotServedError",
     "OverloadedError",
+    "PositionError",
     "RateLimitedError",
     "RequestError",
     "SchemaError",
@@ -55,6 +59,14 @@ __all__ = [
     "UnsupportedMediaError",
     "drop_traces",
 ]
+
+
+class CounterFullError(StorageError):
+    """A counter of one cohort, day and worker takes no more reports."""
+
+
+class PositionError(CollectorError):
+    """The broker's messages are not where they were: another consumer counted them."""
 
 
 class OverloadedError(CollectorError):

@@ -121,6 +121,8 @@ class SharedRateLimit(RateLimit):
         self._kind = bytes([kind])
         self._names = names
         self._taken: defaultdict[bytes, float] = defaultdict(float)
+        self._owed: dict[bytes, float] = {}  # could not be shared; as of `_owed_at`
+        self._owed_at = 0.0
         self._lock = Lock()
 
     def admits(self, name: str, amount: int = 1) -> bool:
@@ -137,20 +139,25 @@ class SharedRateLimit(RateLimit):
     def take_out(self) -> dict[bytes, float]:
         """What was taken since the last time, by hash, in seconds that it takes to refill.
 
-        Of the MOST_SHARED names that took most; of the rest nothing is shared.
+        Of the MOST_SHARED names that took most; of the rest nothing is shared. What could not be
+        shared for a while has been refilled since.
         """
         with self._lock:
             taken, self._taken = self._taken, defaultdict(float)
+            owed, self._owed = self._owed, {}
+        passed = self._seconds() - self._owed_at
+        for name, seconds in owed.items():
+            if seconds > passed:
+                taken[name] += seconds - passed
         if len(taken) <= MOST_SHARED:
             return taken
         return {name: taken[name] for name in nlargest(MOST_SHARED, taken, key=taken.__getitem__)}
 
     def put_back(self, taken: Mapping[bytes, float]) -> None:
         """Share it the next time: it could not be shared."""
-        for name, seconds in taken.items():
-            if name.startswith(self._kind):
-                with self._lock:
-                    self._taken[name] += seconds
+        own = {name: one for name, one in taken.items() if name.startswith(self._kind)}
+        with self._lock:
+            self._owed, self._owed_at = own, self._seconds()
 
     def settle(self, waits: Mapping[bytes, float]) -> None:
         """Take over how many seconds each bucket of all processes needs until it is full."""

@@ -22,6 +22,20 @@ from rappor_server.settings import (
 
 PREFIX = "RAPPOR_"
 MIN_SECRET = 32  # characters
+_BROKER_OPTIONS = (  # how to reach the broker, and how much to send at once
+    "security.protocol",
+    "sasl.",
+    "ssl.",
+    "socket.",
+    "broker.address.",
+    "client.rack",
+    "reconnect.",
+    "session.timeout.ms",
+    "heartbeat.interval.ms",
+    "linger.ms",
+    "batch.",
+    "compression.",
+)
 _ENVIRONMENT = Environment(
     prefix=PREFIX,
     # read by the command line, and by this project's own long tests
@@ -71,6 +85,12 @@ class Settings(ServerSettings):
     rate_limit_secret: str | None = Field(default=None, repr=False)  # the same on all hosts
     retry_after_seconds: int = Field(default=5, ge=1)
 
+    broker: str | None = None  # HOST:PORT,... of Kafka, which stores batches until they are counted
+    broker_topic: str = Field(default="rappor-reports", pattern=r"^[A-Za-z0-9._-]{1,249}$")
+    broker_group: str = "rappor-collector"  # of the consumers that count for one database
+    broker_options: dict[str, str] = Field(default={}, repr=False)  # of librdkafka: TLS, passwords
+    broker_seconds: float = Field(default=5.0, ge=0.1, le=60)  # for the broker to store a batch
+
     clock_skew_seconds: int = Field(default=600, ge=0, le=86_400)
     refuse_implausible: bool = True
     database_connections: int = Field(default=2, ge=1)  # a worker's, beside the one that writes
@@ -101,6 +121,18 @@ class Settings(ServerSettings):
     def _origins(cls, origins: tuple[str, ...]) -> tuple[str, ...]:
         """Exact origins only."""
         return check_origins(origins)
+
+    @field_validator("broker_options")
+    @classmethod
+    def _options(cls, options: dict[str, str]) -> dict[str, str]:
+        """Nothing on which exactly once rests."""
+        for name in options:
+            if not name.startswith(_BROKER_OPTIONS):
+                raise ValueError(
+                    f"broker_options: {name!r} is not one to choose; those that begin with "
+                    f"{', '.join(_BROKER_OPTIONS)} are"
+                )
+        return options
 
     @model_validator(mode="after")
     def _safe_together(self) -> Settings:

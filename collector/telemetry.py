@@ -69,6 +69,18 @@ class Telemetry:
         self.metrics_current = largest(
             "rappor_metrics_current", "Versions of metrics that are not retired"
         )
+        self.refused_late = Gauge(
+            "rappor_reports_refused_late",
+            "Reports that were acknowledged before a broker, and refused by its consumer",
+            registry=registry,
+            multiprocess_mode="livemax",
+        )
+        self.messages_skipped = Gauge(
+            "rappor_messages_skipped",
+            "Messages of a broker that could not be counted",
+            registry=registry,
+            multiprocess_mode="livemax",
+        )
         self._counted = self.requests.labels("200")
         for reason in REASONS:
             self.refused.labels(reason.value)

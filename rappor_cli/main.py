@@ -19,6 +19,7 @@ from rappor_core.failures import failure_sentence
 COMMANDS: dict[str, tuple[str, str, str]] = {
     "demo": ("rappor_cli.demo", "demo", "The whole life of a report on this machine."),
     "serve": ("rappor_cli.serve", "serve", "Run the collector."),
+    "consume": ("rappor_cli.consume", "consume", "Count the reports that a broker holds."),
     "plan": ("rappor_cli.plan", "plan", "Choose parameters: what will be seen, what it costs."),
     "metrics": ("rappor_cli.metrics", "app", "Check, list, push and retire metrics."),
     "keys": ("rappor_cli.keys", "app", "Create, list and revoke keys of the collector."),

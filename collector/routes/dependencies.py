@@ -15,7 +15,7 @@ from collector.errors import NotFoundError, RequestError
 from collector.limits import KeyLimit, Names, RateLimit, SharedRateLimit
 from collector.request_body import BodyBounds, sender_of
 from collector.service.access import Scope
-from collector.service.commit_queue import Intake
+from collector.service.commit_queue import Taker
 from collector.service.key_cache import MAX_AGE_OF_UNKNOWN, KeyKeeper
 from collector.service.operations import Collector
 from collector.service.readiness import Readiness
@@ -86,7 +86,7 @@ class Parts:
 
     settings: Settings
     collector: Collector
-    intake: Intake
+    intake: Taker
     keys: KeyKeeper
     telemetry: Telemetry
     buffers: Buffers

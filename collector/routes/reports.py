@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from hashlib import blake2b
 
 from starlette.concurrency import run_in_threadpool
 from starlette.types import Receive, Scope, Send
 
 from collector.cross_origin import CrossOrigin
 from collector.errors import AuthenticationError, RateLimitedError
-from collector.fast_json import decode_groups
 from collector.problems import Refuser
 from collector.request_body import media_type, read_body, sender_of
 from collector.routes.dependencies import Parts, limit_address, limit_reports
 from collector.service.access import Scope as KeyScope
-from collector.service.batch_writer import Receipt, Submission
+from collector.service.batch_writer import Content, Receipt, Submission, read_submission
 from collector.service.key_cache import MAX_AGE_OF_UNKNOWN
 from collector.service.report_validation import REASONS, Refusal
 from rappor_core.wire.report import WIRE_VERSION
@@ -25,7 +23,6 @@ _ACCEPTED = '{"status":"accepted"}'
 _REFUSED = {reason: f'{{"status":"refused","reason":"{reason.value}"}}' for reason in REASONS}
 MAX_DETAILS = 32
 _LARGE_BODY = 64 << 10  # decoded on another thread, so that small ones need not wait
-_REPORT_OVERHEAD = 120  # bytes that a decoded report takes beside its bits
 
 
 class ReportsEndpoint:
@@ -108,9 +105,8 @@ async def _check_key(authorization: bytes | None, parts: Parts) -> str:
 
 
 def _submission(body: bytes, kind: str, parts: Parts) -> Submission:
-    batch = decode_groups(body, kind, max_reports=parts.settings.max_batch_reports)
-    digest = blake2b(body, digest_size=16).digest()
-    return Submission(batch, digest, len(body) + _REPORT_OVERHEAD * batch.num_reports)
+    limit, keep = parts.settings.max_batch_reports, parts.intake.keeps_bodies
+    return read_submission(Content(body, kind), limit, keep=keep)
 
 
 def answer(receipt: Receipt) -> bytes:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from hashlib import blake2b
 
 from sqlalchemy import Connection
 
 from collector.errors import BatchConflictError, ConflictError
+from collector.fast_json import decode_groups
 from collector.service.clock import Clock, latest_day, today
 from collector.service.registry import Registry, load_registry
 from collector.service.report_validation import (
@@ -30,15 +32,43 @@ from collector.store.raw import keep_raw
 from rappor_core.wire.report import GroupedBatch
 
 _ATTEMPTS = 5
+_REPORT_OVERHEAD = 120  # bytes that a decoded report takes beside its bits
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """A body as inflated, and its media type."""
+
+    body: bytes
+    kind: str
 
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """A batch as it came. digest: 16 bytes over the body as inflated.  num_bytes: in memory."""
+    """A batch as it came. digest: 16 bytes over the body as inflated.  num_bytes: in memory.
+
+    content: for who passes it on.  received: what the clock allowed then; None for now.
+    """
 
     batch: GroupedBatch
     digest: bytes
     num_bytes: int
+    content: Content | None = None
+    received: Day | None = None
+
+
+def read_submission(
+    content: Content, max_reports: int, *, keep: bool = False, received: Day | None = None
+) -> Submission:
+    """Decode a body. keep: with the body.
+
+    Raises WireFormatError or UnsupportedMediaError.
+    """
+    body = content.body
+    batch = decode_groups(body, content.kind, max_reports=max_reports)
+    digest = blake2b(body, digest_size=16).digest()
+    num_bytes = len(body) + _REPORT_OVERHEAD * batch.num_reports
+    return Submission(batch, digest, num_bytes, content if keep else None, received)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +86,11 @@ class Receipt:
 
 
 Outcome = Receipt | BatchConflictError
+Beside = Callable[[Connection, Sequence[Outcome]], None]
+
+
+def nothing_beside(_connection: Connection, _outcomes: Sequence[Outcome]) -> None:
+    """What goes into the transaction of batches that came by HTTP, beside themselves."""
 
 
 class ReportWriter:
@@ -78,24 +113,28 @@ class ReportWriter:
         self._statements = statements(is_postgresql=database.is_postgresql)
         self._registry: Registry | None = None
 
-    def write(self, submissions: Sequence[Submission]) -> list[Outcome]:
+    def write(
+        self, submissions: Sequence[Submission], beside: Beside = nothing_beside
+    ) -> list[Outcome]:
         """Count the batches and return what to answer, in order, once it is on the disk.
+
+        beside: called at the end of the transaction; what it raises undoes all of it.
 
         Raises StorageError when nothing of it was counted, or when that cannot be known (the
         connection broke in the commit); the batch ids make it safe to send again either way.
         """
         for _ in range(_ATTEMPTS - 1):
             try:
-                return self._write_once(submissions)
+                return self._write_once(submissions, beside)
             except NoRoomError as error:
                 with self._database.change() as connection:
                     make_room(connection, error.expires)
             except ConflictError:
                 self._cache.leave_shard()
-        return self._write_once(submissions)
+        return self._write_once(submissions, beside)
 
-    def _write_once(self, submissions: Sequence[Submission]) -> list[Outcome]:
-        day = Day(today(self._clock), latest_day(self._clock, self._skew))
+    def _write_once(self, submissions: Sequence[Submission], beside: Beside) -> list[Outcome]:
+        now = Day(today(self._clock), latest_day(self._clock, self._skew))
         keys = [_key(one) for one in submissions]
         tally, fresh, outcomes = Tally(), dict[bytes, BatchRow](), list[Outcome]()
         with self._forgetting_on_failure(), self._database.add() as connection:
@@ -107,13 +146,14 @@ class ReportWriter:
                 if before is not None:
                     outcomes.append(_answer_again(one, digest, before))
                     continue
-                verdict = self._judge.judge(one.batch, registry, day, tally)
+                verdict = self._judge.judge(one.batch, registry, one.received or now, tally)
                 if verdict.accepted:
                     fresh[hashed] = _row(hashed, digest, one, verdict)
-                outcomes.append(_receipt(one, verdict))
+                outcomes.append(receipt_of(one.batch, verdict))
             counters = self._cache.add(connection, tally.additions)
             keep_raw(connection, tally.raw)
             self._statements.save(connection, counters, sorted(fresh.values()), partition)
+            beside(connection, outcomes)
         return outcomes
 
     @contextmanager
@@ -142,9 +182,10 @@ def _row(hashed: bytes, digest: bytes, one: Submission, verdict: Verdict) -> Bat
     return BatchRow(hashed, digest, verdict.expires, one.batch.num_reports, results)
 
 
-def _receipt(one: Submission, verdict: Verdict) -> Receipt:
+def receipt_of(batch: GroupedBatch, verdict: Verdict) -> Receipt:
+    """What is answered to a batch that was not counted before."""
     return Receipt(
-        batch_id=one.batch.batch_id,
+        batch_id=batch.batch_id,
         duplicate=False,
         results=verdict.results,
         accepted=verdict.accepted,

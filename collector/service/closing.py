@@ -23,6 +23,7 @@ from collector.service.registry import Entry, LinkedEntry, Registry, registry_as
 from collector.store.batch_partitions import has_room, make_room
 from collector.store.batches import forget_batches
 from collector.store.blocks import Floors, delete_unserved, first_day, first_days, fold_day
+from collector.store.broker import ignore_before, read_state
 from collector.store.database import Database
 from collector.store.raw import delete_raw
 from collector.store.registry import advance_frontiers, touch_state
@@ -111,13 +112,37 @@ def fold_closed(database: Database, known: Registry | None = None) -> int:
     return folded
 
 
-def discard_unserved(connection: Connection) -> int:
+def closing_day(connection: Connection, today: int) -> int:
+    """What closing takes for today: no later than the day before which a broker's are counted.
+
+    today: read from the clock before this is called.
+    """
+    state = read_state(connection)
+    return today if state is None else min(today, state.counted_before)
+
+
+def refuse_fed(connection: Connection) -> None:
+    """Raises RequestError where a broker feeds the database: days close by the clock alone.
+
+    Devices were told that what it holds is accepted, and a closed day would refuse it.
+    """
+    if read_state(connection) is not None:
+        raise RequestError(
+            "a broker feeds this database, so days close by the clock alone, once all that was "
+            "received is counted; stop the collectors and run rappor consume --leave first"
+        )
+
+
+def discard_unserved(connection: Connection, today: int) -> int:
     """After a restore: delete what is not served yet; return how many reports that were.
+
+    Messages of a broker that were received before today are of those days, and not counted again.
 
     Between the backup and the loss those days may have been closed and served, with reports that
     the backup does not hold. Served again from it, they would differ by just those reports.
     """
     discarded = delete_unserved(connection)
+    ignore_before(connection, today)
     touch_state(connection)
     return discarded
 
@@ -136,8 +161,10 @@ def open_partition_ahead(database: Database, registry: Registry, today: int) -> 
         make_room(connection, latest)
 
 
-def clean_up(database: Database, registry: Registry, today: int) -> bool:
+def clean_up(database: Database, registry: Registry, today: int, now: int) -> bool:
     """Delete what is no longer needed: batches whose days are closed, raw reports out of time.
+
+    today: what closing takes for today.  now: the clock's day, for what is kept for some days.
 
     Returns whether it is all deleted; what somebody reads at the moment may be left.
 
@@ -154,7 +181,7 @@ def clean_up(database: Database, registry: Registry, today: int) -> bool:
     kept += [(one.series_id, one.metric.keep_raw_days) for one in registry.linked.values()]
     for series_id, days in kept:
         with database.add() as connection:
-            delete_raw(connection, series_id, today - days)
+            delete_raw(connection, series_id, now - days)
     return is_done
 
 

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from time import perf_counter
+from typing import Protocol
 
 from collector.errors import CollectorError, OverloadedError, StorageError, drop_traces
 from collector.service.batch_writer import Outcome, Receipt, Submission
@@ -25,6 +26,31 @@ class Bounds:
 
     max_queued_bytes: int
     max_group: int
+
+
+class Taker(Protocol):
+    """Whoever takes batches from the route: see Intake, and `broker.intake.BrokerIntake`."""
+
+    @property
+    def keeps_bodies(self) -> bool:
+        """Whether a batch must come with its body."""
+
+    @property
+    def queued_reports(self) -> int:
+        """Reports that wait now."""
+
+    @property
+    def is_failing(self) -> bool:
+        """Whether the last ones could not be stored."""
+
+    def start(self) -> None:
+        """Begin."""
+
+    def stop(self) -> None:
+        """Take nothing more, and finish what was begun."""
+
+    async def submit(self, submission: Submission) -> Receipt:
+        """Store a batch; raise why it was not."""
 
 
 @dataclass(slots=True)
@@ -57,6 +83,11 @@ class Intake:
         self._closing = self._failing = False
         self._wake = threading.Condition()
         self._thread = threading.Thread(target=self._run, name="report-writer", daemon=True)
+
+    @property
+    def keeps_bodies(self) -> bool:
+        """No: what is counted is what was decoded."""
+        return False
 
     @property
     def queued_reports(self) -> int:

@@ -70,6 +70,7 @@ class Collector:
         known = self.registry()
         with self.database.change() as connection:
             registry = registry_as_known(connection, known)
+            closing.refuse_fed(connection)
             metrics = closing.close_day(connection, registry, day_of(day), self.today, metric)
             self._note(connection, actor, "close", day=day.isoformat(), metrics=metrics)
         return closing.Closed(metrics, closing.fold_closed(self.database, known))
@@ -77,12 +78,13 @@ class Collector:
     def would_close(self, day: date, metric: str | None = None) -> closing.Closed:
         """What `close_day` would do now. Nothing is changed."""
         with self.database.read() as connection:
+            closing.refuse_fed(connection)
             return preview.would_close(connection, day_of(day), self.today, metric)
 
     def discard_unserved(self, actor: str) -> int:
         """After a restore: delete every day that is not served yet; return how many reports."""
         with self.database.change() as connection:
-            discarded = closing.discard_unserved(connection)
+            discarded = closing.discard_unserved(connection, self.today)
             self._note(connection, actor, "discard", reports=discarded)
         return discarded
 
@@ -91,7 +93,10 @@ class Collector:
 
         daily: delete once a day although nothing is due, as where an admin closes every day.
         """
-        today, registry, metrics = self.today, self.registry(), tuple[str, ...]()
+        now = self.today  # before it is asked how far a broker's messages are counted
+        registry, metrics = self.registry(), tuple[str, ...]()
+        with self.database.read() as connection:
+            today = closing.closing_day(connection, now)
         is_due = closing.anything_due(registry, today)
         if is_due:
             with self.database.change() as connection:
@@ -101,7 +106,7 @@ class Collector:
         if daily or is_due:
             closing.open_partition_ahead(self.database, registry, today)
         if is_due or (daily and self._cleaned != today):
-            is_done = closing.clean_up(self.database, registry, today)
+            is_done = closing.clean_up(self.database, registry, today, now)
             self._cleaned = today if is_done else -1
         return closing.Closed(metrics, folded) if metrics or folded else None
 

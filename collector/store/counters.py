@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection, select
 
-from collector.errors import StorageError
+from collector.errors import CounterFullError
 from collector.store.bit_counters import LANE_BYTES, MAX_COUNT, lane_sums, pack, unpack
 from collector.store.models import counters
 
@@ -90,7 +90,7 @@ class CounterCache:
         """Add reports to what is remembered; return the rows to store, in the order of their keys.
 
         So locks are always taken in one order, and rows do not tell the order of arrival. Raises
-        StorageError where a count would pass 2**32; the cache must then be cleared.
+        CounterFullError where a count would pass 2**32; the cache must then be cleared.
         """
         return [
             row
@@ -114,7 +114,7 @@ class CounterCache:
             before = cell.num_reports
             cell.num_reports = total = before + len(added[cohort])
             if total > MAX_COUNT:
-                raise StorageError(
+                raise CounterFullError(
                     f"a counter is full: {total} reports of series {place[0]}, cohort {cohort}, "
                     f"of one day, and {MAX_COUNT} fit; declare the metric with more cohorts"
                 )

@@ -152,13 +152,48 @@ batch_partitions = Table(
     Column("id", Integer, primary_key=True, autoincrement=False),  # the highest takes batches
     Column("expires", Integer, nullable=False),
 )
-# Rates that processes share: a keyed hash, and when its bucket is full. Not in a log or a backup.
+# Rates that processes share: a keyed hash, when its bucket is full, and when that was said. Not in
+# a log or a backup.
 rate_limits = Table(
     "rate_limits",
     postgresql_metadata,
     Column("name", LargeBinary(16), primary_key=True),
     Column("full_at", Double, nullable=False),
+    Column("changed_at", Double, nullable=False),
     prefixes=["UNLOGGED"],
+)
+
+# How far the messages of a broker are counted: next_offset is the first that is not.
+broker_positions = Table(
+    "broker_positions",
+    metadata,
+    Column("topic", String(249), primary_key=True),
+    Column("partition", Integer, primary_key=True),
+    Column("next_offset", BigInteger, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+# Messages that were not counted, and why. What they held is in the broker, not here.
+broker_skipped = Table(
+    "broker_skipped",
+    metadata,
+    Column("topic", String(249), primary_key=True),
+    Column("partition", Integer, primary_key=True),
+    Column("first_offset", BigInteger, primary_key=True),
+    Column("last_offset", BigInteger, nullable=False),
+    Column("reason", String(32), nullable=False),
+    sqlite_with_rowid=False,
+)
+
+# One row where a broker feeds this database. Every message of a day before `counted_before` is
+# counted; of one before `ignored_before` none is any more; `refused`: acknowledged, not counted.
+broker_state = Table(
+    "broker_state",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("counted_before", Integer, nullable=False),
+    Column("ignored_before", Integer, nullable=False),
+    Column("refused", BigInteger, nullable=False),
 )
 
 # Only for metrics with keep_raw_days > 0. The random `mark` keeps equal reports apart.

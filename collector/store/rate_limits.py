@@ -1,7 +1,8 @@
 """Rates that processes share: by hash, when a bucket will be full again. In PostgreSQL.
 
 The table is not logged: it is in no write-ahead log, replica or backup, and empty after a crash.
-The clock is the database's.
+The clock is the database's. Who adds comes first and waits for no one after it, so that no two
+wait for each other.
 """
 
 from __future__ import annotations
@@ -10,23 +11,29 @@ from collections.abc import Mapping
 
 from sqlalchemy import Connection, text
 
-MOST_READ = 10_000  # buckets: those that take longest
+MOST_READ = 10_000  # buckets: those that take longest; no more are kept
+_SET_BACK_SECONDS = 30.0  # by which a row may be ahead of a transaction that began before it
 
+_NOW = "extract(epoch FROM now())"
+_OF_NOW = f"r.changed_at < {_NOW} + {_SET_BACK_SECONDS}"  # else the clock was set back
 _ADD = text(
-    "INSERT INTO rate_limits AS r "
-    "SELECT name, extract(epoch FROM now()) + seconds "
+    f"INSERT INTO rate_limits AS r SELECT name, {_NOW} + seconds, {_NOW} "  # noqa: S608 (our own)
     "FROM unnest(cast(:names AS bytea[]), cast(:seconds AS float8[])) AS t(name, seconds) "
     "ORDER BY name "  # two that share at once lock rows in one order
-    "ON CONFLICT (name) DO UPDATE SET "
-    "full_at = excluded.full_at + greatest(r.full_at - extract(epoch FROM now()), 0)"
+    "ON CONFLICT (name) DO UPDATE SET changed_at = excluded.changed_at, full_at = "
+    f"excluded.full_at + CASE WHEN {_OF_NOW} THEN greatest(r.full_at - {_NOW}, 0) ELSE 0 END"
 )
 _FORGET = text(
+    "DELETE FROM rate_limits WHERE name IN (SELECT name FROM rate_limits AS r "  # noqa: S608
+    f"WHERE full_at < {_NOW} OR NOT {_OF_NOW} FOR UPDATE SKIP LOCKED)"
+)
+_FORGET_LIGHTEST = text(
     "DELETE FROM rate_limits WHERE name IN (SELECT name FROM rate_limits "
-    "WHERE full_at < extract(epoch FROM now()) FOR UPDATE SKIP LOCKED)"
+    "ORDER BY full_at DESC OFFSET :most FOR UPDATE SKIP LOCKED)"
 )
 _READ = text(
-    "SELECT name, full_at - extract(epoch FROM now()) FROM rate_limits "
-    "WHERE full_at > extract(epoch FROM now()) ORDER BY full_at DESC LIMIT :most"
+    f"SELECT name, full_at - {_NOW} FROM rate_limits WHERE full_at > {_NOW} "  # noqa: S608
+    "ORDER BY full_at DESC LIMIT :most"
 )
 
 
@@ -43,5 +50,6 @@ def share(connection: Connection, taken: Mapping[bytes, float]) -> dict[bytes, f
     if taken:
         connection.execute(_ADD, {"names": list(taken), "seconds": list(taken.values())})
     connection.execute(_FORGET)
+    connection.execute(_FORGET_LIGHTEST, {"most": MOST_READ})
     rows = connection.execute(_READ, {"most": MOST_READ})
     return {bytes(name): float(seconds) for name, seconds in rows}

@@ -21,6 +21,7 @@ import httpx
 import pytest
 import yaml
 
+from collector.broker.client import largest_message
 from collector.settings import Settings, load_settings
 from decoder.service.settings import Settings as DecoderSettings
 from rappor_core.metrics.file import load_metrics
@@ -115,6 +116,23 @@ def test_compose_names_what_it_needs_and_holds_no_secret() -> None:
     assert "CREATE DATABASE decoder" in (DOCKER / "databases.sql").read_text()
     assert "/databases.sql:/docker-entrypoint-initdb.d/" in str(services["database"]["volumes"])
     assert load_metrics(DOCKER / "metrics.toml").metrics
+
+
+def test_the_broker_of_compose_keeps_what_it_acknowledges() -> None:
+    """Settings are ours, the topic is the one that is read, and no write is only in memory."""
+    text = (DOCKER / "broker.yaml").read_text()
+    names = {name.lower() for name in re.findall(r"\bRAPPOR_([A-Z_]+):", text)}
+    assert names <= Settings.model_fields.keys()
+    services: dict[str, Any] = yaml.safe_load(text)["services"]
+    assert services["consumer"]["command"] == ["consume"]
+    topic = services["topic"]["entrypoint"]
+    assert Settings.model_fields["broker_topic"].default in topic
+    largest = next(one for one in services["topic"]["command"] if "max.message.bytes" in one)
+    assert int(largest.rpartition("=")[2]) > largest_message(Settings())
+    started = services["broker"]["command"]
+    assert not [one for one in started if "dev-container" in one or "bypass" in one]
+    assert services["consumer"]["environment"]["RAPPOR_BROKER"] == "broker:9092"
+    assert "ports" not in services["broker"]
 
 
 def test_the_image_copies_every_package_of_the_distribution() -> None:

@@ -1,0 +1,119 @@
+"""The client library of the broker, with the settings on which exactly once rests."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from collector.broker.message import HEAD_BYTES
+from collector.errors import SettingsError, StorageError
+from collector.settings import Settings
+from rappor_server.logs import Log
+
+_SESSION_MS = 10_000  # after which what a consumer that died had is another's
+_QUEUED_KB = 16 << 10  # messages that a consumer has fetched ahead
+_FETCH_MS = 100  # that a request behind a fetch waits, when there is nothing to fetch
+LOOK_SECONDS = 5.0  # for an answer about a topic
+
+
+class LibraryLog:
+    """What the library says about its connections, as lines of our log. It never names a report."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+
+    def log(self, _level: int, text: str, *filled: object) -> None:
+        """As of logging.Logger."""
+        self._log.warning("broker", message=(text % filled)[:300])
+
+
+def load_library() -> Any:
+    """confluent_kafka, which is an extra. Raises SettingsError where it is not installed."""
+    try:
+        return import_module("confluent_kafka")
+    except ImportError as error:
+        raise SettingsError(
+            "a broker needs confluent-kafka: pip install 'rappor-telemetry[kafka]'"
+        ) from error
+
+
+def largest_message(settings: Settings) -> int:
+    """Bytes of the largest body, with its head and what the protocol adds."""
+    return settings.max_inflated_bytes + HEAD_BYTES + 1024
+
+
+def make_producer(settings: Settings, log: Log) -> Any:
+    """A producer that reports a message as stored when all in-sync replicas have it."""
+    own = {
+        "acks": "all",
+        "enable.idempotence": True,
+        "message.timeout.ms": int(1000 * settings.broker_seconds),
+        "message.max.bytes": largest_message(settings),
+        "queue.buffering.max.kbytes": 2 * (settings.max_queued_bytes >> 10),
+        "linger.ms": 1,
+        "allow.auto.create.topics": False,
+    }
+    library = load_library()
+    return library.Producer(_config(settings, own), logger=LibraryLog(log))
+
+
+def make_consumer(settings: Settings, log: Log) -> Any:
+    """A consumer whose positions are in our database and nowhere else."""
+    own = {
+        "group.id": settings.broker_group,
+        "enable.auto.commit": False,
+        "enable.auto.offset.store": False,
+        "auto.offset.reset": "error",
+        "isolation.level": "read_committed",
+        "fetch.message.max.bytes": largest_message(settings),
+        "receive.message.max.bytes": max(100_000_000, 2 * largest_message(settings)),
+        "fetch.wait.max.ms": _FETCH_MS,
+        "queued.max.messages.kbytes": _QUEUED_KB,
+        "allow.auto.create.topics": False,
+    }
+    library = load_library()
+    given = {"session.timeout.ms": _SESSION_MS}
+    return library.Consumer(given | _config(settings, own), logger=LibraryLog(log))
+
+
+def partitions_of(client: Any, topic: str, seconds: float = LOOK_SECONDS) -> list[int]:
+    """The partitions of a topic. Raises SettingsError where it is not there, or StorageError."""
+    library = load_library()
+    try:
+        found = client.list_topics(topic, timeout=seconds).topics[topic]
+    except library.KafkaException as error:
+        raise StorageError(f"the broker does not answer: {reason_of(error)}") from error
+    if found.error is not None and found.error.code() in (
+        library.KafkaError.UNKNOWN_TOPIC_OR_PART,
+        library.KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    ):
+        raise SettingsError(f"broker_topic {topic!r}: {found.error.str()}; make it first")
+    if found.error is not None or not found.partitions:
+        raise StorageError(f"the broker has no partitions of {topic!r} yet")
+    return sorted(found.partitions)
+
+
+def ends_of(consumer: Any, topic: str, partition: int) -> tuple[int, int]:
+    """The first offset that the broker still has, and the one after the last that it stored."""
+    library = load_library()
+    where = library.TopicPartition(topic, partition)
+    try:
+        low, high = consumer.get_watermark_offsets(where, timeout=LOOK_SECONDS)
+    except library.KafkaException as error:
+        raise StorageError(f"the broker does not answer: {reason_of(error)}") from error
+    return low, high
+
+
+def reason_of(error: Exception) -> str:
+    """The library's error in a few words."""
+    cause = error.args[0] if error.args else error
+    return str(cause.str()) if hasattr(cause, "str") else type(error).__name__
+
+
+def _config(settings: Settings, own: dict[str, Any]) -> dict[str, Any]:
+    given: dict[str, Any] = {
+        "bootstrap.servers": settings.broker,
+        "client.id": "rappor",
+        "log_level": 3,
+    }
+    return {**given, **settings.broker_options, **own}

@@ -1,0 +1,192 @@
+"""The consumer: reads messages from where the database says, and counts them there.
+
+Positions are in the database alone. At start, after each change of who reads which partition, and
+after each failure, reading begins anew at the stored positions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from threading import Event
+from time import monotonic
+from typing import Any
+
+from collector.broker.client import ends_of, load_library
+from collector.broker.counting import GONE, Counted, Fetched, MessageCounter
+from collector.broker.settling import Settling
+from collector.errors import PositionError, SettingsError, StorageError
+from collector.store.broker import (
+    Move,
+    Skipped,
+    move,
+    note_skipped,
+    positions,
+    read_state,
+    start_positions,
+)
+from collector.store.database import Database
+from rappor_server.logs import Log
+
+_WAIT_SECONDS = 0.5  # for a message, and after a failure
+_TELL_SECONDS = 60.0  # between two lines of what was counted
+_OUT_OF_RANGE = ("_AUTO_OFFSET_RESET", "OFFSET_OUT_OF_RANGE")
+
+
+@dataclass(frozen=True, slots=True)
+class GroupBounds:
+    """Of one transaction: bytes of messages, and how many of them."""
+
+    max_bytes: int = 8 << 20
+    max_messages: int = 2_000
+
+
+class Consumer:
+    """Counts the messages of a topic until told to stop. One of any number; for one thread."""
+
+    def __init__(
+        self,
+        client: Any,
+        topic: str,
+        counter: MessageCounter,
+        settling: Settling,
+        database: Database,
+        log: Log,
+        bounds: GroupBounds | None = None,
+    ) -> None:
+        """client: the library's consumer, or one like it."""
+        self._client, self._topic = client, topic
+        self._counter, self._settling, self._database = counter, settling, database
+        self._log, self._bounds = log, bounds or GroupBounds()
+        self._library = load_library()
+        self._partitions: list[int] = []
+        self._placed = True  # there is nothing to place yet
+        self._positions: dict[int, int] = {}
+        self.counted = Counted()
+
+    def run(self, stop: Event, is_done: Callable[[], bool] = lambda: False) -> None:
+        """Count until `stop` is set, or there is nothing to count and `is_done` says so.
+
+        Raises SettingsError where the topic is not the one that was counted before.
+        """
+        self._client.subscribe([self._topic], on_assign=self._assign, on_revoke=self._revoke)
+        told = monotonic()
+        try:
+            while not stop.is_set():
+                had = self._turn()
+                if not had and self._placed and is_done():
+                    break
+                if monotonic() - told >= _TELL_SECONDS:
+                    told = monotonic()
+                    self._tell()
+        finally:
+            self._tell()
+            self._client.close()
+
+    def _turn(self) -> bool:
+        """One group, if there is one; whether there was. What fails is tried again."""
+        try:
+            if not self._placed:
+                self._place()
+            group = self._gather()
+            if group:
+                self.counted.add(self._counter.count(group, self._positions))
+            self._settling.look(self._client)
+            return bool(group)
+        except PositionError as error:
+            self._log.info("positions_moved", reason=str(error))
+            self._lose_place()
+        except StorageError as error:
+            self._log.warning("counting_failed", reason=str(error))
+            self._lose_place()
+            self._client.poll(_WAIT_SECONDS)  # nothing is assigned: it keeps its membership alone
+        return False
+
+    def _assign(self, _client: Any, partitions: Sequence[Any]) -> None:
+        """The broker gives partitions: where to read, the database says, in the next turn."""
+        self._partitions = [one.partition for one in partitions]
+        self._lose_place()
+
+    def _revoke(self, _client: Any, _partitions: Sequence[Any]) -> None:
+        self._partitions = []
+        self._client.unassign()
+        self._placed = False
+
+    def _lose_place(self) -> None:
+        self._client.assign([])
+        self._placed = False
+
+    def _place(self) -> None:
+        """Read on at the stored positions. What the broker has deleted is noted and passed over."""
+        ends = {one: ends_of(self._client, self._topic, one) for one in self._partitions}
+        with self._database.add() as connection:
+            state = read_state(connection)
+            self._counter.ignored_before = -1 if state is None else state.ignored_before
+            start_positions(connection, self._topic, dict.fromkeys(self._partitions, 0))
+            stored = positions(connection, self._topic)
+            gone = [
+                Move(one, stored[one], low) for one, (low, _) in ends.items() if stored[one] < low
+            ]
+            move(connection, self._topic, gone)
+            lost = [Skipped(one.partition, one.before, one.after - 1, GONE) for one in gone]
+            note_skipped(connection, self._topic, lost)
+        self._check(stored, ends)
+        for one in gone:
+            stored[one.partition] = one.after
+            self._log.notice(
+                "messages_gone", partition=one.partition, messages=one.after - one.before
+            )
+        self._positions = {one: stored[one] for one in self._partitions}
+        where = [
+            self._library.TopicPartition(self._topic, *pair) for pair in self._positions.items()
+        ]
+        self._client.assign(where)
+        self._placed = True
+
+    def _check(self, stored: dict[int, int], ends: dict[int, tuple[int, int]]) -> None:
+        for partition, (_, high) in ends.items():
+            if stored[partition] > high:
+                raise SettingsError(
+                    f"partition {partition} of {self._topic!r} ends at offset {high}, and was "
+                    f"counted up to {stored[partition]}: the broker lost messages, or the topic "
+                    "was made anew, which needs another name"
+                )
+
+    def _gather(self) -> list[Fetched]:
+        """What is there, up to the bounds; nothing if partitions changed hands meanwhile."""
+        group: list[Fetched] = []
+        size, wait = 0, _WAIT_SECONDS
+        while size < self._bounds.max_bytes and len(group) < self._bounds.max_messages:
+            message = self._client.poll(wait)
+            if not self._placed:
+                return []
+            if message is None:
+                break
+            if message.error() is not None:
+                self._on_error(message.error())
+                break
+            value = message.value() or b""
+            one = Fetched(message.partition(), message.offset(), value)
+            if one.offset >= self._positions.get(one.partition, one.offset + 1):
+                group.append(one)
+            size, wait = size + len(value), 0.0
+        return group if self._placed else []
+
+    def _on_error(self, error: Any) -> None:
+        if error.fatal():
+            raise StorageError(f"the broker refused this consumer: {error.str()}")
+        if error.name() in _OUT_OF_RANGE:
+            self._lose_place()
+        else:
+            self._log.warning("broker", message=error.str())
+
+    def _tell(self) -> None:
+        done = self.counted
+        self._log.info(
+            "counted",
+            messages=done.messages,
+            reports=done.accepted,
+            duplicates=done.duplicates,
+            refused_late=done.refused,
+            skipped=done.skipped,
+        )

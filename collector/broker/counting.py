@@ -1,0 +1,188 @@
+"""A group of messages, counted in one transaction with the positions behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from sqlalchemy import Connection
+
+from collector.broker.message import Message, UnreadableError, decode_message
+from collector.errors import BatchConflictError, CollectorError, CounterFullError
+from collector.service.batch_writer import Outcome, ReportWriter
+from collector.service.clock import Clock, today
+from collector.store.broker import Move, Skipped, add_refused, move, note_skipped
+from collector.store.database import Database
+from rappor_server.logs import Log
+
+UNREADABLE, IN_FUTURE, DISCARDED = "unreadable", "received_in_future", "discarded"
+OTHER_BODY, COUNTER_FULL, DEFECT = "batch_id_with_other_body", "counter_full", "defect"
+GONE = "deleted_by_broker"
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """A message as the broker gave it."""
+
+    partition: int
+    offset: int
+    value: bytes
+
+
+@dataclass(slots=True)
+class Counted:
+    """What became of messages. refused: reports that had been acknowledged as accepted."""
+
+    messages: int = 0
+    accepted: int = 0
+    duplicates: int = 0
+    refused: int = 0
+    skipped: int = 0
+
+    def add(self, other: Counted) -> None:
+        """Add another's."""
+        for name in self.__slots__:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
+
+@dataclass(slots=True)
+class _Group:
+    """Messages to count, and those to pass over, with reasons."""
+
+    read: list[tuple[Fetched, Message]] = field(default_factory=list)
+    skipped: list[tuple[Fetched, str]] = field(default_factory=list)
+
+
+class MessageCounter:
+    """Counts messages, each once. For one thread.
+
+    ignored_before: see `store.broker`.
+    """
+
+    def __init__(
+        self,
+        writer: ReportWriter,
+        database: Database,
+        clock: Clock,
+        topic: str,
+        max_reports: int,
+        log: Log,
+    ) -> None:
+        self._writer, self._database, self._clock = writer, database, clock
+        self._topic, self._max_reports = topic, max_reports
+        self._log = log
+        self.ignored_before = -1
+
+    def count(self, fetched: Sequence[Fetched], starts: dict[int, int]) -> Counted:
+        """Count messages, and move the positions of their partitions behind them.
+
+        Where that fails for a reason that is not the database's, each is counted alone, and what
+        fails alone is passed over: it is noted with its offset, and stays in the broker.
+
+        Args:
+            fetched: in the order of the offsets of each partition.
+            starts: by partition, the position that the database has; changed to the new one.
+
+        Raises:
+            StorageError: nothing of the last transaction was counted.
+            PositionError: likewise, another consumer counts these partitions.
+        """
+        try:
+            return self._count_at_once(self._sorted(fetched), fetched, starts)
+        except CounterFullError:
+            reason = COUNTER_FULL
+        except CollectorError:
+            raise
+        except Exception as error:  # a defect of ours must not stop all messages behind it
+            self._log.crash(error)
+            reason = DEFECT
+        if len(fetched) == 1:
+            only = _Group(skipped=[(fetched[0], reason)])
+            return self._count_at_once(only, fetched, starts)
+        total = Counted()
+        for one in fetched:
+            total.add(self.count([one], starts))
+        return total
+
+    def _sorted(self, fetched: Iterable[Fetched]) -> _Group:
+        """Decode; what cannot be counted goes aside."""
+        group, day = _Group(), today(self._clock)
+        for one in fetched:
+            try:
+                message = decode_message(one.value, self._max_reports)
+            except UnreadableError:
+                group.skipped.append((one, UNREADABLE))
+                continue
+            received = message.submission.received
+            assert received is not None  # noqa: S101 (decode_message)
+            if received.today > day + 1 or received.latest > received.today + 2:
+                group.skipped.append((one, IN_FUTURE))
+            elif received.today < self.ignored_before:
+                group.skipped.append((one, DISCARDED))
+            else:
+                group.read.append((one, message))
+        return group
+
+    def _count_at_once(
+        self, group: _Group, fetched: Sequence[Fetched], starts: dict[int, int]
+    ) -> Counted:
+        ends = {one.partition: one.offset + 1 for one in fetched}
+        moves = [Move(partition, starts[partition], end) for partition, end in ends.items()]
+        counted = Counted()
+
+        def beside(connection: Connection, outcomes: Sequence[Outcome]) -> None:
+            nonlocal counted
+            counted = _summed(group, outcomes)
+            skipped = group.skipped + _conflicts(group, outcomes)
+            note_skipped(connection, self._topic, _ranges(skipped))
+            add_refused(connection, counted.refused)
+            move(connection, self._topic, moves)
+
+        if group.read:
+            self._writer.write([message.submission for _, message in group.read], beside)
+        else:
+            with self._database.add() as connection:
+                beside(connection, [])
+        starts.update(ends)
+        if counted.skipped:
+            self._log.notice("messages_skipped", messages=counted.skipped)
+        if counted.refused:
+            self._log.notice("reports_refused_late", reports=counted.refused)
+        return counted
+
+
+def _conflicts(group: _Group, outcomes: Sequence[Outcome]) -> list[tuple[Fetched, str]]:
+    return [
+        (fetched, OTHER_BODY)
+        for (fetched, _), outcome in zip(group.read, outcomes, strict=True)
+        if isinstance(outcome, BatchConflictError)
+    ]
+
+
+def _summed(group: _Group, outcomes: Sequence[Outcome]) -> Counted:
+    counted = Counted(messages=len(group.read), skipped=len(group.skipped))
+    for (_, message), outcome in zip(group.read, outcomes, strict=True):
+        if isinstance(outcome, BatchConflictError):
+            counted.skipped += 1
+        elif outcome.duplicate:
+            counted.duplicates += 1
+        else:
+            counted.accepted += outcome.accepted
+            counted.refused += max(0, message.accepted - outcome.accepted)
+    counted.messages += len(group.skipped)
+    return counted
+
+
+def _ranges(skipped: list[tuple[Fetched, str]]) -> list[Skipped]:
+    """Neighbours with one reason as one row."""
+    ranges: list[Skipped] = []
+    ordered = sorted(skipped, key=lambda pair: (pair[0].partition, pair[0].offset))
+    for one, reason in ordered:
+        last = ranges[-1] if ranges else None
+        if last and (last.partition, last.last, last.reason) == (
+            one.partition, one.offset - 1, reason
+        ):  # fmt: skip
+            ranges[-1] = Skipped(last.partition, last.first, one.offset, reason)
+        else:
+            ranges.append(Skipped(one.partition, one.offset, one.offset, reason))
+    return ranges

@@ -1,0 +1,43 @@
+"""The front of a collector with a broker, from its settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from collector.broker.client import make_producer
+from collector.broker.intake import BrokerIntake, KnownRegistry
+from collector.service.operations import Collector
+from collector.service.report_validation import Judge
+from collector.settings import Settings
+from collector.store.broker import begin
+from rappor_server.logs import Log
+
+
+def make_front(
+    settings: Settings,
+    collector: Collector,
+    judge: Judge,
+    on_commit: Callable[[float, bool], None],
+    log: Log,
+) -> BrokerIntake:
+    """Nothing is connected yet.
+
+    From its start on, days are closed only when all that the broker holds of them is counted.
+    """
+
+    def mark() -> None:
+        with collector.database.change() as connection:
+            begin(connection, collector.today)
+
+    return BrokerIntake(
+        partial(make_producer, settings, log),
+        settings.broker_topic,
+        judge,
+        KnownRegistry(collector.registry),
+        collector.clock,
+        settings.clock_skew,
+        settings.max_queued_bytes,
+        before_start=mark,
+        on_commit=on_commit,
+    )

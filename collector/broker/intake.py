@@ -1,0 +1,254 @@
+"""The front: judges a batch at once, and answers when all in-sync replicas of the broker have it.
+
+Nothing is counted here. What the answer says of each report is decided by the metrics and closed
+days as the database had them a second ago; the day of receipt travels with the batch.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+from time import perf_counter
+from typing import Any
+
+from collector.broker.client import load_library, partitions_of, reason_of
+from collector.broker.message import encode_message
+from collector.errors import BodyTooLargeError, CollectorError, OverloadedError, StorageError
+from collector.service.batch_writer import Receipt, Submission, receipt_of
+from collector.service.clock import Clock, latest_day, today
+from collector.service.registry import Registry
+from collector.service.report_validation import Day, Judge, Tally
+
+REGISTRY_SECONDS = 1.0  # between two looks at the metrics and closed days
+_POLL_SECONDS = 0.05
+_CHECK_SECONDS = 2.0  # for the broker to answer who asks whether reports are taken
+_DAY_MS = 86_400_000
+_LARGE_BATCH = 1_000  # reports; judged on another thread, so that small ones need not wait
+
+
+class KnownRegistry:
+    """The metrics as the database had them last; when it is away, they stay as they were."""
+
+    def __init__(self, load: Callable[[], Registry], *, every: float = REGISTRY_SECONDS) -> None:
+        self._load, self._every = load, every
+        self._registry: Registry | None = None
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="registry", daemon=True)
+
+    def start(self) -> None:
+        """Read them, and again every second. Raises StorageError."""
+        self._registry = self._load()
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Read no more."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def current(self) -> Registry:
+        """Raises StorageError before the first look."""
+        if self._registry is None:
+            raise StorageError("the metrics were not read yet")
+        return self._registry
+
+    def _run(self) -> None:
+        while not self._stop.wait(self._every):
+            try:
+                self._registry = self._load()
+            except StorageError:
+                continue  # told by who keeps house; what is known goes on to hold
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """future: of the request.  size: bytes of the message.  error: why it was not stored."""
+
+    future: asyncio.Future[None]
+    reports: int
+    size: int
+    started: float
+    error: CollectorError | None = None
+
+
+class BrokerIntake:
+    """Hands batches to the broker. As `commit_queue.Intake`, of which it takes the place.
+
+    on_commit: called with (seconds, failed) for each group of batches that was stored, or not.
+    """
+
+    def __init__(
+        self,
+        make_producer: Callable[[], Any],
+        topic: str,
+        judge: Judge,
+        registry: KnownRegistry,
+        clock: Clock,
+        skew: timedelta,
+        max_queued_bytes: int,
+        *,
+        before_start: Callable[[], None],
+        on_commit: Callable[[float, bool], None],
+    ) -> None:
+        """skew: how far a device's clock may be ahead.  before_start: called by `start`."""
+        self._make_producer, self._topic = make_producer, topic
+        self._judge, self._registry = judge, registry
+        self._clock, self._skew = clock, skew
+        self._max_queued_bytes = max_queued_bytes
+        self._before_start, self._on_commit = before_start, on_commit
+        self._producer: Any = None
+        self._lock = threading.Lock()
+        self._queued = self._queued_bytes = 0
+        self._closing = self._failing = self._broken = False
+        self._done: list[_Waiting] = []
+        self._library: Any = None
+        self._thread = threading.Thread(target=self._run, name="broker-producer", daemon=True)
+
+    @property
+    def keeps_bodies(self) -> bool:
+        """Yes: what is stored is what came."""
+        return True
+
+    @property
+    def queued_reports(self) -> int:
+        """Reports that wait for the broker now."""
+        return self._queued
+
+    @property
+    def is_failing(self) -> bool:
+        """Whether the last batch could not be stored."""
+        return self._failing
+
+    def check(self) -> None:
+        """Raises StorageError where the broker does not answer, SettingsError without a topic."""
+        partitions_of(self._producer, self._topic, _CHECK_SECONDS)
+
+    def start(self) -> None:
+        """Connect.
+
+        Raises SettingsError without the library or the topic, StorageError without the database
+        or the broker.
+        """
+        self._library = load_library()
+        self._producer = self._make_producer()
+        partitions_of(self._producer, self._topic)
+        self._before_start()
+        self._registry.start()
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Take nothing more, and wait until the broker has answered for all that was taken."""
+        with self._lock:
+            self._closing = True
+        if self._thread.is_alive():
+            self._thread.join()
+        self._registry.stop()
+
+    async def submit(self, submission: Submission) -> Receipt:
+        """Store a batch, and return what became of its reports. Raises why it was not stored.
+
+        A batch of which every report is refused is not stored: there is nothing to count.
+        """
+        received = Day(today(self._clock), latest_day(self._clock, self._skew))
+        if submission.batch.num_reports > _LARGE_BATCH:
+            receipt = await asyncio.to_thread(self._judged, submission, received)
+        else:
+            receipt = self._judged(submission, received)
+        if receipt.accepted:
+            assert submission.content is not None  # noqa: S101 (keeps_bodies)
+            value = encode_message(submission.content, received, receipt.accepted)
+            await self._store(value, submission.batch.num_reports, received)
+        return receipt
+
+    def _judged(self, submission: Submission, received: Day) -> Receipt:
+        registry = self._registry.current()
+        verdict = self._judge.judge(submission.batch, registry, received, Tally())
+        return receipt_of(submission.batch, verdict)
+
+    async def _store(self, value: bytes, reports: int, received: Day) -> None:
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        waiting = _Waiting(future, reports, len(value), perf_counter())
+        self._count_in(waiting)
+        try:
+            self._producer.produce(
+                self._topic,
+                value,
+                timestamp=received.today * _DAY_MS,  # and not the moment
+                on_delivery=partial(self._on_delivery, waiting),
+            )
+        except (BufferError, self._library.KafkaException) as error:
+            self._count_out(waiting)
+            raise self._refusal(error) from error
+        await future
+
+    def _count_in(self, waiting: _Waiting) -> None:
+        with self._lock:
+            if self._closing:
+                raise OverloadedError("the collector is shutting down; send again later")
+            if self._queued and self._queued_bytes + waiting.size > self._max_queued_bytes:
+                raise OverloadedError(f"{self._queued} reports are waiting; send again later")
+            self._queued += waiting.reports
+            self._queued_bytes += waiting.size
+
+    def _count_out(self, waiting: _Waiting) -> None:
+        with self._lock:
+            self._queued -= waiting.reports
+            self._queued_bytes -= waiting.size
+
+    def _refusal(self, error: Exception) -> CollectorError:
+        """What is answered where the library did not take, or the broker did not store, a batch."""
+        if isinstance(error, BufferError):
+            return OverloadedError("too many batches are waiting; send again later")
+        cause = error.args[0]
+        if cause.code() == self._library.KafkaError.MSG_SIZE_TOO_LARGE:
+            return BodyTooLargeError("the body is larger than a message of the broker may be")
+        if cause.fatal() or cause.code() == self._library.KafkaError._FATAL:
+            self._broken = True
+        return StorageError(f"the broker did not store a batch: {reason_of(error)}")
+
+    def _on_delivery(self, waiting: _Waiting, error: Any, _message: Any) -> None:
+        """On the polling thread, for each message."""
+        self._count_out(waiting)
+        if error is not None:
+            waiting.error = self._refusal(self._library.KafkaException(error))
+        self._done.append(waiting)
+
+    def _run(self) -> None:
+        while not self._closing or self._queued:
+            self._producer.poll(_POLL_SECONDS)
+            self._answer()
+            if self._broken:
+                self._replace_producer()
+
+    def _answer(self) -> None:
+        """Tell all requests of which the broker has told something, at once."""
+        done, self._done = self._done, []
+        if done:
+            self._failing = isinstance(done[-1].error, StorageError)
+            self._on_commit(perf_counter() - min(one.started for one in done), self._failing)
+            done[0].future.get_loop().call_soon_threadsafe(_deliver, done)
+
+    def _replace_producer(self) -> None:
+        """Begin anew after an error from which the library does not recover.
+
+        What the old one still held is answered as not stored; each batch may be sent again.
+        """
+        old, self._producer = self._producer, self._make_producer()
+        old.purge()
+        old.flush(_POLL_SECONDS)
+        self._broken = False
+        self._answer()
+
+
+def _deliver(done: list[_Waiting]) -> None:
+    for waiting in done:
+        if waiting.future.done():  # its request was given up
+            continue
+        if waiting.error is None:
+            waiting.future.set_result(None)
+        else:
+            waiting.future.set_exception(waiting.error)

@@ -1,0 +1,54 @@
+"""A message: the batch as it came, and what its receipt decided. No address, header or time.
+
+One byte each for the version and the media type; the UTC day of receipt, and the latest day that a
+device might state then, as days since 1970-01-01; how many reports were acknowledged as accepted;
+then the body, as inflated. Numbers are big-endian.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from struct import Struct
+
+from collector.service.batch_writer import Content, Submission, read_submission
+from collector.service.report_validation import Day
+from rappor_core.errors import RapporError
+from rappor_core.wire.report import BINARY_CONTENT_TYPE, JSON_CONTENT_TYPE
+
+VERSION = 1
+_KINDS = (JSON_CONTENT_TYPE, BINARY_CONTENT_TYPE)
+_HEAD = Struct(">BBiiI")
+HEAD_BYTES = _HEAD.size
+
+
+class UnreadableError(RapporError):
+    """A message that no front of ours has produced, or one of a later version."""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A batch on its way. accepted: reports of it that were acknowledged as accepted."""
+
+    submission: Submission
+    accepted: int
+
+
+def encode_message(content: Content, received: Day, accepted: int) -> bytes:
+    """The value of a message."""
+    kind = _KINDS.index(content.kind)
+    return _HEAD.pack(VERSION, kind, received.today, received.latest, accepted) + content.body
+
+
+def decode_message(value: bytes, max_reports: int) -> Message:
+    """Read a message. Raises UnreadableError, whose text repeats nothing of the body."""
+    if len(value) < HEAD_BYTES:
+        raise UnreadableError(f"a message of {len(value)} bytes")
+    version, kind, today, latest, accepted = _HEAD.unpack_from(value)
+    if version != VERSION or kind >= len(_KINDS):
+        raise UnreadableError(f"a message of version {version} and kind {kind}")
+    content = Content(value[HEAD_BYTES:], _KINDS[kind])
+    try:
+        submission = read_submission(content, max_reports, received=Day(today, latest))
+    except RapporError as error:
+        raise UnreadableError("a message without a batch") from error
+    return Message(submission, accepted)

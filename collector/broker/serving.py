@@ -1,0 +1,117 @@
+"""Running a consumer in the foreground."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import Event
+from typing import Any
+
+from collector.broker.client import make_consumer
+from collector.broker.consumer import Consumer, GroupBounds
+from collector.broker.counting import Counted, MessageCounter
+from collector.broker.settling import Settling, ends_of_all
+from collector.errors import SettingsError
+from collector.service.batch_writer import ReportWriter
+from collector.service.clock import Clock, today, utc_now
+from collector.service.report_validation import Judge
+from collector.settings import Settings
+from collector.store.batch_partitions import check_owner
+from collector.store.broker import begin, leave, positions
+from collector.store.database import Database, make_engine
+from rappor_server.logs import Log, make_log, redirect_libraries
+from rappor_server.schema import prepare
+
+_CONNECTIONS = 2  # one transaction at a time, and one to spare
+
+
+def consume(settings: Settings, *, until_end: bool = False, leave_broker: bool = False) -> Counted:
+    """Count what the broker holds until a signal comes; then end after the group at hand.
+
+    Args:
+        settings: with a broker.
+        until_end: end when all is counted that was there at the start.
+        leave_broker: likewise, and then let days be closed as if there were no broker.
+
+    Raises:
+        SettingsError: no broker, no library, no topic, or not the topic that was counted before.
+        StorageError: the database or the broker cannot be reached at the start.
+    """
+    if settings.broker is None:
+        raise SettingsError("broker is not set: there is nothing to consume")
+    log = make_log(settings.log_level)
+    redirect_libraries(log)
+    stop = Event()
+    with _database(settings) as database, _signals(stop):
+        client = make_consumer(settings, log)
+        done = _until(client, database, settings) if until_end or leave_broker else _never
+        log.info("consuming", topic=settings.broker_topic)
+        consumer = make_one(client, database, settings, log)
+        consumer.run(stop, done)
+        if leave_broker and not stop.is_set():
+            with database.change() as connection:
+                leave(connection)
+    return consumer.counted
+
+
+def make_one(
+    client: Any,
+    database: Database,
+    settings: Settings,
+    log: Log,
+    clock: Clock = utc_now,
+    bounds: GroupBounds | None = None,
+) -> Consumer:
+    """A consumer on a database that has been prepared."""
+    judge = Judge(refuse_implausible=settings.refuse_implausible)
+    shards = settings.counter_shards
+    writer = ReportWriter(database, judge, clock, settings.clock_skew, shards)
+    topic = settings.broker_topic
+    most = settings.max_batch_reports
+    counter = MessageCounter(writer, database, clock, topic, most, log)
+    return Consumer(client, topic, counter, Settling(database, clock, topic), database, log, bounds)
+
+
+@contextmanager
+def _database(settings: Settings) -> Iterator[Database]:
+    engine = make_engine(
+        settings.database, pool_size=_CONNECTIONS, timeout=settings.database_seconds
+    )
+    database = Database(engine)
+    try:
+        prepare(database)
+        with database.change() as connection:
+            check_owner(connection)
+            begin(connection, today(utc_now))
+        yield database
+    finally:
+        database.close()
+
+
+@contextmanager
+def _signals(stop: Event) -> Iterator[None]:
+    """SIGTERM and SIGINT end it after the group at hand."""
+    names = (signal.SIGTERM, signal.SIGINT)
+    before = [signal.signal(name, lambda *_: stop.set()) for name in names]
+    try:
+        yield
+    finally:
+        for name, handler in zip(names, before, strict=True):
+            signal.signal(name, handler)
+
+
+def _never() -> bool:
+    return False
+
+
+def _until(client: Any, database: Database, settings: Settings) -> Callable[[], bool]:
+    """Whether all is counted that was there when this was called."""
+    ends = ends_of_all(client, settings.broker_topic)
+
+    def is_done() -> bool:
+        with database.read() as connection:
+            stored = positions(connection, settings.broker_topic)
+        return all(stored.get(one, 0) >= end for one, end in ends.items())
+
+    return is_done

@@ -1,0 +1,75 @@
+"""When the days before today may be closed: once every message received on them is counted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from time import monotonic
+from typing import Any
+
+from collector.broker.client import ends_of, partitions_of
+from collector.service.clock import Clock, today
+from collector.store.broker import all_counted_before, positions, read_state
+from collector.store.database import Database
+
+SETTLE = timedelta(minutes=5)  # after midnight: clocks that differ, batches on their way
+_LOOK_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Aim:
+    """Every message received before this day stands before these offsets."""
+
+    day: int
+    ends: dict[int, int]
+
+
+class Settling:
+    """Says in the database that the messages of the days before today are counted.
+
+    The rule: `SETTLE` after midnight the ends of all partitions are read. A front gives no message
+    the day before any more, so all that it gave stand before these ends. Once the positions of all
+    partitions have passed them, days may be closed that only messages of earlier days could add to.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        clock: Clock,
+        topic: str,
+        *,
+        every: float = _LOOK_SECONDS,
+        seconds: Callable[[], float] = monotonic,
+    ) -> None:
+        self._database, self._clock, self._topic = database, clock, topic
+        self._every, self._seconds = every, seconds
+        self._looked = float("-inf")
+        self._settled = -1
+        self._aim: _Aim | None = None
+
+    def look(self, client: Any) -> None:
+        """Do what is due, at most once a second. Raises StorageError."""
+        day = today(lambda: self._clock() - SETTLE)
+        if day <= self._settled or self._seconds() - self._looked < self._every:
+            return
+        self._looked = self._seconds()
+        with self._database.read() as connection:
+            stored = positions(connection, self._topic)
+            state = read_state(connection)
+        if state is None:  # no broker feeds the database any more
+            return
+        if state.counted_before >= day:
+            self._settled = day
+            return
+        if self._aim is None or self._aim.day < day:
+            self._aim = _Aim(day, ends_of_all(client, self._topic))
+        if all(stored.get(one, 0) >= end for one, end in self._aim.ends.items()):
+            with self._database.add() as connection:
+                all_counted_before(connection, day)
+            self._settled = day
+
+
+def ends_of_all(client: Any, topic: str) -> dict[int, int]:
+    """By partition, the offset after the last message. Raises StorageError or SettingsError."""
+    return {one: ends_of(client, topic, one)[1] for one in partitions_of(client, topic)}

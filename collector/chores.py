@@ -1,0 +1,86 @@
+"""What an app does beside answering: it closes days, deletes, shares limits and looks at growth."""
+
+from __future__ import annotations
+
+import asyncio
+from time import monotonic
+
+from starlette.concurrency import run_in_threadpool
+
+from collector.errors import StorageError
+from collector.routes.dependencies import Parts
+from collector.service.closing import Closed
+from collector.service.growth import find_growth
+from collector.service.shared_limits import SHARE_SECONDS, SharedLimits
+from collector.store.broker import count_skipped, read_state
+from rappor_server.logs import Log
+
+_GROWTH_SECONDS = 600.0  # between looks at the numbers of all days
+
+
+def do_chores(parts: Parts) -> Closed | None:
+    """Close and delete what is out of time, and show how many days are open and waiting."""
+    closed = parts.collector.close_due(daily=True)
+    registry, today = parts.collector.registry(), parts.collector.today
+    open_days = [today - entry.closed_through for entry in registry if not entry.retired]
+    parts.telemetry.open_days.set(max(open_days, default=0))
+    parts.telemetry.metrics_current.set(len(open_days))
+    parts.telemetry.waiting_days.set(parts.collector.waiting_days())
+    _show_broker(parts)
+    return closed
+
+
+def _show_broker(parts: Parts) -> None:
+    """What the consumers of a broker passed over, and what they refused after all."""
+    with parts.collector.database.read() as connection:
+        state = read_state(connection)
+        if state is not None:
+            parts.telemetry.refused_late.set(state.refused)
+            parts.telemetry.messages_skipped.set(count_skipped(connection))
+
+
+async def share_limits(parts: Parts, log: Log) -> None:
+    """Add up what all processes took of their rates, every second, where they share them."""
+    shared = SharedLimits(parts.limits.shared, parts.collector.database)
+    failing = False
+    while shared.is_on:
+        await asyncio.sleep(SHARE_SECONDS)
+        try:
+            await shared.share(run_in_threadpool)
+            failing = False
+        except StorageError as error:
+            if not failing:
+                log.warning("limits_not_shared", reason=str(error))
+            failing = True
+
+
+async def keep_house(parts: Parts, log: Log) -> None:
+    """Close the days whose time is over, and look for days that grow strangely, now and then."""
+    told: set[tuple[str, str, str]] = set()
+    next_look = 0.0
+    while True:
+        await asyncio.sleep(parts.settings.housekeeping_seconds)
+        try:
+            closed = await run_in_threadpool(do_chores, parts)
+            if monotonic() >= next_look:
+                next_look = monotonic() + _GROWTH_SECONDS
+                await run_in_threadpool(_tell_of_growth, parts, log, told)
+        except StorageError as error:
+            log.warning("housekeeping_failed", reason=str(error))
+            continue
+        if closed is not None:
+            log.info("days_closed", metrics=len(closed.metrics), days_with_reports=closed.folded)
+
+
+def _tell_of_growth(parts: Parts, log: Log, told: set[tuple[str, str, str]]) -> None:
+    """Log each day with far more reports than usual once, and count those that there are."""
+    with parts.collector.database.read() as connection:
+        found = find_growth(connection, parts.collector.registry())
+    parts.telemetry.days_growing.set(len(found))
+    for one in found:
+        key = (one.metric, one.params_id, one.day)
+        if key not in told:
+            told.add(key)
+            log.notice(
+                "reports_grow", metric=one.metric, day=one.day, reports=one.reports, usual=one.usual
+            )

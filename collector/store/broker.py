@@ -1,0 +1,166 @@
+"""How far the messages of a broker are counted, in the database that holds what they added.
+
+A consumer moves a position in the transaction that counts the messages before it, and only from
+where it believed the position to be. So a message is counted once, whoever consumes it, how often
+it is delivered, and wherever a consumer is killed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, Table, delete, func, insert, select, update
+from sqlalchemy.dialects import postgresql, sqlite
+
+from collector.errors import PositionError
+from collector.store.models import broker_positions, broker_skipped, broker_state
+
+_ONE = 1  # the id of the one row of the state
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """Of a partition: its position is `before`, and becomes `after`."""
+
+    partition: int
+    before: int
+    after: int
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """Messages that were not counted, the first and the last, and why (32 characters at most)."""
+
+    partition: int
+    first: int
+    last: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerState:
+    """What closing days and counting messages have to know; days as everywhere.
+
+    counted_before: every message received on a day before this one is counted.
+    ignored_before: a message received on a day before this one is not counted any more.
+    refused: reports that were acknowledged, and refused when they were to be counted.
+    """
+
+    counted_before: int
+    ignored_before: int
+    refused: int
+
+
+def begin(connection: Connection, today: int) -> None:
+    """Say that a broker feeds this database from now on, unless it is known."""
+    row = {"id": _ONE, "counted_before": today, "ignored_before": -1, "refused": 0}
+    _insert_missing(connection, broker_state, [row])
+
+
+def leave(connection: Connection) -> None:
+    """Say that no broker feeds this database any more. The positions stay."""
+    connection.execute(delete(broker_state))
+
+
+def read_state(connection: Connection) -> BrokerState | None:
+    """None where no broker feeds this database."""
+    columns = [broker_state.c[name] for name in BrokerState.__slots__]
+    row = connection.execute(select(*columns)).one_or_none()
+    return None if row is None else BrokerState(*row)
+
+
+def all_counted_before(connection: Connection, day: int) -> None:
+    """Every message received before this day is counted. It never goes back."""
+    behind = broker_state.c.counted_before < day
+    connection.execute(update(broker_state).where(behind).values(counted_before=day))
+
+
+def ignore_before(connection: Connection, day: int) -> None:
+    """Count no message any more that was received before this day."""
+    behind = broker_state.c.ignored_before < day
+    connection.execute(update(broker_state).where(behind).values(ignored_before=day))
+
+
+def add_refused(connection: Connection, reports: int) -> None:
+    """Count reports that were acknowledged, and then refused."""
+    if reports:
+        total = broker_state.c.refused + reports
+        connection.execute(update(broker_state).values(refused=total))
+
+
+def positions(connection: Connection, topic: str) -> dict[int, int]:
+    """By partition, the first offset that is not counted yet."""
+    statement = select(broker_positions.c.partition, broker_positions.c.next_offset).where(
+        broker_positions.c.topic == topic
+    )
+    return {row[0]: row[1] for row in connection.execute(statement)}
+
+
+def start_positions(connection: Connection, topic: str, starts: dict[int, int]) -> None:
+    """Begin partitions that have no position yet."""
+    rows = [{"topic": topic, "partition": p, "next_offset": at} for p, at in starts.items()]
+    if rows:
+        _insert_missing(connection, broker_positions, rows)
+
+
+def move(connection: Connection, topic: str, moves: Iterable[Move]) -> None:
+    """Move positions, in the order of their partitions, so that two never wait for each other.
+
+    Raises PositionError where one is not where it should be: someone else counted.
+    """
+    for one in sorted(moves, key=lambda each: each.partition):
+        changed = connection.execute(
+            update(broker_positions)
+            .where(
+                broker_positions.c.topic == topic,
+                broker_positions.c.partition == one.partition,
+                broker_positions.c.next_offset == one.before,
+            )
+            .values(next_offset=one.after)
+        )
+        if changed.rowcount != 1:
+            raise PositionError(
+                f"partition {one.partition} of {topic!r} is no longer at offset {one.before}: "
+                "another consumer counts it"
+            )
+
+
+def note_skipped(connection: Connection, topic: str, skipped: Iterable[Skipped]) -> None:
+    """Remember messages that were passed over."""
+    rows = [
+        {
+            "topic": topic,
+            "partition": one.partition,
+            "first_offset": one.first,
+            "last_offset": one.last,
+            "reason": one.reason,
+        }
+        for one in skipped
+    ]
+    if rows:
+        connection.execute(insert(broker_skipped), rows)
+
+
+def count_skipped(connection: Connection) -> int:
+    """Messages that were passed over so far, of all topics."""
+    many = broker_skipped.c.last_offset - broker_skipped.c.first_offset + 1
+    return int(connection.execute(select(func.coalesce(func.sum(many), 0))).scalar_one())
+
+
+def list_skipped(connection: Connection, topic: str) -> list[Skipped]:
+    """In the order of partitions and offsets."""
+    names = ("partition", "first_offset", "last_offset", "reason")
+    statement = select(*(broker_skipped.c[name] for name in names)).where(
+        broker_skipped.c.topic == topic
+    )
+    found = connection.execute(statement.order_by("partition", "first_offset"))
+    return [Skipped(*row) for row in found]
+
+
+def _insert_missing(
+    connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]]
+) -> None:
+    dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
+    connection.execute(dialect.insert(table).on_conflict_do_nothing(), rows)

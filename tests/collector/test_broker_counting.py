@@ -1,0 +1,334 @@
+"""What a broker holds is counted once: through repeats, bad messages and restores."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import text
+
+from collector.broker.counting import Fetched
+from collector.broker.settling import SETTLE
+from collector.errors import RequestError, SettingsError, StorageError
+from collector.fast_json import decode_groups
+from collector.service.batch_writer import Content, Receipt, ReportWriter, read_submission
+from collector.service.report_validation import Day, Judge
+from collector.store.broker import Skipped, leave, list_skipped, positions, read_state
+from collector.store.database import back_up, restore
+from rappor_core.calendar import day_of
+from rappor_core.wire.report import JSON_CONTENT_TYPE
+from tests.collector.broker import PARTITIONS, Broker, Line, make_line, running_broker
+from tests.collector.support import Bench, make_bench, make_metric
+
+METRIC = make_metric(min_reports=1)
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    with running_broker() as running:
+        yield running
+
+
+@pytest.fixture
+def line(broker: Broker, bench: Bench, database_url: str) -> Line:
+    bench.collector.push_metrics([METRIC], "test")
+    return make_line(broker, bench, database_url)
+
+
+def accepted(bench: Bench) -> int:
+    return sum(int(one["accepted"]) for one in bench.collector.list_metrics())
+
+
+def skipped(line: Line) -> list[Skipped]:
+    with line.bench.database.read() as connection:
+        return list_skipped(connection, line.topic)
+
+
+def state(line: Line) -> Any:
+    with line.bench.database.read() as connection:
+        return read_state(connection)
+
+
+def bodies(line: Line, many: int, reports: int = 3) -> list[bytes]:
+    sender, day = line.bench.sender, line.bench.clock.now.date()
+    return [sender.body(sender.reports(METRIC, reports, day)) for _ in range(many)]
+
+
+def by_http(line: Line, body: bytes) -> Any:
+    content = Content(body, JSON_CONTENT_TYPE)
+    return line.bench.writer.write([read_submission(content, 100)])[0]
+
+
+def test_messages_are_counted_once_however_often_they_come(line: Line) -> None:
+    """Each batch three times, in partitions drawn at random, as of a device that tries again."""
+    found = bodies(line, 20)
+    line.put(*[line.message(body, 3) for body in 3 * found])
+    counted = line.count_all()
+    assert (counted.messages, counted.accepted, counted.duplicates) == (60, 60, 40)
+    assert accepted(line.bench) == 60
+    again = line.count_all()  # another consumer, which begins at the stored positions
+    assert again.messages == 0
+    assert line.is_counted()
+
+
+def test_a_batch_that_came_by_http_too_is_counted_once(line: Line) -> None:
+    first, second = bodies(line, 2)
+    line.put(line.message(first, 3))
+    line.count_all()
+    assert by_http(line, first).duplicate
+    assert not by_http(line, second).duplicate
+    line.put(line.message(second, 3))
+    assert line.count_all().duplicates == 1
+    assert accepted(line.bench) == 6
+
+
+def test_a_message_that_cannot_be_counted_is_noted_and_stops_nothing(line: Line) -> None:
+    good, batch_id = bodies(line, 3), os.urandom(16)
+    sender, today = line.bench.sender, day_of(line.bench.clock.now.date())
+    one, other = (sender.body(sender.reports(METRIC, 2), batch_id) for _ in range(2))
+    whole = line.message(good[0], 3)
+    line.put(
+        whole,
+        b"",
+        b"\x01",
+        whole[:-1],
+        b"\x09" + whole[1:],
+        line.message(good[1], 3),
+        line.message(good[1], 3, Day(today + 2, today + 2)),
+        line.message(good[1], 3, Day(today, 2**31 - 1)),
+        line.message(one, 2),
+        line.message(other, 2),
+        line.message(good[2], 3),
+        partition=1,
+    )
+    counted = line.count_all()
+    assert skipped(line) == [
+        Skipped(1, 1, 4, "unreadable"),
+        Skipped(1, 6, 7, "received_in_future"),
+        Skipped(1, 9, 9, "batch_id_with_other_body"),
+    ]
+    assert (counted.accepted, counted.skipped) == (11, 7)
+    assert accepted(line.bench) == 11
+
+
+def test_a_counter_that_is_full_takes_the_others_reports(
+    line: Line, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sender = line.bench.sender
+    made = [
+        sender.body([sender.report(METRIC, cohort=cohort) for _ in range(3)])
+        for cohort in (0, 0, 1, 0)
+    ]
+    monkeypatch.setattr("collector.store.counters.MAX_COUNT", 5)
+    line.put(*[line.message(body, 3) for body in made], partition=0)
+    line.count_all()
+    assert skipped(line) == [Skipped(0, 1, 1, "counter_full"), Skipped(0, 3, 3, "counter_full")]
+    assert accepted(line.bench) == 6
+
+
+def test_a_defect_costs_the_message_alone_that_shows_it(
+    line: Line, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = bodies(line, 5)
+    bad, judge = decode_groups(found[2], JSON_CONTENT_TYPE).batch_id, Judge.judge
+
+    def fail(self: Judge, batch: Any, *rest: Any) -> Any:
+        if batch.batch_id == bad:
+            raise ZeroDivisionError
+        return judge(self, batch, *rest)
+
+    monkeypatch.setattr(Judge, "judge", fail)
+    line.put(*[line.message(body, 3) for body in found], partition=3)
+    line.count_all()
+    assert skipped(line) == [Skipped(3, 2, 2, "defect")]
+    assert accepted(line.bench) == 12
+
+
+def test_the_day_of_receipt_decides_and_closing_waits_for_it(line: Line) -> None:
+    """Counted three weeks late, the reports are accepted; until then their day stays open."""
+    line.put(*[line.message(body, 3) for body in bodies(line, 4)])
+    day = line.bench.clock.now.date()
+    line.bench.clock.pass_days(21)
+    assert line.bench.collector.close_due(daily=True) is None
+    counted = line.count_all()
+    assert (counted.accepted, counted.refused) == (12, 0)
+    assert state(line).counted_before == day_of(line.bench.clock.now.date())
+    closed = line.bench.collector.close_due()
+    assert closed is not None
+    assert closed.folded == 1
+    assert line.bench.collector.read_aggregate("test", METRIC.name, last=day).num_reports == 12
+
+
+def test_a_day_is_settled_once_its_last_message_is_counted(line: Line) -> None:
+    """Not before clocks that differ agree on the day, and not while one message is left."""
+    line.bench.clock.now = line.bench.clock.now.replace(hour=0) + timedelta(days=1)
+    today = day_of(line.bench.clock.now.date())
+    line.bench.clock.now += SETTLE - timedelta(seconds=1)
+    line.put(line.message(bodies(line, 1)[0], 3, Day(today - 1, today - 1)))
+    line.count_all()
+    assert state(line).counted_before == today - 1
+    line.bench.clock.now += timedelta(seconds=1)
+    line.put(*[line.message(body, 3) for body in bodies(line, 2)])
+    consumer = line.consumer()
+    consumer._partitions = []
+    consumer._settling.look(consumer._client)  # the ends are known, and not passed
+    assert state(line).counted_before == today - 1
+    consumer._client.close()
+    line.count_all()
+    assert state(line).counted_before == today
+
+
+def test_days_of_a_database_with_a_broker_close_by_the_clock_alone(line: Line) -> None:
+    day = line.bench.clock.now.date()
+    for act in (lambda: line.bench.collector.close_day(day, "test"),
+                lambda: line.bench.collector.would_close(day)):  # fmt: skip
+        with pytest.raises(RequestError, match="rappor consume --leave"):
+            act()
+    with line.bench.database.change() as connection:
+        leave(connection)
+    line.bench.collector.close_day(day, "test")
+
+
+def test_what_was_retired_after_it_was_acknowledged_is_refused_and_told(line: Line) -> None:
+    line.put(*[line.message(body, 3) for body in bodies(line, 2)])
+    line.bench.collector.retire_metric(METRIC.name, "test")
+    assert line.count_all().refused == 6
+    assert state(line).refused == 6
+    assert skipped(line) == []
+
+
+def test_a_database_that_fails_is_tried_until_it_counts(
+    line: Line, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before the commit and after it, where the answer alone was lost."""
+    write, failures = ReportWriter.write, ["after", "before"]
+
+    def failing(self: ReportWriter, submissions: Sequence[Any], beside: Any) -> Any:
+        kind = failures.pop() if failures else "none"
+        if kind == "before":
+            raise StorageError("the disk is full")
+        outcomes = write(self, submissions, beside)
+        if kind == "after":
+            self._cache.clear()
+            raise StorageError("the connection broke in the commit")
+        return outcomes
+
+    monkeypatch.setattr(ReportWriter, "write", failing)
+    line.put(*[line.message(body, 3) for body in bodies(line, 30)])
+    line.count_all()
+    assert not failures
+    assert accepted(line.bench) == 90
+
+
+def test_two_consumers_of_the_same_partitions_count_each_message_once(
+    line: Line, database_url: str
+) -> None:
+    """As after a change of hands that one of them has not heard of."""
+    found = bodies(line, 60)
+    line.put(*[line.message(body, 3) for body in 2 * found])
+    other = Line(line.broker, make_bench(database_url, line.bench.clock), line.settings, line.rng)
+    results: list[Any] = []
+    threads = [threading.Thread(target=lambda o=one: results.append(o.count_all()))
+               for one in (line, other)]  # fmt: skip
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    other.bench.database.close()
+    assert sum(one.accepted for one in results) == 180
+    assert sum(one.messages for one in results) == 120
+    assert accepted(line.bench) == 180
+
+
+def test_a_stale_position_counts_nothing(line: Line) -> None:
+    """The database itself refuses: the transaction is undone with its reports."""
+    body = bodies(line, 1)[0]
+    line.put(line.message(body, 3), partition=0)
+    line.count_all()
+    counter = line.consumer()._counter
+    late = [Fetched(0, 0, line.message(bodies(line, 1)[0], 3))]
+    with pytest.raises(Exception, match="no longer at offset 0"):
+        counter.count(late, {0: 0})
+    assert accepted(line.bench) == 3
+
+
+def test_messages_that_the_broker_deleted_are_noted(line: Line) -> None:
+    """The mock cluster keeps 5 MB of a partition."""
+    line.put(*[line.message(body, 3) for body in bodies(line, 2)], partition=2)
+    line.count_all()
+    line.put(*[b"\x00" * 900_000] * 12, line.message(bodies(line, 1)[0], 3), partition=2)
+    line.count_all()
+    found = skipped(line)
+    assert [one.reason for one in found[:2]] == ["deleted_by_broker", "unreadable"]
+    assert [one.first for one in found] == [2, *(one.last + 1 for one in found[:-1])]
+    assert found[-1].last == 13
+    assert accepted(line.bench) == 9
+
+
+def test_a_topic_that_was_made_anew_is_refused(line: Line) -> None:
+    line.put(line.message(bodies(line, 1)[0], 3), partition=0)
+    line.count_all()
+    with line.bench.database.change() as connection:
+        connection.execute(text("UPDATE broker_positions SET next_offset = 5"))
+    with pytest.raises(SettingsError, match="made anew, which needs another name"):
+        line.count_all()
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_after_a_restore_all_is_counted_again_or_nothing_of_before(
+    line: Line, tmp_path: Path, with_pg_programs: None, new_postgresql: Any, keep: bool
+) -> None:
+    """Kept, open days are as they were; discarded, no part of them comes back."""
+    old, new, last = (bodies(line, many) for many in (3, 4, 5))
+    line.put(*[line.message(body, 3) for body in old])
+    line.count_all()
+    copy = tmp_path / "copy"
+    back_up(line.settings.database, copy)
+    line.put(*[line.message(body, 3) for body in new])
+    line.count_all()
+    line.bench.clock.pass_days(1)
+    url = f"sqlite:///{tmp_path}/new.sqlite"
+    if line.bench.database.is_postgresql:
+        url = new_postgresql()
+    restore(copy, url)
+    bench = make_bench(url, line.bench.clock)
+    if not keep:
+        bench.collector.discard_unserved("test")
+    again = Line(line.broker, bench, line.settings, line.rng)
+    again.put(*[line.message(body, 3) for body in last])
+    again.count_all()
+    assert accepted(bench) == (36 if keep else 15)
+    assert [one.reason for one in skipped(again)] == ([] if keep else ["discarded"] * len(
+        {one.partition for one in skipped(again)}))  # fmt: skip
+    bench.database.close()
+
+
+def test_a_message_holds_the_batch_and_days_alone(line: Line) -> None:
+    body = bodies(line, 1)[0]
+    today = day_of(line.bench.clock.now.date())
+    message = line.message(body, 3)
+    head = bytes([1, 0]) + today.to_bytes(4, "big") * 2 + (3).to_bytes(4, "big")
+    assert message == head + body
+
+
+def test_positions_are_of_a_topic(line: Line, broker: Broker) -> None:
+    line.put(line.message(bodies(line, 1)[0], 3), partition=0)
+    line.count_all()
+    with line.bench.database.read() as connection:
+        assert positions(connection, "another") == {}
+        assert positions(connection, line.topic)[0] == 1
+        assert len(positions(connection, line.topic)) == PARTITIONS
+
+
+def test_the_receipt_of_a_repeat_is_the_first(line: Line) -> None:
+    body = bodies(line, 1)[0]
+    line.put(line.message(body, 3))
+    line.count_all()
+    again = by_http(line, body)
+    assert isinstance(again, Receipt)
+    assert again.accepted == 3

@@ -1,0 +1,297 @@
+"""A front answers when the broker has a batch; without a broker it answers 503."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+
+from collector.app import create_app
+from collector.broker.client import make_producer
+from collector.broker.front import make_front
+from collector.broker.intake import BrokerIntake, KnownRegistry
+from collector.broker.message import decode_message
+from collector.errors import BodyTooLargeError, OverloadedError, SettingsError, StorageError
+from collector.service.batch_writer import Content, read_submission
+from collector.service.report_validation import Judge
+from collector.settings import load_settings
+from rappor_core.calendar import day_of
+from rappor_core.wire.report import JSON_CONTENT_TYPE
+from rappor_server.logs import make_log
+from tests.collector.broker import PARTITIONS, Broker, Line, Quiet, make_line, running_broker
+from tests.collector.support import Server, make_bench, make_metric, running_server
+
+METRIC = make_metric(min_reports=1)
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    with running_broker() as running:
+        yield running
+
+
+@pytest.fixture
+def line(broker: Broker, sqlite_url: str, clock: Any) -> Iterator[Line]:
+    bench = make_bench(sqlite_url, clock)
+    bench.collector.push_metrics([METRIC], "test")
+    yield make_line(broker, bench, sqlite_url)
+    bench.database.close()
+
+
+@pytest.fixture
+def server(line: Line) -> Iterator[Server]:
+    settings = line.settings
+    given = {name: getattr(settings, name) for name in ("database", "broker", "broker_topic")}
+    with running_server(None, line.bench.clock, **given) as running:
+        yield running
+
+
+def in_broker(line: Line) -> int:
+    return sum(line.broker.ends(line.topic).values())
+
+
+def test_what_is_answered_is_stored_and_counted_later(line: Line, server: Server) -> None:
+    day = line.bench.clock.now.date()
+    good = server.sender.reports(METRIC, 3)
+    strange = server.sender.report(METRIC, metric="unknown")
+    old = server.sender.report(METRIC, day.replace(day=1))
+    answer = server.post([*good, strange, old])
+    assert answer.status_code == 200
+    document = answer.json()
+    assert document["duplicate"] is False
+    reasons = [one.get("reason") for one in document["results"]]
+    assert reasons == [None, None, None, "unknown_metric", "day_closed"]
+    assert in_broker(line) == 1
+    assert line.bench.collector.list_metrics()[0]["accepted"] == 0
+    counted = line.count_all()
+    assert (counted.accepted, counted.refused) == (3, 0)
+    assert line.bench.collector.list_metrics()[0]["accepted"] == 3
+
+
+def test_what_is_refused_altogether_is_not_stored(line: Line, server: Server) -> None:
+    assert server.post([server.sender.report(METRIC, metric="unknown")]).status_code == 200
+    assert server.post_body(b"no batch").status_code == 400
+    assert in_broker(line) == 0
+
+
+def test_a_batch_sent_again_is_accepted_again_and_counted_once(line: Line, server: Server) -> None:
+    reports, batch_id = server.sender.reports(METRIC, 4), b"i" * 16
+    for _ in range(3):
+        answer = server.post(reports, batch_id).json()
+        assert [one["status"] for one in answer["results"]] == ["accepted"] * 4
+    counted = line.count_all()
+    assert (counted.accepted, counted.duplicates) == (4, 2)
+
+
+def test_a_message_tells_the_day_and_not_the_moment(line: Line, server: Server) -> None:
+    """Value, time, key and headers, as the broker has them."""
+    server.post(server.sender.reports(METRIC, 2))
+    config = {"bootstrap.servers": line.broker.servers, "group.id": "look"}
+    reader = Consumer(config, logger=Quiet())
+    reader.assign([TopicPartition(line.topic, one, 0) for one in range(PARTITIONS)])
+    message = reader.poll(20)
+    reader.close()
+    today = day_of(line.bench.clock.now.date())
+    assert message.timestamp()[1] == today * 86_400_000
+    assert message.key() is None
+    assert not message.headers()
+    found = decode_message(message.value(), 100)
+    assert found.accepted == 2
+    assert found.submission.received is not None
+    assert found.submission.received.today == today
+
+
+def test_a_metric_that_is_pushed_is_known_a_second_later(line: Line, server: Server) -> None:
+    other = make_metric("other")
+    line.bench.collector.push_metrics([other], "test")
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        answer = server.post(server.sender.reports(other, 1)).json()
+        if answer["results"][0]["status"] == "accepted":
+            return
+        time.sleep(0.2)
+    raise AssertionError(answer)
+
+
+def test_a_broker_that_died_gets_nothing_acknowledged(sqlite_url: str, clock: Any) -> None:
+    with running_broker() as broker:
+        bench = make_bench(sqlite_url, clock)
+        bench.collector.push_metrics([METRIC], "test")
+        line = make_line(broker, bench, sqlite_url)
+        given = {name: getattr(line.settings, name) for name in ("broker", "broker_topic")}
+        with running_server(
+            None, clock, database=sqlite_url, broker_seconds=0.5, **given
+        ) as server:
+            assert server.post(server.sender.reports(METRIC, 1)).status_code == 200
+            assert server.http.get("/readyz").status_code == 200
+            broker.stop()
+            answer = server.post(server.sender.reports(METRIC, 1))
+            assert answer.status_code == 503
+            assert int(answer.headers["retry-after"]) > 0
+            assert server.http.get("/readyz").status_code == 503
+        bench.database.close()
+
+
+def test_the_topic_is_looked_for_at_the_start(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
+    missing = SimpleNamespace(error=KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART), partitions={})
+    found = SimpleNamespace(topics={line.topic: missing})
+    front = front_of(line, FakeProducer(found))
+    with pytest.raises(SettingsError, match="make it first"):
+        front.start()
+
+
+class FakeProducer:
+    """The library's producer, failing as it is told to."""
+
+    def __init__(self, topics: Any = None, error: Exception | None = None) -> None:
+        self.topics, self.error = topics, error
+        self.waiting: list[Any] = []
+        self.answers: list[KafkaError | None] = []
+
+    def list_topics(self, topic: str, timeout: float) -> Any:
+        there = SimpleNamespace(error=None, partitions={0: None})
+        return self.topics or SimpleNamespace(topics={topic: there})
+
+    def produce(self, _topic: str, _value: bytes, *, timestamp: int, on_delivery: Any) -> None:
+        if self.error is not None:
+            raise self.error
+        self.waiting.append(on_delivery)
+
+    def poll(self, seconds: float) -> None:
+        time.sleep(0.01)
+        while self.waiting and self.answers:
+            self.waiting.pop(0)(self.answers.pop(0), None)
+
+    def purge(self) -> None:
+        self.answers = [KafkaError(KafkaError._PURGE_QUEUE)] * len(self.waiting)
+
+    def flush(self, seconds: float) -> None:
+        self.poll(seconds)
+
+
+def front_of(line: Line, *producers: FakeProducer, **changes: Any) -> BrokerIntake:
+    made = iter(producers)
+    settings = line.settings.model_copy(update=changes)
+    judge = Judge(refuse_implausible=False)
+    front = make_front(settings, line.bench.collector, judge, lambda *_: None, make_log("error"))
+    front._make_producer = lambda: next(made)  # type: ignore[method-assign]
+    return front
+
+
+def submit(front: BrokerIntake, line: Line, many: int = 1) -> list[Any]:
+    async def act() -> list[Any]:
+        sender = line.bench.sender
+        bodies = [sender.body(sender.reports(METRIC, 2)) for _ in range(many)]
+        made = [read_submission(Content(one, JSON_CONTENT_TYPE), 9, keep=True) for one in bodies]
+        return await asyncio.gather(*(front.submit(one) for one in made), return_exceptions=True)
+
+    return asyncio.run(act())
+
+
+def test_a_producer_that_is_broken_for_good_is_replaced(line: Line) -> None:
+    """What it held is answered as not stored, and the next batch goes to a new one."""
+    old, new = FakeProducer(), FakeProducer()
+    old.answers = [KafkaError(KafkaError._FATAL, "out of order", True)]
+    new.answers = [None]
+    front = front_of(line, old, new)
+    front.start()
+    first, second = submit(front, line, 2)
+    assert isinstance(first, StorageError)
+    assert isinstance(second, StorageError)
+    assert submit(front, line)[0].accepted == 2
+    assert not front.is_failing
+    front.stop()
+    assert front.queued_reports == 0
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        (KafkaError.MSG_SIZE_TOO_LARGE, BodyTooLargeError),
+        (KafkaError._MSG_TIMED_OUT, StorageError),
+        (KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND, StorageError),
+    ],
+)
+def test_what_the_broker_did_not_store_is_refused(
+    line: Line, code: int, kind: type[Exception]
+) -> None:
+    producer = FakeProducer()
+    producer.answers = [KafkaError(code)]
+    front = front_of(line, producer)
+    front.start()
+    assert type(submit(front, line)[0]) is kind
+    front.stop()
+
+
+def test_no_more_waits_than_the_bound(line: Line) -> None:
+    """Of bytes in our own count, and of what the library takes."""
+    producer = FakeProducer()
+    front = front_of(line, producer, max_queued_bytes=1_000)
+    front.start()
+    threading.Timer(0.5, lambda: producer.answers.extend([None] * 9)).start()
+    answers = submit(front, line, 9)
+    late = [one for one in answers if isinstance(one, OverloadedError)]
+    assert 0 < len(late) < 9
+    producer.error = BufferError()
+    assert isinstance(submit(front, line)[0], OverloadedError)
+    producer.error = KafkaException(KafkaError(KafkaError._QUEUE_FULL))
+    assert isinstance(submit(front, line)[0], StorageError)
+    front.stop()
+    assert front.queued_reports == 0
+    assert isinstance(submit(front, line)[0], OverloadedError)
+
+
+def test_metrics_hold_on_while_the_database_is_away() -> None:
+    answers: list[Any] = ["first", StorageError("away"), StorageError("away"), "later"]
+
+    def load() -> Any:
+        answer = answers.pop(0) if len(answers) > 1 else answers[0]
+        if isinstance(answer, StorageError):
+            raise answer
+        return answer
+
+    registry = KnownRegistry(load, every=0.01)
+    with pytest.raises(StorageError):
+        registry.current()
+    registry.start()
+    seen = []
+    deadline = time.monotonic() + 10
+    while registry.current() != "later" and time.monotonic() < deadline:
+        seen.append(registry.current())
+    registry.stop()
+    assert set(seen) <= {"first"}
+    assert registry.current() == "later"
+
+
+def test_what_exactly_once_rests_on_is_not_to_be_chosen(sqlite_url: str) -> None:
+    for name in (
+        "acks",
+        "enable.idempotence",
+        "group.id",
+        "auto.offset.reset",
+        "message.max.bytes",
+    ):
+        with pytest.raises(SettingsError, match="not one to choose"):
+            load_settings(database=sqlite_url, broker="a:1", broker_options={name: "1"})
+    options = {"sasl.password": "very secret", "security.protocol": "sasl_ssl"}
+    settings = load_settings(database=sqlite_url, broker="a:1", broker_options=options)
+    assert "very secret" not in repr(settings)
+    assert create_app(settings).state.parts.intake.keeps_bodies
+    with pytest.raises(SettingsError, match="broker_options") as refused:
+        load_settings(database=sqlite_url, broker="a:1", broker_options={"acks": "very secret"})
+    assert "very secret" not in str(refused.value)
+
+
+def test_the_library_is_asked_for_by_name(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> Any:
+        raise ImportError(name)
+
+    monkeypatch.setattr("collector.broker.client.import_module", missing)
+    with pytest.raises(SettingsError, match=r"rappor-telemetry\[kafka\]"):
+        make_producer(line.settings, make_log("error"))
