@@ -25,19 +25,10 @@ from rappor_core.wire.report import make_batch
 from tests.association_support import TEXT as LINKED
 from tests.collector.crash import announced_port, await_ready
 from tests.collector.support import Sender
+from tests.metric_texts import declaration
 
 ROOT = Path(__file__).parents[2]
-METRICS = """
-[metrics.theme]
-kind = "boolean"
-description = "Dark theme"
-owner = "ui@example.org"
-expires = 2099-06-30
-prob_f = 0.5
-prob_p = 0.5
-prob_q = 0.75
-min_reports = 5
-"""
+METRICS = declaration("theme", "boolean", prob_f=0.5, prob_p=0.5, prob_q=0.75, min_reports=5)
 
 Run = Callable[..., "Done"]
 
@@ -135,20 +126,10 @@ def _today() -> str:
     return datetime.now(UTC).date().isoformat()
 
 
-NUMBER = """
-[metrics.crashes]
-kind = "number"
-description = "Crashes"
-owner = "quality@example.org"
-expires = 2099-12-31
-unit = "crashes"
-of_period = "sum"
-edges = [1, 2, 5]
-none = "zero"
-mode = "memo"
-epsilon_infinity = 2.0
-epsilon_one = 1.0
-"""
+NUMBER = declaration(
+    "crashes", "number", unit="crashes", of_period="sum", edges=[1, 2, 5], none="zero",
+    mode="memo", epsilon_infinity=2.0, epsilon_one=1.0,
+)  # fmt: skip
 
 
 def _send(url: str, key: str) -> None:
@@ -252,7 +233,7 @@ def test_associations_and_new_kinds_are_listed_with_what_they_can_tell(
     lines = run("metrics", "list", *on).stdout.splitlines()
     (number,) = (line for line in lines if line.startswith("crashes "))
     metric = parse_metrics(NUMBER).metrics["crashes"]
-    for words in ("number", "2099-12-31", "quality@example.org", f"{metric.epsilon_one:.2f} (odds"):
+    for words in ("number", "2099-06-30", "o@example.org", f"{metric.epsilon_one:.2f} (odds"):
         assert words in number
     assert f"{metric.lifetime_epsilon:.2f} (odds x" in number
     both = parse_metrics(LINKED).associations[1]

@@ -20,18 +20,10 @@ from collector.settings import load_settings
 from rappor_cli.main import main
 from tests.collector.crash import announced_port
 from tests.collector.support import TODAY, Clock, ServerMaker, make_bench, make_metric
+from tests.metric_texts import declaration
 
 ROOT = Path(__file__).parents[2]
-METRICS = """
-[metrics.theme]
-kind = "boolean"
-description = "Dark theme"
-owner = "ui@example.org"
-expires = 2099-06-30
-prob_f = 0.5
-prob_p = 0.5
-prob_q = 0.75
-"""
+METRICS = declaration("theme", "boolean", prob_f=0.5, prob_p=0.5, prob_q=0.75)
 FOREIGN_WORDS = re.compile(
     r"Value error|Input should|pydantic|Traceback|Errno|unable to parse|Extra inputs|\bint\b|"
     r"\bstr\b|ValidationError|JSONDecode|RapporParams\("

@@ -18,6 +18,15 @@ def params() -> RapporParams:
 
 
 @pytest.fixture
+def boolean() -> RapporParams:
+    """One bit, drawn afresh for each report."""
+    return RapporParams.rappor(
+        num_bits=1, num_hashes=1, num_cohorts=1, prob_f=0, prob_p=0.25, prob_q=0.75,
+        encoding="boolean",
+    )  # fmt: skip
+
+
+@pytest.fixture
 def values() -> list[str]:
     return [f"value-{i}" for i in range(60)]
 

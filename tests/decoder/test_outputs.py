@@ -17,7 +17,6 @@ from decoder.reports.number_text import factor, p_text
 from decoder.reports.svg import axis_step, forest, tick_text
 from decoder.results.warnings import percent
 from rappor_core.aggregate import Aggregate
-from rappor_core.params import RapporParams
 
 NAMES = {"results.csv", "candidates.csv", "results.json", "manifest.json", "report.html"}
 
@@ -177,17 +176,8 @@ def test_a_column_is_called_what_it_holds(make_aggregate, values, correction, he
     assert f">{heading}</th>" in render_report(decoding)
 
 
-def test_the_page_of_a_boolean_claims_no_fit():
-    params = RapporParams.rappor(
-        num_bits=1,
-        num_hashes=1,
-        num_cohorts=1,
-        prob_f=0,
-        prob_p=0.25,
-        prob_q=0.75,
-        encoding="boolean",
-    )
-    aggregate = Aggregate("on", params, (10_000,), ((4_000,),))
+def test_the_page_of_a_boolean_claims_no_fit(boolean):
+    aggregate = Aggregate("on", boolean, (10_000,), ((4_000,),))
     decoding = decode(aggregate, metric_candidates(aggregate))
     page = render_report(decoding)
     assert "one bit a value, fdr" in page

@@ -60,18 +60,9 @@ def test_windows_with_different_empty_cohorts_are_compared_in_those_they_share(w
     assert change.p_value[0] < 1e-6
 
 
-def test_one_bit_metrics_have_series_too():
-    params = RapporParams.rappor(
-        num_bits=1,
-        num_hashes=1,
-        num_cohorts=1,
-        prob_f=0,
-        prob_p=0.25,
-        prob_q=0.75,
-        encoding="boolean",
-    )
+def test_one_bit_metrics_have_series_too(boolean):
     windows = [
-        Aggregate("on", params, (10_000,), ((ones,),), first_day=d, last_day=d)
+        Aggregate("on", boolean, (10_000,), ((ones,),), first_day=d, last_day=d)
         for ones, d in zip((4_000, 4_000, 6_000), DAYS, strict=True)
     ]
     series = decode_over_time(windows, metric_candidates(windows[0]))
