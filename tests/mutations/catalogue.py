@@ -507,15 +507,15 @@ DECODER = (
     Mutation(
         "holm-off-by-one", "Holm's first step is Bonferroni's",
         _MULTIPLE,
-        "ranked * (total - rank + 1)",
-        "ranked * (total - rank)",
+        "ranked * left",
+        "ranked * (left - weights)",
         ("tests/decoder/test_inference.py",),
     ),
     Mutation(
         "storey-without-one", "Storey's estimate counts one null p-value more than were seen",
         _MULTIPLE,
-        "((p > STOREY_LAMBDA).sum() + 1)",
-        "(p > STOREY_LAMBDA).sum()",
+        "(w[p > STOREY_LAMBDA].sum() + w.max())",
+        "w[p > STOREY_LAMBDA].sum()",
         ("tests/decoder/test_inference.py",),
     ),
     Mutation(
@@ -796,8 +796,8 @@ FILES_AND_SERVERS = (
     Mutation(
         "rate-of-one-process", "what one process took counts against all",
         "collector/store/rate_limits.py",
-        "excluded.full_at + greatest(r.full_at - extract(epoch FROM now()), 0)",
-        "excluded.full_at",
+        "THEN greatest(r.full_at - {_NOW}, 0) ELSE",
+        "THEN 0 ELSE",
         ("tests/collector/test_shared_limits.py",),
     ),
     Mutation(
@@ -812,7 +812,7 @@ FILES_AND_SERVERS = (
 RELEASES = (
     Mutation(
         "own-release-approved", "another person approves what one proposed",
-        "decoder/service/operations/releases.py",
+        "decoder/service/operations/release_decisions.py",
         "if mine and state != ReleaseState.WITHDRAWN:",
         "if False:",
         ("tests/service/test_releases.py",),
