@@ -127,6 +127,7 @@ def drain(database: str) -> tuple[float, float, float]:
 def measure(servers: str, load: Load, seconds: float, rounds: int) -> None:
     found: dict[str, list[Outcome]] = {}
     drained: list[tuple[float, float, float]] = []
+    kept: list[float] = []
     with databases("postgresql") as make, tempfile.TemporaryDirectory() as folder:
         for _ in range(rounds):
             for way in ("direct", "front", "front and consumer"):
@@ -141,6 +142,8 @@ def measure(servers: str, load: Load, seconds: float, rounds: int) -> None:
                         with consumer(database):
                             await_reader(database)
                             outcome = drive_server(running, database, load, seconds)
+                            sent = outcome.rate * seconds * load.reports
+                            kept.append(min(1.0, counted(database) / sent))
                     else:
                         outcome = drive_server(running, database, load, seconds)
                     found.setdefault(way, []).append(outcome)
@@ -156,6 +159,7 @@ def measure(servers: str, load: Load, seconds: float, rounds: int) -> None:
             f"processor a request: {1e6 * own:.0f} us of the server, {1e6 * stored:.0f} of "
             "PostgreSQL"
         )
+    print(f"at the end of it {100 * statistics.median(kept):.0f} % of the reports were counted")
     rate, own, stored = (statistics.median(column) for column in zip(*drained, strict=True))
     print(
         f"consumer alone: {rate:.0f} reports a second ({rate / load.reports:.0f} batches); "

@@ -106,7 +106,8 @@ def start(database: str, listener: socket.socket, *, workers: int = 1) -> subpro
     )
 
 
-def await_ready(port: int, seconds: float = 30) -> None:
+def await_ready(port: int, seconds: float = 150) -> None:
+    """Long enough for four workers to load their code on a machine with much other work."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         with suppress(httpx.HTTPError):
@@ -162,7 +163,8 @@ def senders(port: int, tally: Tally, send: Send = send_until) -> Iterator[None]:
     finally:
         stop.set()
         for thread in threads:
-            thread.join(60)
+            thread.join(150)
+        assert not any(thread.is_alive() for thread in threads)
 
 
 def crash_test(
@@ -185,5 +187,5 @@ def crash_test(
                 time.sleep(0.3)
         finally:
             process.terminate()
-            process.wait(30)
+            process.wait(60)
     return tally
