@@ -58,7 +58,9 @@ class Standings:
     def of_row(self, row: ScheduleRow) -> Standing:
         """That of a schedule."""
         if not row.enabled:
-            return Standing(State.PAUSED, "it was paused, and queues no window until it goes on")
+            return Standing(
+                State.PAUSED, "a person paused it: no window is queued until it goes on"
+            )
         if self.ticker.collector is None:
             return Standing(State.BLOCKED, NO_COLLECTOR)
         with self.database.read() as connection:
