@@ -182,3 +182,19 @@ def test_a_collector_that_hangs_holds_one_asker(linked: Linked) -> None:
     thread.join(30)
     assert slow.public().problem == ""
     assert metrics.public().metrics
+
+
+def test_a_collector_without_associations_is_used_for_the_rest(
+    linked: Linked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of an older version: it has no such route."""
+
+    def older() -> list[dict[str, Any]]:
+        raise RemoteError("the collector answered 404: there is no GET /v1/associations")
+
+    monkeypatch.setattr(linked.service.service.metrics, "_ask_associations", older)
+    page = linked.page()
+    assert '<section id="theme">' in page
+    assert "does not tell which answers are sent together" in page
+    with linked.service.client("ana") as ana:
+        assert ana.get("/v1/metrics").json()["problem"] == ""
