@@ -1,4 +1,4 @@
-"""The decoder service from Python: `Service`, its jobs, results and lists.
+"""The decoder service from Python: `Service`, its jobs, results, lists and releases.
 
     service = Service("https://decode.example", key)
     job = service.decode("homepage", words, first=date(2026, 11, 2), last=date(2026, 11, 8))
@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import os
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterable, Mapping
@@ -22,39 +21,17 @@ from http.client import HTTPException
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
-from decoder.errors import DecodeError, RemoteError
-from decoder.notebook import html_table, to_frame
+from decoder.errors import RemoteError
+from decoder.remote_objects import CandidateList, Job, Result, list_of
+from decoder.remote_releases import Release
 from decoder.sources.collector_client import NoRedirects
 from rappor_core.aggregate import Aggregate
 from rappor_core.failures import failure_reason
 
 KEY_VARIABLE = "RAPPOR_DECODER_KEY"
-_LIVE = ("queued", "running", "cancelling")
 _SECONDS = 60.0
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
-_ROWS = {"decode": "detected", "density": "maps", "number": "curve", "pair": "cells"}
-_ROWS |= {"series": "rows", "compare": "rows", "discover": "found"}
-
-
-@dataclass(frozen=True)
-class CandidateList:
-    """A candidate list of the service, by its latest version."""
-
-    id: str
-    name: str
-    version: int
-    entries: int
-    owner: str
-
-    @property
-    def spec(self) -> dict[str, Any]:
-        """As a job's `candidates`."""
-        return {"list": self.id, "version": self.version}
-
-    def _repr_html_(self) -> str:
-        """As a notebook shows it."""
-        row = (self.name, self.version, self.entries, self.owner)
-        return html_table("Candidate list", ("name", "version", "values", "owner"), [row])
+__all__ = ["CandidateList", "Job", "Release", "Result", "Service"]
 
 
 @dataclass(frozen=True)
@@ -77,7 +54,7 @@ class Service:
     def upload_list(self, name: str, values: Iterable[str]) -> CandidateList:
         """Store a list under a new name."""
         content = "".join(f"{value}\n" for value in values).encode()
-        return _list(self.ask("POST", "/v1/lists", {"name": name}, content))
+        return list_of(self.ask("POST", "/v1/lists", {"name": name}, content))
 
     def upload_aggregate(self, aggregate: Aggregate) -> str:
         """Store counts; their digest, for `source = {"aggregates": [digest]}`."""
@@ -90,7 +67,7 @@ class Service:
 
     def lists(self) -> list[CandidateList]:
         """Your lists and shared ones."""
-        return [_list(row) for row in self.ask("GET", "/v1/lists")["lists"]]
+        return [list_of(row) for row in self.ask("GET", "/v1/lists")["lists"]]
 
     def decode(
         self,
@@ -138,6 +115,30 @@ class Service:
         """A result by its id."""
         return Result(self, self.ask("GET", f"/v1/results/{result_id}"))
 
+    def releases(self, state: str | None = None, limit: int = 100) -> list[Release]:
+        """Releases that you may see, newest first.
+
+        state: proposed, approved, rejected or withdrawn; all of them by default.
+        """
+        query = {"limit": str(limit)} | ({} if state is None else {"state": state})
+        found = self.ask("GET", "/v1/releases", query)["releases"]
+        return [Release(self, row) for row in found]
+
+    def release(self, release_id: str) -> Release:
+        """A release by its id."""
+        return Release(self, self.ask("GET", f"/v1/releases/{release_id}"))
+
+    def propose_release(
+        self, name: str, policy: str, results: Iterable[Result], *, note: str = ""
+    ) -> Release:
+        """Build a release from results of yours, for another person to approve.
+
+        policy: text of a release.toml.  note: for who approves it.
+        """
+        body = {"name": name, "policy": policy, "note": note}
+        sources = [{"result": one.id} for one in results]
+        return Release(self, self.ask("POST", "/v1/releases", body=body | {"sources": sources}))
+
     def ask(
         self,
         method: str,
@@ -175,114 +176,6 @@ class Service:
         except (OSError, HTTPException, ValueError) as error:
             reason = failure_reason(error)
             raise RemoteError(f"no decoder service answers at {self.url}: {reason}") from None
-
-
-@dataclass
-class Job:
-    """A job as it was when it was last asked for: `refresh`, `wait`."""
-
-    service: Service = field(repr=False)
-    row: dict[str, Any] = field(repr=False)
-
-    @property
-    def id(self) -> str:
-        """Its id."""
-        return str(self.row["id"])
-
-    @property
-    def state(self) -> str:
-        """queued, running, cancelling, done, failed, cancelled or abandoned."""
-        return str(self.row["state"])
-
-    def refresh(self) -> Job:
-        """Ask for it again."""
-        self.row = self.service.ask("GET", f"/v1/jobs/{self.id}")
-        return self
-
-    def cancel(self) -> Job:
-        """Ask for its end."""
-        self.row = self.service.ask("POST", f"/v1/jobs/{self.id}/cancel")
-        return self
-
-    def wait(self, seconds: float = 3600.0, poll: float = 0.5) -> Job:
-        """Wait until it is over. Raises RemoteError when it still is not after so many seconds."""
-        deadline = time.monotonic() + seconds
-        while self.refresh().state in _LIVE:
-            if time.monotonic() > deadline:
-                raise RemoteError(f"job {self.id} is still {self.state} after {seconds:g} seconds")
-            time.sleep(poll)
-        return self
-
-    def result(self) -> Result:
-        """Its result. Raises DecodeError with the reason for a job that has none."""
-        if self.row["result_id"] is None:
-            raise DecodeError(f"job {self.id} is {self.state}: {self.row['reason']}")
-        return self.service.result(self.row["result_id"])
-
-    def _repr_html_(self) -> str:
-        """As a notebook shows it."""
-        columns = ("id", "kind", "metric", "state", "stage", "reason")
-        return html_table("Job", columns, [[self.row[name] for name in columns]])
-
-
-@dataclass
-class Result:
-    """A stored result."""
-
-    service: Service = field(repr=False)
-    row: dict[str, Any] = field(repr=False)
-    _found: list[dict[str, Any]] | None = field(default=None, repr=False)
-
-    @property
-    def id(self) -> str:
-        """Its id."""
-        return str(self.row["id"])
-
-    @property
-    def summary(self) -> dict[str, Any]:
-        """In numbers, with its warnings."""
-        return dict(self.row["summary"])
-
-    def rows(self) -> list[dict[str, Any]]:
-        """Its main table: of a decoding what was found, of a density its maps,
-        of a number its curve, of a pair its cells."""
-        if self._found is None:
-            content = self.service.read("GET", f"/v1/results/{self.id}/data", {"format": "json"})
-            self._found = list(json.loads(content)[_ROWS[self.row["kind"]]])
-        return self._found
-
-    def to_frame(self) -> Any:
-        """`rows` as a pandas.DataFrame. Raises OutputError where pandas is not installed."""
-        return to_frame(self.rows(), self._columns())
-
-    def data(self, form: str) -> bytes:
-        """The main table as csv (exactly as stored), json, parquet or geojson."""
-        query = {"format": form, "exact": "true"}
-        return self.service.read("GET", f"/v1/results/{self.id}/data", query)
-
-    def file(self, name: str) -> bytes:
-        """A file, exactly as stored; `row["files"]` names them."""
-        return self.service.read("GET", f"/v1/results/{self.id}/files/{name}", {"exact": "true"})
-
-    def give_up(self) -> None:
-        """Give it up: it counts for you no more, and is deleted once nobody holds it."""
-        self.service.ask("DELETE", f"/v1/results/{self.id}")
-
-    def _columns(self) -> list[str]:
-        return list(dict.fromkeys(name for row in self.rows() for name in row))
-
-    def _repr_html_(self) -> str:
-        """As a notebook shows it."""
-        days = f"{self.row['first_day']} to {self.row['last_day']}" if self.row["first_day"] else ""
-        title = f"{self.row['kind']} of {self.row['metric']} {days}".strip()
-        columns = [name for name in self._columns() if name not in ("forged_shift", "true_share")]
-        rows = [[row.get(name) for name in columns] for row in self.rows()]
-        return html_table(title, columns, rows, self.summary.get("warnings", ()))
-
-
-def _list(row: Mapping[str, Any]) -> CandidateList:
-    names = ("id", "name", "version", "entries", "owner")
-    return CandidateList(**{name: row[name] for name in names})
 
 
 def _refusal(error: urllib.error.HTTPError) -> RemoteError:

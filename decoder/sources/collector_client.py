@@ -160,10 +160,10 @@ def _window(params_id: str | None, first: date | None, last: date | None) -> dic
     }
 
 
-def _stranger(collector: str, why: str) -> RemoteError:
-    """What is said of another server."""
+def _stranger(collector: str, why: str, problem: dict[str, Any] | None = None) -> RemoteError:
+    """What is said of another server. problem: the document that it sent."""
     way_out = "check the address, and any proxy before it"
-    return RemoteError(f"what answers at {collector} is not a collector: {why}; {way_out}")
+    return RemoteError(f"what answers at {collector} is not a collector: {why}; {way_out}", problem)
 
 
 def _refusal(error: urllib.error.HTTPError, collector: str) -> RemoteError:
@@ -176,6 +176,8 @@ def _refusal(error: urllib.error.HTTPError, collector: str) -> RemoteError:
         detail = visible(str(problem["detail"])[:_MOST_DETAIL])
     except (ValueError, KeyError, TypeError, RecursionError, OSError, HTTPException):
         return _stranger(collector, f"it answered {error.code} {visible(str(error.reason)[:60])}")
+    if error.code == 404 and str(problem.get("type", "")).endswith(":http"):  # it has no such route
+        return _stranger(collector, detail, problem)
     if error.code == 401 and not os.environ.get(KEY_VARIABLE):
         detail += f" (set {KEY_VARIABLE}; of a decoder service {SERVICE_VARIABLE})"
     return RemoteError(f"the collector answered {error.code}: {detail}", problem)

@@ -26,6 +26,7 @@ from tests.service.in_process import do_jobs
 from tests.service.live_collector import MONDAY, WORDS, live_collector
 from tests.service.support import SLOW, Running, running, upload, workers
 from tests.service.test_kinds import startup
+from tests.service.test_public_dictionary import linked_service
 
 pytestmark = [pytest.mark.slow, pytest.mark.long]
 WIDTHS = (390, 768, 1280)
@@ -268,3 +269,20 @@ def test_a_schedule_in_a_browser(tmp_path: Path) -> None:
         page.click("form[action$='/delete'] button >> nth=-1")
         page.wait_for_selector("text=No schedule yet")
         assert page.said == []
+
+
+def test_what_is_sent_together_in_a_browser(tmp_path: Path) -> None:
+    """The public dictionary with associations, and a schedule that is blocked."""
+    need_browser()
+    with linked_service(tmp_path) as linked, signed_in_page(linked.service) as page:
+        with linked.service.client("ana") as client:
+            given = {"name": "engines", "metric": "engine", "every": "week"}
+            given |= {"candidates": {"numbers": [0, 9]}}
+            made = client.post("/v1/schedules", json=given).json()["id"]
+        page.goto(linked.service.url + "/dictionary")
+        assert "are sent together" in page.inner_text("#theme_crashed")
+        linked.service.service.ticker.problems[made] = "the collector answered 401: no key " * 9
+        linked.service.service.metrics._memory.asked = float("-inf")
+        paths = ["/dictionary", f"/schedules/{made}", "/schedules"]
+        every_page_fits(page, linked.service.url, paths, "together-")
+        assert "blocked" in page.inner_text("main")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from html import unescape
@@ -37,8 +38,9 @@ class Linked:
             return " ".join(unescape(anyone.get("/dictionary").text).split())
 
 
-@pytest.fixture
-def linked(tmp_path: Path) -> Iterator[Linked]:
+@contextmanager
+def linked_service(tmp_path: Path) -> Iterator[Linked]:
+    """The service on a live collector with two associations."""
     file, url = linked_file(), f"sqlite:///{tmp_path}/collector.sqlite"
     bench = make_bench(url, Clock(datetime(2026, 11, 22, 12, tzinfo=UTC)))
     bench.collector.push_metrics(file.metrics.values(), "test", associations=file.associations)
@@ -52,6 +54,12 @@ def linked(tmp_path: Path) -> Iterator[Linked]:
     ):
         yield Linked(service, bench)
     bench.database.close()
+
+
+@pytest.fixture
+def linked(tmp_path: Path) -> Iterator[Linked]:
+    with linked_service(tmp_path) as one:
+        yield one
 
 
 def test_what_is_sent_together_is_said_with_why_and_how_much_it_can_tell(linked: Linked) -> None:
@@ -174,3 +182,19 @@ def test_a_collector_that_hangs_holds_one_asker(linked: Linked) -> None:
     thread.join(30)
     assert slow.public().problem == ""
     assert metrics.public().metrics
+
+
+def test_a_collector_without_associations_is_used_for_the_rest(
+    linked: Linked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of an older version: it has no such route."""
+
+    def older() -> list[dict[str, Any]]:
+        raise RemoteError("the collector answered 404: there is no GET /v1/associations")
+
+    monkeypatch.setattr(linked.service.service.metrics, "_ask_associations", older)
+    page = linked.page()
+    assert '<section id="theme">' in page
+    assert "does not tell which answers are sent together" in page
+    with linked.service.client("ana") as ana:
+        assert ana.get("/v1/metrics").json()["problem"] == ""

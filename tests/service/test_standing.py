@@ -156,7 +156,8 @@ def test_a_schedule_says_what_it_waits_for(served: Running, tmp_path: Path) -> N
     assert said["state"] == "waiting"
     assert f"the next window is {after} to {after}" in said["reason"]
     assert f"serves days up to {after - timedelta(days=1)}" in said["reason"]
-    assert "it has closed days up to" in said["reason"]
+    assert "the days after are closed up to" in said["reason"]
+    assert "and hold no reports" in said["reason"]
     said = standing(served, week["id"])
     assert f"the next window is {MONDAY} to {MONDAY + timedelta(days=6)}" in said["reason"]
     _, later = post(served, "/v1/schedules", {**SCHEDULE, "name": "c", "first_day": "2027-01-04"})
@@ -170,6 +171,9 @@ def test_a_schedule_says_what_it_waits_for(served: Running, tmp_path: Path) -> N
     assert said["state"] == "waiting"
     assert "serves no day of it yet; its days from 2026-11-09 on" in said["reason"]
     assert "too few reports (7)" in said["reason"]
+    set_metrics(served, as_listed(served, closed_through=str(after - timedelta(days=1))))
+    said = standing(served, week["id"])
+    assert f"it has closed days up to {after - timedelta(days=1)}, and closes" in said["reason"]
     set_metrics(served, as_listed(served, state="retired"))
     assert "takes no more reports of it (retired)" in standing(served, week["id"])["reason"]
 

@@ -96,7 +96,7 @@ def test_the_collector_names_the_way_out_too(collector: LiveCollector) -> None:
         ("/v1/keys", collector.key, "this needs admin: an operator makes one with rappor keys"),
         ("/v1/metrics/none/aggregate", collector.key, "GET /v1/metrics"),
         ("/v1/associations/none/aggregate", collector.key, "GET /v1/associations"),
-        ("/v1/none", collector.key, "GET /openapi.json"),
+        ("/v1/none", collector.key, "there is no GET /v1/none; GET /openapi.json"),
     ):
         with pytest.raises(RemoteError) as refused:
             ask_json(collector.url, path, key=key)
@@ -194,6 +194,8 @@ def test_a_collector_that_is_down_and_a_decoder_service_in_its_place_are_told(
         fetch_aggregate(f"http://127.0.0.1:{port}", "m")
     with pytest.raises(RemoteError, match="unknown to this decoder service"):
         ask_json(served.url, "/v1/jobs", "metrics", key="rk_aggregate_0_0")
+    with pytest.raises(RemoteError, match=r"is not a collector: there is no GET"):
+        fetch_aggregate(served.url, "m", key=served.keys["ana"])
 
 
 def test_a_taken_port_is_told_with_the_way_out(tmp_path: Path) -> None:

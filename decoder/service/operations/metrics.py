@@ -84,6 +84,7 @@ class _Memory:
     metrics: list[dict[str, Any]] = field(default_factory=list)
     associations: list[dict[str, Any]] = field(default_factory=list)
     asked: float = float("-inf")
+    linked_problem: str = ""
     problem: str = "the collector has not answered yet; load this again in a moment"
 
 
@@ -119,6 +120,8 @@ class Metrics:
         """What is collected now, for everyone. Of a collector that fails no address is told."""
         listed, problem = self._listed()
         told = "the collector does not answer now, so this may be old or not all" if problem else ""
+        if not told and self._memory.linked_problem:
+            told = "the collector does not tell which answers are sent together"
         linked = list(self._memory.associations)
         return Declared(_current(listed), _current(linked), told)
 
@@ -162,14 +165,23 @@ class Metrics:
     def _look(self, ask: Ask) -> None:
         memory = self._memory
         try:
-            metrics, linked = checked(ask()), []
-            if self._ask_associations is not None:
-                linked = checked_associations(self._ask_associations())
-            memory.metrics, memory.associations, memory.problem = metrics, linked, ""
+            memory.metrics, memory.problem = checked(ask()), ""
+            self._look_at_associations()
         except RemoteError as error:
             memory.problem = str(error)
         finally:
             memory.asked = time.monotonic()
+
+    def _look_at_associations(self) -> None:
+        """What fails here is told in the dictionary alone: an older collector has no such route."""
+        memory = self._memory
+        memory.linked_problem = ""
+        if self._ask_associations is None:
+            return
+        try:
+            memory.associations = checked_associations(self._ask_associations())
+        except RemoteError as error:
+            memory.linked_problem = str(error)
 
 
 def checked(listed: Any) -> list[dict[str, Any]]:

@@ -58,7 +58,9 @@ class Standings:
     def of_row(self, row: ScheduleRow) -> Standing:
         """That of a schedule."""
         if not row.enabled:
-            return Standing(State.PAUSED, "it was paused, and queues no window until it goes on")
+            return Standing(
+                State.PAUSED, "a person paused it: no window is queued until it goes on"
+            )
         if self.ticker.collector is None:
             return Standing(State.BLOCKED, NO_COLLECTOR)
         with self.database.read() as connection:
@@ -94,7 +96,9 @@ class Standings:
             return Standing(State.WAITING, f"{ended}: what it serves is decoded, and no more comes")
         served = version["served"]
         if not served:
-            return Standing(State.WAITING, f"the collector serves no day of it yet{_held(version)}")
+            return Standing(
+                State.WAITING, f"the collector serves no day of it yet{_held(version, None)}"
+            )
         question = self._question(row)
         if isinstance(question, Standing):
             return question
@@ -106,7 +110,7 @@ class Standings:
         return Standing(
             State.WAITING,
             f"the next window is {first} to {last}, and the collector serves days up to "
-            f"{served['last_day']}{_held(version)}",
+            f"{served['last_day']}{_held(version, last)}",
         )
 
     def _question(self, row: ScheduleRow) -> str | Standing:
@@ -132,8 +136,11 @@ def _next_window(row: ScheduleRow, served_from: str, known_to: str) -> tuple[dat
     return first, period_end(every, first)
 
 
-def _held(version: dict[str, Any]) -> str:
-    """What the collector has beside that is not served, and how it comes to be."""
+def _held(version: dict[str, Any], last: date | None) -> str:
+    """What the collector has beside that is not served, and how it comes to be.
+
+    last: of the window that is waited for.
+    """
     waiting, closed = version["waiting"], version["closed_through"]
     few = (
         f"; its days from {waiting['first_day']} on are closed and have too few reports "
@@ -141,5 +148,7 @@ def _held(version: dict[str, Any]) -> str:
         if waiting
         else ""
     )
+    if closed and last is not None and closed >= last.isoformat() and not waiting:
+        return f"; the days after are closed up to {closed} and hold no reports"
     until = f"it has closed days up to {closed}" if closed else "it has closed no day"
     return f"{few}; {until}, and closes each once its time for reports is over (rappor close: now)"

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from markupsafe import Markup
+from markupsafe import Markup, escape
 from pyarrow import parquet
 
 from decoder.reports.decoding_html import guarantee, method_text, p_heading, promise
@@ -21,10 +21,6 @@ from decoder.results.warnings import odd_cohorts, percent
 from decoder.service.pages.tables import TablePage, TableQuery, page_of
 
 MOST_MARKS = 60  # rows of the picture
-_ROW = Markup(
-    '<tr><th scope="row" dir="auto">%s</th><td>%s</td><td>%s</td><td>%s</td><td>%s</td>'
-    "<td>%s</td></tr>\n"
-)
 COLUMNS = ("share", "std_error", "low", "high", "p_value", "p_adjusted")
 _OF_CANDIDATES = {
     "value": "value",
@@ -77,18 +73,19 @@ def decoding(
 
 
 def rows_html(rows: Sequence[dict[str, Any]], num_reports: int) -> Markup:
-    """Rows of the table. Not by the template: ten thousand of them take it three times as long."""
-    return Markup("").join(  # joins escape what is no Markup
-        _ROW
-        % (
-            short(row["value"], 300),
-            percent(row["share"]),
-            interval(row["low"], row["high"]),
-            percent(row["std_error"]),
-            count(row["share"] * num_reports),
-            p_text(row["p_adjusted"]),
-        )
-        for row in rows
+    """Rows of the table. Not by the template: ten thousand of them take it five times as long.
+
+    Values are text of strangers and are escaped; the other cells are numbers that are written here.
+    """
+    return Markup("".join(_row_html(row, num_reports) for row in rows))  # noqa: S704 (escaped)
+
+
+def _row_html(row: dict[str, Any], num_reports: int) -> str:
+    return (
+        f'<tr><th scope="row" dir="auto">{escape(short(row["value"], 300))}</th>'
+        f"<td>{percent(row['share'])}</td><td>{interval(row['low'], row['high'])}</td>"
+        f"<td>{percent(row['std_error'])}</td><td>{count(row['share'] * num_reports)}</td>"
+        f"<td>{escape(p_text(row['p_adjusted']))}</td></tr>\n"
     )
 
 
