@@ -204,6 +204,7 @@ class Lifecycle:
     def after_fork_in_child(self) -> None:
         """See `forks`: a new lock at once, a new session when it is first needed."""
         self._lock = threading.RLock()
+        self._counted = {}  # the parent writes its own
         self._withdrawal = Withdrawal(self.setup.directory, self._wiped)
         if self.session is not None:
             self.session.worker.abandon()

@@ -6,6 +6,7 @@ import math
 import os
 import sqlite3
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -163,9 +164,11 @@ class Session:
 
     def end_overflow(self, seconds: float) -> None:
         """Write what waits in memory, within some seconds (0: not at all); the rest is lost."""
-        with suppress(StateBusyError):
-            if seconds > 0:
-                self._write_held(seconds)
+        end = time.monotonic() + seconds
+        while self.num_held and (left := end - time.monotonic()) > 0:
+            self.state.end_rest()
+            with suppress(StateBusyError):
+                self._write_held(left)
         for _ in range(self._values.forget() + self._fixes.forget()):
             self._count("not_recorded:busy")
 

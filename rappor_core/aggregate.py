@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import date
+from datetime import date, timedelta
 from typing import Any
 
 from rappor_core.errors import AggregateError, WireFormatError, shown
@@ -242,3 +242,14 @@ def day_of_field(text: Any) -> date | None:
     except (TypeError, ValueError):
         raise WireFormatError(f"day {shown(text)} is not a date YYYY-MM-DD") from None
     return date.fromisoformat(text)
+
+
+def periods_ended(period: str, first: date, last: date) -> int:
+    """Count the periods that end on a day from `first` to `last`, both included.
+
+    period: `day`, `week` (ends on Sunday) or `month`.
+    """
+    following = (first + timedelta(number) for number in range(1, (last - first).days + 2))
+    if period == "month":
+        return sum(day.day == 1 for day in following)
+    return sum(period == "day" or day.weekday() == 0 for day in following)

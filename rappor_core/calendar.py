@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date, timedelta
+from datetime import date
 
 SECONDS_A_DAY = 86_400
 EPOCH = date(1970, 1, 1)
@@ -42,14 +42,3 @@ def last_day(period: str, number: int) -> int:
         return number * 7 + 7 - EPOCH_ORDINAL
     year, month = divmod(number + 1, 12)
     return day_of(date(year, month + 1, 1)) - 1
-
-
-def periods_ended(period: str, first: date, last: date) -> int:
-    """Count the periods that end on a day from `first` to `last`, both included.
-
-    period: `day`, `week` (ends on Sunday) or `month`.
-    """
-    following = (first + timedelta(number) for number in range(1, (last - first).days + 2))
-    if period == "month":
-        return sum(day.day == 1 for day in following)
-    return sum(period == "day" or day.weekday() == 0 for day in following)

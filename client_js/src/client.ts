@@ -30,6 +30,7 @@ export class Client {
   private condition: Condition = "no_consent";
   private trouble = "";
   private hadSecret = false;
+  private unwiped = false;
   private filled = 0;
   private readonly uncounted: Record<string, number> = {};
 
@@ -68,7 +69,8 @@ export class Client {
   get status(): Status {
     const { keyIsRefused } = this.sender;
     const condition = this.condition === "active" && keyIsRefused ? "key_refused" : this.condition;
-    return { condition, sentence: condition.startsWith("state_") ? say("trouble", this.trouble) : say(condition) };
+    const code = condition.startsWith("state_") ? "trouble" : this.unwiped && "unwiped";
+    return { condition, sentence: code ? say(code, this.trouble) : say(condition) };
   }
 
   /** Why the last try to send failed; "" when it did not. */
@@ -107,6 +109,7 @@ export class Client {
 
   /** Send what waits now. True when all was delivered within so many seconds. */
   async flush(timeout: number): Promise<boolean> {
+    if (this.unwiped) await this.wipe();
     if (this.condition === "no_consent" || this.condition === "do_not_track") return true;
     await this.fill();
     return this.sender.flush(timeout);
@@ -121,7 +124,8 @@ export class Client {
 
   /**
    * What the person decided now. Withdrawn: queue, values and secret are wiped at once; numbers
-   * stay. budget: nats that the person agreed to, up to the declared ones.
+   * stay. Where they could not be, `status` says so, and each call tries again.
+   * budget: nats that the person agreed to, up to the declared ones.
    */
   async setConsent(consent: boolean, budget?: number): Promise<void> {
     if (this.condition === "closed") return;
@@ -133,12 +137,10 @@ export class Client {
     this.condition = consent ? (mayRecord ? "active" : "do_not_track") : "no_consent";
     if (consent && !mayRecord) return;
     this.hadSecret = false;
-    await this.act({ keys: [DEVICE], prefix: consent ? QUEUE : "" }, (store) => {
-      if (consent) this.begin(store, budget);
-      else withdraw(store);
-    });
-    if (!consent) await this.options.storage.scrub().catch((error: unknown) => this.failed(error));
-    else if (this.condition === "active") await this.fill();
+    this.unwiped = !consent;
+    if (!consent) return this.wipe();
+    await this.act({ keys: [DEVICE], prefix: QUEUE }, (store) => this.begin(store, budget));
+    if (this.condition === "active") await this.fill();
   }
 
   /**
@@ -194,12 +196,30 @@ export class Client {
     );
   }
 
+  /** End the secret; with all of a state that cannot be read or written, unless another has it. */
+  private async wipe(): Promise<void> {
+    const { storage } = this.options;
+    try {
+      await storage.transaction({ keys: [DEVICE], prefix: "" }, withdraw).then(
+        () => storage.scrub(),
+        (error: unknown) => {
+          if (!storage.erase || (error as StateError).condition === "state_in_use") throw error;
+          return storage.erase();
+        },
+      );
+      this.unwiped = false;
+    } catch (error) {
+      this.failed(error);
+    }
+  }
+
   /** Do what an app asked for; no trouble with it reaches the app. */
   private async guarded(
     scope: () => Scope,
     act: (store: Transaction) => string,
     name: string,
   ): Promise<boolean> {
+    if (this.unwiped) await this.wipe();
     if (this.condition !== "active" && !this.condition.startsWith("state_")) return this.refused("", this.status.sentence);
     let outcome: string | undefined;
     let dueAt: number | undefined;

@@ -33,7 +33,7 @@ const secretsIn = (stateDir) => new Set([...readFileSync(join(stateDir, "state.j
 test("of processes that start at the same moment one has the state, and all in turn have one secret", async (t) => {
   const root = folder(t);
   const ask = await crew(t, 6);
-  for (let round = 0; round < 24; round++) {
+  for (let round = 0; round < 16; round++) {
     const stateDir = join(root, `state ${round}`);
     if (round % 2) { // where the process before was killed, or the one after it, too
       mkdirSync(stateDir);

@@ -7,16 +7,19 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from client_sdk.errors import StateBusyError, StateChangedError, UnknownMetricError
 from client_sdk.location.local_time import Moment, moment_at, moment_of
 from client_sdk.location.period_visits import Refusal, Visits
 from client_sdk.recording.recorder import ELSEWHERE, Recorder
-from client_sdk.storage.interface import VISITS, State
+from client_sdk.storage.interface import VISITS
 from rappor_core.calendar import SECONDS_A_DAY
 from rappor_core.errors import ValueRefusedError
 from rappor_core.metrics.loading import MetricsFile
+
+if TYPE_CHECKING:
+    from client_sdk.storage.protocol import State
 
 SAVE_SECONDS = 5.0  # at most so much of the time spent somewhere is lost with a killed process
 

@@ -8,16 +8,19 @@ is in the state, in one transaction, when `record` returns.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from client_sdk.errors import StateChangedError, UnknownMetricError
 from client_sdk.numbers.collected import Collected
 from client_sdk.randomisation.key_derivation import draw
 from client_sdk.recording.recorder import ELSEWHERE, Recorder
-from client_sdk.storage.interface import NUMBERS, State
+from client_sdk.storage.interface import NUMBERS
 from rappor_core.calendar import SECONDS_A_DAY, day_of, last_day, period_number
 from rappor_core.errors import ValueRefusedError
 from rappor_core.metrics.metric import Metric
+
+if TYPE_CHECKING:
+    from client_sdk.storage.protocol import State
 
 Taken = Literal["queued", "expired", "elsewhere"] | None
 

@@ -8,10 +8,13 @@ with the new number (`Client.set_consent(True, budget=...)`), replaces it by a l
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 from client_sdk.errors import StateError
-from client_sdk.storage.interface import State
 from rappor_core.errors import ParameterError, shown
+
+if TYPE_CHECKING:
+    from client_sdk.storage.protocol import State
 
 NAME = "budget"  # of the value in the state's table `meta`; infinite where none was declared
 

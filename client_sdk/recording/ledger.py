@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from client_sdk.errors import StateError
 from client_sdk.privacy_level import PrivacyLevel
 from client_sdk.recording.budget import pin_budget, pinned_budget
-from client_sdk.storage.interface import Entry, Line, State
+from client_sdk.storage.interface import Entry, Line
 from client_sdk.storage.periods import MOST_TOUCHED
 from rappor_core.calendar import PERIOD_DAYS
 from rappor_core.frozen import Frozen
@@ -26,6 +26,7 @@ from rappor_core.params import RapporParams
 
 if TYPE_CHECKING:
     from client_sdk.randomisation.metric_encoder import MetricEncoder
+    from client_sdk.storage.protocol import State
 
 ROUNDING = 1 + 1e-9  # epsilons are computed in doubles; an equal one must not look larger
 

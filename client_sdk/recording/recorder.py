@@ -7,7 +7,7 @@ A `Recorder` over a `MemoryState` is a whole device without files or threads, fo
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from client_sdk.errors import StateChangedError
 from client_sdk.privacy_level import PrivacyLevel
@@ -15,10 +15,13 @@ from client_sdk.randomisation.encoder import Encoder
 from client_sdk.randomisation.metric_encoder import MetricEncoder
 from client_sdk.randomisation.randomness import Randomness, system_randomness
 from client_sdk.recording.ledger import Ledger
-from client_sdk.storage.interface import Draft, Limits, Source, State, Stored
+from client_sdk.storage.interface import Draft, Limits, Source, Stored
 from rappor_core.calendar import MEAN_DAYS, SECONDS_A_DAY, day_of, last_day, period_number
 from rappor_core.metrics.metric import Metric
 from rappor_core.metrics.validation import APP, Platform
+
+if TYPE_CHECKING:
+    from client_sdk.storage.protocol import State
 
 ELSEWHERE: Final = "elsewhere"  # the metric is declared for other platforms
 EVER = (1 << 62) - 1  # a period that no clock reaches

@@ -10,10 +10,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from client_sdk.storage.interface import LIFE, Draft, Entry, Identity, Limits, Line, Source, Stored
+from client_sdk.storage.interface import Draft, Entry, Identity, Limits, Line, Source, Stored
 from client_sdk.storage.periods import carried
 from rappor_core.calendar import date_of
 from rappor_core.wire.report import Report
+
+LIFE = -1  # the period that never ends, for a limit on reports for life
 
 
 class MemoryState:

@@ -122,6 +122,10 @@ class StateFile:
             return False
         return self._open is None or not self._open.in_transaction
 
+    def end_rest(self) -> None:
+        """Try again at once, after a wait that was in vain."""
+        self._rest_until = 0.0
+
     def _busy(self) -> StateBusyError:
         """Begin a rest, unless it is one; each without a success between is twice as long."""
         now = time.monotonic()

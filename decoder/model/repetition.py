@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from datetime import date
 
-from rappor_core.aggregate import Aggregate
+from rappor_core.aggregate import Aggregate, periods_ended
 from rappor_core.association_aggregate import AssociationAggregate
-from rappor_core.calendar import PERIOD_DAYS, periods_ended
+from rappor_core.calendar import PERIOD_DAYS
 from rappor_core.metrics.location import Location
 from rappor_core.metrics.metric import Metric
 

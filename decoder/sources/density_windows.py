@@ -16,8 +16,7 @@ from decoder.errors import DecodeError
 from decoder.files import naming, read_aggregate_file
 from decoder.progress import Note, quiet
 from decoder.sources.collector_client import ask_json, fetch_aggregate
-from rappor_core.aggregate import Aggregate
-from rappor_core.calendar import periods_ended
+from rappor_core.aggregate import Aggregate, periods_ended
 from rappor_core.errors import RapporError
 
 DayRange = tuple[date | None, date | None]

@@ -20,7 +20,6 @@ from rappor_core.wire.report import (
     Report,
     ReportGroup,
     check_count,
-    check_hex_128,
     check_metric,
     check_version,
 )
@@ -30,6 +29,7 @@ MAX_BASE64_CHARACTERS = 4 * -(-MAX_REPORT_BYTES // 3)
 # More than any batch has (6 a report): a parsed value takes up to 30 times its bytes of memory.
 MAX_VALUES = 10 * MAX_REPORTS
 
+_HEX_128 = re.compile(r"[0-9a-f]{32}")
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 _BATCH_FIELDS = {"version", "batch_id", "reports"}
 _REPORT_FIELDS = {"metric", "params_id", "cohort", "day", "bits"}
@@ -152,3 +152,10 @@ def check_fields(where: str, fields: Any, expected: set[str]) -> None:
     if fields.keys() != expected:
         wrong = [shown(name) for name in sorted(fields.keys() ^ expected)[:5]]
         raise WireFormatError(f"{where} has missing or unknown fields: {', '.join(wrong)}")
+
+
+def check_hex_128(what: str, text: Any) -> str:
+    """32 hexadecimal digits, if they are. what: for the message. Raises WireFormatError."""
+    if type(text) is not str or not _HEX_128.fullmatch(text):
+        raise WireFormatError(f"{what} {shown(text)} is not 32 lower-case hexadecimal digits")
+    return text

@@ -9,14 +9,13 @@ from datetime import date
 from typing import Any
 
 from rappor_core.errors import WireFormatError, shown
-from rappor_core.wire.json import bits_from_text, check_fields, day_from_text
+from rappor_core.wire.json import bits_from_text, check_fields, check_hex_128, day_from_text
 from rappor_core.wire.linked import WHAT, Pair, Side, both, linked_cohort
 from rappor_core.wire.report import (
     LINKED_VERSION,
     MAX_REPORTS,
     GroupedBatch,
     check_count,
-    check_hex_128,
     check_metric,
 )
 

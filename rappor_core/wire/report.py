@@ -9,7 +9,6 @@ those report by report.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from datetime import date
 from typing import Any, NamedTuple
@@ -24,8 +23,6 @@ BINARY_CONTENT_TYPE = "application/vnd.rappor.batch"
 MAX_METRIC_BYTES = 128
 MAX_REPORT_BYTES = MAX_BITS // 8
 MAX_REPORTS = 10_000
-
-_HEX_128 = re.compile(r"[0-9a-f]{32}")
 
 
 class Report(NamedTuple):
@@ -100,13 +97,6 @@ def check_metric(name: Any) -> str:
             f"metric {shown(name)} is not a name of 1 to {MAX_METRIC_BYTES} bytes"
         )
     return name
-
-
-def check_hex_128(what: str, text: Any) -> str:
-    """32 hexadecimal digits, if they are. what: for the message. Raises WireFormatError."""
-    if type(text) is not str or not _HEX_128.fullmatch(text):
-        raise WireFormatError(f"{what} {shown(text)} is not 32 lower-case hexadecimal digits")
-    return text
 
 
 def check_version(version: Any) -> None:

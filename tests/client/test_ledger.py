@@ -18,8 +18,9 @@ from client_sdk.randomisation.metric_encoder import MetricEncoder
 from client_sdk.randomisation.randomness import system_randomness
 from client_sdk.recording.ledger import Promise, committed, entry_spent, spent
 from client_sdk.recording.recorder import Recorder
-from client_sdk.storage.interface import Limits, State
+from client_sdk.storage.interface import Limits
 from client_sdk.storage.memory import MemoryState
+from client_sdk.storage.protocol import State
 from client_sdk.storage.rollback_guard import RollbackGuard
 from client_sdk.storage.sqlite import SqliteState
 from rappor_core.calendar import last_day, period_number

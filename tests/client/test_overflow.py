@@ -105,6 +105,19 @@ def test_closing_writes_what_is_held_or_counts_it(
     assert open_client(delivery=QUIET).inspect()["queued"] == {"homepage": 2}
 
 
+def test_closing_right_after_the_state_is_free_writes_what_is_held(
+    used: Client, tmp_path: Path, open_client: Any
+) -> None:
+    """The rest after a wait in vain is for the app's next calls, not for the last one."""
+    with held(tmp_path / "state"):
+        for _ in range(3):
+            assert not used.record("homepage", "b")
+    used.close()
+    account = open_client(delivery=QUIET).inspect()
+    assert account["queued"] == {"homepage": 4}
+    assert account["counters"] == {"held:homepage": 3}
+
+
 def test_a_value_is_reported_for_the_day_on_which_it_was_recorded(
     used: Client, clock: Any, tmp_path: Path
 ) -> None:

@@ -185,6 +185,25 @@ def test_a_forked_child_goes_on_by_itself(open_client: Any, collector: MemoryCol
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+def test_a_forked_child_does_not_count_again_what_its_parent_did(open_client: Any) -> None:
+    """What was not recorded is counted in memory at first."""
+    client = open_client(development=False)
+    assert not client.record("nothing of this name", "a")
+    for _ in range(3):
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                client.record("nothing of this name", "a")
+                client.close()
+                code = 0
+            finally:
+                os._exit(code)
+        assert os.waitpid(child, 0)[1] == 0
+    assert client.inspect()["counters"] == {"mistake:UnknownMetricError": 4}
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 @pytest.mark.parametrize(
     ("module", "part"),
     [("client_sdk.delivery.schedule", "client_sdk.delivery.queue"), ("http.client", "ssl")],

@@ -41,6 +41,7 @@ export const TEXTS: Readonly<Record<string, string>> = {
   // why nothing was recorded
   active: "values are recorded and reports are sent",
   no_consent: "nothing is recorded: the person does not consent",
+  unwiped: "nothing is recorded: consent is withdrawn, but the state could not be wiped yet: {0}",
   do_not_track: "nothing is recorded: the platform says that the person wants no tracking",
   key_refused: "the collector refuses the key; reports wait",
   closed: "the client is closed",

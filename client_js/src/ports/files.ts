@@ -2,7 +2,7 @@
 
 import {
   closeSync, existsSync, fdatasyncSync, fsyncSync, mkdirSync, openSync, readFileSync, renameSync,
-  rmSync, truncateSync, writeFileSync, writeSync,
+  rmSync, statSync, truncateSync, writeFileSync, writeSync,
 } from "node:fs";
 import { join } from "node:path";
 import { createHash } from "node:crypto";
@@ -59,6 +59,21 @@ export class FileStorage implements Storage {
 
   async close(): Promise<void> {
     if (this.file !== undefined) this.letGo();
+  }
+
+  /** Overwrites the journal in place, which takes no room, and deletes it; the guard stays. */
+  async erase(): Promise<void> {
+    this.guarded(() => {
+      if (this.file === undefined) takeLock(this.lock);
+      try {
+        for (const path of [this.journal, `${this.journal}.next`]) {
+          if (existsSync(path)) overwrite(path);
+          rmSync(path, { force: true });
+        }
+      } finally {
+        this.letGo();
+      }
+    });
   }
 
   async reset(): Promise<void> {
@@ -196,4 +211,13 @@ export class FileStorage implements Storage {
 const lineOf = (changes: readonly (readonly [string, string | null])[]): Buffer => {
   const body = JSON.stringify(changes);
   return Buffer.from(`${digest(body)} ${body}\n`);
+};
+
+/** Zeros over a file, no longer than it is; what cannot be overwritten is deleted all the same. */
+const overwrite = (path: string): void => {
+  try {
+    writeFileSync(path, new Uint8Array(statSync(path).size), { flag: "r+", flush: true });
+  } catch {
+    // a disk that takes nothing
+  }
 };

@@ -24,6 +24,11 @@ export interface Storage {
   /** Sees that nothing of removed documents is left in files. */
   scrub(): Promise<void>;
   close(): Promise<void>;
+  /**
+   * Deletes documents that cannot be read or written, and what tells of them; not that there were
+   * some: a later transaction is refused, until `reset`.
+   */
+  erase?(): Promise<void>;
   /** Forgets all that it holds, and that there ever was something; closed before. */
   reset?(): Promise<void>;
 }
@@ -119,6 +124,11 @@ export class TextStorage implements Storage {
 
   async scrub(): Promise<void> {}
 
+  async erase(): Promise<void> {
+    await this.close();
+    await this.keep("withdrawn"); // no JSON: only `reset` begins anew
+  }
+
   async close(): Promise<void> {
     await this.last;
     this.documents = undefined;
@@ -131,14 +141,18 @@ export class TextStorage implements Storage {
     if (!changes.written.size) return result;
     const after = new Map(this.documents);
     changes.applyTo(after);
+    await this.keep(JSON.stringify([...after]));
+    this.documents = after;
+    return result;
+  }
+
+  private async keep(text: string): Promise<void> {
     try {
-      await this.write(JSON.stringify([...after]));
+      await this.write(text);
     } catch (error) {
       this.documents = undefined; // what is stored is not known: read again
       throw new StateError("state_unavailable", "storage_refused", String(error));
     }
-    this.documents = after;
-    return result;
   }
 
   private async load(): Promise<Map<string, string>> {
