@@ -20,6 +20,8 @@ from archive.parts import check_digest
 from archive.store import Store
 from archive.tasks import PartCounts, Task, no_counts, tasks_of
 from rappor_core.aggregate import Aggregate
+from rappor_core.association_aggregate import AssociationAggregate
+from rappor_core.metrics.association import CountedAssociation
 from rappor_core.metrics.metric import Metric
 
 Advance = Callable[[int], None]
@@ -67,16 +69,20 @@ def aggregate(
     cohorts: Collection[int] | None = None,
     task_reports: int | None = None,
     advance: Advance = lambda _: None,
-) -> Aggregate:
+) -> Aggregate | AssociationAggregate:
     """Sum parts. cohorts: only these are left in; None is all.
 
     Each task counts once, however often it was tried, and each part's sums must be those of its
     entry. Raises ArchiveDamagedError.
     """
+    if cohorts is not None and entries[-1].linked is not None:
+        raise NotArchivedError("the counts of an association have all cohorts; leave out --cohorts")
     more = {} if task_reports is None else {"task_reports": task_reports}
     tasks = [task for entry in entries for task in tasks_of(entry, archive, key_file, **more)]
     counts = reduce_parts(entries, tasks, executor.run(tasks), advance)
     newest = entries[-1]
+    if newest.linked is not None:
+        return _linked(entries, counts)
     params = params_of(newest)
     whole = Aggregate(
         metric=newest.metric,
@@ -91,6 +97,25 @@ def aggregate(
     if cohorts is None:
         return whole
     return whole.without(set(range(params.num_cohorts)) ^ set(cohorts))
+
+
+def _linked(entries: Sequence[Entry], counts: PartCounts) -> AssociationAggregate:
+    """The counts of linked reports, as the collector gives them."""
+    newest = entries[-1]
+    first, second = newest.linked or (0, 0)
+    metrics = [Metric.from_dict(definition) for definition in newest.definition["metrics"]]
+    by_version = {(metric.name, metric.params_id): metric for metric in metrics}
+    table = counts.bit_counts
+    parts = (table[:, :first], table[:, first : first + second], table[:, first + second :])
+    one, two, pairs = (tuple(map(tuple, part.tolist())) for part in parts)
+    return AssociationAggregate(
+        association=CountedAssociation.from_dict(newest.definition["association"], by_version),
+        reports_per_cohort=tuple(counts.reports_per_cohort.tolist()),
+        bit_counts=(one, two),
+        pair_counts=pairs,
+        first_day=date.fromisoformat(str(entries[0].first_day)),
+        last_day=date.fromisoformat(str(newest.last_day)),
+    )
 
 
 def reduce_parts(

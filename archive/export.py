@@ -21,6 +21,7 @@ import numpy as np
 from archive.bit_sums import Bytes
 from archive.errors import ArchiveDamagedError, ArchiveError
 from archive.keys import ArchiveKey
+from archive.layouts import declared
 from archive.manifest import (
     Entry,
     digest_of,
@@ -33,6 +34,7 @@ from archive.manifest import (
 from archive.parts import PartLabel, verify_part, write_part
 from archive.store import Store
 from archive.tasks import PartCounts
+from rappor_core.metrics.association import Association
 from rappor_core.metrics.metric import Metric
 
 MOVED, EARLIER, INCOMPLETE, DUE, OVERLAPS, ELSEWHERE = (
@@ -46,15 +48,16 @@ MOVED, EARLIER, INCOMPLETE, DUE, OVERLAPS, ELSEWHERE = (
 
 
 class Block(Protocol):
-    """A sealed block of which raw reports are kept.
+    """A sealed block of a metric, or of an association, of which raw reports are kept.
 
     first_day, last_day: inclusive.  num_raw: reports that are kept.
-    reports_per_cohort, bit_counts: its counters, (m,) and (m, k).
+    reports_per_cohort, bit_counts: its counters, (m,) and (m, k); of an association k counts the
+    bits of both metrics and all pairs of them.
     """
 
     @property
-    def metric(self) -> Metric:
-        """As it is declared."""
+    def metric(self) -> Metric | Association:
+        """As it is declared; the reports of an association are linked ones, both together."""
 
     @property
     def first_day(self) -> date:
@@ -133,11 +136,12 @@ def _move(source: Source[B], block: B, store: Store, key: ArchiveKey, today: dat
         return DUE
     if block.num_raw != sum(block.reports_per_cohort):
         return INCOMPLETE
+    definition, layout = declared(metric)
     label = PartLabel(
         metric=metric.name,
         params_id=metric.params_id,
-        definition=metric.to_dict(),
-        params=metric.params,
+        definition=definition,
+        params=layout,
         first_day=block.first_day,
         last_day=block.last_day,
         keep_until=until,
@@ -164,8 +168,9 @@ def _finish(source: Source[B], block: B, entry: Entry, store: Store, key: Archiv
 
 
 def _pieces(source: Source[B], block: B) -> Iterator[tuple[int, Bytes]]:
-    width = block.metric.params.report_bytes
-    for cohort in range(block.metric.params.num_cohorts):
+    _, layout = declared(block.metric)
+    width = layout.report_bytes
+    for cohort in range(layout.num_cohorts):
         for piece in source.reports(block, cohort):
             yield cohort, np.frombuffer(piece, dtype=np.uint8).reshape(-1, width)
 

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from archive.bit_sums import Bytes
 from archive.errors import ArchiveError, NotArchivedError
 from archive.keys import ArchiveKey
+from archive.layouts import LinkedLayout
 from archive.manifest import Entry, folder_of, params_of, read_entries, touches
 from archive.parquet import open_part, read_group, reading
 from archive.parts import PartLabel, check_digest, write_part
@@ -46,13 +47,16 @@ def import_reports(
     cohort floor the file must reach, where one is declared.
     Raises ArchiveError that names the line, or for a file or days that are there already.
     """
+    params = label.params
+    if isinstance(params, LinkedLayout):
+        raise ArchiveError(f"{label.metric!a}: this file format has no linked reports")
     with path.open("rb") as file:
         label = replace(label, source=file_digest(file, "sha256").hexdigest())
     _refuse_twice(store, key, label)
-    cohorts, rows = read_csv(path, label.params)
+    cohorts, rows = read_csv(path, params)
     order = np.argsort(cohorts, kind="stable")
     cohorts, rows = cohorts[order], rows[order]
-    bounds = np.searchsorted(cohorts, np.arange(label.params.num_cohorts + 1))
+    bounds = np.searchsorted(cohorts, np.arange(params.num_cohorts + 1))
     pieces = ((cohort, rows[start:end]) for cohort, (start, end) in enumerate(pairwise(bounds)))
     return write_part(store, key, label, pieces, lambda sums: _check_floors(sums, metric))
 
@@ -90,9 +94,12 @@ def write_csv(
 ) -> Iterator[int]:
     """Write the reports of parts as lines; yield how many each row group gave.
 
-    Raises ArchiveDamagedError, maybe after lines were written, for a part that is missing, damaged,
-    or not of the sums that its entry tells.
+    Raises ArchiveError for linked reports, and ArchiveDamagedError, maybe after lines were written,
+    for a part that is missing, damaged, or not of the sums that its entry tells.
     """
+    entries = list(entries)
+    if any(entry.linked for entry in entries):
+        raise ArchiveError("linked reports have no form in this file: its lines are of one metric")
     output.write(",".join(HEADER) + "\n")
     number = 0
     for entry in entries:

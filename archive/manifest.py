@@ -22,6 +22,7 @@ import numpy as np
 from archive.bit_sums import Counts
 from archive.errors import ArchiveDamagedError, ArchiveKeyError
 from archive.keys import ArchiveKey
+from archive.layouts import linked_bits, shape_of
 from archive.store import Store
 from rappor_core.errors import RapporError
 from rappor_core.params import RapporParams
@@ -36,7 +37,8 @@ class Entry:
     """What the archive knows of one part.
 
     metric, params_id: of its reports ("" where a params.csv declared them).
-    definition: the metric as declared, or empty.  params: as of `RapporParams.to_dict`.
+    definition: the metric as declared, or empty; of an association it and its metrics.
+    params: as of `RapporParams.to_dict`, or of `LinkedLayout.to_dict`.
     first_day, last_day: ISO dates of its block, inclusive; None of an import without days.
     keep_until: ISO date of the last day on which it may be kept.
     file: name of the Parquet file.  file_digest: SHA-256 of it.
@@ -72,7 +74,12 @@ class Entry:
     @property
     def shape(self) -> tuple[int, int]:
         """(m, k)."""
-        return int(self.params["num_cohorts"]), int(self.params["num_bits"])
+        return shape_of(self.params)
+
+    @property
+    def linked(self) -> tuple[int, int] | None:
+        """The bits of each of two linked reports; None of a metric."""
+        return linked_bits(self.params)
 
     def is_due(self, today: date) -> bool:
         """Whether it may no longer be kept."""

@@ -12,11 +12,11 @@ from typing import IO, Any
 from archive.bit_sums import Bytes
 from archive.errors import ArchiveDamagedError
 from archive.keys import ArchiveKey
+from archive.layouts import Layout, LinkedLayout, layout_of
 from archive.manifest import REPORTS, Entry, commit, digest_of, folder_of, week_of
 from archive.parquet import open_part, read_group, reading, rows_in_group, write_reports
 from archive.store import Store
 from archive.tasks import PartCounts, add_rows, no_counts
-from rappor_core.params import RapporParams
 
 _READ_BYTES = 1 << 20
 Expected = Callable[[PartCounts], None]
@@ -29,7 +29,7 @@ class PartLabel:
     metric: str
     params_id: str
     definition: Mapping[str, Any]
-    params: RapporParams
+    params: Layout
     first_day: date | None
     last_day: date | None
     keep_until: date
@@ -71,12 +71,13 @@ def write_part(
     return entry
 
 
-def read_back(store: Store, key: ArchiveKey, name: str, params: RapporParams) -> PartCounts:
+def read_back(store: Store, key: ArchiveKey, name: str, params: Layout) -> PartCounts:
     """The sums of a whole file. Raises ArchiveDamagedError."""
     counts = no_counts(params.num_cohorts, params.num_bits)
+    linked = params.shape if isinstance(params, LinkedLayout) else None
     with open_part(store, name) as file, reading(file, name, key) as opened:
         for group in range(opened.num_row_groups):
-            add_rows(counts, *read_group(opened, group))
+            add_rows(counts, *read_group(opened, group), linked)
     return counts
 
 
@@ -88,7 +89,7 @@ def verify_part(store: Store, key: ArchiveKey, entry: Entry) -> None:
             digest.update(piece)
     if digest.hexdigest() != entry.file_digest:
         raise ArchiveDamagedError(f"{name}: its bytes are not those of which the manifest tells")
-    counts = read_back(store, key, name, RapporParams.from_dict(entry.params))
+    counts = read_back(store, key, name, layout_of(entry.params))
     check_digest(entry, counts)
 
 

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
-from archive.bit_sums import Bytes, Counts, sum_bits
+from archive.bit_sums import Bytes, Counts
 from archive.errors import ArchiveDamagedError
 from archive.keys import load_key
+from archive.layouts import sum_rows
 from archive.manifest import Entry
 from archive.parquet import Cohorts, open_part, read_group, reading
 from archive.store import open_store
@@ -23,7 +24,7 @@ class Task:
     """A span of row groups of one part. Small: it travels to a worker.
 
     archive: path or URL.  key_file: path of the key, on the worker.  first, last: row groups, the
-    last not included.
+    last not included.  linked: bits of each of two linked reports.
     """
 
     archive: str
@@ -34,6 +35,7 @@ class Task:
     last: int
     num_cohorts: int
     num_bits: int
+    linked: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +65,10 @@ def tasks_of(
     """The tasks of a part: each of its row groups once."""
     num_groups = -(-entry.num_reports // entry.rows_in_group)
     step = max(1, task_reports // entry.rows_in_group)
+    shape = (*entry.shape, entry.linked)
     for first in range(0, num_groups, step):
         last = min(num_groups, first + step)
-        yield Task(archive, key_file, entry.name, entry.file, first, last, *entry.shape)
+        yield Task(archive, key_file, entry.name, entry.file, first, last, *shape)
 
 
 def count_part(task: Task) -> PartCounts:
@@ -79,14 +82,19 @@ def count_part(task: Task) -> PartCounts:
                 f"{task.file}: {opened.num_row_groups} row groups, and {task.last} are expected"
             )
         for group in range(task.first, task.last):
-            add_rows(counts, *read_group(opened, group))
+            add_rows(counts, *read_group(opened, group), task.linked)
     return counts
 
 
-def add_rows(counts: PartCounts, cohorts: Cohorts, rows: Bytes) -> None:
-    """Add rows, sorted by cohort, to counts in place. Raises ArchiveDamagedError."""
+def add_rows(
+    counts: PartCounts, cohorts: Cohorts, rows: Bytes, linked: tuple[int, int] | None = None
+) -> None:
+    """Add rows, sorted by cohort, to counts in place. Raises ArchiveDamagedError.
+
+    linked: bits of each of two linked reports, if that is what a row holds.
+    """
     num_cohorts, num_bits = counts.bit_counts.shape
-    if rows.shape[1] != (num_bits + 7) // 8:
+    if rows.shape[1] != sum((bits + 7) // 8 for bits in linked or (num_bits,)):
         raise ArchiveDamagedError(f"reports of {rows.shape[1]} bytes, for {num_bits} bits")
     if not len(cohorts):
         return
@@ -97,4 +105,4 @@ def add_rows(counts: PartCounts, cohorts: Cohorts, rows: Bytes) -> None:
         range(int(cohorts[0]), num_cohorts), bounds[:-1], bounds[1:], strict=False
     ):
         counts.reports_per_cohort[cohort] += end - start
-        counts.bit_counts[cohort] += sum_bits(rows[start:end], num_bits)
+        counts.bit_counts[cohort] += sum_rows(rows[start:end], num_bits, linked)

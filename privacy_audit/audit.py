@@ -36,7 +36,7 @@ from rappor_core.metrics.metric import Metric
 
 TRIALS = 1_200_000  # of all metrics
 MOST_TRIALS = 1_000_000  # of one metric
-SHARES = {1: 1.0, 7: 0.1, 30: 0.15}  # of the trials, by reports of a life in the encoder
+SHARES = {1: 1.0, 7: 0.1, 30: 0.3}  # of the trials, by reports of a life in the encoder
 DEVICE_SHARE = 0.02  # of the trials, with the ledger
 FEWEST_TRIALS = 2_000
 FEWEST_DEVICES = 400  # with a ledger, whose lives are long

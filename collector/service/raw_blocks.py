@@ -15,12 +15,13 @@ from itertools import islice
 
 from sqlalchemy import Connection
 
-from collector.service.registry import Entry, load_registry
+from collector.service.registry import Entry, LinkedEntry, load_registry
 from collector.store.bit_counters import counts
 from collector.store.blocks import BlockRow, load_blocks, sum_blocks
 from collector.store.database import Database
 from collector.store.raw import count_raw, delete_raw_cohort, raw_cohort_page
 from rappor_core.calendar import date_of
+from rappor_core.metrics.association import Association
 from rappor_core.metrics.metric import Metric
 
 PAGE = 50_000  # reports read in one short transaction, of all days of a block together
@@ -30,9 +31,13 @@ _DELETED_AT_ONCE = 20_000
 
 @dataclass(frozen=True, slots=True)
 class RawBlock:
-    """num_raw: reports that are kept.  reports_per_cohort, bit_counts: (m,), (m, k), counters."""
+    """num_raw: reports that are kept.  reports_per_cohort, bit_counts: (m,), (m, k), counters.
 
-    metric: Metric
+    Of an association a report is two linked ones, whose bits stand one behind the other; k counts
+    the bits of both, and all pairs of them (`BitPairs`).
+    """
+
+    metric: Metric | Association
     series_id: int
     days: tuple[int, int]
     num_raw: int
@@ -64,11 +69,12 @@ class RawBlocks:
         """
         with self._database.read() as connection:
             registry = load_registry(connection)
-            if self._name is not None:
+            linked = list(registry.linked.values())
+            if self._name is not None and all(one.metric.name != self._name for one in linked):
                 registry.current(self._name)
             entries = [
                 entry
-                for entry in registry
+                for entry in (*registry, *linked)
                 if entry.metric.keep_raw_days and self._name in (None, entry.metric.name)
             ]
         for entry in entries:
@@ -120,18 +126,18 @@ class RawBlocks:
             after = rows[-1][0]
 
 
-def _raw_block(connection: Connection, entry: Entry, block: BlockRow) -> RawBlock:
-    params = entry.metric.params
+def _raw_block(connection: Connection, entry: Entry | LinkedEntry, block: BlockRow) -> RawBlock:
+    if isinstance(entry, LinkedEntry):
+        num_bits, cohorts = entry.pairs.num_bits, range(entry.metric.num_cohorts)
+    else:
+        num_bits, cohorts = entry.metric.params.num_bits, range(entry.metric.params.num_cohorts)
     sums = sum_blocks(connection, [block.id])
-    none = (0,) * params.num_bits
-    cohorts = range(params.num_cohorts)
+    none = (0,) * num_bits
     return RawBlock(
         metric=entry.metric,
         series_id=entry.series_id,
         days=(block.first_day, block.last_day),
         num_raw=count_raw(connection, entry.series_id, block.first_day, block.last_day),
         reports_per_cohort=tuple(sums[c].num_reports if c in sums else 0 for c in cohorts),
-        bit_counts=tuple(
-            counts(sums[c].lanes, params.num_bits) if c in sums else none for c in cohorts
-        ),
+        bit_counts=tuple(counts(sums[c].lanes, num_bits) if c in sums else none for c in cohorts),
     )

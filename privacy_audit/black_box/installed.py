@@ -21,7 +21,7 @@ from privacy_audit.black_box.installed_day import Day, Sent
 from privacy_audit.black_box.lives import Seen, Step, Value
 from privacy_audit.black_box.observations import Integers
 from privacy_audit.black_box.scenario import Scenario, start_days
-from privacy_audit.black_box.scenarios import disjoint, fillers, free, values_of
+from privacy_audit.black_box.scenarios import disjoint, fillers, free, past_cap, values_of
 from rappor_core.metrics.metric import Metric
 
 BOX = "installed"
@@ -62,16 +62,18 @@ def plan(metric: Metric, devices: int) -> Plan:
     many = min(MEMOISED, metric.max_reports or MEMOISED)
     pool = [v for v in others if v not in (a, b)]
     filling = fillers(metric, tuple(pool), 1)
-    past_cap = filling is not None and len(filling) <= MOST_FILLERS and many == MEMOISED
-    kept = list(filling or []) if past_cap else []
+    past = past_cap(metric, tuple(pool), [a, b, *(filling or [])])
+    is_full = filling is not None and len(filling) <= MOST_FILLERS and many == MEMOISED
+    is_full = is_full and len(past) > 1
+    kept = list(filling or []) if is_full else []
     closing = int(metric.rules.collected)
-    days = start_days(metric, many + closing + (len(kept) + PAST_CAP if past_cap else 0))
+    days = start_days(metric, many + closing + (len(kept) + PAST_CAP if is_full else 0))
     recorded = [((a, b), 0)] * (many + closing) + [((value, value), 0) for value in kept]
-    if past_cap:
-        recorded += [((pool[0], pool[1]), 1)] * PAST_CAP
+    if is_full:
+        recorded += [((past[0], past[1]), 1)] * PAST_CAP
     worlds = np.frombuffer(os.urandom(2 * devices), dtype=np.uint8).astype(np.int64) & 1
     steps = tuple((d, pair, which) for d, (pair, which) in zip(days, recorded, strict=True))
-    return Plan(worlds.reshape(2, devices), steps, past_cap, closing)
+    return Plan(worlds.reshape(2, devices), steps, is_full, closing)
 
 
 def days_of(

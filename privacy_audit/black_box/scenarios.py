@@ -194,9 +194,20 @@ def fillers(metric: Metric, pool: tuple[Value, ...], kept: int) -> list[Value] |
     if not 0 <= number <= MOST_FILLERS or (metric.max_reports or total) < total:
         return None
     others = free(metric, pool)
-    if len(others) < number + 2:
-        return None
-    return list(others[-number:]) if number else []
+    found = list(others[len(others) - number :])
+    return found if len(past_cap(metric, pool, found)) > 1 else None
+
+
+def past_cap(metric: Metric, pool: tuple[Value, ...], recorded: list[Value]) -> tuple[Value, ...]:
+    """Values of a pool that have no place once `recorded` have theirs: not even by like bits."""
+    always = [value for value in (metric.fallback, metric.no_data) if value is not None]
+    cohorts = range(metric.params.num_cohorts)
+    taken = [{metric.value_bits(v, c) for v in (*recorded, *always)} for c in cohorts]
+
+    def has_place(value: Value) -> bool:
+        return any(metric.value_bits(value, cohort) in taken[cohort] for cohort in cohorts)
+
+    return tuple(value for value in free(metric, pool) if not has_place(value))
 
 
 def free(metric: Metric, pool: tuple[Value, ...]) -> tuple[Value, ...]:
@@ -209,7 +220,7 @@ def _past_cap(metric: Metric, pool: tuple[Value, ...], box: Box) -> Iterator[Sce
     full, one_left = fillers(metric, pool, 0), fillers(metric, pool, 1)
     if full is None or one_left is None:
         return
-    a, b = disjoint(metric, tuple(v for v in free(metric, pool) if v not in full))
+    a, b = disjoint(metric, past_cap(metric, pool, full))
     assert metric.fallback is not None  # noqa: S101 (fillers asks for it)
     number = DEVICE_PERIODS
     days = start_days(metric, len(full) + number)
