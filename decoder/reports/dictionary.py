@@ -16,6 +16,7 @@ from decoder.reports.jinja import page_template
 from decoder.reports.number_text import factor
 from rappor_core.metrics.association import Association
 from rappor_core.metrics.metric import Metric
+from rappor_core.text import visible
 
 PRIOR = 0.01  # of the example: how likely somebody thought a value before
 MOST_LISTED = 12  # thresholds and values of a side that are named one by one
@@ -81,7 +82,23 @@ def entries_of(
         for name, metric in sorted(first.items())
     ]
     pairs = sorted(associations, key=lambda one: one.name)
-    return single + [_association_entry(one, today) for one in pairs]
+    return [_shown(one) for one in [*single, *(_association_entry(one, today) for one in pairs)]]
+
+
+def _shown(entry: Entry) -> Entry:
+    """An entry in one line a text, without characters that hide or turn what is written."""
+
+    def plain(text: str) -> str:
+        return visible(" ".join(text.split()))
+
+    return replace(
+        entry,
+        description=plain(entry.description),
+        what=plain(entry.what),
+        answers=tuple(map(plain, entry.answers)),
+        owner=plain(entry.owner),
+        linked=tuple(map(plain, entry.linked)),
+    )
 
 
 def write_site(entries: Iterable[Entry], folder: Path, contact: str) -> Path:

@@ -21,6 +21,7 @@ from decoder.service.operations.metrics import Metrics, checked, checked_associa
 from tests.association_support import linked_file
 from tests.collector.support import Bench, Clock, make_bench
 from tests.service.support import Running, running
+from tests.service.test_pages import signed_in
 
 
 @dataclass
@@ -198,3 +199,45 @@ def test_a_collector_without_associations_is_used_for_the_rest(
     assert "does not tell which answers are sent together" in page
     with linked.service.client("ana") as ana:
         assert ana.get("/v1/metrics").json()["problem"] == ""
+
+
+EVIL = "\u202e<script>alert(1)</script>"
+
+
+def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The paths of the texts in a document."""
+    items = value.items() if isinstance(value, dict) else enumerate(value)
+    for key, inner in items:
+        if isinstance(inner, dict | list) and inner:
+            yield from leaves(inner, (*path, key))
+        elif isinstance(inner, str):
+            yield (*path, key)
+
+
+def test_no_member_of_what_a_collector_lists_steers_a_page(
+    linked: Linked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each member in turn is hostile text; each page is shown, without its marks."""
+    service = linked.service.service
+    collector = service.ticker.collector
+    assert collector is not None
+    plain = {"first_day": "2026-11-02", "last_day": "2026-11-03", "reports": 7}
+    metrics = [
+        row | {"served": plain, "waiting": plain, "closed_through": "2026-11-03"}
+        for row in collector.metrics()[:1]
+    ]
+    with signed_in(linked.service, "root") as browser:
+        paths = ["/dictionary", "/metrics", f"/metrics/{metrics[0]['name']}"]
+        for path in leaves(metrics):
+            listed = json.loads(json.dumps(metrics))
+            at = listed
+            for key in path[:-1]:
+                at = at[key]
+            at[path[-1]] = EVIL
+            monkeypatch.setattr(service.metrics, "_ask", lambda listed=listed: listed)
+            for address in paths:
+                service.metrics._memory.asked = float("-inf")
+                answer = browser.get(address)
+                assert answer.status_code in (200, 404), (path, address)
+                assert "\u202e" not in answer.text, (path, address)
+                assert "<script>alert" not in answer.text, (path, address)

@@ -188,10 +188,15 @@ def checked(listed: Any) -> list[dict[str, Any]]:
     """What a collector lists, if it is such a list. Raises RemoteError."""
     rows = _rows(listed, _ROW)
     for row in rows:
-        waiting, served = row["waiting"], row["served"]
-        if waiting and not waiting.keys() >= _WAITING:
+        waiting, served = row["waiting"] or {}, row["served"] or {}
+        if (waiting and not waiting.keys() >= _WAITING) or (
+            served and not served.keys() >= _SERVED
+        ):
             raise _stranger(listed)
-        if served and not (served.keys() >= _SERVED and all(map(_is_day, served.values()))):
+        days = [row["closed_through"], waiting.get("first_day"), *map(served.get, _SERVED)]
+        if not all(day is None or _is_day(day) for day in days):
+            raise _stranger(listed)
+        if not isinstance(waiting.get("reports", 0), int):
             raise _stranger(listed)
     return rows
 
@@ -205,6 +210,8 @@ def _rows(listed: Any, kinds: dict[str, type | UnionType]) -> list[dict[str, Any
     try:
         if not all(isinstance(row[name], kind) for row in listed for name, kind in kinds.items()):
             raise TypeError
+        if not all(_is_word(row["state"]) and _is_word(row["params_id"]) for row in listed):
+            raise TypeError
         json.dumps(listed, ensure_ascii=False).encode()  # no lone surrogates, which no page holds
         return list(listed)
     except (KeyError, TypeError, ValueError, RecursionError):  # UnicodeEncodeError too
@@ -214,6 +221,10 @@ def _rows(listed: Any, kinds: dict[str, type | UnionType]) -> list[dict[str, Any
 def _stranger(listed: Any) -> RemoteError:
     shown = visible(reprlib.repr(listed)[:60])
     return RemoteError(f"what answers is not a collector: {shown}; check its address")
+
+
+def _is_word(text: str) -> bool:
+    return text.isascii() and text.isalnum()
 
 
 def _is_day(text: object) -> bool:

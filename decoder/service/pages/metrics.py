@@ -22,6 +22,7 @@ from decoder.service.pages.web import router as new_router
 from decoder.service.requests import service_of
 from decoder.service.specs import Kind
 from decoder.service.store.results import ResultRow
+from rappor_core.text import visible
 
 MOST_RESULTS = 1000
 MOST_VALUES = 12  # of a version
@@ -112,11 +113,11 @@ def _health(name: str, views: Sequence[MetricView], stored: Sequence[ResultRow] 
     return Health(
         name=name,
         description=str(first.get("description", "")),
-        kind=str(first.get("kind", "")),
+        kind=visible(str(first.get("kind", ""))),
         states=tuple(sorted({str(one.get("state", "")) for one in listed})),
         accepted=sum(int(one.get("accepted", 0)) for one in listed) if listed else None,
         closed_through=min(closed, default=""),
-        expires=str(first.get("expires", "")),
+        expires=visible(str(first.get("expires", ""))),
         versions=len({view.params_id for view in views}),
         results=sum(view.results for view in views),
         latest_day=max((view.latest_day or "" for view in views), default=""),
