@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import Literal
 
 from rappor_core.calendar import PERIOD_DAYS
+from rappor_core.errors import shown
 from rappor_core.grid.grid import MAX_CELLS, MAX_PAIRS
 from rappor_core.metrics import review_association
 from rappor_core.metrics.file import MetricsFile
@@ -60,6 +61,7 @@ def check_metrics(
                 f"no permanent response: {metric.max_reports} reports cost up to epsilon "
                 f"{metric.lifetime_epsilon:.2f}; the bound is the count of reports alone",
             )
+        yield from _texts(metric)
         yield from _web(metric, today)
         yield from _idle_days(metric)
         yield from _domain(metric, population)
@@ -81,6 +83,21 @@ def check_metrics(
             yield Finding(level, one.name, message)
     if population is not None:
         yield from _together(file, population)
+
+
+def _texts(metric: Metric) -> Iterator[Finding]:
+    """Texts that no page or terminal shows as they are, and a fallback that nobody can read."""
+    for key in ("description", "owner"):
+        text = getattr(metric, key)
+        if not all(character.isprintable() or character in "\n\t" for character in text):
+            message = f"{key} = {shown(text)} holds a control character: write plain text"
+            yield Finding("error", metric.base_name, message)
+    if metric.fallback is not None and not metric.fallback.strip():
+        message = (
+            f"fallback = {shown(metric.fallback)} is a value without a name: no list of candidates "
+            "can hold it, so it cannot be decoded; use a word such as 'other'"
+        )
+        yield Finding("error" if not metric.fallback else "warning", metric.base_name, message)
 
 
 def _own_findings(metric: Metric, population: int | None) -> Iterator[Finding]:
