@@ -10,9 +10,8 @@ from importlib import import_module
 from typing import Literal
 
 from rappor_core.calendar import PERIOD_DAYS
-from rappor_core.errors import shown
 from rappor_core.grid.grid import MAX_CELLS, MAX_PAIRS
-from rappor_core.metrics import review_association
+from rappor_core.metrics import review_association, review_texts
 from rappor_core.metrics.file import MetricsFile
 from rappor_core.metrics.groups import (
     cohorts_affordable,
@@ -61,7 +60,6 @@ def check_metrics(
                 f"no permanent response: {metric.max_reports} reports cost up to epsilon "
                 f"{metric.lifetime_epsilon:.2f}; the bound is the count of reports alone",
             )
-        yield from _texts(metric)
         yield from _web(metric, today)
         yield from _idle_days(metric)
         yield from _domain(metric, population)
@@ -85,27 +83,14 @@ def check_metrics(
         yield from _together(file, population)
 
 
-def _texts(metric: Metric) -> Iterator[Finding]:
-    """Texts that no page or terminal shows as they are, and a fallback that nobody can read."""
-    for key in ("description", "owner"):
-        text = getattr(metric, key)
-        if not all(character.isprintable() or character in "\n\t" for character in text):
-            message = f"{key} = {shown(text)} holds a control character: write plain text"
-            yield Finding("error", metric.base_name, message)
-    if metric.fallback is not None and not metric.fallback.strip():
-        message = (
-            f"fallback = {shown(metric.fallback)} is a value without a name: no list of candidates "
-            "can hold it, so it cannot be decoded; use a word such as 'other'"
-        )
-        yield Finding("error" if not metric.fallback else "warning", metric.base_name, message)
-
-
 def _own_findings(metric: Metric, population: int | None) -> Iterator[Finding]:
-    """What the metric's kind alone knows to say."""
+    """What is to be said of the metric's texts, and what its kind alone knows to say."""
+    told = [*review_texts.findings(metric)]
     if metric.rules.review:
         review = import_module(f"rappor_core.metrics.{metric.rules.review}")
-        for level, message in review.findings(metric, population):
-            yield Finding(level, metric.base_name, message)
+        told += review.findings(metric, population)
+    for level, message in told:
+        yield Finding(level, metric.base_name, message)
 
 
 def _web(metric: Metric, today: date) -> Iterator[Finding]:
@@ -305,11 +290,8 @@ def _small_crowd(metric: Metric, levels: int, population: int) -> str:
     elif levels > 1:
         use += ", or fewer levels"
     each = f" at each of {levels} levels" if levels > 1 else ""
-    what = (
-        "cohort and level, which are public, narrow"
-        if levels > 1
-        else ("the cohort, which is public, narrows")
-    )
+    what = "the cohort, which is public, narrows"
+    what = "cohort and level, which are public, narrow" if levels > 1 else what
     return (
         f"about {population / groups:.0f} devices in each of {cohorts} cohorts{each}: {what} the "
         f"crowd, and alone link{'' if levels > 1 else 's'} {linked:.1%} of devices from one batch "
