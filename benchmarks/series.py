@@ -4,11 +4,12 @@ Devices draw a cell from the pickups of a month that differs smoothly from month
 in ten stay from one window to the next. `moving`: `other` from .2 to .95 over 26 windows.
 `changes`: series of ten windows without a change (false flags, coverage of change intervals of
 level .90), and with 5 % of the devices in an empty cell for one window. `uniform`: cells alike,
-30 % `other`. `speed`: 30 windows of 1,024 cells.
+30 % `other`. `drift`: series of ten windows without a change in any cell, while `other` moves from
+.2 to .95: false flags among few answers. `speed`: 30 windows of 1,024 cells.
 
 Usage: python benchmarks/series.py [--data ../shared/data/nyc_pickups_h3res8.csv.gz]
-       [--people 100000] [--series 10] [--null 20] [--part moving,changes,uniform,speed]
-       [--records FILE] [--small]
+       [--people 100000] [--series 10] [--null 20] [--first 0]
+       [--part moving,changes,drift,uniform,speed] [--records FILE] [--small]
 """
 
 from __future__ import annotations
@@ -107,15 +108,37 @@ def moving(path: Path, people: int) -> Iterator[Comparison]:
             )  # fmt: skip
 
 
-def changes(path: Path, people: int, null: int, series: int) -> Iterator[Comparison]:
-    """False flags, coverage, and a new cell of 5 % in one window of ten."""
+def drift(path: Path, people: int, null: int, first: int) -> Iterator[Comparison]:
+    """False flags where nothing changes but `other`, from .2 to .95 in ten windows."""
+    for way in ("window", "2 symbols"):
+        metric, places = declared(way, 4.0)
+        shares, flags = shares_of(path, places), []
+        for seed in range(first, first + null):
+            rng = np.random.default_rng(5000 + seed)
+            values = crowd(shares, places, people, 10, 0.0, rng)
+            values[rng.random(values.shape) < np.linspace(0.2, 0.95, 10)] = len(shares)
+            maps = map_windows(draw_windows(metric, places, values, rng), places, None, None)
+            told = {int(c) for one in maps if one.changes
+                    for c in np.flatnonzero(one.changes.detected)}  # fmt: skip
+            flags.append(len(told))
+        yield Comparison(
+            "", f"10 maps, {way}, epsilon 4, `other` from .2 to .95, {people:,} devices: cells "
+            "flagged a series", "", (float(np.mean(flags)),),
+            note=f"{sum(flags)} in {null} series, of which {sum(map(bool, flags))} have any",
+        )  # fmt: skip
+
+
+def changes(
+    path: Path, people: int, null: int, series: int, first: int = 0
+) -> Iterator[Comparison]:
+    """False flags, coverage, and a new cell of 5 % in one window of ten. first: of the draws."""
     for way in ("window", "2 symbols"):
         metric, places = declared(way, 4.0)
         shares, flags, held, top, shown, found, extra = shares_of(path, places), 0, [], [], [], 0, 0
         empty = int(np.flatnonzero(shares == 0)[137])
         busiest = np.argsort(-shares)[:20]
         for seed in range(null + series):
-            rng = np.random.default_rng(1000 + seed)
+            rng = np.random.default_rng(1000 + first + seed)
             values = crowd(shares, places, people, 10, 0.0, rng)
             values[rng.random(values.shape) < 0.15] = len(shares)
             if seed >= null:
@@ -141,8 +164,13 @@ def changes(path: Path, people: int, null: int, series: int) -> Iterator[Compari
             "", f"10 maps, {way}, epsilon 4: intervals of change of level .90 that hold", "",
             (float(np.mean(held)),),
             note=f"of the 20 busiest cells {np.mean(top):.3f}; {flags} cells flagged in {null} "
-            f"series without a change; a new cell of 5 % found in {found} of {series}, "
-            f"{np.mean(shown):.0%} of it shown (least {min(shown):.0%}), {extra} others flagged",
+            "series without a change"
+            + (
+                f"; a new cell of 5 % found in {found} of {series}, {np.mean(shown):.0%} of it "
+                f"shown (least {min(shown):.0%}), {extra} others flagged"
+                if series
+                else ""
+            ),
         )  # fmt: skip
 
 
@@ -196,8 +224,12 @@ def measure(chosen: argparse.Namespace) -> Iterator[Comparison]:
                 yield told
             elif part == "moving":
                 yield from moving(chosen.data, chosen.people)
+            elif part == "drift":
+                yield from drift(chosen.data, chosen.people, chosen.null, chosen.first)
             else:
-                yield from changes(chosen.data, chosen.people, chosen.null, chosen.series)
+                yield from changes(
+                    chosen.data, chosen.people, chosen.null, chosen.series, chosen.first
+                )
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -205,7 +237,8 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--people", type=int, default=100_000)
     parser.add_argument("--series", type=int, default=10)
     parser.add_argument("--null", type=int, default=20)
-    parser.add_argument("--part", default="speed,uniform,changes,moving")
+    parser.add_argument("--first", type=int, default=0, help="number of the first draw")
+    parser.add_argument("--part", default="speed,uniform,changes,drift,moving")
 
 
 if __name__ == "__main__":

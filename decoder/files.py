@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import csv
+import json
 import math
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -88,6 +89,37 @@ def probe_folder(folder: Path) -> None:
             pass
     except OSError as error:
         raise _refused(folder, error) from error
+
+
+def claim_folder(folder: Path, names: Iterable[str], mark: str) -> None:
+    """Refuse a folder in which a file of somebody else would be replaced.
+
+    names: of the files to come.  mark: the one of them by which a folder is known as made by this
+    command: an object of JSON that names its metric. Raises OutputError.
+    """
+    there = [name for name in names if (folder / name).exists()]
+    if there and not _is_of_a_metric(folder / mark):
+        raise OutputError(
+            f"{str(folder)!r} holds {there[0]!r}, and no {mark} of this command, so it is not "
+            "replaced; give another folder"
+        )
+
+
+def claim_file(path: Path) -> None:
+    """Refuse a file that is no aggregate: it would be replaced. Raises OutputError."""
+    if path.is_file() and path.stat().st_size and not _is_of_a_metric(path):
+        raise OutputError(
+            f"{str(path)!r} is there and no aggregate, so it is not replaced; give another name"
+        )
+
+
+def _is_of_a_metric(path: Path) -> bool:
+    """Whether a file is an object of JSON with a key `metric`."""
+    try:
+        content = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(content, dict) and "metric" in content
 
 
 def probe_file(path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from collector.service.operations import COMMAND_LINE
+from decoder.files import claim_file
 from decoder.sources.collector_client import fetch_aggregate
 from rappor_cli.days import read_day
 from rappor_cli.store import CollectorOption, DatabaseOption, need_one, opened
@@ -28,6 +29,8 @@ def aggregate(
 ) -> None:
     """Write the aggregate of METRIC as JSON: reports and bit counts of each cohort."""
     need_one(collector, database)
+    if output is not None:
+        claim_file(output)
     days = [read_day(text) for text in (first, last)]
     if collector is not None:
         found = fetch_aggregate(collector, metric, params_id=params_id, first=days[0], last=days[1])

@@ -13,7 +13,7 @@ import numpy as np
 import typer
 
 from decoder.errors import PlanError
-from decoder.files import probe_folder
+from decoder.files import claim_folder, probe_folder
 from decoder.planning.design import given_population, zipf_population
 from decoder.planning.plan import Labels, Plan, Trust, make_plan
 from decoder.planning.population import read_shares
@@ -161,6 +161,7 @@ def plan(
         complete=complete,
     )  # fmt: skip
     if output is not None:
+        claim_folder(output, ("plan.html", "plan.json", "metric.toml"), "plan.json")
         probe_folder(output)
     population = zipf_population(zipf) if shares is None else given_population(read_shares(shares))
     labels = Labels(name, description, owner, _day(expires))

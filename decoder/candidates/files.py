@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import chain
@@ -24,7 +25,8 @@ def read_values(path: Path, column: str | None = None) -> Iterator[str | bytes]:
     """Entries of a file, in order, as text or bytes.
 
     `.csv[.gz]`: the column named `column`, or the first one (with a header only if `column` is
-    given).  `.parquet[.gz]`: `column`, or the only one.  Anything else: a value a line, LF or CRLF.
+    given).  `.parquet[.gz]`: `column`, or the only one.  `.json[.gz]`: a list of strings.  Anything
+    else: a value a line, LF or CRLF.
     Raises CandidatesError for UTF-16, a quote left open, or a column that is not there; what the
     libraries raise for damaged files passes through (`reading.naming`).
     """
@@ -33,6 +35,8 @@ def read_values(path: Path, column: str | None = None) -> Iterator[str | bytes]:
         return _parquet(path, column)
     if name.endswith(".csv"):
         return _csv_column(path, column)
+    if name.endswith(".json"):
+        return _json_list(path, column)
     if column is not None:
         raise CandidatesError(f"this is not a table: it has no column {column!r}")
     return _lines(path)
@@ -119,6 +123,19 @@ def _parquet(path: Path, column: str | None) -> Iterator[str | bytes]:
             raise CandidatesError(f"name one of its columns: {', '.join(map(repr, names[:20]))}")
         for batch in file.iter_batches(columns=[column]):
             yield from map(_entry, batch.column(0).to_pylist())
+
+
+def _json_list(path: Path, column: str | None) -> Iterator[str]:
+    if column is not None:
+        raise CandidatesError(f"this is a list, not a table: it has no column {column!r}")
+    with _opened(path) as raw:
+        try:
+            content = json.loads(raw.read())
+        except (ValueError, RecursionError) as error:
+            raise CandidatesError("this is not JSON, although its name says so") from error
+    if not isinstance(content, list) or not all(isinstance(value, str) for value in content):
+        raise CandidatesError('this JSON is not a list of strings, such as ["a", "b"]')
+    yield from content
 
 
 def _entry(value: object) -> str | bytes:

@@ -155,10 +155,7 @@ def by_lasso(
     progress: Progress = silent,
     weights: Floats | None = None,
 ) -> Estimate:
-    """LASSO at a penalty set by the noise, then weighted least squares on what it selects.
-
-    weights: (M,), by which p-values will be divided.
-    """
+    """LASSO at a penalty set by the noise, least squares on what it selects; weights as above."""
     random = observed.noise.random
     question = Question(observed.centred, observed.positions, random, observed.noise_of)
     chosen = select(question, alpha, progress)

@@ -36,6 +36,8 @@ RESULT_COLUMNS = (
     "p_value",
     "p_adjusted",
 )
+MARK = "results.json"  # by which a folder is known as one of decodings
+OUTPUTS = ("results.csv", "candidates.csv", MARK, "manifest.json", "report.html")
 _LIBRARIES = ("rappor-telemetry", "numpy", "scipy", "scikit-learn", "numba")
 
 

@@ -15,7 +15,7 @@ from decoder.candidates.cache import cached_positions
 from decoder.candidates.files import column_taken
 from decoder.candidates.lists import Candidates, metric_candidates
 from decoder.errors import CandidatesError
-from decoder.files import make_folder
+from decoder.files import claim_folder, make_folder
 from decoder.formats.google_rappor import read_map, write_metrics_json
 from decoder.options import DecodeOptions
 from decoder.pipeline import decode
@@ -29,7 +29,7 @@ from decoder.progress import (
     silent,
     watched,
 )
-from decoder.reports.decoding_files import write_outputs
+from decoder.reports.decoding_files import MARK, OUTPUTS, write_outputs
 from decoder.reports.series_files import write_series
 from decoder.results.tables import Decoding
 from decoder.series.series import Series, decode_over_time
@@ -146,6 +146,7 @@ def _prepared(
     check_cancelled(cancelled, "the candidates were read")
     candidates = chosen_candidates(source, job.candidates, progress, note)
     if job.output:
+        claim_folder(job.output, OUTPUTS, MARK)
         make_folder(job.output)
     check_cancelled(cancelled, "the counts were decoded")
     return candidates

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from decoder.errors import CandidatesError
-from decoder.files import make_folder
+from decoder.files import claim_folder, make_folder
 from decoder.progress import (
     Cancelled,
     Note,
@@ -26,6 +26,7 @@ from decoder.progress import (
     silent,
     watched,
 )
+from decoder.reports.decoding_files import MARK, OUTPUTS
 from decoder.sources.windows import Each
 from decoder.workflows.decoding import DecodeJob, read_windows
 from rappor_core.aggregate import Aggregate
@@ -101,6 +102,7 @@ def run_own(
         kind = aggregates[0].definition["kind"]
         raise CandidatesError(f"a metric of kind {kind!r} has no candidates to give weights to")
     if job.output:
+        claim_folder(job.output, OUTPUTS, MARK)
         make_folder(job.output)
     answer: Answer = import_module(home).run(
         job, aggregates[0] if each is None else aggregates, watched(progress, cancelled)

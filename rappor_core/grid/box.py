@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Protocol
 
-from rappor_core.errors import ParameterError
+from rappor_core.errors import ParameterError, shown
 from rappor_core.frozen import Frozen
 
 Point = tuple[float, float]  # latitude, longitude
@@ -30,12 +30,13 @@ class Box(Frozen):
         for name, limit in (("south", 90), ("west", 180), ("north", 90), ("east", 180)):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | float):
-                raise ParameterError(f"box: {name} = {value!r} is not a number of degrees")
+                raise ParameterError(f"box: {name} = {shown(value)} is not a number of degrees")
             if not -limit <= value <= limit:
                 raise ParameterError(f"box: {name} = {value!r} is not between -{limit} and {limit}")
         if self.south >= self.north or self.west == self.east:
             raise ParameterError(
-                f"box: {self} is empty; give south, west, north, east, with south < north"
+                f"box: [{self.south}, {self.west}, {self.north}, {self.east}] is empty; give "
+                "south, west, north, east, with south < north"
             )
 
     @property

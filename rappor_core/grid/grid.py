@@ -14,7 +14,7 @@ from functools import cached_property
 from importlib import import_module
 from typing import Any, Literal, get_args
 
-from rappor_core.errors import ParameterError, ValueRefusedError
+from rappor_core.errors import ParameterError, ValueRefusedError, shown
 from rappor_core.frozen import Frozen
 from rappor_core.grid.box import Box, CellSystem, Point
 from rappor_core.grid.geohash import Geohash
@@ -48,7 +48,9 @@ class Grid(Frozen):
     def __post_init__(self) -> None:
         """Check the fields together, and the levels against the system of cells."""
         if self.kind not in get_args(GridKind):
-            raise ParameterError(f"grid = {self.kind!r} is not one of {get_args(GridKind)}")
+            raise ParameterError(
+                f"grid = {shown(self.kind)} is not one of {', '.join(get_args(GridKind))}"
+            )
         if self.kind != "square" and (self.rows or self.columns):
             raise ParameterError(f"rows and columns go with grid = 'square', not {self.kind!r}")
         if self.kind == "quadkey" and max(-self.box.south, self.box.north) > MERCATOR_LATITUDE:
@@ -63,7 +65,7 @@ class Grid(Frozen):
         for level in self.levels:
             if type(level) is not int or level not in known:
                 raise ParameterError(
-                    f"level {level!r}: grid {self.kind!r} has levels {known[0]} to {known[-1]}"
+                    f"level {shown(level)}: grid {self.kind!r} has levels {known[0]} to {known[-1]}"
                 )
         if not self.levels or list(self.levels) != sorted(set(self.levels)):
             raise ParameterError(f"levels = {list(self.levels)} must increase; give one or more")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rappor_core.errors import MetricsFileError, ParameterError
+from rappor_core.errors import InformationLostError, MetricsFileError, ParameterError
 from rappor_core.grid.box import Box
 from rappor_core.grid.grid import OTHER, Grid
 from rappor_core.mechanism import TwoRoundMechanism
@@ -24,6 +24,7 @@ from rappor_core.metrics.tables import (
 )
 from rappor_core.params import MAX_BITS, RapporParams
 
+KEEPS_NOTHING = "keeps nothing; use a larger one"
 _PLACE_KEYS = {"grid", "box", "levels", "rows", "columns", "slots", "mode", "window", "pairs"}
 _PLACE_KEYS |= {"max_gap_minutes", "encoding", "num_symbols", "epsilon"}
 _OPTIONAL_KEYS = {"max_reports", "period", "min_reports", "min_reports_per_cohort"}
@@ -167,7 +168,11 @@ def _noise(
         if encoding in _BY_SYMBOLS:
             refuse(name, "encoding", encoding, "goes with mode = 'memo'")
         check_hashes(name, shape["num_hashes"])
-        return TwoRoundMechanism.one_shot(positive(name, table, "epsilon") / shape["num_hashes"])
+        try:
+            each = positive(name, table, "epsilon") / shape["num_hashes"]
+            return TwoRoundMechanism.one_shot(each)
+        except InformationLostError:
+            refuse(name, "epsilon", table["epsilon"], KEEPS_NOTHING)
     if "epsilon" in table:
         refuse(name, "epsilon", table["epsilon"], "is epsilon_infinity and epsilon_one here")
     if encoding not in _BY_SYMBOLS:
@@ -175,7 +180,10 @@ def _noise(
     if table.get("mechanism", "loloha") != "loloha":
         refuse(name, "mechanism", table["mechanism"], "is not 'loloha', the one for symbols")
     epsilons = [positive(name, table, key) for key in ("epsilon_infinity", "epsilon_one")]
-    return TwoRoundMechanism.symbols(shape["num_bits"], *epsilons)
+    try:
+        return TwoRoundMechanism.symbols(shape["num_bits"], *epsilons)
+    except InformationLostError:
+        refuse(name, "epsilon_one", table["epsilon_one"], KEEPS_NOTHING)
 
 
 _BY_SYMBOLS = {"symbol"}  # encodings whose rounds draw symbols

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Literal, get_args
 
-from rappor_core.errors import ParameterError
+from rappor_core.errors import ParameterError, shown
 from rappor_core.frozen import Frozen
 from rappor_core.grid.grid import Grid
 from rappor_core.reserved import RESERVED
@@ -48,12 +48,14 @@ class Slot(Frozen):
         match = _SLOT.fullmatch(text) if isinstance(text, str) else None
         if match is None:
             raise ParameterError(
-                f"slot {text!r}: write a name and hours such as 'night 22-6', "
+                f"slot {shown(text)}: write a name and hours such as 'night 22-6', "
                 "and 'weekdays' or 'weekends' after them if it is not every day"
             )
         first, last = int(match["first"]), int(match["last"])
         if first > 23 or not 1 <= last <= 24 or first == last:
-            raise ParameterError(f"slot {text!r}: hours run from 0-23 to 1-24, and must differ")
+            raise ParameterError(
+                f"slot {shown(text)}: hours run from 0-23 to 1-24, and must differ"
+            )
         days: Days = match["days"] or "all"  # type: ignore[assignment]
         return cls(match["name"], first, last, days)
 
@@ -96,21 +98,27 @@ class Location(Frozen):
     def __post_init__(self) -> None:
         """Check each field alone, then together."""
         if self.level not in self.grid.levels:
-            raise ParameterError(f"level {self.level!r} is not one of {list(self.grid.levels)}")
+            raise ParameterError(
+                f"level {shown(self.level)} is not one of {list(self.grid.levels)}"
+            )
         if self.mode not in get_args(LocationMode):
-            raise ParameterError(f"mode = {self.mode!r} is not one of {get_args(LocationMode)}")
+            raise ParameterError(
+                f"mode = {shown(self.mode)} is not one of {', '.join(get_args(LocationMode))}"
+            )
         self._check_slots()
         longest = MAX_WINDOW if self.mode == "window" else 0
         if type(self.window) is not int or not min(longest, 2) <= self.window <= longest:
             raise ParameterError(
-                f"window = {self.window!r}: mode 'window' needs 2 to 1,000 periods, "
+                f"window = {shown(self.window)}: mode 'window' needs 2 to 1,000 periods, "
                 "the other modes none"
             )
         gap = self.max_gap_minutes
         if type(gap) is not int or not 1 <= gap <= MAX_GAP_MINUTES:
-            raise ParameterError(f"max_gap_minutes = {gap!r} is not from 1 to {MAX_GAP_MINUTES}")
+            raise ParameterError(
+                f"max_gap_minutes = {shown(gap)} is not from 1 to {MAX_GAP_MINUTES}"
+            )
         if type(self.pairs) is not bool:
-            raise ParameterError(f"pairs = {self.pairs!r} is not true or false")
+            raise ParameterError(f"pairs = {shown(self.pairs)} is not true or false")
 
     def _check_slots(self) -> None:
         names = [slot.name for slot in self.slots]

@@ -11,7 +11,7 @@ from typing import Literal
 
 from rappor_core.calendar import PERIOD_DAYS
 from rappor_core.grid.grid import MAX_CELLS, MAX_PAIRS
-from rappor_core.metrics import review_association
+from rappor_core.metrics import review_association, review_texts
 from rappor_core.metrics.file import MetricsFile
 from rappor_core.metrics.groups import (
     cohorts_affordable,
@@ -84,11 +84,13 @@ def check_metrics(
 
 
 def _own_findings(metric: Metric, population: int | None) -> Iterator[Finding]:
-    """What the metric's kind alone knows to say."""
+    """What is to be said of the metric's texts, and what its kind alone knows to say."""
+    told = [*review_texts.findings(metric)]
     if metric.rules.review:
         review = import_module(f"rappor_core.metrics.{metric.rules.review}")
-        for level, message in review.findings(metric, population):
-            yield Finding(level, metric.base_name, message)
+        told += review.findings(metric, population)
+    for level, message in told:
+        yield Finding(level, metric.base_name, message)
 
 
 def _web(metric: Metric, today: date) -> Iterator[Finding]:
@@ -288,11 +290,8 @@ def _small_crowd(metric: Metric, levels: int, population: int) -> str:
     elif levels > 1:
         use += ", or fewer levels"
     each = f" at each of {levels} levels" if levels > 1 else ""
-    what = (
-        "cohort and level, which are public, narrow"
-        if levels > 1
-        else ("the cohort, which is public, narrows")
-    )
+    what = "the cohort, which is public, narrows"
+    what = "cohort and level, which are public, narrow" if levels > 1 else what
     return (
         f"about {population / groups:.0f} devices in each of {cohorts} cohorts{each}: {what} the "
         f"crowd, and alone link{'' if levels > 1 else 's'} {linked:.1%} of devices from one batch "
