@@ -507,15 +507,15 @@ DECODER = (
     Mutation(
         "holm-off-by-one", "Holm's first step is Bonferroni's",
         _MULTIPLE,
-        "ranked * (total - rank + 1)",
-        "ranked * (total - rank)",
+        "np.maximum.accumulate(ranked * left)",
+        "np.maximum.accumulate(ranked * (left - 1))",
         ("tests/decoder/test_inference.py",),
     ),
     Mutation(
         "storey-without-one", "Storey's estimate counts one null p-value more than were seen",
         _MULTIPLE,
-        "((p > STOREY_LAMBDA).sum() + 1)",
-        "(p > STOREY_LAMBDA).sum()",
+        "(w[p > STOREY_LAMBDA].sum() + w.max())",
+        "w[p > STOREY_LAMBDA].sum()",
         ("tests/decoder/test_inference.py",),
     ),
     Mutation(
