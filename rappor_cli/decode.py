@@ -147,8 +147,7 @@ def decode(
     _one_source(aggregate, collector, params or counts, first or last)
     _together("--metric", metric, "--collector", collector)
     _together("--column", column, "--candidates", candidates)
-    if repeats and reports_by_device:
-        raise typer.BadParameter("give --repeats or --reports-by-device: each tells the other")
+    _one_repetition(repeats, reports_by_device)
     options = DecodeOptions(
         method=method.value,
         correction=correction.value,
@@ -201,6 +200,11 @@ def _one_source(
         raise typer.BadParameter("give one of --aggregate, --collector and --params with --counts")
     if window and not collector:
         raise typer.BadParameter("--from and --to go with --collector; a file is its own window")
+
+
+def _one_repetition(repeats: float | None, reports_by_device: Path | None) -> None:
+    if repeats and reports_by_device:
+        raise typer.BadParameter("give --repeats or --reports-by-device: each tells the other")
 
 
 def _together(name: str, value: object, needed: str, other: object) -> None:
