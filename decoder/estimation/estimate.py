@@ -1,7 +1,6 @@
-"""The three estimators behind one interface: cavity, LASSO and refit, and direct (one bit a value).
+"""The three estimators behind one interface: cavity, LASSO and refit, direct (one bit a value).
 
-Each takes what was seen and gives, for every candidate, an unbiased share, a standard error and a
-score whose distribution is known when nobody holds the candidate.
+Each gives, for every candidate, an unbiased share, its error, and a score of known null law.
 """
 
 from __future__ import annotations
@@ -77,10 +76,8 @@ class Estimate:
     shares: unbiased.  shrunken: posterior means.  low, high: of every candidate, not selected.
     prior: None where none was learnt.  fitted: bit shares that the fit explains.
     missing: tau, with its error; ratio: of the noise to the model's; excess: kappa, at least 1;
-    freedom: of the t distribution of the scores; unfitted: part of the rows' freedom
-    that the fit left over, in [0, 1].
-    tail: null distribution of the scores beyond their variance.
-    method: `cavity`, `lasso` or `direct`.
+    freedom: of the t distribution of the scores; unfitted: part of the rows' freedom that the fit
+    left over, in [0, 1].  tail: null distribution of the scores.  method: `cavity` or others below.
     directions: of given candidates (B,), by how much each share follows each bit share, (n, B).
     """
 
@@ -109,13 +106,17 @@ class Estimate:
 
     @property
     def p_values(self) -> Floats:
-        """Of the test that nobody holds a candidate, (M,).
+        """Of the test that nobody holds a candidate, (M,); all 1 where the fit did not converge."""
+        return self._p_values(1.0)
 
-        All 1 where the fit has not converged: it is no result, and nothing is named.
-        """
-        if not self.converged:
-            return np.ones(len(self.z))
-        return p_values(self.tail.deviate(self.z))
+    @property
+    def null_p_values(self) -> Floats:
+        """As `p_values`, but uniform where nobody holds a candidate: `cavity` shrinks scores."""
+        return self._p_values(min(self.ratio, 1.0) ** 0.5 if self.method == "cavity" else 1.0)
+
+    def _p_values(self, scale: float) -> Floats:
+        found = p_values(self.tail.deviate(self.z) / scale)
+        return found if self.converged else np.ones(len(self.z))  # no result: nothing is named
 
 
 def by_cavity(
@@ -237,9 +238,8 @@ class _Finished(NamedTuple):
 
     scores, z: of all, (M,).  tail: the null distribution of z.  held: the shares that the fit
     gives, 0 outside it, (M,).  freedom: what it leaves over.  prior: where it has one.  quieter:
-    of the errors, how large the scatter of the scores is, where a selection from a long list has
-    taken noise out of the rest: to a prior with the whole errors all of them would look like small
-    shares.
+    of the errors, how large the scatter of the scores is, where a selection has taken noise out
+    of the rest: to a prior with the whole errors all of them would look like small shares.
     """
 
     scores: Scores

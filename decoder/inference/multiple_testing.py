@@ -55,19 +55,23 @@ def decide(
     alpha: float,
     largest_p: float = 1.0,
     weights: Floats | None = None,
+    null_p: Floats | None = None,
 ) -> Decision:
     """Apply a rule at level `alpha` in (0, 1) to the p-values or local fdrs of all candidates.
 
     largest_p: never accept a candidate whose own p-value is above it.  weights: (M,), positive, of
     mean 1, chosen without the p-values: each p-value is divided by its candidate's weight
-    (Genovese, Roeder and Wasserman 2006), which keeps the level whatever the weights.
+    (Genovese, Roeder and Wasserman 2006), which keeps the level whatever the weights.  null_p:
+    (M,), uniform where nobody holds a candidate: `fdr` estimates from them how many those are;
+    None: `p`.
     """
     if correction not in CORRECTIONS:
         raise DecodeError(f"correction = {correction!r} is not one of {', '.join(CORRECTIONS)}")
     if not 0 < alpha < 1:
         raise DecodeError(f"alpha = {alpha!r} is not between 0 and 1")
     check_weighted(correction, weights)
-    w, share = np.ones(len(p)) if weights is None else weights, null_share(p, weights)
+    w = np.ones(len(p)) if weights is None else weights
+    share = null_share(p if null_p is None else null_p, weights)
     statistic = local_fdr if correction == "fdr-eb" else p / w
     if correction == "fdr":
         statistic = np.where(p <= STOREY_LAMBDA, statistic, np.inf)

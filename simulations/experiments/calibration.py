@@ -191,7 +191,9 @@ def _heaviest_covered(
     if not len(heaviest):
         return float("nan")
     options = DecodeOptions(correction="fdr", level=LEVEL)
-    decision = decide(estimate.p_values, estimate.local_fdr, "fdr", options.alpha)
+    decision = decide(
+        estimate.p_values, estimate.local_fdr, "fdr", options.alpha, null_p=estimate.null_p_values
+    )
     low, high, _ = found_intervals(estimate, decision, options, samples)
     chosen = (low <= truth) & (truth <= high)
     return float(np.where(decision.detected, chosen, inside)[heaviest].mean())
@@ -248,7 +250,8 @@ def _score(
 ) -> RuleScore:
     options = DecodeOptions(correction=rule, level=LEVEL)
     w = weights if rule in WEIGHTED else None
-    decision = decide(estimate.p_values, estimate.local_fdr, rule, options.alpha, 1.0, w)
+    given = estimate.p_values, estimate.local_fdr
+    decision = decide(*given, rule, options.alpha, 1.0, w, estimate.null_p_values)
     low, high, _ = found_intervals(estimate, decision, options, samples)
     found, held = decision.detected, truth > 0
     false = int((found & ~held).sum())
