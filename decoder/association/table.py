@@ -16,6 +16,7 @@ from decoder.numerics.simplex import contrasts, project_simplex
 from decoder.typing import Floats
 
 LEAST = 1e-300
+LEAST_PRODUCT = 1e-6  # of an even table's cell: where a margin is 0, a prior needs some width
 TAUS = np.concatenate([[0.0], np.geomspace(1e-6, 1e4, 201)])  # 12 % apart
 
 
@@ -202,7 +203,7 @@ def shrunk_table(estimate: Floats, covariance: Floats) -> Floats:
     times the product; tau is the most likely one, given the part of the departures that the
     margins leave free.  estimate: (M1, M2).  covariance: of its cells, (M1 M2, M1 M2).
     """
-    product = np.maximum(np.outer(*margins(estimate)), LEAST)
+    product = np.maximum(np.outer(*margins(estimate)), LEAST_PRODUCT / estimate.size)
     product /= product.sum()
     free = np.kron(*(contrasts(size) for size in estimate.shape))  # M1 M2 rows
     prior = (free.T * product.ravel()) @ free

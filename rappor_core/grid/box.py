@@ -35,8 +35,8 @@ class Box(Frozen):
                 raise ParameterError(f"box: {name} = {value!r} is not between -{limit} and {limit}")
         if self.south >= self.north or self.west == self.east:
             raise ParameterError(
-                f"box: [{self.south}, {self.west}, {self.north}, {self.east}] is empty; give "
-                "south, west, north, east, with south < north"
+                f"box: {[self.south, self.west, self.north, self.east]} is empty; give south, "
+                "west, north, east, with south < north"
             )
 
     @property

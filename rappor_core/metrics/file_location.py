@@ -24,7 +24,6 @@ from rappor_core.metrics.tables import (
 )
 from rappor_core.params import MAX_BITS, RapporParams
 
-KEEPS_NOTHING = "keeps nothing; use a larger one"
 _PLACE_KEYS = {"grid", "box", "levels", "rows", "columns", "slots", "mode", "window", "pairs"}
 _PLACE_KEYS |= {"max_gap_minutes", "encoding", "num_symbols", "epsilon"}
 _OPTIONAL_KEYS = {"max_reports", "period", "min_reports", "min_reports_per_cohort"}
@@ -108,7 +107,11 @@ def _params(name: str, table: Mapping[str, Any], location: Location) -> RapporPa
     if encoding not in LOCATION.encodings:
         refuse(name, "encoding", encoding, f"is not one of {LOCATION.encodings}")
     shape = _shape(name, table, location, encoding)
-    mechanism = _noise(name, table, encoding, shape)
+    try:
+        mechanism = _noise(name, table, encoding, shape)
+    except InformationLostError:
+        key = "epsilon_one" if table["mode"] == "memo" else "epsilon"
+        refuse(name, key, table.get(key), "keeps nothing; use a larger one")
     return RapporParams(mechanism=mechanism, encoding=encoding, **shape)
 
 
@@ -168,11 +171,7 @@ def _noise(
         if encoding in _BY_SYMBOLS:
             refuse(name, "encoding", encoding, "goes with mode = 'memo'")
         check_hashes(name, shape["num_hashes"])
-        try:
-            each = positive(name, table, "epsilon") / shape["num_hashes"]
-            return TwoRoundMechanism.one_shot(each)
-        except InformationLostError:
-            refuse(name, "epsilon", table["epsilon"], KEEPS_NOTHING)
+        return TwoRoundMechanism.one_shot(positive(name, table, "epsilon") / shape["num_hashes"])
     if "epsilon" in table:
         refuse(name, "epsilon", table["epsilon"], "is epsilon_infinity and epsilon_one here")
     if encoding not in _BY_SYMBOLS:
@@ -180,10 +179,7 @@ def _noise(
     if table.get("mechanism", "loloha") != "loloha":
         refuse(name, "mechanism", table["mechanism"], "is not 'loloha', the one for symbols")
     epsilons = [positive(name, table, key) for key in ("epsilon_infinity", "epsilon_one")]
-    try:
-        return TwoRoundMechanism.symbols(shape["num_bits"], *epsilons)
-    except InformationLostError:
-        refuse(name, "epsilon_one", table["epsilon_one"], KEEPS_NOTHING)
+    return TwoRoundMechanism.symbols(shape["num_bits"], *epsilons)
 
 
 _BY_SYMBOLS = {"symbol"}  # encodings whose rounds draw symbols

@@ -106,7 +106,7 @@ class Location(Frozen):
                 f"mode = {shown(self.mode)} is not one of {', '.join(get_args(LocationMode))}"
             )
         self._check_slots()
-        longest = MAX_WINDOW if self.mode == "window" else 0
+        longest = MAX_WINDOW * (self.mode == "window")
         if type(self.window) is not int or not min(longest, 2) <= self.window <= longest:
             raise ParameterError(
                 f"window = {shown(self.window)}: mode 'window' needs 2 to 1,000 periods, "
@@ -118,7 +118,7 @@ class Location(Frozen):
                 f"max_gap_minutes = {shown(gap)} is not from 1 to {MAX_GAP_MINUTES}"
             )
         if type(self.pairs) is not bool:
-            raise ParameterError(f"pairs = {shown(self.pairs)} is not true or false")
+            raise ParameterError(f"pairs = {self.pairs!r} is not true or false")
 
     def _check_slots(self) -> None:
         names = [slot.name for slot in self.slots]

@@ -114,7 +114,7 @@ def test_linked_reports_go_after_their_days(tmp_path: Path) -> None:
     registry, day = bench.collector.registry(), day_of(TODAY)
     (series,) = (key for key, one in registry.linked.items() if one.metric.keep_raw_days)
     for passed, left in ((30, 1), (31, 0)):
-        clean_up(bench.database, registry, day + passed)
+        clean_up(bench.database, registry, day + passed, day + passed)
         with bench.database.read() as connection:
             assert count_raw(connection, series, day, day) == left
 

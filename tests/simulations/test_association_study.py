@@ -32,5 +32,5 @@ def test_the_command_prints_every_method() -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     rows = json.loads(done.stdout)
     methods = {row["method"] for row in rows if row["quantity"] == "total_variation"}
-    assert methods == {"pair", "moments", "EM (SQUAREM)", "google's EM"}
+    assert methods == {"pair", "moments", "moments, shrunk", "EM (SQUAREM)", "google's EM"}
     assert {row["quantity"] for row in rows} == {"total_variation", "coverage", "level", "power"}
