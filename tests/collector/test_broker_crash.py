@@ -133,7 +133,7 @@ def test_consumers_killed_at_random_points_count_each_report_once(line: Line) ->
     check(line.bench, total, expected)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_group_hands_partitions_over_and_counts_each_report_once(
     broker: Broker, new_postgresql: Callable[[], str]
 ) -> None:
@@ -181,7 +181,7 @@ def environment(**given: str) -> Iterator[None]:
         os.environ.update(before)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_fronts_killed_under_load_lose_nothing_that_was_acknowledged(line: Line) -> None:
     """Devices send over HTTP, the front is killed, and what they were told is counted."""
     given = {"RAPPOR_BROKER": line.broker.servers, "RAPPOR_BROKER_TOPIC": line.topic}
@@ -194,7 +194,7 @@ def test_fronts_killed_under_load_lose_nothing_that_was_acknowledged(line: Line)
     check(line.bench, tally.reports, tally.bits)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_command_counts_until_the_end_or_a_signal(line: Line) -> None:
     """`rappor consume`, as it is run."""
     expected: Counter[tuple[int, int]] = Counter()
