@@ -75,6 +75,7 @@ class Consumer:
             while not stop.is_set():
                 had = self._turn()
                 if not had and self._placed and is_done():
+                    self._look_last()
                     break
                 if monotonic() - told >= _TELL_SECONDS:
                     told = monotonic()
@@ -101,6 +102,13 @@ class Consumer:
             self._lose_place()
             self._client.poll(_WAIT_SECONDS)  # nothing is assigned: it keeps its membership alone
         return False
+
+    def _look_last(self) -> None:
+        """At the end, without waiting for the second between two looks."""
+        try:
+            self._settling.look(self._client, last=True)
+        except StorageError as error:  # all is counted; whoever counts next looks again
+            self._log.warning("settling_failed", reason=str(error))
 
     def _assign(self, _client: Any, partitions: Sequence[Any]) -> None:
         """The broker gives partitions: where to read, the database says, in the next turn."""

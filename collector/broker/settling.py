@@ -48,10 +48,11 @@ class Settling:
         self._settled = -1
         self._aim: _Aim | None = None
 
-    def look(self, client: Any) -> None:
-        """Do what is due, at most once a second. Raises StorageError."""
+    def look(self, client: Any, *, last: bool = False) -> None:
+        """Do what is due, at most once a second; `last`: at once. Raises StorageError."""
         day = today(lambda: self._clock() - SETTLE)
-        if day <= self._settled or self._seconds() - self._looked < self._every:
+        is_soon = self._seconds() - self._looked < self._every
+        if day <= self._settled or (is_soon and not last):
             return
         self._looked = self._seconds()
         with self._database.read() as connection:

@@ -180,7 +180,6 @@ def test_a_day_is_settled_once_its_last_message_is_counted(line: Line) -> None:
     assert state(line).counted_before == today - 1
     consumer._client.close()
     line.count_all()
-    line.count_all()  # the first one may have looked, once a second, before its last group
     assert state(line).counted_before == today
 
 
