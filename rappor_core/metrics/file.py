@@ -16,7 +16,7 @@ from rappor_core.metrics.loading import (
     read_budget,
 )
 from rappor_core.metrics.metric import Metric
-from rappor_core.metrics.tables import NOISE_KEYS, SHAPE_KEYS, refuse_unknown
+from rappor_core.metrics.tables import NOISE_KEYS, SHAPE_KEYS, refuse_unknown, refused
 from rappor_core.params import RapporParams
 
 __all__ = ["MetricsFile", "load_metrics", "parse_metrics"]
@@ -97,7 +97,7 @@ def _metric(name: str, table: Mapping[str, Any]) -> Metric:
         rules = kind_named(kind)
         details = rules.read_details(name, table)
     except ParameterError as error:
-        raise MetricsFileError(f"metric {name!r}: {error}") from error
+        raise refused(name, table, error) from error
     given = {key: table[key] for key in _METRIC_KEYS & table.keys()}
     given["categories"] = _categories(name, table)
     if rules.default_cap is not None:

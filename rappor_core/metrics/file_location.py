@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rappor_core.errors import InformationLostError, MetricsFileError, ParameterError
+from rappor_core.errors import ParameterError
 from rappor_core.grid.box import Box
 from rappor_core.grid.grid import OTHER, Grid
 from rappor_core.mechanism import TwoRoundMechanism
@@ -21,6 +21,7 @@ from rappor_core.metrics.tables import (
     read_mechanism,
     refuse,
     refuse_unknown,
+    refused,
 )
 from rappor_core.params import MAX_BITS, RapporParams
 
@@ -47,7 +48,7 @@ def location_metrics(name: str, table: Mapping[str, Any]) -> Iterator[Metric]:
             full_name = f"{name}/{location.slot}/{location.level}"
             yield Metric(name=full_name, params=params, location=location, fallback=OTHER, **common)
     except (ParameterError, TypeError) as error:
-        raise MetricsFileError(f"metric {name!r}: {error}") from error
+        raise refused(name, table, error) from error
 
 
 def _caps(name: str, table: Mapping[str, Any]) -> dict[str, int]:
@@ -107,11 +108,7 @@ def _params(name: str, table: Mapping[str, Any], location: Location) -> RapporPa
     if encoding not in LOCATION.encodings:
         refuse(name, "encoding", encoding, f"is not one of {LOCATION.encodings}")
     shape = _shape(name, table, location, encoding)
-    try:
-        mechanism = _noise(name, table, encoding, shape)
-    except InformationLostError:
-        key = "epsilon_one" if table["mode"] == "memo" else "epsilon"
-        refuse(name, key, table.get(key), "keeps nothing; use a larger one")
+    mechanism = _noise(name, table, encoding, shape)
     return RapporParams(mechanism=mechanism, encoding=encoding, **shape)
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, cast
 
-from rappor_core.errors import MetricsFileError, ParameterError
+from rappor_core.errors import ParameterError
 from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.metrics.metric import Metric
 from rappor_core.metrics.number import (
@@ -17,7 +17,7 @@ from rappor_core.metrics.number import (
     made_edges,
     whole_edges,
 )
-from rappor_core.metrics.tables import needed, positive, refuse, refuse_unknown
+from rappor_core.metrics.tables import needed, positive, refuse, refuse_unknown, refused
 from rappor_core.params import RapporParams
 
 _NUMBER_KEYS = {"unit", "of_period", "edges", "ask", "none", "mode", "spread", "whole"}
@@ -51,7 +51,7 @@ def number_metric(name: str, table: Mapping[str, Any]) -> Metric:
         return Metric(name=name, params=params, details=number,
                       max_memoized_values=symbols, **common)  # fmt: skip
     except (ParameterError, TypeError) as error:
-        raise MetricsFileError(f"metric {name!r}: {error}") from error
+        raise refused(name, table, error) from error
 
 
 def _number(name: str, table: Mapping[str, Any]) -> Number:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
-from rappor_core.errors import MetricsFileError, shown
+from rappor_core.errors import InformationLostError, MetricsFileError, shown
 from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.metrics.loading import is_positive
 
@@ -69,6 +69,15 @@ def refuse_unknown(where: str, table: Mapping[str, Any], known: set[str]) -> Non
             f"{where}: unknown key {shown(key)[1:-1]} = {shown(table[key])}; "
             f"known are {', '.join(sorted(known))}"
         )
+
+
+def refused(name: str, table: Mapping[str, Any], error: Exception) -> MetricsFileError:
+    """Name the metric, and the epsilon that keeps nothing where the table declares one."""
+    if isinstance(error, InformationLostError):
+        for key in ("epsilon_one", "epsilon"):
+            if key in table:
+                refuse(name, key, table[key], "keeps nothing; use a larger one")
+    return MetricsFileError(f"metric {name!r}: {error}")
 
 
 def refuse(name: str, key: str, value: Any, why: str) -> NoReturn:

@@ -42,6 +42,18 @@ encoding = "symbol"
 num_symbols = 2
 num_cohorts = 4
 """
+FILTER = "num_bits = 8\nnum_hashes = 2\nnum_cohorts = 4"
+NOTHING = """
+[metrics.other]
+kind = "{kind}"
+description = "Words"
+owner = "web@example.org"
+expires = 2099-12-31
+max_memoized_values = 2
+epsilon_infinity = 2.0
+epsilon_one = 1e-300
+{shape}
+"""
 EPSILONS = "epsilon_infinity = 2.0\nepsilon_one = 1.0\n"
 
 
@@ -134,11 +146,21 @@ def test_a_list_of_json_is_read_or_refused_in_words(tmp_path: Path, text: str, w
             + "epsilon = 1e-300\n",
             "epsilon = 1e-300",
         ),
+        (NOTHING.format(kind="string", shape=FILTER), "epsilon_one = 1e-300"),
+        (NOTHING.format(kind="boolean", shape=""), "epsilon_one = 1e-300"),
+        (NOTHING.format(kind="category", shape='categories = ["a", "b"]'), "epsilon_one = 1e-300"),
     ],
 )
 def test_an_epsilon_that_keeps_nothing_is_named_as_declared(text: str, key: str) -> None:
     with pytest.raises(MetricsFileError, match=f"{key} keeps nothing; use a larger one"):
         parse_metrics(text)
+
+
+def test_probabilities_that_keep_nothing_are_not_called_an_epsilon() -> None:
+    probabilities = "prob_f = 0.5\nprob_p = 0.5\nprob_q = 0.5\n"
+    place = PLACE.replace('"symbol"\nnum_symbols = 2', '"bloom"\nnum_bits = 8')
+    with pytest.raises(MetricsFileError, match=r"p = q = 0\.5; choose q different from p"):
+        parse_metrics(f"{place}max_memoized_values = 3\n{probabilities}")
 
 
 @pytest.mark.parametrize(
