@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from simulations.association.study import StudyRow, association_study
+from simulations.association.study import COUPLED, StudyRow, association_study
 
 
 def association(
@@ -20,6 +20,9 @@ def association(
     runs: Annotated[int, typer.Option(min=2, help="Tables for pairs and moments.")] = 20,
     rival_runs: Annotated[int, typer.Option(min=2, help="Of these, with both EMs.")] = 2,
     tests: Annotated[int, typer.Option(min=2, help="Independent tables for the level.")] = 200,
+    coupled: Annotated[
+        float, typer.Option(min=0, max=1, help="Part of the mass that is coupled.")
+    ] = COUPLED,
     seed: Annotated[
         int | None, typer.Option(min=0, help="Repeat a run exactly; otherwise draws are fresh.")
     ] = None,
@@ -27,16 +30,16 @@ def association(
 ) -> None:
     """Joint tables of 10 x 10: a pair metric against two linked metrics, at equal epsilon."""
     rng = np.random.default_rng(seed)
-    rows = list(association_study(reports, runs, min(rival_runs, runs), tests, rng))
+    rows = list(association_study(reports, runs, min(rival_runs, runs), tests, rng, coupled))
     if as_json:
         print(json.dumps([_plain(row) for row in rows], allow_nan=False))
         return
-    table = Table(title="10 x 10, half of the mass coupled; level: none, power: a tenth")
+    table = Table(title=f"10 x 10, {coupled:.0%} of the mass coupled; level: none, power: a tenth")
     for name in ("noise", "epsilon", "reports", "method", "quantity", "runs", "mean", "error"):
         table.add_column(name, justify="left" if name in ("noise", "method") else "right")
     for row in rows:
         epsilon = "" if math.isnan(row.epsilon_one) else f"{row.epsilon_one:.2f}"
-        numbers = f"{row.value.mean:.3f}", f"{row.value.error:.3f}"
+        numbers = f"{row.value.mean:.3f}", f"{row.value.error:.4f}"
         table.add_row(row.setting, epsilon, f"{row.reports:,}", row.method, row.quantity,
                       str(row.runs), *numbers)  # fmt: skip
     Console().print(table)

@@ -66,9 +66,14 @@ class StudyRow:
 
 
 def association_study(
-    reports: int, runs: int, rival_runs: int, tests: int, rng: np.random.Generator
+    reports: int,
+    runs: int,
+    rival_runs: int,
+    tests: int,
+    rng: np.random.Generator,
+    coupled: float = COUPLED,
 ) -> Iterator[StudyRow]:
-    """Rows of every setting: tables of 10 x 10, half of the mass coupled.
+    """Rows of every setting: tables of 10 x 10.  coupled: part of the mass on the diagonal.
 
     runs: tables for pairs and moments.  rival_runs: of these, those for EM.  tests: tables for the
     level of each test.
@@ -81,7 +86,7 @@ def association_study(
         )  # fmt: skip
         total = 2 * params.epsilon_one
         setting = name, total, reports
-        yield from _accuracy(setting, sides, (runs, rival_runs), rng)
+        yield from _accuracy(setting, sides, coupled, (runs, rival_runs), rng)
         yield from _levels(setting, sides, tests, rng)
     yield from _power(SETTINGS[-1], 20_000, max(tests // 10, 2), rng)
 
@@ -102,11 +107,11 @@ def rival_table(reports: LinkedReports, first: Side, second: Side) -> Floats:
 
 
 def _accuracy(
-    setting: tuple[str, float, int], sides: tuple[Side, Side], runs: tuple[int, int],
-    rng: np.random.Generator,
+    setting: tuple[str, float, int], sides: tuple[Side, Side], coupled: float,
+    runs: tuple[int, int], rng: np.random.Generator,
 ) -> Iterator[StudyRow]:  # fmt: skip
     _, total, reports = setting
-    truth, metric = coupled_table(SIZE, COUPLED), pair_metric(SIZE, total)
+    truth, metric = coupled_table(SIZE, coupled), pair_metric(SIZE, total)
     errors: dict[str, list[float]] = {}
     covered: dict[str, list[float]] = {}
     for run in range(runs[0]):
