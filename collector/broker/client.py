@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
@@ -12,6 +13,7 @@ from rappor_server.logs import Log
 
 _SESSION_MS = 10_000  # after which what a consumer that died had is another's
 _QUEUED_KB = 16 << 10  # messages that a consumer has fetched ahead
+_LARGEST_MESSAGE = 1_000_000_000  # that the library takes
 _FETCH_MS = 100  # that a request behind a fetch waits, when there is nothing to fetch
 LOOK_SECONDS = 5.0  # for an answer about a topic
 
@@ -38,27 +40,34 @@ def load_library() -> Any:
 
 
 def largest_message(settings: Settings) -> int:
-    """Bytes of the largest body, with its head and what the protocol adds."""
-    return settings.max_inflated_bytes + HEAD_BYTES + 1024
+    """Bytes of the largest body, with its head and what the protocol adds. Raises SettingsError."""
+    size = settings.max_inflated_bytes + HEAD_BYTES + 1024
+    if size > _LARGEST_MESSAGE:
+        raise SettingsError(
+            f"max_inflated_bytes is {settings.max_inflated_bytes}, and a message of the broker may "
+            f"have {_LARGEST_MESSAGE} bytes at most"
+        )
+    return size
 
 
 def make_producer(settings: Settings, log: Log) -> Any:
-    """A producer that reports a message as stored when all in-sync replicas have it."""
+    """A producer that reports a message as stored when all in-sync replicas have it.
+
+    Raises SettingsError.
+    """
     own = {
         "acks": "all",
         "enable.idempotence": True,
         "message.timeout.ms": int(1000 * settings.broker_seconds),
         "message.max.bytes": largest_message(settings),
         "queue.buffering.max.kbytes": 2 * (settings.max_queued_bytes >> 10),
-        "linger.ms": 1,
         "allow.auto.create.topics": False,
     }
-    library = load_library()
-    return library.Producer(_config(settings, own), logger=LibraryLog(log))
+    return _made(load_library().Producer, {"linger.ms": 1} | _config(settings, own), settings, log)
 
 
 def make_consumer(settings: Settings, log: Log) -> Any:
-    """A consumer whose positions are in our database and nowhere else."""
+    """A consumer whose positions are in our database and nowhere else. Raises SettingsError."""
     own = {
         "group.id": settings.broker_group,
         "enable.auto.commit": False,
@@ -71,9 +80,8 @@ def make_consumer(settings: Settings, log: Log) -> Any:
         "queued.max.messages.kbytes": _QUEUED_KB,
         "allow.auto.create.topics": False,
     }
-    library = load_library()
     given = {"session.timeout.ms": _SESSION_MS}
-    return library.Consumer(given | _config(settings, own), logger=LibraryLog(log))
+    return _made(load_library().Consumer, given | _config(settings, own), settings, log)
 
 
 def partitions_of(client: Any, topic: str, seconds: float = LOOK_SECONDS) -> list[int]:
@@ -108,6 +116,20 @@ def reason_of(error: Exception) -> str:
     """The library's error in a few words."""
     cause = error.args[0] if error.args else error
     return str(cause.str()) if hasattr(cause, "str") else type(error).__name__
+
+
+def _made(make: Callable[..., Any], config: dict[str, Any], settings: Settings, log: Log) -> Any:
+    """A client. The library names the property that it refuses, with its value: a password, maybe.
+
+    Only names are repeated.
+    """
+    try:
+        return make(config, logger=LibraryLog(log))
+    except load_library().KafkaException as error:
+        reason = reason_of(error)
+        named = [name for name in settings.broker_options if name in reason]
+    names = ", ".join(named or settings.broker_options) or "the settings of the broker"
+    raise SettingsError(f"broker_options: the broker's library refuses {names}")
 
 
 def _config(settings: Settings, own: dict[str, Any]) -> dict[str, Any]:

@@ -74,7 +74,7 @@ class Consumer:
         try:
             while not stop.is_set():
                 had = self._turn()
-                if not had and self._placed and is_done():
+                if not had and self._placed and self._is_done(is_done):
                     self._look_last()
                     break
                 if monotonic() - told >= _TELL_SECONDS:
@@ -102,6 +102,13 @@ class Consumer:
             self._lose_place()
             self._client.poll(_WAIT_SECONDS)  # nothing is assigned: it keeps its membership alone
         return False
+
+    def _is_done(self, is_done: Callable[[], bool]) -> bool:
+        try:
+            return is_done()
+        except StorageError as error:  # it is asked again after the next turn
+            self._log.warning("counting_failed", reason=str(error))
+            return False
 
     def _look_last(self) -> None:
         """At the end, without waiting for the second between two looks."""

@@ -34,10 +34,11 @@ def make_front(
         partial(make_producer, settings, log),
         settings.broker_topic,
         judge,
-        KnownRegistry(collector.registry),
+        KnownRegistry(collector.registry, on_crash=log.crash),
         collector.clock,
         settings.clock_skew,
         settings.max_queued_bytes,
         before_start=mark,
         on_commit=on_commit,
+        on_crash=log.crash,
     )

@@ -12,12 +12,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
-from time import perf_counter
+from time import perf_counter, sleep
 from typing import Any
 
 from collector.broker.client import load_library, partitions_of, reason_of
 from collector.broker.message import encode_message
-from collector.errors import BodyTooLargeError, CollectorError, OverloadedError, StorageError
+from collector.errors import (
+    BodyTooLargeError,
+    CollectorError,
+    OverloadedError,
+    SettingsError,
+    StorageError,
+)
+from collector.service.backlog import Backlog, answer_on_loop
 from collector.service.batch_writer import Receipt, Submission, receipt_of
 from collector.service.clock import Clock, latest_day, today
 from collector.service.registry import Registry
@@ -33,8 +40,15 @@ _LARGE_BATCH = 1_000  # reports; judged on another thread, so that small ones ne
 class KnownRegistry:
     """The metrics as the database had them last; when it is away, they stay as they were."""
 
-    def __init__(self, load: Callable[[], Registry], *, every: float = REGISTRY_SECONDS) -> None:
-        self._load, self._every = load, every
+    def __init__(
+        self,
+        load: Callable[[], Registry],
+        *,
+        on_crash: Callable[[Exception], None],
+        every: float = REGISTRY_SECONDS,
+    ) -> None:
+        """on_crash: called with an error that is not of ours."""
+        self._load, self._on_crash, self._every = load, on_crash, every
         self._registry: Registry | None = None
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="registry", daemon=True)
@@ -62,6 +76,8 @@ class KnownRegistry:
                 self._registry = self._load()
             except StorageError:
                 continue  # told by who keeps house; what is known goes on to hold
+            except Exception as error:  # likewise, as of a definition that this code cannot read
+                self._on_crash(error)
 
 
 @dataclass(slots=True)
@@ -79,6 +95,7 @@ class BrokerIntake:
     """Hands batches to the broker. As `commit_queue.Intake`, of which it takes the place.
 
     on_commit: called with (seconds, failed) for each group of batches that was stored, or not.
+    on_crash: called with an error that is not of ours; what waits is answered as not stored.
     """
 
     def __init__(
@@ -93,17 +110,18 @@ class BrokerIntake:
         *,
         before_start: Callable[[], None],
         on_commit: Callable[[float, bool], None],
+        on_crash: Callable[[Exception], None],
     ) -> None:
         """skew: how far a device's clock may be ahead.  before_start: called by `start`."""
         self._make_producer, self._topic = make_producer, topic
         self._judge, self._registry = judge, registry
         self._clock, self._skew = clock, skew
-        self._max_queued_bytes = max_queued_bytes
-        self._before_start, self._on_commit = before_start, on_commit
+        self._before_start = before_start
+        self._on_commit, self._on_crash = on_commit, on_crash
         self._producer: Any = None
         self._lock = threading.Lock()
-        self._queued = self._queued_bytes = 0
-        self._closing = self._failing = self._broken = False
+        self._backlog = Backlog(max_queued_bytes)
+        self._failing = self._broken = False
         self._done: list[_Waiting] = []
         self._library: Any = None
         self._thread = threading.Thread(target=self._run, name="broker-producer", daemon=True)
@@ -116,7 +134,7 @@ class BrokerIntake:
     @property
     def queued_reports(self) -> int:
         """Reports that wait for the broker now."""
-        return self._queued
+        return self._backlog.reports
 
     @property
     def is_failing(self) -> bool:
@@ -124,8 +142,11 @@ class BrokerIntake:
         return self._failing
 
     def check(self) -> None:
-        """Raises StorageError where the broker does not answer, SettingsError without a topic."""
-        partitions_of(self._producer, self._topic, _CHECK_SECONDS)
+        """Raises StorageError where the broker does not answer, or has the topic no more."""
+        try:
+            partitions_of(self._producer, self._topic, _CHECK_SECONDS)
+        except SettingsError as error:
+            raise StorageError(str(error)) from error
 
     def start(self) -> None:
         """Connect.
@@ -143,7 +164,7 @@ class BrokerIntake:
     def stop(self) -> None:
         """Take nothing more, and wait until the broker has answered for all that was taken."""
         with self._lock:
-            self._closing = True
+            self._backlog.is_closed = True
         if self._thread.is_alive():
             self._thread.join()
         self._registry.stop()
@@ -172,32 +193,19 @@ class BrokerIntake:
     async def _store(self, value: bytes, reports: int, received: Day) -> None:
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         waiting = _Waiting(future, reports, len(value), perf_counter())
-        self._count_in(waiting)
-        try:
-            self._producer.produce(
-                self._topic,
-                value,
-                timestamp=received.today * _DAY_MS,  # and not the moment
-                on_delivery=partial(self._on_delivery, waiting),
-            )
-        except (BufferError, self._library.KafkaException) as error:
-            self._count_out(waiting)
-            raise self._refusal(error) from error
+        with self._lock:  # in which no producer takes the place of another
+            self._backlog.take(reports, waiting.size)
+            try:
+                self._producer.produce(
+                    self._topic,
+                    value,
+                    timestamp=received.today * _DAY_MS,  # and not the moment
+                    on_delivery=partial(self._on_delivery, waiting),
+                )
+            except (BufferError, self._library.KafkaException) as error:
+                self._backlog.give(reports, waiting.size)
+                raise self._refusal(error) from error
         await future
-
-    def _count_in(self, waiting: _Waiting) -> None:
-        with self._lock:
-            if self._closing:
-                raise OverloadedError("the collector is shutting down; send again later")
-            if self._queued and self._queued_bytes + waiting.size > self._max_queued_bytes:
-                raise OverloadedError(f"{self._queued} reports are waiting; send again later")
-            self._queued += waiting.reports
-            self._queued_bytes += waiting.size
-
-    def _count_out(self, waiting: _Waiting) -> None:
-        with self._lock:
-            self._queued -= waiting.reports
-            self._queued_bytes -= waiting.size
 
     def _refusal(self, error: Exception) -> CollectorError:
         """What is answered where the library did not take, or the broker did not store, a batch."""
@@ -212,35 +220,48 @@ class BrokerIntake:
 
     def _on_delivery(self, waiting: _Waiting, error: Any, _message: Any) -> None:
         """On the polling thread, for each message."""
-        self._count_out(waiting)
+        with self._lock:
+            self._backlog.give(waiting.reports, waiting.size)
         if error is not None:
             waiting.error = self._refusal(self._library.KafkaException(error))
         self._done.append(waiting)
 
     def _run(self) -> None:
-        while not self._closing or self._queued:
-            self._producer.poll(_POLL_SECONDS)
-            self._answer()
-            if self._broken:
-                self._replace_producer()
+        while not self._backlog.is_closed or self._backlog.reports:
+            try:
+                if self._broken:
+                    self._replace_producer()
+                self._producer.poll(_POLL_SECONDS)
+                self._answer()
+            except Exception as error:  # a defect of ours must not leave requests waiting for ever
+                self._on_crash(error)
+                self._broken = self._failing = True
+                sleep(_POLL_SECONDS)
 
     def _answer(self) -> None:
         """Tell all requests of which the broker has told something, at once."""
         done, self._done = self._done, []
         if done:
+            answer_on_loop(done[0].future.get_loop(), _deliver, done)
             self._failing = isinstance(done[-1].error, StorageError)
             self._on_commit(perf_counter() - min(one.started for one in done), self._failing)
-            done[0].future.get_loop().call_soon_threadsafe(_deliver, done)
 
     def _replace_producer(self) -> None:
         """Begin anew after an error from which the library does not recover.
 
         What the old one still held is answered as not stored; each batch may be sent again.
         """
-        old, self._producer = self._producer, self._make_producer()
-        old.purge()
-        old.flush(_POLL_SECONDS)
+        old = self._producer
+        self._give_up(old)
+        new = self._make_producer()
+        with self._lock:
+            self._producer = new
+        self._give_up(old)  # what it took meanwhile
         self._broken = False
+
+    def _give_up(self, producer: Any) -> None:
+        producer.purge()
+        producer.flush(_POLL_SECONDS)
         self._answer()
 
 

@@ -46,9 +46,13 @@ def decode_message(value: bytes, max_reports: int) -> Message:
     version, kind, today, latest, accepted = _HEAD.unpack_from(value)
     if version != VERSION or kind >= len(_KINDS):
         raise UnreadableError(f"a message of version {version} and kind {kind}")
+    if today < 0:
+        raise UnreadableError(f"a message of day {today}")
     content = Content(value[HEAD_BYTES:], _KINDS[kind])
     try:
         submission = read_submission(content, max_reports, received=Day(today, latest))
     except RapporError as error:
         raise UnreadableError("a message without a batch") from error
+    if accepted > submission.batch.num_reports:
+        raise UnreadableError(f"a message that acknowledges {accepted} reports, and has fewer")
     return Message(submission, accepted)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from threading import Event
 from typing import Any
 
-from collector.broker.client import make_consumer
+from collector.broker.client import make_consumer, partitions_of
 from collector.broker.consumer import Consumer, GroupBounds
 from collector.broker.counting import Counted, MessageCounter
 from collector.broker.settling import Settling, ends_of_all
@@ -45,6 +45,9 @@ def consume(settings: Settings, *, until_end: bool = False, leave_broker: bool =
     stop = Event()
     with _database(settings) as database, _signals(stop):
         client = make_consumer(settings, log)
+        partitions_of(client, settings.broker_topic)
+        with database.change() as connection:  # only now: from here on days wait for a consumer
+            begin(connection, today(utc_now))
         done = _until(client, database, settings) if until_end or leave_broker else _never
         log.info("consuming", topic=settings.broker_topic)
         consumer = make_one(client, database, settings, log)
@@ -83,7 +86,6 @@ def _database(settings: Settings) -> Iterator[Database]:
         prepare(database)
         with database.change() as connection:
             check_owner(connection)
-            begin(connection, today(utc_now))
         yield database
     finally:
         database.close()

@@ -10,7 +10,7 @@ from typing import Any
 
 from collector.broker.client import ends_of, partitions_of
 from collector.service.clock import Clock, today
-from collector.store.broker import all_counted_before, positions, read_state
+from collector.store.broker import all_counted_before, not_counted_from, positions, read_state
 from collector.store.database import Database
 
 SETTLE = timedelta(minutes=5)  # after midnight: clocks that differ, batches on their way
@@ -31,6 +31,7 @@ class Settling:
     The rule: `SETTLE` after midnight the ends of all partitions are read. A front gives no message
     the day before any more, so all that it gave stand before these ends. Once the positions of all
     partitions have passed them, days may be closed that only messages of earlier days could add to.
+    What was said by a clock that was days ahead is taken back, so that the rule holds again.
     """
 
     def __init__(
@@ -52,7 +53,7 @@ class Settling:
         """Do what is due, at most once a second; `last`: at once. Raises StorageError."""
         day = today(lambda: self._clock() - SETTLE)
         is_soon = self._seconds() - self._looked < self._every
-        if day <= self._settled or (is_soon and not last):
+        if day == self._settled or (is_soon and not last):
             return
         self._looked = self._seconds()
         with self._database.read() as connection:
@@ -61,14 +62,22 @@ class Settling:
         if state is None:  # no broker feeds the database any more
             return
         if state.counted_before >= day:
+            self._take_back(state.counted_before)
             self._settled = day
             return
-        if self._aim is None or self._aim.day < day:
+        if self._aim is None or self._aim.day != day:
             self._aim = _Aim(day, ends_of_all(client, self._topic))
         if all(stored.get(one, 0) >= end for one, end in self._aim.ends.items()):
             with self._database.add() as connection:
                 all_counted_before(connection, day)
             self._settled = day
+
+    def _take_back(self, counted_before: int) -> None:
+        now = today(self._clock)
+        if counted_before > now:
+            self._aim = None
+            with self._database.add() as connection:
+                not_counted_from(connection, now)
 
 
 def ends_of_all(client: Any, topic: str) -> dict[int, int]:

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import Protocol
 
-from collector.errors import CollectorError, OverloadedError, StorageError, drop_traces
+from collector.errors import CollectorError, StorageError, drop_traces
+from collector.service.backlog import Backlog, answer_on_loop
 from collector.service.batch_writer import Outcome, Receipt, Submission
 
 Answer = Receipt | CollectorError
@@ -79,8 +80,8 @@ class Intake:
         self._on_commit = on_commit
         self._on_crash = on_crash
         self._queue: deque[_Waiting] = deque()
-        self._queued = self._queued_bytes = 0
-        self._closing = self._failing = False
+        self._backlog = Backlog(bounds.max_queued_bytes)
+        self._failing = False
         self._wake = threading.Condition()
         self._thread = threading.Thread(target=self._run, name="report-writer", daemon=True)
 
@@ -92,7 +93,7 @@ class Intake:
     @property
     def queued_reports(self) -> int:
         """Reports that wait for a commit now."""
-        return self._queued
+        return self._backlog.reports
 
     @property
     def is_failing(self) -> bool:
@@ -106,7 +107,7 @@ class Intake:
     def stop(self) -> None:
         """Take nothing more, write what has queued, and wait for the thread to end."""
         with self._wake:
-            self._closing = True
+            self._backlog.is_closed = True
             self._wake.notify()
         if self._thread.is_alive():
             self._thread.join()
@@ -131,15 +132,10 @@ class Intake:
 
         It is woken when the requests that have arrived with this one are queued as well.
         """
-        size = waiting.submission.num_bytes
+        submission = waiting.submission
         with self._wake:
-            if self._closing:
-                raise OverloadedError("the collector is shutting down; send again later")
-            if self._queue and self._queued_bytes + size > self._bounds.max_queued_bytes:
-                raise OverloadedError(f"{self._queued} reports are waiting; send again later")
+            self._backlog.take(submission.batch.num_reports, submission.num_bytes)
             self._queue.append(waiting)
-            self._queued += waiting.submission.batch.num_reports
-            self._queued_bytes += size
             return len(self._queue) == 1
 
     def _wake_up(self) -> None:
@@ -149,12 +145,12 @@ class Intake:
     def _run(self) -> None:
         while group := self._take():
             pairs = list(zip(group, self._answers(group), strict=True))
-            group[0].future.get_loop().call_soon_threadsafe(_deliver, pairs)
+            answer_on_loop(group[0].future.get_loop(), _deliver, pairs)
 
     def _take(self) -> list[_Waiting]:
         """What has queued, up to the bound of a group; empty when it is time to end."""
         with self._wake:
-            while not self._queue and not self._closing:
+            while not self._queue and not self._backlog.is_closed:
                 self._wake.wait()
             group: list[_Waiting] = []
             size = 0
@@ -164,8 +160,7 @@ class Intake:
                     break
                 group.append(self._queue.popleft())
                 size += reports
-            self._queued -= size
-            self._queued_bytes -= sum(waiting.submission.num_bytes for waiting in group)
+            self._backlog.give(size, sum(waiting.submission.num_bytes for waiting in group))
             return group
 
     def _answers(self, group: list[_Waiting]) -> Sequence[Answer]:

@@ -58,7 +58,7 @@ class Collector:
         self.clock = clock
         self._random_bytes = random_bytes
         self._registry: Registry | None = None
-        self._cleaned = -1  # the day on which something was last deleted for being out of time
+        self._cleaned = (-1, -1)  # `today` and `now` of when what is out of time was last deleted
 
     @property
     def today(self) -> int:
@@ -105,9 +105,9 @@ class Collector:
         folded = closing.fold_closed(self.database, registry)
         if daily or is_due:
             closing.open_partition_ahead(self.database, registry, today)
-        if is_due or (daily and self._cleaned != today):
+        if is_due or (daily and self._cleaned != (today, now)):
             is_done = closing.clean_up(self.database, registry, today, now)
-            self._cleaned = today if is_done else -1
+            self._cleaned = (today, now) if is_done else (-1, -1)
         return closing.Closed(metrics, folded) if metrics or folded else None
 
     def waiting_days(self) -> int:

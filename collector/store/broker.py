@@ -72,9 +72,15 @@ def read_state(connection: Connection) -> BrokerState | None:
 
 
 def all_counted_before(connection: Connection, day: int) -> None:
-    """Every message received before this day is counted. It never goes back."""
+    """Every message received before this day is counted. Of two such days the later holds."""
     behind = broker_state.c.counted_before < day
     connection.execute(update(broker_state).where(behind).values(counted_before=day))
+
+
+def not_counted_from(connection: Connection, day: int) -> None:
+    """Nothing is said of messages received on this day or later: a clock was ahead."""
+    ahead = broker_state.c.counted_before > day
+    connection.execute(update(broker_state).where(ahead).values(counted_before=day))
 
 
 def ignore_before(connection: Connection, day: int) -> None:

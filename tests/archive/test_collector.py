@@ -145,6 +145,25 @@ def start_export(database: str, archive: Path) -> subprocess.Popen[bytes]:
     )
 
 
+def kill_exports(bench: Bench, database: str, archive: Path) -> int:
+    """Kill exports while work is left, then let one end; how many were killed."""
+    rng, killed, folder = random.Random(3), 0, archive.parent
+    while killed < KILLS and raw_left(bench):
+        running = [start_export(database, archive) for _ in range(1 + killed % 2)]
+        seen = len(list(folder.rglob("*")))
+        while len(list(folder.rglob("*"))) == seen and running[0].poll() is None:
+            time.sleep(0.001)
+        time.sleep(rng.uniform(0, 0.05))
+        for process in running:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        killed += 1
+    last = start_export(database, archive)
+    assert last.wait(120) == 0
+    assert killed
+    return killed
+
+
 @pytest.mark.slow
 def test_killed_at_random_moments_each_report_is_moved_once(
     bench: Bench, database_url: str, tmp_path: Path
@@ -154,21 +173,8 @@ def test_killed_at_random_moments_each_report_is_moved_once(
     Kills fall from the first file on, while work is left; those before it would test nothing.
     """
     reports = fill(bench, [3_000] * 3 if KILLS < 20 else [20_000] * 20)
-    rng, archive, killed = random.Random(3), tmp_path / "archive", 0
-    while killed < KILLS and raw_left(bench):
-        running = [start_export(database_url, archive) for _ in range(1 + killed % 2)]
-        seen = len(list(tmp_path.rglob("*")))
-        while len(list(tmp_path.rglob("*"))) == seen and running[0].poll() is None:
-            time.sleep(0.001)
-        time.sleep(rng.uniform(0, 0.05))
-        for process in running:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-        killed += 1
-    last = start_export(database_url, archive)
-    assert last.wait(120) == 0
-    print(f"{killed} kills, {len(reports)} reports")
-    assert killed
+    archive = tmp_path / "archive"
+    print(f"{kill_exports(bench, database_url, archive)} kills, {len(reports)} reports")
     assert raw_left(bench) == 0
     assert in_archive(archive) == Counter((one.cohort, one.bits) for one in reports)
     output = tmp_path / "sum.json"

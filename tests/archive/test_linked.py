@@ -26,6 +26,7 @@ from rappor_cli.main import main
 from rappor_core.association_aggregate import AssociationAggregate
 from rappor_core.wire.linked import Pair, linked_cohort
 from tests.archive.support import bit_sums, stored_rows
+from tests.archive.test_collector import KILLS, kill_exports
 from tests.collector.support import Bench, make_bench
 from tests.collector.test_associations import NAME, pairs_of, pushed, submit
 
@@ -102,6 +103,21 @@ def test_a_kill_between_commit_and_deletion_moves_nothing_twice(
     assert [one.what for one in moving.export(source, store, IN_CLEAR, today)] == [moving.EARLIER]
     assert sum(rows_of(tmp_path / "archive").values()) == len(pairs)
     assert list(source.blocks()) == []
+
+
+@pytest.mark.long
+def test_linked_exports_killed_at_random_moments_move_each_report_once(
+    bench: Bench, database_url: str, tmp_path: Path
+) -> None:
+    """As for metrics: 2 kills here; RAPPOR_KILLS=200 for the long form."""
+    pairs, archive = fill(bench, [600] * (3 if KILLS < 20 else 20)), tmp_path / "archive"
+    print(f"{kill_exports(bench, database_url, archive)} kills, {len(pairs)} linked reports")
+    assert list(RawBlocks(bench.database).blocks()) == []
+    assert rows_of(archive) == Counter((linked_cohort(one), one[0].bits + one[1].bits)
+                                       for one in pairs)  # fmt: skip
+    output = tmp_path / "sum.json"
+    assert main(["archive", "aggregate", str(archive), NAME, "-o", str(output)]) == 0
+    assert output.read_text() == bench.collector.read_association("test", NAME).to_json()
 
 
 def test_a_lost_row_is_told_by_the_pairs_of_bits(bench: Bench, tmp_path: Path) -> None:

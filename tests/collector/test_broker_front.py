@@ -259,7 +259,7 @@ def test_metrics_hold_on_while_the_database_is_away() -> None:
             raise answer
         return answer
 
-    registry = KnownRegistry(load, every=0.01)
+    registry = KnownRegistry(load, on_crash=pytest.fail, every=0.01)
     with pytest.raises(StorageError):
         registry.current()
     registry.start()

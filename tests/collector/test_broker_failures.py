@@ -1,0 +1,304 @@
+"""What fails around a broker is told, leaves nobody waiting, and changes nothing by itself."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from sqlalchemy import func, select
+
+from collector.broker import serving
+from collector.broker.client import make_consumer, make_producer
+from collector.broker.intake import KnownRegistry
+from collector.broker.message import UnreadableError, decode_message
+from collector.errors import SettingsError, StorageError
+from collector.service.batch_writer import Content, read_submission
+from collector.service.commit_queue import Bounds, Intake
+from collector.service.report_validation import Day
+from collector.settings import load_settings
+from collector.store.broker import read_state
+from collector.store.models import raw_reports
+from rappor_core.calendar import day_of
+from rappor_core.wire.report import JSON_CONTENT_TYPE
+from rappor_server.logs import make_log
+from tests.collector.broker import Broker, Line, make_line, running_broker
+from tests.collector.support import make_bench, make_metric
+from tests.collector.test_broker_front import FakeProducer, front_of, submit
+
+METRIC = make_metric(min_reports=1)
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    with running_broker() as running:
+        yield running
+
+
+@pytest.fixture
+def line(broker: Broker, sqlite_url: str, clock: Any) -> Iterator[Line]:
+    bench = make_bench(sqlite_url, clock)
+    bench.collector.push_metrics([METRIC], "test")
+    yield make_line(broker, bench, sqlite_url)
+    bench.database.close()
+
+
+def body_of(line: Line) -> bytes:
+    return line.bench.sender.body(line.bench.sender.reports(METRIC, 2))
+
+
+def until(is_so: Callable[[], object], seconds: float = 10) -> None:
+    deadline = time.monotonic() + seconds
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+class DefectiveProducer(FakeProducer):
+    """The library fails as it never should."""
+
+    def poll(self, seconds: float) -> None:
+        if self.waiting and not self.answers:
+            raise ZeroDivisionError
+        super().poll(seconds)
+
+
+def test_a_defect_of_the_producers_thread_leaves_no_request_waiting(line: Line) -> None:
+    """What it held is answered as not stored; a new producer takes the next batch."""
+    new = FakeProducer()
+    new.answers = [None]
+    front = front_of(line, DefectiveProducer(), new)
+    front.start()
+    answers = submit(front, line, 2)
+    assert [type(one) for one in answers] == [StorageError, StorageError]
+    assert submit(front, line)[0].accepted == 2
+    front.stop()
+    assert front.queued_reports == 0
+
+
+def test_a_producer_that_cannot_be_made_anew_is_tried_again(line: Line) -> None:
+    """Until it is there nothing is acknowledged, and nobody waits."""
+    new, failures = FakeProducer(), [StorageError("no file handles"), ZeroDivisionError()]
+    new.answers = [None] * 2
+    front = front_of(line, DefectiveProducer())
+    first = front._make_producer
+
+    def make() -> Any:
+        if failures and front._producer is not None:
+            raise failures.pop()
+        return first() if front._producer is None else new
+
+    front._make_producer = make  # type: ignore[method-assign]
+    front.start()
+    assert isinstance(submit(front, line)[0], StorageError)
+    until(lambda: not failures)
+    until(lambda: front._producer is new)
+    assert submit(front, line)[0].accepted == 2
+    front.stop()
+
+
+def test_an_answer_for_a_loop_that_is_closed_does_not_end_the_thread(line: Line) -> None:
+    """As after a server that was told twice to end."""
+    producer = FakeProducer()
+    front = front_of(line, producer)
+    front.start()
+
+    async def give_up() -> None:
+        task = asyncio.create_task(front.submit(made()))
+        await asyncio.sleep(0.05)
+        task.cancel()
+
+    def made() -> Any:
+        return read_submission(Content(body_of(line), JSON_CONTENT_TYPE), 9, keep=True)
+
+    asyncio.run(give_up())
+    producer.answers = [None]
+    until(lambda: front.queued_reports == 0)
+    producer.answers = [None]
+    assert submit(front, line)[0].accepted == 2
+    front.stop()
+
+
+def test_a_commit_for_a_loop_that_is_closed_does_not_end_the_thread(line: Line) -> None:
+    """The same where there is no broker."""
+    may_write, writer = threading.Event(), line.bench.writer
+
+    def write(submissions: Any) -> Any:
+        assert may_write.wait(10)
+        return writer.write(submissions)
+
+    bounds = Bounds(1 << 20, 100)
+    intake = Intake(write, bounds, on_commit=lambda *_: None, on_crash=lambda _: None)
+    intake.start()
+
+    def made() -> Any:
+        return read_submission(Content(body_of(line), JSON_CONTENT_TYPE), 9)
+
+    async def give_up() -> None:
+        task = asyncio.create_task(intake.submit(made()))
+        await asyncio.sleep(0.05)
+        task.cancel()
+
+    async def act() -> Any:
+        return await asyncio.wait_for(intake.submit(made()), 10)
+
+    asyncio.run(give_up())
+    may_write.set()
+    until(lambda: line.bench.collector.list_metrics()[0]["accepted"] == 2)
+    time.sleep(0.05)
+    assert asyncio.run(act()).accepted == 2
+    intake.stop()
+
+
+def test_metrics_are_read_again_after_what_is_no_failure_of_the_database() -> None:
+    """As a definition of a later version, which this code cannot read."""
+    answers: list[Any] = ["first", ZeroDivisionError(), "later"]
+    crashes: list[BaseException] = []
+
+    def load() -> Any:
+        answer = answers.pop(0) if len(answers) > 1 else answers[0]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    registry = KnownRegistry(load, on_crash=crashes.append, every=0.01)
+    registry.start()
+    until(lambda: registry.current() == "later")
+    registry.stop()
+    assert [type(one) for one in crashes] == [ZeroDivisionError]
+
+
+@pytest.mark.parametrize("make", [make_producer, make_consumer])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("ssl.nonsense", "very secret"),
+        ("security.protocol", "very secret"),
+        ("ssl.ca.location", "/very secret"),
+    ],
+)
+def test_options_that_the_library_refuses_are_settings_that_are_wrong(
+    make: Any, name: str, value: str, sqlite_url: str
+) -> None:
+    """Named, and without the value, which may be a password."""
+    options = {"security.protocol": "ssl"} | {name: value}
+    settings = load_settings(database=sqlite_url, broker="a:1", broker_options=options)
+    with pytest.raises(SettingsError, match="broker_options") as refused:
+        make(settings, make_log("error"))
+    assert "very secret" not in str(refused.value)
+    assert name in str(refused.value)
+
+
+def test_bodies_larger_than_any_message_are_settings_that_are_wrong(sqlite_url: str) -> None:
+    settings = load_settings(database=sqlite_url, broker="a:1", max_inflated_bytes=1 << 30)
+    with pytest.raises(SettingsError, match="max_inflated_bytes"):
+        make_producer(settings, make_log("error"))
+
+
+def test_how_long_messages_are_gathered_is_the_operators(
+    sqlite_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[dict[str, Any]] = []
+
+    class Library:
+        KafkaException = OSError
+
+        def Producer(self, config: dict[str, Any], **_: Any) -> None:  # noqa: N802
+            given.append(config)
+
+    monkeypatch.setattr("collector.broker.client.load_library", Library)
+    for options in ({}, {"linger.ms": "20"}):
+        settings = load_settings(database=sqlite_url, broker="a:1", broker_options=options)
+        make_producer(settings, make_log("error"))
+    assert [str(one["linger.ms"]) for one in given] == ["1", "20"]
+
+
+def test_a_consumer_that_cannot_start_marks_no_database(
+    sqlite_url: str, clock: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A wrong address or topic must not keep days open for ever."""
+    bench = make_bench(sqlite_url, clock)
+    monkeypatch.setattr("collector.broker.client.LOOK_SECONDS", 0.3)
+    settings = load_settings(database=sqlite_url, broker="127.0.0.1:1", log_level="error")
+    with pytest.raises(StorageError, match="does not answer"):
+        serving.consume(settings)
+
+    def missing() -> Any:
+        raise SettingsError("no library")
+
+    monkeypatch.setattr("collector.broker.client.load_library", missing)
+    with pytest.raises(SettingsError, match="no library"):
+        serving.consume(settings, leave_broker=True)
+    with bench.database.read() as connection:
+        assert read_state(connection) is None
+    bench.database.close()
+
+
+def test_a_database_that_is_locked_at_the_end_is_asked_again(line: Line) -> None:
+    """Whether all is counted, too, is asked of the database."""
+    line.put(line.message(body_of(line), 2))
+    consumer, failures = line.consumer(), [StorageError("locked")] * 2
+
+    def is_done() -> bool:
+        if failures:
+            raise failures.pop()
+        return line.is_counted()
+
+    consumer.run(threading.Event(), is_done)
+    assert consumer.counted.accepted == 2
+    assert not failures
+
+
+def test_raw_reports_are_deleted_in_time_though_no_consumer_runs(
+    sqlite_url: str, broker: Broker, clock: Any
+) -> None:
+    """Days stay open while none runs; what is kept for so many days is not kept for longer."""
+    kept = make_metric("kept", keep_raw_days=30)
+    bench = make_bench(sqlite_url, clock)
+    bench.collector.push_metrics([kept], "test")
+    line = make_line(broker, bench, sqlite_url)
+    bench.send(bench.sender.reports(kept, 5, clock.now.date()))
+    for _ in range(32):
+        bench.collector.close_due(daily=True)
+        clock.pass_days(1)
+    bench.collector.close_due(daily=True)
+    with bench.database.read() as connection:
+        left = connection.execute(select(func.count()).select_from(raw_reports)).scalar_one()
+    assert left == 0
+    assert line.stored() == {}
+    bench.database.close()
+
+
+@pytest.mark.parametrize(("shift", "accepted"), [(-(1 << 31), 2), (0, 3), (0, 2**32 - 1)])
+def test_a_head_that_no_front_writes_is_unreadable(line: Line, shift: int, accepted: int) -> None:
+    """A day before 1970 is of no restore; more reports than there are were not acknowledged."""
+    today = day_of(line.bench.clock.now.date())
+    message = line.message(body_of(line), accepted, Day(shift or today, today))
+    with pytest.raises(UnreadableError):
+        decode_message(message, 100)
+
+
+def test_a_clock_that_was_a_day_ahead_closes_no_day_too_early(line: Line) -> None:
+    """What was received in the last second of the day is counted before its day closes."""
+    clock, metric = line.bench.clock, make_metric(accept_days=0)
+    line.bench.collector.push_metrics([metric], "test", weaken=True)
+    clock.now = clock.now.replace(hour=23, minute=59, second=58)
+    clock.pass_days(1)
+    line.count_all()
+    clock.pass_days(-1)
+    line.count_all()
+    sender, day = line.bench.sender, clock.now.date()
+    line.put(line.message(sender.body(sender.reports(metric, 4, day)), 4))
+    clock.now += timedelta(seconds=5)
+    line.bench.collector.close_due(daily=True)
+    counted = line.count_all()
+    assert (counted.accepted, counted.refused) == (4, 0)
+    clock.now += timedelta(minutes=6)
+    line.count_all()
+    closed = line.bench.collector.close_due()
+    assert closed is not None
+    assert closed.folded == 1
