@@ -41,15 +41,21 @@ def check(
     file: FileArgument,
     population: Annotated[
         int | None,
-        typer.Option(min=1, help="Devices expected, to warn of tracking and to predict maps."),
+        typer.Option(
+            min=1, max=10**12, help="Devices expected, to warn of tracking and to predict maps."
+        ),
     ] = None,
     periods: Annotated[
         int | None,
-        typer.Option(min=1, help="Periods that maps are made of; until a metric expires."),
+        typer.Option(
+            min=1, max=10**6, help="Periods that maps are made of; until a metric expires."
+        ),
     ] = None,
     places: Annotated[
         int | None,
-        typer.Option(min=1, help="Distinct cells of a device in its life; its cap's, or 3."),
+        typer.Option(
+            min=1, max=10**6, help="Distinct cells of a device in its life; its cap's, or 3."
+        ),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:

@@ -282,8 +282,7 @@ def _small_crowd(metric: Metric, levels: int, population: int) -> str:
     """What a small crowd costs, and how many cohorts a population can afford."""
     cohorts, groups = metric.params.num_cohorts, metric.params.num_cohorts * levels
     linked = groups * (1 - (1 - 1 / groups) ** population) / population
-    most = max(1, population // (CROWD * levels))
-    wanted = 1 << (most.bit_length() - 1)
+    wanted = cohorts_affordable(CROWD * levels, population)
     use = "1 cohort" if wanted == 1 else f"{wanted} cohorts or fewer"
     if cohorts <= wanted:
         use = "fewer levels"

@@ -6,6 +6,7 @@ import pytest
 
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.groups import cohorts_affordable, linked_by_groups, public_groups
+from rappor_core.params import MAX_COHORTS
 from rappor_core.metrics.review import check_metrics, equations
 
 TODAY = date(2026, 1, 1)
@@ -96,3 +97,4 @@ def test_groups_are_counted_as_they_show() -> None:
     assert linked_by_groups(64**4, 100_000) == pytest.approx(0.997, abs=5e-4)
     assert [cohorts_affordable(1_000, n) for n in (10, 5_000, 10**6)] == [1, 4, 512]
     assert cohorts_affordable(1_000, 64_000_000, 2) == 128  # 252.98, to a power of two
+    assert cohorts_affordable(1_000, 10**9) == MAX_COHORTS  # more cannot be declared

@@ -188,6 +188,13 @@ def test_periods_places_and_caps_are_heeded() -> None:
     assert "for maps of 5 months" in told(SYMBOLS, periods=5)
 
 
+def test_a_crowd_for_more_cohorts_than_a_metric_may_have_is_told_a_mode() -> None:
+    said = told('mode = "window"\nwindow = 24\nmax_reports = 1\nnum_bits = 32\nnum_cohorts = 16\n'
+                "epsilon = 1.0\n", population=10**9)  # fmt: skip
+    assert "the best mode is" in said
+    assert "with 65536 cohorts" in said.replace(",", "")
+
+
 def test_pairs_and_other_kinds_have_no_such_maps() -> None:
     trips = SYMBOLS + "pairs = true\n"
     assert not list(map_findings(parse_metrics(HEAD + trips), 1_000, TODAY))
