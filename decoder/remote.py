@@ -10,46 +10,23 @@ Standard library only; pandas for `to_frame`.
 
 from __future__ import annotations
 
-import json
-import os
-import urllib.error
-import urllib.request
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from datetime import date
-from http.client import HTTPException
 from typing import Any
-from urllib.parse import quote, urlencode, urlsplit
 
-from decoder.errors import RemoteError
+from decoder.remote_http import KEY_VARIABLE, Connection
 from decoder.remote_objects import CandidateList, Job, Result, list_of
 from decoder.remote_releases import Release
-from decoder.sources.collector_client import NoRedirects
 from rappor_core.aggregate import Aggregate
-from rappor_core.failures import failure_reason
 
-KEY_VARIABLE = "RAPPOR_DECODER_KEY"
-_SECONDS = 60.0
-_LOOPBACK = ("localhost", "127.0.0.1", "::1")
-__all__ = ["CandidateList", "Job", "Release", "Result", "Service"]
+__all__ = ["KEY_VARIABLE", "CandidateList", "Job", "Release", "Result", "Service"]
 
 
-@dataclass(frozen=True)
-class Service:
+class Service(Connection):
     """A decoder service over HTTP. Every method raises RemoteError, with what the service said.
 
     url: https://, or http:// to this machine.  key: that of RAPPOR_DECODER_KEY if "".
     """
-
-    url: str
-    key: str = field(default="", repr=False)
-
-    def __post_init__(self) -> None:
-        parts = urlsplit(self.url)
-        if parts.scheme not in ("http", "https") or not self.url.isprintable():
-            raise RemoteError(f"service {self.url!r} is not an http:// or https:// URL")
-        if parts.scheme == "http" and parts.hostname not in _LOOPBACK:
-            raise RemoteError(f"service {self.url!r}: a key is sent over https only")
 
     def upload_list(self, name: str, values: Iterable[str]) -> CandidateList:
         """Store a list under a new name."""
@@ -67,7 +44,7 @@ class Service:
 
     def lists(self) -> list[CandidateList]:
         """Your lists and shared ones."""
-        return [list_of(row) for row in self.ask("GET", "/v1/lists")["lists"]]
+        return [list_of(row) for row in self.ask_rows("/v1/lists", "lists")]
 
     def decode(
         self,
@@ -99,7 +76,7 @@ class Service:
     def jobs(self, limit: int = 100) -> list[Job]:
         """Your jobs, newest first."""
         query = {"limit": str(limit)}
-        return [Job(self, row) for row in self.ask("GET", "/v1/jobs", query)["jobs"]]
+        return [Job(self, row) for row in self.ask_rows("/v1/jobs", "jobs", query)]
 
     def job(self, job_id: str) -> Job:
         """A job by its id."""
@@ -108,7 +85,7 @@ class Service:
     def results(self, metric: str | None = None, limit: int = 100) -> list[Result]:
         """Results that you may see, newest first."""
         query = {"limit": str(limit)} | ({} if metric is None else {"metric": metric})
-        found = self.ask("GET", "/v1/results", query)["results"]
+        found = self.ask_rows("/v1/results", "results", query)
         return [Result(self, row) for row in found]
 
     def result(self, result_id: str) -> Result:
@@ -121,7 +98,7 @@ class Service:
         state: proposed, approved, rejected or withdrawn; all of them by default.
         """
         query = {"limit": str(limit)} | ({} if state is None else {"state": state})
-        found = self.ask("GET", "/v1/releases", query)["releases"]
+        found = self.ask_rows("/v1/releases", "releases", query)
         return [Release(self, row) for row in found]
 
     def release(self, release_id: str) -> Release:
@@ -138,52 +115,3 @@ class Service:
         body = {"name": name, "policy": policy, "note": note}
         sources = [{"result": one.id} for one in results]
         return Release(self, self.ask("POST", "/v1/releases", body=body | {"sources": sources}))
-
-    def ask(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, str] | None = None,
-        body: bytes | dict[str, Any] | None = None,
-    ) -> Any:
-        """Any route, by its JSON. Raises RemoteError."""
-        try:
-            return json.loads(self.read(method, path, query, body))
-        except ValueError as error:
-            raise RemoteError(f"what answers at {self.url} is not a decoder service") from error
-
-    def read(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, str] | None = None,
-        body: bytes | dict[str, Any] | None = None,
-    ) -> bytes:
-        """Any route, by its bytes. Raises RemoteError."""
-        url = self.url.rstrip("/") + quote(path) + (f"?{urlencode(query)}" if query else "")
-        content = json.dumps(body).encode() if isinstance(body, dict) else body
-        key = self.key or os.environ.get(KEY_VARIABLE, "")
-        headers = {"Authorization": f"Bearer {key}"}
-        if isinstance(body, dict):
-            headers["Content-Type"] = "application/json"
-        request = urllib.request.Request(url, content, headers, method=method)  # noqa: S310
-        opener = urllib.request.build_opener(NoRedirects())
-        try:
-            with opener.open(request, timeout=_SECONDS) as answer:
-                return bytes(answer.read())
-        except urllib.error.HTTPError as error:
-            raise _refusal(error) from None
-        except (OSError, HTTPException, ValueError) as error:
-            reason = failure_reason(error)
-            raise RemoteError(f"no decoder service answers at {self.url}: {reason}") from None
-
-
-def _refusal(error: urllib.error.HTTPError) -> RemoteError:
-    """The detail of a problem document."""
-    with error:
-        try:
-            problem = json.loads(error.read())
-            detail = str(problem["detail"])
-        except (ValueError, KeyError, TypeError):
-            problem, detail = {}, str(error.reason)
-    return RemoteError(f"the decoder service answered {error.code}: {detail}", problem)

@@ -9,36 +9,15 @@ import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from decoder.errors import DecodeError, RemoteError
 from decoder.notebook import html_table, to_frame
+from decoder.remote_http import Kept, no_table
 
 _LIVE = ("queued", "running", "cancelling")
 _ROWS = {"decode": "detected", "density": "maps", "number": "curve", "pair": "cells"}
 _ROWS |= {"series": "rows", "compare": "rows", "discover": "found"}
-
-
-class Asks(Protocol):
-    """What the objects ask of the service: `decoder.remote.Service`."""
-
-    def ask(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, str] | None = None,
-        body: bytes | dict[str, Any] | None = None,
-    ) -> Any:
-        """Any route, by its JSON. Raises RemoteError."""
-
-    def read(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, str] | None = None,
-        body: bytes | dict[str, Any] | None = None,
-    ) -> bytes:
-        """Any route, by its bytes. Raises RemoteError."""
 
 
 @dataclass(frozen=True)
@@ -62,31 +41,19 @@ class CandidateList:
         return html_table("Candidate list", ("name", "version", "values", "owner"), [row])
 
 
-@dataclass
-class Job:
+class Job(Kept):
     """A job as it was when it was last asked for: `refresh`, `wait`."""
 
-    service: Asks = field(repr=False)
-    row: dict[str, Any] = field(repr=False)
-
-    @property
-    def id(self) -> str:
-        """Its id."""
-        return str(self.row["id"])
+    route = "/v1/jobs"
 
     @property
     def state(self) -> str:
         """queued, running, cancelling, done, failed, cancelled or abandoned."""
         return str(self.row["state"])
 
-    def refresh(self) -> Job:
-        """Ask for it again."""
-        self.row = self.service.ask("GET", f"/v1/jobs/{self.id}")
-        return self
-
     def cancel(self) -> Job:
         """Ask for its end."""
-        self.row = self.service.ask("POST", f"/v1/jobs/{self.id}/cancel")
+        self.row = self.service.ask("POST", f"{self.path}/cancel")
         return self
 
     def wait(self, seconds: float = 3600.0, poll: float = 0.5) -> Job:
@@ -111,17 +78,11 @@ class Job:
 
 
 @dataclass
-class Result:
+class Result(Kept):
     """A stored result."""
 
-    service: Asks = field(repr=False)
-    row: dict[str, Any] = field(repr=False)
+    route = "/v1/results"
     _found: list[dict[str, Any]] | None = field(default=None, repr=False)
-
-    @property
-    def id(self) -> str:
-        """Its id."""
-        return str(self.row["id"])
 
     @property
     def summary(self) -> dict[str, Any]:
@@ -132,8 +93,11 @@ class Result:
         """Its main table: of a decoding what was found, of a density its maps,
         of a number its curve, of a pair its cells."""
         if self._found is None:
-            content = self.service.read("GET", f"/v1/results/{self.id}/data", {"format": "json"})
-            self._found = list(json.loads(content)[_ROWS[self.row["kind"]]])
+            content = self.service.read("GET", f"{self.path}/data", {"format": "json"})
+            try:
+                self._found = list(json.loads(content)[_ROWS[self.row["kind"]]])
+            except (ValueError, LookupError, TypeError, RecursionError) as error:
+                raise no_table(f"result {self.id}", error) from None
         return self._found
 
     def to_frame(self) -> Any:
@@ -143,15 +107,15 @@ class Result:
     def data(self, form: str) -> bytes:
         """The main table as csv (exactly as stored), json, parquet or geojson."""
         query = {"format": form, "exact": "true"}
-        return self.service.read("GET", f"/v1/results/{self.id}/data", query)
+        return self.service.read("GET", f"{self.path}/data", query)
 
     def file(self, name: str) -> bytes:
         """A file, exactly as stored; `row["files"]` names them."""
-        return self.service.read("GET", f"/v1/results/{self.id}/files/{name}", {"exact": "true"})
+        return self.service.read("GET", f"{self.path}/files/{name}", {"exact": "true"})
 
     def give_up(self) -> None:
         """Give it up: it counts for you no more, and is deleted once nobody holds it."""
-        self.service.ask("DELETE", f"/v1/results/{self.id}")
+        self.service.ask("DELETE", self.path)
 
     def _columns(self) -> list[str]:
         return list(dict.fromkeys(name for row in self.rows() for name in row))

@@ -10,17 +10,18 @@ import io
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from decoder.errors import OutputError, RemoteError
 from decoder.notebook import html_table, to_frame
-from decoder.remote_objects import Asks
+from decoder.remote_http import Kept, no_table
 from rappor_core.errors import file_problem
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]*(\.[a-z0-9]+)+", re.ASCII)  # as releases have them
+_UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, RecursionError)
 _READ = {"number": float, "integer": int}
 
 
@@ -49,17 +50,10 @@ class Difference:
 _CHANGE = ("change", "table", "cell", "before", "after")
 
 
-@dataclass
-class Release:
+class Release(Kept):
     """A release as it was when it was last asked for: `refresh`."""
 
-    service: Asks = field(repr=False)
-    row: dict[str, Any] = field(repr=False)
-
-    @property
-    def id(self) -> str:
-        """Its id."""
-        return str(self.row["id"])
+    route = "/v1/releases"
 
     @property
     def state(self) -> str:
@@ -70,11 +64,6 @@ class Release:
     def digest(self) -> str:
         """SHA-256 of its manifest."""
         return str(self.row["digest"])
-
-    def refresh(self) -> Release:
-        """Ask for it again."""
-        self.row = self.service.ask("GET", self._path)
-        return self
 
     def approve(self, reason: str) -> Release:
         """Publish what another person proposed; for admins. Settled for good."""
@@ -90,12 +79,12 @@ class Release:
 
     def difference(self) -> Difference:
         """What is to be approved; for who proposed it, and for admins."""
-        found = self.service.ask("GET", f"{self._path}/difference")
+        found = self.service.ask("GET", f"{self.path}/difference")
         return Difference(found["policy"], found["changes"])
 
     def file(self, name: str) -> bytes:
         """A file, exactly as it is published."""
-        return self.service.read("GET", f"{self._path}/files/{name}")
+        return self.service.read("GET", f"{self.path}/files/{name}")
 
     def rows(self) -> list[dict[str, Any]]:
         """Its table: release.csv, with numbers as numbers and what is withheld as None.
@@ -107,8 +96,8 @@ class Release:
             read = {str(one["name"]): _READ.get(one["type"], str) for one in fields}
             lines = csv.DictReader(io.StringIO(self.file("release.csv").decode()))
             return [{name: _cell(read[name], text) for name, text in row.items()} for row in lines]
-        except (ValueError, LookupError, TypeError, AttributeError) as error:
-            raise RemoteError(f"release {self.id} has no table that can be read: {error}") from None
+        except (*_UNREADABLE, csv.Error) as error:
+            raise no_table(f"release {self.id}", error) from None
 
     def to_frame(self) -> Any:
         """`rows` as a pandas.DataFrame. Raises OutputError where pandas is not installed."""
@@ -137,7 +126,10 @@ class Release:
     def _downloaded(self) -> dict[str, bytes]:
         """Every file, by name. Raises RemoteError."""
         files = {}
-        for told in self.refresh().row["files"]:
+        listed = self.refresh().row["files"]
+        if not isinstance(listed, list) or not all(isinstance(told, dict) for told in listed):
+            raise RemoteError(f"release {self.id} has no list of its files")
+        for told in listed:
             name = str(told["name"])
             if not _NAME.fullmatch(name):
                 raise RemoteError(f"release {self.id}: {name[:70]!a} is no name of its files")
@@ -148,12 +140,8 @@ class Release:
             raise RemoteError(f"release {self.id}: its manifest is not as its digest says")
         return files
 
-    @property
-    def _path(self) -> str:
-        return f"/v1/releases/{self.id}"
-
     def _decide(self, act: str, reason: str) -> Release:
-        self.row = self.service.ask("POST", f"{self._path}/{act}", body={"reason": reason})
+        self.row = self.service.ask("POST", f"{self.path}/{act}", body={"reason": reason})
         return self
 
     def _repr_html_(self) -> str:

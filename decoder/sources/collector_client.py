@@ -42,12 +42,17 @@ def ask(collector: str, path: str, **options: Any) -> bytes:
     Raises RemoteError for an answer of more than 256 MiB, too.
     """
     with answer_of(collector, path, **options) as answer:
-        content: bytes = answer.read(_MOST_BYTES + 1)
-        said = answer.headers.get("Content-Length", "")
-    if said.isdecimal() and len(content) < min(int(said), _MOST_BYTES):
-        raise RemoteError(f"what answers at {collector} sends less than it says: ask again")
-    if len(content) > _MOST_BYTES:
-        raise RemoteError(f"what answers at {collector} sends more than {_MOST_BYTES:,} bytes")
+        return read_limited(answer, collector, _MOST_BYTES)
+
+
+def read_limited(answer: HTTPResponse, address: str, most: int) -> bytes:
+    """The body of an answer. Raises RemoteError for one of more than `most` bytes, or cut short."""
+    content: bytes = answer.read(most + 1)
+    said = answer.headers.get("Content-Length", "")
+    if said.isdecimal() and len(content) < min(int(said), most):
+        raise RemoteError(f"what answers at {address} sends less than it says: ask again")
+    if len(content) > most:
+        raise RemoteError(f"what answers at {address} sends more than {most:,} bytes")
     return content
 
 

@@ -112,11 +112,15 @@ class Hostile:
         return self.files[path.rpartition("/files/")[2]]
 
 
+def of_hostile(service: Any) -> Release:
+    return Release(service, {"id": "0" * 16})
+
+
 @pytest.mark.parametrize(
     "name", ["../evil.txt", "/etc/x.csv", "a\x00.csv", "..", "", "A.CSV", "a/b.c"]
 )
 def test_no_name_leads_out_of_the_folder(name: str, tmp_path: Path) -> None:
-    release = Release(Hostile({name: b"x", "manifest.json": b"{}"}), {"id": "0" * 16})
+    release = of_hostile(Hostile({name: b"x", "manifest.json": b"{}"}))
     with pytest.raises(RemoteError, match="no name of its files"):
         release.save(tmp_path / "inside")
     assert list(tmp_path.iterdir()) == []
@@ -129,7 +133,7 @@ def test_what_is_not_as_its_digest_says_is_not_saved(tmp_path: Path) -> None:
         (Hostile({"release.csv": b"a"}, digest="0" * 64), "its manifest is not"),
     ):
         with pytest.raises(RemoteError, match=words):
-            Release(hostile, {"id": "0" * 16}).save(tmp_path / "inside")
+            of_hostile(hostile).save(tmp_path / "inside")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -137,10 +141,26 @@ def test_what_is_not_as_its_digest_says_is_not_saved(tmp_path: Path) -> None:
     "package",
     [b"", b"[]", b"{}", b'{"resources": []}', b'{"resources": [{"schema": {"fields": [1]}}]}',
      b'{"resources": [{"schema": {"fields": [{"name": "b", "type": "number"}]}}]}',
-     b'{"resources": [{"schema": {"fields": [{"name": "a", "type": []}]}}]}',
+     b'{"resources": [{"schema": {"fields": [{"name": "a", "type": []}]}}]}', b"[" * 200_000,
      b'{"resources": [{"schema": {"fields": [{"name": "a", "type": "number"}]}}]}'],
 )  # fmt: skip
 def test_a_table_that_is_none_is_refused_in_words(package: bytes) -> None:
     files = {"datapackage.json": package, "release.csv": b"a\nnot a number\n"}
     with pytest.raises(RemoteError, match="has no table that can be read"):
-        Release(Hostile(files), {"id": "0" * 16}).rows()
+        of_hostile(Hostile(files)).rows()
+
+
+def test_a_cell_that_is_too_large_is_refused_in_words() -> None:
+    package = b'{"resources": [{"schema": {"fields": [{"name": "a", "type": "string"}]}}]}'
+    files = {"datapackage.json": package, "release.csv": b"a\n" + b"x" * 200_000}
+    with pytest.raises(RemoteError, match="has no table that can be read"):
+        of_hostile(Hostile(files)).rows()
+
+
+@pytest.mark.parametrize("files", [3, None, [1], {"a": 1}])
+def test_a_list_of_files_that_is_none_is_refused_in_words(files: Any, tmp_path: Path) -> None:
+    hostile = Hostile({"manifest.json": b"{}"})
+    hostile.ask = lambda *_, **__: {"id": "0" * 16, "files": files}  # type: ignore[method-assign]
+    with pytest.raises(RemoteError, match="has no list of its files"):
+        of_hostile(hostile).save(tmp_path / "inside")
+    assert list(tmp_path.iterdir()) == []

@@ -22,6 +22,8 @@ from rappor_core.text import visible
 
 _KEEP_SECONDS = 30.0
 _FRESH_SECONDS = 1.0  # where a metric is asked for that was not listed
+_WAIT_SECONDS = 3.0  # of a page, for an answer
+_DEFECT = "the collector could not be asked; an operator finds the reason in the log"
 
 _ROW: dict[str, type | UnionType] = {  # of a version of a metric, as pages show it
     "name": str,
@@ -84,6 +86,7 @@ class _Memory:
     metrics: list[dict[str, Any]] = field(default_factory=list)
     associations: list[dict[str, Any]] = field(default_factory=list)
     asked: float = float("-inf")
+    begun: float | None = None  # since when it is being asked, if it is
     linked_problem: str = ""
     problem: str = "the collector has not answered yet; load this again in a moment"
 
@@ -91,8 +94,8 @@ class _Memory:
 class Metrics:
     """Metrics and associations of a collector, asked at most twice a minute.
 
-    One thread asks at a time. The others take what was said last, so a collector that hangs holds
-    one thread and not all.
+    A thread of its own asks, one at a time. Who asks for it waits a moment; the others take what
+    was said last, so a collector that hangs holds no page.
     """
 
     def __init__(
@@ -152,25 +155,41 @@ class Metrics:
     def _listed(self, fresh: bool = False) -> tuple[list[dict[str, Any]], str]:
         if self._ask is None:
             return [], ""
-        memory = self._memory
-        if self._lock.acquire(blocking=False):
+        memory, keep = self._memory, _FRESH_SECONDS if fresh else _KEEP_SECONDS
+        if time.monotonic() - memory.asked > keep and self._lock.acquire(blocking=False):
+            memory.begun = time.monotonic()
+            asker = threading.Thread(target=self._look, args=(self._ask,), daemon=True)
             try:
-                keep = _FRESH_SECONDS if fresh else _KEEP_SECONDS
-                if time.monotonic() - memory.asked > keep:
-                    self._look(self._ask)
-            finally:
+                asker.start()
+            except RuntimeError:  # too many threads: another page asks later
+                memory.begun = None
                 self._lock.release()
-        return memory.metrics, memory.problem
+                raise
+            asker.join(_WAIT_SECONDS)
+        return memory.metrics, self._late() or memory.problem
+
+    def _late(self) -> str:
+        """That an answer is waited for, and how long; "" where none is, or not for long."""
+        begun = self._memory.begun
+        seconds = 0.0 if begun is None else time.monotonic() - begun
+        if seconds < _WAIT_SECONDS:
+            return ""
+        return (
+            f"the collector has not answered for {seconds:.0f} seconds; what it said before is "
+            "shown; check its address, or load this again"
+        )
 
     def _look(self, ask: Ask) -> None:
-        memory = self._memory
+        """Ask, and release the lock, which who started this has taken."""
+        memory, problem = self._memory, _DEFECT
         try:
-            memory.metrics, memory.problem = checked(ask()), ""
+            memory.metrics, problem = checked(ask()), ""
             self._look_at_associations()
         except RemoteError as error:
-            memory.problem = str(error)
+            problem = str(error)
         finally:
-            memory.asked = time.monotonic()
+            memory.problem, memory.asked, memory.begun = problem, time.monotonic(), None
+            self._lock.release()
 
     def _look_at_associations(self) -> None:
         """What fails here is told in the dictionary alone: an older collector has no such route."""
@@ -228,10 +247,12 @@ def _is_word(text: str) -> bool:
 
 
 def _is_day(text: object) -> bool:
+    """Whether it is one as it is compared and shown: 2026-11-01, not 20261101 or 2026-W45-7."""
     try:
-        return date.fromisoformat(str(text)).year in _YEARS
+        day = date.fromisoformat(str(text))
     except ValueError:
         return False
+    return day.year in _YEARS and text == day.isoformat()
 
 
 def _current(listed: list[dict[str, Any]]) -> list[dict[str, Any]]:
