@@ -93,9 +93,8 @@ def derivation_checks(
     """What is derived from secrets, each question in whatever process is free."""
     try:
         found = list(_derivation_checks(pool, file, metric, source, devices))
-        if source.command is None and number_period.is_asked(metric):
-            told = number_period.asked_when(source, metric)
-            found += number_period.period_checks(metric, told)
+        if source.command is None:
+            found += number_period.kept_over_periods(source, metric)
         return found
     except ClientError as error:
         return [exact(metric.base_name, ANSWERS, derivations.BOX, str(error))]

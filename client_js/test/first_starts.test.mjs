@@ -1,7 +1,7 @@
 // Processes that start at the same moment over one directory, and what a lock says of them.
 
 import assert from "node:assert/strict";
-import { fork } from "node:child_process";
+import { fork, spawn } from "node:child_process";
 import fs, { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from "node:fs";
 import { syncBuiltinESMExports } from "node:module";
 import { tmpdir } from "node:os";
@@ -66,6 +66,53 @@ test("a lock that is not filled yet is another process's, until it is old", asyn
   await act();
   assert.match(readFileSync(lock, "utf8"), new RegExp(`^${process.pid} `));
   await storage.close();
+});
+
+/** Whether a storage gets a lock that says a text. */
+const isFree = async (t, text, age = 0) => {
+  const stateDir = folder(t);
+  const lock = join(stateDir, "state.lock");
+  writeFileSync(lock, text);
+  const made = Date.now() / 1000 - age;
+  utimesSync(lock, made, made);
+  const storage = new FileStorage(stateDir);
+  try {
+    await storage.transaction({ keys: [] }, () => 1);
+  } catch (error) {
+    assert.equal(error.condition, "state_in_use");
+    return false;
+  }
+  await storage.close();
+  return true;
+};
+
+test("an empty lock of a time to come, after the clock was set back, keeps nobody out", async (t) => {
+  assert.equal(await isFree(t, "", -5), false);
+  assert.equal(await isFree(t, "", -3600), true);
+});
+
+test("a lock that no process wrote keeps nobody out", async (t) => {
+  for (const text of ["garbage", "\n", "-1 ", "0 ", "0 0 0", "1.5 x", "\u0000\u0001"]) assert.equal(await isFree(t, text), true, JSON.stringify(text));
+});
+
+test("a process id that another user's process has since keeps nobody out", { skip: !existsSync("/proc/1/stat") && "no /proc" }, async (t) => {
+  t.mock.method(process, "kill", () => { throw Object.assign(new Error("kill EPERM"), { code: "EPERM" }); });
+  assert.equal(await isFree(t, "1 999 x"), true);
+  const began = readFileSync("/proc/1/stat", "utf8").split(") ").at(-1).split(" ")[19];
+  assert.equal(await isFree(t, `1 ${began} x`), false); // that very process
+});
+
+test("a process that was killed and that nobody waits for keeps nobody out", { skip: !existsSync("/proc/1/stat") && "no /proc" }, async (t) => {
+  const parent = spawn("sh", ["-c", "sleep 60 & echo $!; exec sleep 60"], { stdio: ["ignore", "pipe", "ignore"] });
+  t.after(() => parent.kill("SIGKILL"));
+  const pid = Number(await new Promise((resolve) => parent.stdout.once("data", resolve)));
+  const fields = () => readFileSync(`/proc/${pid}/stat`, "utf8").split(") ").at(-1).split(" ");
+  const lock = `${pid} ${fields()[19]} x`;
+  assert.equal(await isFree(t, lock), false);
+  for (let tries = 0; tries < 100 && readFileSync(`/proc/${parent.pid}/comm`, "utf8").trim() !== "sleep"; tries++) await new Promise((resolve) => setTimeout(resolve, 20)); // a shell would wait for it
+  process.kill(pid, "SIGKILL");
+  for (let tries = 0; tries < 100 && fields()[0] !== "Z"; tries++) await new Promise((resolve) => setTimeout(resolve, 20));
+  assert.equal(await isFree(t, lock), true);
 });
 
 test("a lock is taken over after a process that died while it took one over", async (t) => {

@@ -153,9 +153,9 @@ class Recorder:
 
     def _admit(self, state: MetricState, bits: int) -> int | None:
         """Ask the ledger about a value that it may not know; remember an answer that is final."""
-        if self._state.identity().secret != self._secret:
-            raise StateChangedError("another process has replaced or wiped the secret")
-        decision = self._ledger.admit(state.device, bits)
+        with self._state.transaction(durable=True):
+            self._check_secret()
+            decision = self._ledger.admit(state.device, bits)
         if decision.bits is None:
             state.closed = decision.reason
             self._state.count(f"closed:{state.device.metric.name}:{decision.reason}")
@@ -165,13 +165,20 @@ class Recorder:
             state.fallback = decision.bits
         return decision.bits
 
+    def _check_secret(self) -> None:
+        """In the transaction of what hangs on the secret: another process may replace it."""
+        if self._state.identity().secret != self._secret:
+            raise StateChangedError("another process has replaced or wiped the secret")
+
     def _prepare(self, name: str, day: int | None = None) -> MetricState:
         """First use of a metric in this process. day: since 1970-01-01, where it is known."""
         device = self._encoder.metric(name)
         metric = device.metric
         runs_here = self.runs_here(metric)
-        reason = self._ledger.agree(metric, device.line) if runs_here else ELSEWHERE
-        source = self._state.source(Source(name, device.params_id, device.cohort))
+        with self._state.transaction(durable=runs_here):
+            self._check_secret()
+            reason = self._ledger.agree(metric, device.line) if runs_here else ELSEWHERE
+            source = self._state.source(Source(name, device.params_id, device.cohort))
         per_period = int(min(metric.max_reports_per_period, self._level.max_reports_per_period))
         state = MetricState(device, source, per_period, reason)
         if not reason:  # nothing is carried over to what is refused

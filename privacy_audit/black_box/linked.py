@@ -162,10 +162,10 @@ def linked_checks(association: Association, lived: Lived) -> Iterator[Check]:
     """Number, cohort and noise of linked reports."""
     name, number = association.name, lived.worlds.shape[1]
     expected = len(watched(association).days)
-    wrong = sum(int((seen.number != expected).sum()) + seen.moved for seen in lived.sides)
+    wrong = sum(max(int((seen.number != expected).sum()), seen.moved) for seen in lived.sides)
     yield exact(
         name, f"{expected} linked reports of a device, from one cohort", BOX,
-        f"not so in {wrong:,} of {number:,} lives" if wrong else "",
+        f"not so of {wrong:,} of the two times {number:,} series" if wrong else "",
     )  # fmt: skip
     yield exact(
         name, "both reports of a day are of one cohort", BOX,

@@ -1,4 +1,8 @@
-"""When a device gives the one answer of mode `once`: in a period drawn uniformly, by no value."""
+"""What a device of numbers keeps over periods: when it gives its one answer, and its moved cut.
+
+Mode `once` answers in a period drawn uniformly, by no value. With `ask = "mean"` the cut is the
+same in every period, or a number that never changes would be told of more than once.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +11,35 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from privacy_audit.black_box import bounds
 from privacy_audit.black_box.checks import Check, exact, test
 from privacy_audit.black_box.derivations import BOX
 from privacy_audit.black_box.errors import client_errors
-from privacy_audit.black_box.lives import NOTHING, Life, Value
+from privacy_audit.black_box.lives import NOTHING, Life, Seen, Value
 from privacy_audit.black_box.noise import chi_square
-from privacy_audit.black_box.number_scenarios import left_out_of_devices, numbers_of
-from privacy_audit.black_box.scenario import start_days
+from privacy_audit.black_box.number_scenarios import (
+    left_out_of_devices,
+    numbers_of,
+    within_a_stratum,
+)
+from privacy_audit.black_box.scenario import DEVICE_PERIODS, start_days
 from privacy_audit.black_box.trials import Source
 from rappor_core.calendar import period_number
+from rappor_core.mechanism import PROBABILITY_SCALE
 from rappor_core.metrics.metric import Metric
 
 DEVICES = 400
+
+
+def kept_over_periods(source: Source, metric: Metric) -> Iterator[Check]:
+    """All that fits the metric. Raises ClientError."""
+    if metric.kind != "number" or left_out_of_devices(metric):
+        return
+    if metric.details.mode == "once":
+        if metric.details.spread > 1:
+            yield from period_checks(metric, asked_when(source, metric))
+    elif metric.details.of_period != "count" and within_a_stratum(metric) is not None:
+        yield cut_check(metric, first_and_last(source, metric))
 
 
 def asked_when(source: Source, metric: Metric) -> list[tuple[int, ...]]:
@@ -30,15 +51,10 @@ def asked_when(source: Source, metric: Metric) -> list[tuple[int, ...]]:
     secrets = [os.urandom(32) for _ in range(DEVICES)]
     days = start_days(metric, metric.details.spread + 1)
     pool = numbers_of(metric)
-    client = source.open()
-    try:
-        with client_errors():
-            found = [
-                client.record(metric.name, [_life(secret, days, value) for secret in secrets])
-                for value in (pool[0], pool[-1])
-            ]
-    finally:
-        client.close()
+    found = [
+        _recorded(source, metric, [_life(secret, days, value) for secret in secrets])
+        for value in (pool[0], pool[-1])
+    ]
     spread = metric.details.spread
     return [
         tuple(period_number(metric.period, report.day) % spread for report in (*low, *high))
@@ -50,10 +66,38 @@ def _life(secret: bytes, days: list[int], value: Value) -> Life:
     return Life(secret, (*((day, value) for day in days[:-1]), (days[-1], NOTHING)))
 
 
-def is_asked(metric: Metric) -> bool:
-    """Whether a metric has a period that devices draw, and lives in which to look for it."""
-    number = metric.kind == "number" and metric.details.mode == "once"
-    return number and metric.details.spread > 1 and not left_out_of_devices(metric)
+def first_and_last(source: Source, metric: Metric) -> list[tuple[bytes, bytes]]:
+    """The first and the last report of each device, all of whose periods have one number.
+
+    It lies between the places to which devices move their cut. Raises ClientError.
+    """
+    found = within_a_stratum(metric)
+    assert found is not None  # noqa: S101 (asked by the caller)
+    days = start_days(metric, DEVICE_PERIODS + 1)
+    lives = [_life(os.urandom(32), days, found[1][0]) for _ in range(DEVICES)]
+    return [(some[0].bits, some[-1].bits) for some in _recorded(source, metric, lives) if some]
+
+
+def _recorded(source: Source, metric: Metric, lives: list[Life]) -> list[list[Seen]]:
+    client = source.open()
+    try:
+        with client_errors():
+            return client.record(metric.name, lives)
+    finally:
+        client.close()
+
+
+def cut_check(metric: Metric, told: list[tuple[bytes, bytes]]) -> Check:
+    """Two answers to one question share a permanent response. told: as of `first_and_last`."""
+    mechanism, others = metric.params.mechanism, metric.params.num_bits - 1
+    expected = (mechanism.p2**2 + others * mechanism.q2**2) / PROBABILITY_SCALE**2
+    same = sum(first == last for first, last in told)
+    p_value = float(bounds.two_sided(np.array(same), np.array(len(told)), expected))
+    return test(
+        metric.name, "a device keeps its cut over periods", BOX, p_value,
+        f"{same:,} of {len(told):,} devices gave the same first and last answer, "
+        f"{expected * len(told):,.0f} expected",
+    )  # fmt: skip
 
 
 def period_checks(metric: Metric, told: list[tuple[int, ...]]) -> Iterator[Check]:

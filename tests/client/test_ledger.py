@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from client_sdk.privacy_level import PrivacyLevel
 from client_sdk.randomisation.key_derivation import new_secret
 from client_sdk.randomisation.metric_encoder import MetricEncoder
 from client_sdk.randomisation.randomness import system_randomness
+from client_sdk.recording.account_wipe import wipe_state
 from client_sdk.recording.ledger import Promise, committed, entry_spent, spent
 from client_sdk.recording.recorder import Recorder
 from client_sdk.storage.interface import Limits
@@ -342,6 +344,43 @@ def test_another_process_that_changed_the_secret_is_noticed(tmp_path: Path) -> N
             recorder.record("m", "b", NOON)
     finally:
         state.close()
+
+
+@pytest.mark.parametrize("prepared", [True, False])
+def test_a_secret_that_is_wiped_at_the_last_moment_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, prepared: bool
+) -> None:
+    """Another process wipes between any look at the secret and the write that follows from it."""
+    metrics = declare(more="max_memoized_values = 3\nmax_reports_per_period = 9").metrics
+    for turn in range(4):
+        path, guard = tmp_path / f"s{turn}", RollbackGuard(tmp_path / f"w{turn}")
+        state, other = (SqliteState(path, threading.RLock(), guard) for _ in range(2))
+        state.set_secret(bytes(32))
+        recorder = Recorder(metrics, state)
+        if prepared:
+            recorder.record("m", "a", NOON)
+        begin, left = state.transaction, [turn]
+
+        def transaction(*, durable: bool = False, begin: Any = begin, left: Any = left,
+                        state: Any = state, other: Any = other) -> Any:  # fmt: skip
+            if not state.database.in_transaction:
+                left[0] -= 1
+                if left[0] == -1:
+                    wipe_state(other)
+                    other.set_secret(bytes(31) + b"x")
+            return begin(durable=durable)
+
+        monkeypatch.setattr(state, "transaction", transaction)
+        with suppress(StateChangedError):
+            recorder.record("m", "b", NOON)
+        if left[0] < 0:
+            for table in ("entries", "queue", "sources"):
+                assert other.rows(f"SELECT * FROM {table}") == [], (turn, table)
+        state.close()
+        other.close()
+        if left[0] >= 0:
+            return
+    raise AssertionError("there was no end of transactions")
 
 
 def test_sub_metrics_share_the_line_and_the_responses_of_their_metric() -> None:

@@ -107,7 +107,7 @@ fallback = "other"
 BOX_OF = {
     "derivations": ("round has its", "another process", "derivations", "two metrics",
                     "of two values", "two sets", "cut of its own", "within their stratum",
-                    "the one answer"),
+                    "the one answer", "keeps its cut"),
     "rounds": ("exactly the declared", "coins at thresholds"),
     "device": ("a value or", "values past", "reports in a life", "two places"),
 }  # fmt: skip
@@ -282,6 +282,11 @@ FAULTS = (
           "cut of its own", MOVED),
     Fault("cut-in-the-lower-half", _KEYS, "* 2.0**-53", "* 2.0**-54",
           "within their stratum", MOVED),
+    Fault("cut-of-the-period", _NUMBERS,
+          "                self._send(name, collected.bits(), last_day(metric.period, period))",
+          "                collected._device._jitter = (self._secret[0] / 256 + period * .618) % 1\n"
+          "                self._send(name, collected.bits(), last_day(metric.period, period))",
+          "keeps its cut", MOVED),
     Fault("numbers-bare", _DEVICE,
           "return self._instantaneous(permanent_bits).to_bytes",
           "return (bloom_bits if self.metric.rules.collected else self._instantaneous("

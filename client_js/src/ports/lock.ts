@@ -7,29 +7,32 @@ import { StateError } from "../core/errors.js";
 
 const EMPTY_FOR = 10_000; // milliseconds that a process may take from making a file to filling it
 
-/** Who holds a lock: a process, and when it began where the system tells, for ids come back. */
-const processOf = (pid: number): string => {
-  let began = "";
-  try {
-    const fields = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ").at(-1)!.split(" ");
-    began = fields[19] ?? "";
-  } catch {
-    // no /proc here
-  }
-  return `${pid} ${began}`;
-};
-
-const isAlive = (text: string): boolean => {
-  const [pid, began] = text.split(" ");
-  try {
-    process.kill(Number(pid), 0);
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === "EPERM";
-  }
-  return processOf(Number(pid)) === `${pid} ${began}`;
-};
-
 const codeOf = (error: unknown): string => (error as NodeJS.ErrnoException).code ?? "";
+
+/** What Linux says of a process, from its state on; undefined where it says nothing. */
+const statOf = (pid: number): string[] | undefined => {
+  try {
+    return readFileSync(`/proc/${pid}/stat`, "utf8").split(") ").at(-1)!.split(" ");
+  } catch {
+    return undefined;
+  }
+};
+
+/** Who holds a lock: a process, and when it began where the system tells, for ids come back. */
+const processOf = (pid: number): string => `${pid} ${statOf(pid)?.[19] ?? ""}`;
+
+/** Also a process of another user; not one that has ended and that nobody waited for. */
+const isAlive = (text: string): boolean => {
+  const [pid, began] = [Number(text.split(" ")[0]), text.split(" ")[1]];
+  if (!(pid > 0)) return false; // nothing that a process wrote
+  try {
+    process.kill(pid, 0);
+  } catch (error) {
+    if (codeOf(error) !== "EPERM") return false;
+  }
+  const stat = statOf(pid);
+  return !stat || (stat[0] !== "Z" && stat[19] === began);
+};
 
 /** What a lock file says; undefined where there is none. */
 const said = (path: string): string | undefined => {
@@ -37,7 +40,7 @@ const said = (path: string): string | undefined => {
     const text = readFileSync(path, "utf8");
     if (text) return text;
     const { mtimeMs, ino } = statSync(path); // made where there are no hard links, and not filled yet
-    return Date.now() - mtimeMs < EMPTY_FOR ? processOf(process.pid) : `0 ${ino} ${mtimeMs}`;
+    return Math.abs(Date.now() - mtimeMs) < EMPTY_FOR ? processOf(process.pid) : `0 ${ino} ${mtimeMs}`;
   } catch (error) {
     if (codeOf(error) === "ENOENT") return undefined;
     throw error;
