@@ -159,7 +159,12 @@ class Consumer:
         self._placed = True
 
     def _check(self, stored: dict[int, int], ends: dict[int, tuple[int, int]]) -> None:
-        for partition, (_, high) in ends.items():
+        """Raises SettingsError where a position is past the end."""
+        for partition, (_, end) in ends.items():
+            if stored[partition] <= end:
+                continue
+            # another consumer may have counted since the broker was asked
+            high = ends_of(self._client, self._topic, partition)[1]
             if stored[partition] > high:
                 raise SettingsError(
                     f"partition {partition} of {self._topic!r} ends at offset {high}, and was "

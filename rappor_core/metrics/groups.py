@@ -39,7 +39,8 @@ def linked_by_groups(groups: int, population: int) -> float:
 def cohorts_affordable(crowd: int, population: int, metrics: int = 1) -> int:
     """The largest power of two of cohorts for each of some metrics that keeps a crowd together.
 
-    crowd: devices that should share all cohorts.  population: devices.  A metric has 65,536 at most.
+    crowd: devices that should share all cohorts.  population: devices.
+    A metric has 65,536 cohorts at most.
     """
     each = math.floor((max(1, population // crowd)) ** (1 / metrics) + 1e-9)
     return min(int(1 << (each.bit_length() - 1)), MAX_COHORTS)

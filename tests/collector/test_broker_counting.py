@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
+from collector.broker import consumer
+from collector.broker.client import ends_of
 from collector.broker.counting import Fetched
 from collector.broker.settling import SETTLE
 from collector.errors import RequestError, SettingsError, StorageError
@@ -277,6 +279,26 @@ def test_a_topic_that_was_made_anew_is_refused(line: Line) -> None:
         connection.execute(text("UPDATE broker_positions SET next_offset = 5"))
     with pytest.raises(SettingsError, match="made anew, which needs another name"):
         line.count_all()
+
+
+def test_an_end_that_is_older_than_the_position_is_asked_again(
+    line: Line, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another consumer counts between the two looks: nothing is wrong with the topic."""
+    calls: list[int] = []
+
+    def slow(client: Any, topic: str, partition: int) -> tuple[int, int]:
+        answer = ends_of(client, topic, partition)
+        calls.append(partition)
+        if len(calls) == PARTITIONS:
+            line.put(line.message(bodies(line, 1)[0], 3), partition=0)
+            line.count_all()
+        return answer
+
+    monkeypatch.setattr(consumer, "ends_of", slow)
+    line.count_all()
+    assert accepted(line.bench) == 3
+    assert len(calls) == 2 * PARTITIONS + 1
 
 
 @pytest.mark.parametrize("keep", [True, False])

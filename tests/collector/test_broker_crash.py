@@ -121,6 +121,8 @@ def test_consumers_killed_at_random_points_count_each_report_once(line: Line) ->
     try:
         for kill in range(KILLS):
             total += feed(line, 40, expected)
+            if kill % 4 == 3:  # on a busy machine a consumer takes longer than that to start
+                await_more(line)
             time.sleep(rng.uniform(0.05, 0.4))
             consumers.kill(kill % 2)
     finally:
@@ -161,6 +163,14 @@ def test_a_group_hands_partitions_over_and_counts_each_report_once(
             one.end()
     check(bench, total, expected)
     bench.database.close()
+
+
+def await_more(line: Line, seconds: float = 60) -> None:
+    """Until someone has counted more than there was, so that a kill meets one that works."""
+    before, deadline = sum(line.stored().values()), time.monotonic() + seconds
+    while sum(line.stored().values()) <= before:
+        assert time.monotonic() < deadline, line.stored()
+        time.sleep(0.02)
 
 
 def await_counted(line: Line, seconds: float = 90) -> None:

@@ -183,7 +183,7 @@ FAULTS = (
           "num_bits, symbol)",
           "p* of each bit"),
     Fault("p-a-little-off", _ROUNDS, _SECOND,
-          "coins = _coins(mechanism.p2, mechanism.q2 - 1, num_bits, symbol)",
+          "coins = _coins(mechanism.p2, mechanism.q2 - (not symbol), num_bits, symbol)",
           "exactly the declared coins"),
     Fault("last-digits-of-coins-lost", _COINS,
           "for place in range(zeros, PROBABILITY_BITS)",
@@ -284,7 +284,8 @@ FAULTS = (
           "within their stratum", MOVED),
     Fault("cut-of-the-period", _NUMBERS,
           "                self._send(name, collected.bits(), last_day(metric.period, period))",
-          "                collected._device._jitter = (self._secret[0] / 256 + period * .618) % 1\n"
+          "                shift = self._secret[0] / 256 + period * .618\n"
+          "                collected._device._jitter = shift % 1\n"
           "                self._send(name, collected.bits(), last_day(metric.period, period))",
           "keeps its cut", MOVED),
     Fault("numbers-bare", _DEVICE,
