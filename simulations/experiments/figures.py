@@ -67,7 +67,7 @@ def _draw(panel: Axes, experiment: Experiment) -> None:
     panel.set_xlim(-1, shown)
     panel.margins(x=0)
     panel.spines[["top", "right"]].set_visible(False)
-    panel.legend(frameon=False, fontsize=8)
+    panel.legend(frameon=False, fontsize=8, loc="upper right")
 
 
 def shown_candidates(true_shares: NDArray[np.float64], found: NDArray[np.bool_]) -> int:

@@ -75,7 +75,7 @@ def _draw_ten(panel: Axes, result: Processes) -> None:
     style(
         panel, "One collection, each process once", "the ten most frequent", "share of reports, %"
     )
-    panel.legend(frameon=False, fontsize=9)
+    panel.legend(frameon=False, fontsize=9, loc="upper right")
 
 
 def _draw_errors(panel: Axes, result: Processes) -> None:
@@ -247,7 +247,7 @@ def _draw_false(panel: Axes, rows: list[ParameterRow]) -> None:
         panel.plot(at, parts, label=label, **LINES[i])
     panel.axhline(5, color="black", linewidth=0.7)
     style(panel, "false discoveries against f", "f, permanent noise", "of those found, % false")
-    panel.legend(frameon=False, fontsize=8)
+    panel.legend(frameon=False, fontsize=8, loc="best")
 
 
 def _draw_epsilon(panel: Axes, rows: list[ParameterRow]) -> None:
@@ -261,4 +261,4 @@ def _draw_epsilon(panel: Axes, rows: list[ParameterRow]) -> None:
     ticks = (0.25, 0.5, 1, 2, 4, 8)
     panel.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
     style(panel, "all settings", "epsilon of a report, nats", "found of 100")
-    panel.legend(frameon=False, fontsize=8, ncols=2)
+    panel.legend(frameon=False, fontsize=8, ncols=2, loc="best")
