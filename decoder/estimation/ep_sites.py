@@ -11,7 +11,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from decoder.model.share_prior import Posterior, SharePrior, fit_weights, flat_prior, ladder
+from decoder.model.share_prior import (
+    Posterior,
+    SharePrior,
+    fit_weights,
+    flat_prior,
+    ladder,
+    lowest_bump,
+)
 from decoder.typing import Flags, Floats, Indices
 
 DAMPING = 0.6
@@ -153,8 +160,7 @@ def refit_prior(
 
 
 def _ladder_is_off(prior: SharePrior, scores: Scores) -> bool:
-    lowest = ladder(scores.estimates, scores.std_errors)[0]
-    return bool(abs(lowest / prior.centres[0] - 1) > LADDER_MOVED)
+    return bool(abs(lowest_bump(scores.std_errors) / prior.centres[0] - 1) > LADDER_MOVED)
 
 
 def _summarise(

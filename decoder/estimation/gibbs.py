@@ -26,6 +26,9 @@ _RATIO, _WIDTH, _FIRST = 1.6, 0.25, 0.4  # of the bumps; the first in standard e
 _ZERO, _BUMP = 1.0, 0.3  # Dirichlet pseudo-counts of the spike and of each bump
 _REFRESH = 50  # sweeps after which the rounding of updates is removed
 _POINTS = 8  # quantiles of a normal that stand for it
+_NOTHING = -30.0  # logarithm of what is nothing beside the largest term of a sum
+_STEP = np.log(2) / 16  # of the logarithms whose powers are tabulated
+_POWERS = np.exp(-_STEP * np.arange(int(-_NOTHING / _STEP) + 2))
 
 
 @dataclass(frozen=True)
@@ -63,14 +66,10 @@ class Samples:
         spread = np.sqrt(self.variances) * points[:, None]
         size = len(self.centres) * _POINTS, len(self.variances)
         values = (self.centres[:, None, :] + spread).reshape(size)
-        order = np.argsort(values, axis=0)
         weights = np.repeat(self.weights / _POINTS, _POINTS, axis=0)
-        passed = np.cumsum(np.take_along_axis(weights, order, axis=0), axis=0)
-        ranked = np.take_along_axis(values, order, axis=0)
-        low, high = (
-            np.take_along_axis(ranked, (passed < tail).sum(axis=0, keepdims=True), axis=0)[0]
-            for tail in ((1 - level) / 2, (1 + level) / 2)
-        )
+        tails = (1 - level) / 2, (1 + level) / 2
+        ends = [_quantiles(*each, tails) for each in zip(values.T, weights.T, strict=True)]
+        low, high = np.array(ends).reshape(-1, 2).T
         return low, high
 
     @property
@@ -86,6 +85,13 @@ class Samples:
         half = len(self.shares) // 2
         apart = np.abs(self.shares[:half].mean(axis=0) - self.shares[half:].mean(axis=0))
         return np.asarray(apart / np.maximum(self.shares.std(axis=0), 1e-12))
+
+
+def _quantiles(values: Floats, weights: Floats, parts: tuple[float, float]) -> Floats:
+    """The values, (N,), below which lie `parts` of their weights, which sum to 1: (2,)."""
+    order = np.argsort(values)
+    passed = np.cumsum(weights[order])
+    return np.asarray(values[order[np.searchsorted(passed, parts)]])
 
 
 def sample(gram: Floats, score: Floats, rng: np.random.Generator) -> Samples:
@@ -114,7 +120,7 @@ class _Chain:
 
     shares, rest = score - gram shares: (R, M).  order: the replica at each temperature.
     means, spreads: of the spike, the first, and the bumps, (K,).  halves, logs: of the density of
-    an estimate under each of them, by temperature, (R, M, K).
+    an estimate under each of them, by temperature, (M, K, R).
     centre, marginal: of the coldest in its last sweep, (M,).
     """
 
@@ -125,7 +131,7 @@ class _Chain:
         steps = max(int(np.ceil(np.log(1 / lowest) / np.log(_RATIO))), 1)
         means = np.append(0.0, lowest * _RATIO ** np.arange(steps))
         self.means, self.spreads = means, (_WIDTH * means) ** 2
-        total = TEMPERATURES[:, None, None] / information[:, None] + self.spreads
+        total = TEMPERATURES / information[:, None, None] + self.spreads[:, None]
         self.halves, self.logs = 0.5 / total, -0.5 * np.log(total)
         self.counts = np.append(_ZERO, np.full(len(means) - 1, _BUMP))
         shape = len(TEMPERATURES), len(score)
@@ -182,37 +188,62 @@ def _sweep(
     centre: Any,
     marginal: Any,
 ) -> None:
-    """Draw each share given the others, in each replica, and count what it is drawn from."""
-    size, kinds = len(gram), len(means)
-    cumulated = np.empty(kinds)
-    for level in range(len(order)):
-        replica = order[level]
-        for i in range(size):
-            information = gram[i, i]
-            estimate = shares[replica, i] + rest[replica, i] / information
-            largest = -np.inf
-            for g in range(kinds):
-                off = estimate - means[g]
-                log = log_weights[replica, g] + logs[level, i, g] - off * off * halves[level, i, g]
-                cumulated[g] = log
-                largest = max(largest, log)
-            total = 0.0
-            for g in range(kinds):
-                if cumulated[g] > largest - 30:
-                    total += np.exp(cumulated[g] - largest)
-                cumulated[g] = total
-            if level == 0:
-                centre[i], marginal[i] = estimate, largest + np.log(total)
-            g, limit = 0, uniforms[replica, i] * total
-            while g < kinds - 1 and cumulated[g] < limit:
-                g += 1
+    """Draw each share given the others, in each replica, and count what it is drawn from.
+
+    The replicas of one share are handled together: what is computed of each kind and temperature
+    stands side by side, (K, R).
+    """
+    size, kinds, levels = len(gram), len(means), len(order)
+    log_prior = log_weights[order].T.copy()
+    cumulated, powers = np.empty((kinds, levels)), np.empty((kinds, levels))
+    estimates, largest, total = np.empty(levels), np.empty(levels), np.empty(levels)
+    chosen = np.empty(levels, np.int64)
+    for i in range(size):
+        information = gram[i, i]
+        for level in range(levels):
+            replica = order[level]
+            estimates[level] = shares[replica, i] + rest[replica, i] / information
+            largest[level], total[level], chosen[level] = -np.inf, 0.0, 0
+        for g in range(kinds):
+            for level in range(levels):
+                off = estimates[level] - means[g]
+                log = log_prior[g, level] + logs[i, g, level] - off * off * halves[i, g, level]
+                cumulated[g, level] = log
+                largest[level] = max(largest[level], log)
+        for g in range(kinds):
+            for level in range(levels):
+                cumulated[g, level] -= largest[level]
+        _exponentials(cumulated.reshape(-1), powers.reshape(-1))
+        for g in range(kinds):
+            for level in range(levels):
+                total[level] += powers[g, level]
+                cumulated[g, level] = total[level]
+        centre[i], marginal[i] = estimates[0], largest[0] + np.log(total[0])
+        for level in range(levels):
+            limit = uniforms[order[level], i] * total[level]
+            for g in range(kinds - 1):
+                chosen[level] += cumulated[g, level] < limit
+        for level in range(levels):
+            replica, g = order[level], chosen[level]
             counts[replica, g] += 1.0
             noise = temperatures[level] / information
             both = spreads[g] + noise
-            mean = (estimate * spreads[g] + means[g] * noise) / both
+            mean = (estimates[level] * spreads[g] + means[g] * noise) / both
             drawn = mean + np.sqrt(spreads[g] * noise / both) * normals[replica, i]
             step = max(drawn, 0.0) - shares[replica, i]
             if step != 0.0:
                 shares[replica, i] += step
                 for j in range(size):
                     rest[replica, j] -= gram[i, j] * step
+
+
+@compiled
+def _exponentials(logs: Any, powers: Any) -> None:
+    """exp of logs <= 0, (N,), to the last few bits; 0 up to _NOTHING. Several at once: no calls."""
+    for i in range(len(logs)):
+        log = max(logs[i], _NOTHING)
+        steps = np.int32(0.5 - log / _STEP)
+        x = log + steps * _STEP
+        series = 1 / 24 + x * (1 / 120 + x * (1 / 720))
+        series = 1 + x * (1 + x * (1 / 2 + x * (1 / 6 + x * series)))
+        powers[i] = _POWERS[np.uint32(steps)] * series if logs[i] > _NOTHING else 0.0

@@ -43,6 +43,7 @@ REFIT_TOLERANCE = 0.1  # of a z-score
 NEAR_TOLERANCE = 0.05  # of a z-score, for a fit that starts where another ended
 MOSTLY_OVER = 0.6  # of the rows' freedom, left by a fit where others may start
 MOST_ROWS = 4096  # up to which it may: an end takes some tens of megabytes
+QUIETER = 3.0  # standard errors below 1, from which on a ratio is no chance of the noise
 REFIT_STAGE = "fits without a candidate"
 
 
@@ -119,7 +120,7 @@ def fit_cavity(
     question, found = _settled(question, progress, ends)
     now, iteration, converged = found
     freedom = _freedom(question, now)
-    scores = now.scores if question.full else _widened(question, now, freedom)
+    scores = _fitting(question, now, freedom)
     z, tail = _left_out(question, now), null_tail(now.fitted.solution.residual, question.random)
     doubtful = _doubtful(question, freedom / question.freedom, tail.deviate(z), weights)
     if len(doubtful):
@@ -195,6 +196,21 @@ def _may_be_named(p: Floats) -> float:
     ranked = np.sort(p)
     named = np.flatnonzero(ranked <= MAY_BE_NAMED * np.arange(1, len(p) + 1) / len(p))
     return float(ranked[named[-1]]) if len(named) else 0.0
+
+
+def _fitting(question: Question, now: Round, freedom: float) -> Scores:
+    """Scores with the errors that what the fit leaves over has shown.
+
+    Where all take part and the residual is quieter than chance explains, the prior holds shares
+    for more unlike than they are, as its bumps have a width. Of the data less a share of a
+    candidate (1) is true at its true share: the variance that u itself has is that of its score.
+    """
+    if not question.full:
+        return _widened(question, now, freedom)
+    ratio = now.fitted.ratio
+    if ratio > 1 - QUIETER * np.sqrt(2 / freedom):
+        return now.scores
+    return now.scores._replace(std_errors=now.scores.std_errors * np.sqrt(ratio))
 
 
 def _widened(question: Question, now: Round, freedom: float) -> Scores:

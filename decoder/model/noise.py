@@ -8,6 +8,7 @@ give the covariance of the debiased bit shares of a cohort (docs/method.md, "Wha
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -110,31 +111,32 @@ class RandomString:
     num_bits: int
     num_hashes: int
 
-    @property
+    @cached_property
     def mean(self) -> float:
         """a, in (0, 1)."""
         return 1 - self._none_of(1)
 
-    @property
+    @cached_property
     def both(self) -> float:
         """P(two given bits are both set)."""
         return 1 - 2 * self._none_of(1) + self._none_of(2)
 
-    @property
+    @cached_property
     def variance(self) -> float:
         """a (1 - a): the diagonal of the covariance."""
         return self.mean * (1 - self.mean)
 
-    @property
+    @cached_property
     def covariance(self) -> float:
         """Between two bits: off the diagonal of the covariance. Negative."""
         return self.both - self.mean**2
 
-    @property
+    @cached_property
     def covariance_matrix(self) -> Floats:
-        """C, (k, k)."""
+        """C, (k, k), read-only."""
         matrix = np.full((self.num_bits, self.num_bits), self.covariance)
         np.fill_diagonal(matrix, self.variance)
+        matrix.setflags(write=False)
         return matrix
 
     def _none_of(self, bits: int) -> float:

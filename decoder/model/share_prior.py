@@ -98,8 +98,13 @@ class SharePrior:
 
 def ladder(estimates: Floats, std_errors: Floats) -> Floats:
     """Centres of the bumps, from .4 of the median standard error up to the largest estimate."""
-    lowest = _FIRST_BUMP * float(np.median(std_errors))
+    lowest = lowest_bump(std_errors)
     return steps_up(lowest, max(_TOP * float(estimates.max()), 2 * lowest))
+
+
+def lowest_bump(std_errors: Floats) -> float:
+    """Where the ladder begins."""
+    return _FIRST_BUMP * float(np.median(std_errors))
 
 
 def steps_up(lowest: float, highest: float) -> Floats:

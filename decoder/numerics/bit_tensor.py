@@ -90,7 +90,9 @@ def mark_repeated(positions: Positions, num_bits: int) -> Positions:
 
 def gather_sums(positions: Positions, values: Floats) -> Floats:
     """X' v: for each candidate the sum of `values` (m, k) over its set bits. Returns (M,)."""
-    padded = np.pad(values, ((0, 0), (0, 1)))
+    num_cohorts, num_bits = values.shape
+    padded = np.zeros((num_cohorts, num_bits + 1))
+    padded[:, :num_bits] = values
     sums = np.empty(len(positions))
     _run(positions.size, _gather, len(positions), positions, padded, sums)
     return sums

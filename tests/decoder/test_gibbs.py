@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from decoder.estimation.gibbs import sample
+from decoder.estimation.gibbs import _exponentials, sample
 
 
 def test_without_overlap_the_flat_interval_is_that_of_least_squares() -> None:
@@ -59,3 +59,12 @@ def test_intervals_of_some_shares_are_those_among_all() -> None:
             for end, all_end in zip(ends, all_ends, strict=True):
                 np.testing.assert_allclose(end, all_end[some], rtol=1e-12)
         np.testing.assert_allclose(part.disagreement, found.disagreement[some], rtol=1e-12)
+
+
+def test_exponentials_are_those_of_the_library() -> None:
+    """Up to a few bits over all that counts; 0 for what is nothing beside the largest term."""
+    logs = np.append(np.linspace(-29.999, 0.0, 30_001), [-30.0, -31.0, -1e9, -np.inf])
+    powers = np.empty(len(logs))
+    _exponentials(logs, powers)
+    np.testing.assert_allclose(powers[:-4], np.exp(logs[:-4]), rtol=3e-15)
+    assert not powers[-4:].any()
