@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -14,7 +15,10 @@ from decoder.association.pairs import decode_pairs
 from decoder.association.table import Independence, margins, shrunk_table
 from decoder.errors import ImproperError
 from decoder.numerics.simplex import contrasts
+from decoder.reports.joint_files import joint_content
 from decoder.reports.joint_html import heat_map, render_joint
+from decoder.service.pages.kind_views import pair
+from decoder.service.pages.tables import TableQuery
 from decoder.typing import Floats
 from simulations.association.draws import (
     coupled_table,
@@ -156,6 +160,10 @@ def test_a_picture_shows_the_shrunk_table_where_independence_is_not_rejected() -
     drawn = [cell.text for cell in heat_map(told).cells]
     assert drawn == [f"{100 * share:.0f}" for share in of_rows(told.fitted)]
     assert "from the table without negative shares" in render_joint(told)
+    for one, shown in ((table, table.shrunk), (told, told.fitted)):
+        heat = pair(json.dumps(joint_content(one)).encode(), TableQuery())["heat"]
+        texts = [square.text for _, squares in heat.rows for square in squares]
+        assert texts == [f"{100 * share:.0f}" for share in of_rows(shown)]
 
 
 def of_rows(table: Floats) -> list[float]:
