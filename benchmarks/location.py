@@ -38,13 +38,13 @@ from decoder.density.cells import Places
 from decoder.density.gaussian_field import fit_field
 from decoder.density.levels import LevelEstimate, reconcile
 from decoder.density.linear_system import read_aggregate
+from decoder.density.modes import SECOND_DIAL, modes
 from decoder.density.neighbours import cell_laplacian
 from decoder.numerics.simplex import project_simplex
 from rappor_core.grid.box import Box
 from rappor_core.grid.grid import OTHER, Grid
 from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.params import RapporParams
-from simulations.location.allocations import SECOND_DIAL, modes_to_try
 from simulations.populations.draws import draw_aggregate
 
 GOAL = 1 / 0.6  # times as near as the best rival with projection
@@ -164,9 +164,9 @@ def budget_ours(
 ) -> dict[str, Any]:  # fmt: skip
     """Maps of one period by the modes between which a metrics.toml chooses."""
     found = {}
-    for way, turns, _ in modes_to_try(budget, periods, cohorts):
-        params = way.metric(12, "day").params
-        found[f"ours, {way.name}"] = _field(places, shares, users // turns, params, rng)
+    for mode in modes(budget, periods, cohorts):
+        users_of_one = users // mode.turns
+        found[f"ours, {mode.name}"] = _field(places, shares, users_of_one, mode.params, rng)
     return found
 
 

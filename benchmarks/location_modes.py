@@ -30,30 +30,15 @@ from decoder.density.cells import Places, places_of
 from decoder.density.gaussian_field import fit_field
 from decoder.density.linear_system import read_aggregate
 from decoder.density.modes import Mode, modes, predict
-from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.groups import cohorts_affordable
 from rappor_core.metrics.review import CROWD
+from simulations.location.allocations import square_metric
 from simulations.location.coverage import true_shares
 from simulations.populations.draws import draw_aggregate
 
 GOAL = 1 / 1.1  # the named mode's error over that of the best one: 1.1 at most
 PLACES = 1, 2, 3
-SQUARE = """
-[metrics.places]
-kind = "location"
-description = "The usual place"
-owner = "maps@example.org"
-expires = 2099-12-31
-grid = "square"
-box = [0, 0, 8, 8]
-rows = {side}
-columns = {side}
-levels = [0]
-mode = "once"
-num_bits = 32
-num_cohorts = 64
-epsilon = 1.0
-"""
+KEYS = 'mode = "once"\nnum_bits = 32\nnum_cohorts = 64\nepsilon = 1.0\n'  # no map is of these
 
 
 class Setting(NamedTuple):
@@ -101,7 +86,7 @@ def crowd_of(setting: Setting, data: Path, rng: np.random.Generator) -> tuple[Pl
         level = next(one for one in (6, 7, 8) if setting.cells < 200 * 7 ** (one - 6))
         return load(data, level)
     side = round(math.sqrt(setting.cells))
-    (metric,) = parse_metrics(SQUARE.format(side=side)).parts("places")
+    metric = square_metric(side, KEYS)
     assert metric.location is not None
     places = places_of([metric.location])
     return places, true_shares(places, setting.crowd == "city", rng)

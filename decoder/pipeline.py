@@ -66,8 +66,16 @@ def decode(
             weights = options.weights.among(candidates.values, grouping.group)
         fit = _estimator(aggregate.params, candidates, options, progress, ends, weights)
         observed, estimate = _settled(fit, observed, options)
-        p, rule = estimate.p_values, (options.correction, options.alpha, options.largest_p)
-        decision = decide(p, estimate.local_fdr, *rule, weights, estimate.null_p_values)
+        p = estimate.p_values
+        decision = decide(
+            p,
+            estimate.local_fdr,
+            options.correction,
+            options.alpha,
+            options.largest_p,
+            weights,
+            null_p=estimate.null_p_values if options.correction == "fdr" else None,
+        )
         samples = None
         if decision.detected.any() and not candidates.complete:  # a map's cells are sampled later
             samples = crowded_samples(observed, estimate, seed_of(aggregate))

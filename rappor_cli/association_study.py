@@ -39,7 +39,8 @@ def association(
         table.add_column(name, justify="left" if name in ("noise", "method") else "right")
     for row in rows:
         epsilon = "" if math.isnan(row.epsilon_one) else f"{row.epsilon_one:.2f}"
-        numbers = f"{row.value.mean:.3f}", f"{row.value.error:.4f}"
+        error = "" if math.isnan(row.value.error) else f"{row.value.error:.4f}"
+        numbers = f"{row.value.mean:.3f}", error
         table.add_row(row.setting, epsilon, f"{row.reports:,}", row.method, row.quantity,
                       str(row.runs), *numbers)  # fmt: skip
     Console().print(table)

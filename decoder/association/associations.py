@@ -85,6 +85,7 @@ def decode_counts(
         covariance = fit.covariance()
         independence = moments_independence(moments, fit.estimate, options.alpha)
         fitted = nearest_table(fit.estimate, fit.curvature)
+        shrunk = shrunk_table(fit.estimate, covariance)
     variances = np.maximum(np.diag(covariance), 0.0).reshape(fit.estimate.shape)
     return JointTable(
         metric=f"{first.name} and {second.name}",
@@ -96,7 +97,7 @@ def decode_counts(
         covariance=covariance,
         variances=variances,
         fitted=fitted,
-        shrunk=shrunk_table(fit.estimate, covariance),
+        shrunk=shrunk,
         independence=independence,
         level=options.level,
         warnings=tuple(table_warnings(fit.estimate, variances, independence)),

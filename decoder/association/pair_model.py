@@ -106,7 +106,12 @@ def pair_independence(fit: PairFit, level: float) -> Independence:
 
 
 def chi_squared(departure: Floats, covariance: Floats, level: float) -> Independence:
-    """T = d' V^+ d and its p-value; the degrees of freedom are the rank of V."""
+    """T = d' V^+ d and its p-value; the degrees of freedom are the rank of V.
+
+    Raises ImproperError where there is nothing to test.
+    """
+    if not len(departure):
+        raise ImproperError("a side has one value alone, with which nothing can go together")
     values, vectors = np.linalg.eigh((covariance + covariance.T) / 2)
     told = values > RANK * max(float(values[-1]), 0.0)
     if not told.any():

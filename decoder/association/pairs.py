@@ -40,6 +40,7 @@ def decode_pairs(aggregate: Aggregate, options: DecodeOptions | None = None) -> 
         independence = pair_independence(fit, options.alpha)
         estimate = fit.estimate.reshape(pair.shape)
         fitted = nearest_table(estimate, fit.curvature)
+        shrunk = shrunk_table(estimate, covariance)
         variances = np.maximum(np.diag(covariance), 0.0).reshape(pair.shape)
     return JointTable(
         metric=aggregate.metric,
@@ -51,7 +52,7 @@ def decode_pairs(aggregate: Aggregate, options: DecodeOptions | None = None) -> 
         covariance=covariance,
         variances=variances,
         fitted=fitted,
-        shrunk=shrunk_table(estimate, covariance),
+        shrunk=shrunk,
         independence=independence,
         level=options.level,
         warnings=tuple(table_warnings(estimate, variances, independence)),
@@ -67,8 +68,8 @@ def table_warnings(estimate: Floats, variances: Floats, independence: Independen
     if not independence.rejected:
         warnings.append(
             f"independence is not rejected (p = {independence.p_value:.3g}): differences between "
-            "rows may be noise; use the shrunk table, a longer window, shorter lists or a larger "
-            "epsilon"
+            "rows may be noise; use the shrunk table (no interval is of it), a longer window, "
+            "shorter lists or a larger epsilon"
         )
     told = int((estimate > 2 * np.sqrt(variances)).sum())
     if told * 4 < estimate.size:

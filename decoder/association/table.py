@@ -8,7 +8,6 @@ from datetime import date
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import eigh
 from scipy.sparse.linalg import eigsh
 from scipy.special import ndtri
 
@@ -16,8 +15,8 @@ from decoder.numerics.simplex import contrasts, project_simplex
 from decoder.typing import Floats
 
 LEAST = 1e-300
-LEAST_PRODUCT = 1e-6  # of an even table's cell: where a margin is 0, a prior needs some width
-TAUS = np.concatenate([[0.0], np.geomspace(1e-6, 1e4, 201)])  # 12 % apart
+LEAST_MARGIN = 1e-3  # of an even margin: where it is 0, a prior needs some width
+TAUS = np.concatenate([[0.0], np.geomspace(1e-12, 1e4, 801)])  # 5 % apart
 
 
 class Shares(NamedTuple):
@@ -55,7 +54,8 @@ class JointTable:
     estimate: unbiased, (M1, M2); may be negative.  covariance: of the cells, row by row, or None
         where only variances were computed.  variances: its diagonal, (M1, M2).
     fitted: the nearest table without negative shares, of sum 1.
-    shrunk: the fitted one drawn towards the product of the margins as far as the evidence is weak.
+    shrunk: the estimate drawn towards the product of the margins as far as the evidence is weak.
+        No interval is of it.
     independence: the test.  level: of intervals, such as .95.
     unlisted: whether the last row and column stand for values that no list holds.
     """
@@ -87,6 +87,11 @@ class JointTable:
     def quantile(self) -> float:
         """Standard errors either side of an estimate."""
         return float(ndtri(0.5 + self.level / 2))
+
+    @property
+    def pictured(self) -> Floats:
+        """What a picture shows: `fitted`, or `shrunk` where independence is not rejected."""
+        return self.fitted if self.independence.rejected else self.shrunk
 
     @property
     def cells(self) -> Shares:
@@ -203,14 +208,40 @@ def shrunk_table(estimate: Floats, covariance: Floats) -> Floats:
     times the product; tau is the most likely one, given the part of the departures that the
     margins leave free.  estimate: (M1, M2).  covariance: of its cells, (M1 M2, M1 M2).
     """
-    product = np.maximum(np.outer(*margins(estimate)), LEAST_PRODUCT / estimate.size)
-    product /= product.sum()
-    free = np.kron(*(contrasts(size) for size in estimate.shape))  # M1 M2 rows
-    prior = (free.T * product.ravel()) @ free
-    noise, axes = eigh(free.T @ covariance @ free, prior)
+    both = margins(estimate)
+    product = np.outer(*both)
+    (rows, back_rows), (columns, back_columns) = (_unit_contrasts(one) for one in both)
+    half = _contrasted(covariance, rows, columns)
+    noise, axes = np.linalg.eigh(_contrasted(half.T, rows, columns))
     noise = np.maximum(noise, LEAST)
-    seen = axes.T @ free.T @ (estimate - product).ravel()
+    seen = rows.T @ (estimate - product) @ columns
+    scores = axes.T @ seen.ravel()
+    tau = _likeliest_tau(noise, scores)
+    kept = (axes @ (tau / (noise + tau) * scores)).reshape(seen.shape)
+    departed = product + back_rows @ kept @ back_columns.T
+    return np.asarray(project_simplex(departed.ravel()).reshape(estimate.shape))
+
+
+def _unit_contrasts(margin: Floats) -> tuple[Floats, Floats]:
+    """Contrasts of variance 1 where a side's departures have variances of its margin (M,).
+
+    Returns the matrix W of those contrasts, (M, M - 1), and the one, of the same shape, that takes
+    W'd back to the departures d of sum 0.
+    """
+    basis = contrasts(len(margin))
+    width = np.maximum(margin, LEAST_MARGIN / len(margin))
+    root = np.linalg.cholesky((basis.T * width) @ basis)
+    return np.linalg.solve(root, basis.T).T, basis @ root
+
+
+def _contrasted(cells: Floats, rows: Floats, columns: Floats) -> Floats:
+    """(rows kron columns)' cells, without the Kronecker product.  cells: (M1 M2, n)."""
+    cube = cells.reshape(len(rows), len(columns), -1)
+    cube = columns.T @ np.tensordot(rows.T, cube, 1)
+    return np.asarray(cube.reshape(rows.shape[1] * columns.shape[1], cells.shape[1]))
+
+
+def _likeliest_tau(noise: Floats, scores: Floats) -> float:
+    """The tau that is likeliest if scores (n,) are normal around 0 with variances noise + tau."""
     spreads = noise + TAUS[:, None]
-    tau = TAUS[np.argmin((np.log(spreads) + seen**2 / spreads).sum(axis=1))]
-    departure = free @ (prior @ (axes @ (tau / (noise + tau) * seen)))
-    return np.asarray(project_simplex(product.ravel() + departure).reshape(estimate.shape))
+    return float(TAUS[np.argmin((np.log(spreads) + scores**2 / spreads).sum(axis=1))])

@@ -53,17 +53,13 @@ def modes(budget: float, periods: int, cohorts: int, no_data: bool = False) -> l
     """
     if not budget > 0 or periods < 1:
         raise DecodeError(f"budget {budget:g} for {periods} periods: both must be above 0")
-    makers: list[Callable[[], Mode | None]] = [
-        partial(_symbols, number, budget, cohorts) for number in SYMBOLS
-    ]
+    symbols = [partial(_symbols, number, budget, cohorts) for number in SYMBOLS]
     if periods == 1:  # a permanent response that is used once
-        makers.append(partial(_once, budget, cohorts))
-    else:
-        reserved = 2 if no_data else 1
-        caps = [cap for cap in CAPS if cap > reserved]
-        makers += [partial(_filter, cap, cap - reserved, budget, cohorts) for cap in caps]
-        makers.append(partial(_window, budget, periods, cohorts))
-    return list(_possible(makers))
+        return list(_possible([*symbols, partial(_once, budget, cohorts)]))
+    reserved = 2 if no_data else 1
+    caps = [cap for cap in CAPS if cap > reserved]
+    filters = [partial(_filter, cap, cap - reserved, budget, cohorts) for cap in caps]
+    return list(_possible([*filters, *symbols, partial(_window, budget, periods, cohorts)]))
 
 
 def _possible(makers: Sequence[Callable[[], Mode | None]]) -> Iterator[Mode]:

@@ -6,6 +6,7 @@ Each gives, for every candidate, an unbiased share, its error, and a score of kn
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -104,19 +105,24 @@ class Estimate:
     method: str = "cavity"
     directions: Directions | None = None
 
+    @cached_property
+    def deviates(self) -> Floats:
+        """Standard normal deviates of the scores under their null distribution, (M,)."""
+        return self.tail.deviate(self.z)
+
     @property
     def p_values(self) -> Floats:
         """Of the test that nobody holds a candidate, (M,); all 1 where the fit did not converge."""
-        return self._p_values(1.0)
+        return self._upper_tail(self.deviates)
 
     @property
     def null_p_values(self) -> Floats:
         """As `p_values`, but uniform where nobody holds a candidate: `cavity` shrinks scores."""
-        return self._p_values(min(self.ratio, 1.0) ** 0.5 if self.method == "cavity" else 1.0)
+        scale = min(self.ratio, 1.0) ** 0.5 if self.method == "cavity" else 1.0
+        return self._upper_tail(self.deviates / scale)
 
-    def _p_values(self, scale: float) -> Floats:
-        found = p_values(self.tail.deviate(self.z) / scale)
-        return found if self.converged else np.ones(len(self.z))  # no result: nothing is named
+    def _upper_tail(self, deviates: Floats) -> Floats:
+        return p_values(deviates) if self.converged else np.ones(len(deviates))
 
 
 def by_cavity(
@@ -258,14 +264,13 @@ def _estimate(observed: Observed, fit: _Finished, level: float) -> Estimate:
     near = Scores(fit.scores.estimates, fit.scores.std_errors * fit.quieter)
     prior = _prior_of(near, fit.held != 0, null_z, fit.prior)
     posterior = prior.posterior(*near, null_z)
-    unfitted = _unfitted(observed, fit.freedom)
+    centred = observed.centred
+    unfitted = float(fit.freedom / (centred.size - len(centred)))  # m (k - 1)
     freedom = score_freedom(fit.freedom, unfitted)
     low, high = plain_interval(*fit.scores, freedom, level)
+    columns = *fit.scores, fit.z, low, high
     return Estimate(
-        *fit.scores,
-        fit.z,
-        low,
-        high,
+        *columns,
         shrunken=posterior.mean,
         local_fdr=posterior.local_fdr,
         prior=prior,
@@ -293,8 +298,3 @@ def _fitted(observed: Observed, shares: Floats) -> Floats:
     random = observed.noise.random
     listed = scatter_sums(observed.positions, shares, random.num_bits)
     return listed + random.mean * (1 - float(shares.sum()))
-
-
-def _unfitted(observed: Observed, freedom: float) -> float:
-    """Freedom left over, as a part of the m (k - 1) that centred rows have."""
-    return float(freedom / (observed.centred.size - len(observed.centred)))

@@ -71,9 +71,9 @@ def decide(
         raise DecodeError(f"alpha = {alpha!r} is not between 0 and 1")
     check_weighted(correction, weights)
     w = np.ones(len(p)) if weights is None else weights
-    share = null_share(p if null_p is None else null_p, weights)
-    statistic = local_fdr if correction == "fdr-eb" else p / w
+    share, statistic = 1.0, local_fdr if correction == "fdr-eb" else p / w
     if correction == "fdr":
+        share = null_share(p if null_p is None else null_p, weights)
         statistic = np.where(p <= STOREY_LAMBDA, statistic, np.inf)
     order = np.argsort(statistic, kind="stable")
     adjusted = np.empty_like(p)

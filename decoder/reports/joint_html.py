@@ -44,11 +44,12 @@ class HeatMap:
 def heat_map(table: JointTable) -> HeatMap:
     """Lay out shares of each row's reports (of all reports, where rows have no intervals).
 
-    A cell that is told from zero takes the darker part of the scale, any other a pale one.
+    They are those of `JointTable.pictured`. A cell that is told from zero takes the darker part of
+    the scale, any other a pale one.
     """
     rows, columns = (_largest(table, side) for side in (0, 1))
-    whole = np.maximum(table.fitted.sum(axis=1, keepdims=True), 1e-12)
-    drawn = np.clip(table.fitted / whole, 0.0, 1.0)
+    whole = np.maximum(table.pictured.sum(axis=1, keepdims=True), 1e-12)
+    drawn = np.clip(table.pictured / whole, 0.0, 1.0)
     top = float(drawn[np.ix_(rows, columns)].max()) or 1.0
     cells, squares = table.cells, []
     for y, i in enumerate(rows):

@@ -21,6 +21,7 @@ from decoder.association.table import JointTable
 from decoder.options import DecodeOptions
 from decoder.typing import Floats
 from rappor_core.params import RapporParams
+from simulations.association.bound import by_moments, efficient
 from simulations.association.draws import (
     coupled_table,
     drawn_pairs,
@@ -54,7 +55,11 @@ class Measured:
 
 @dataclass(frozen=True)
 class StudyRow:
-    """One setting and method. quantity: total_variation, coverage, level or power."""
+    """One setting and method.
+
+    quantity: total_variation, coverage, level or power; limit: total_variation of normal estimates,
+    from theory for the unbiased ones.
+    """
 
     setting: str
     epsilon_one: float
@@ -86,6 +91,8 @@ def association_study(
         )  # fmt: skip
         total = 2 * params.epsilon_one
         setting = name, total, reports
+        (own,) = rng.spawn(1)  # the other draws stay those that they were
+        yield from _limits(setting, sides, coupled, runs, own)
         yield from _accuracy(setting, sides, coupled, (runs, rival_runs), rng)
         yield from _levels(setting, sides, tests, rng)
     yield from _power(SETTINGS[-1], 20_000, max(tests // 10, 2), rng)
@@ -133,6 +140,19 @@ def _accuracy(
     for quantity, values in (("total_variation", errors), ("coverage", covered)):
         for method, runs_of in values.items():
             yield StudyRow(*setting, method, quantity, len(runs_of), Measured.of(runs_of))
+
+
+def _limits(
+    setting: tuple[str, float, int], sides: tuple[Side, Side], coupled: float, runs: int,
+    rng: np.random.Generator,
+) -> Iterator[StudyRow]:  # fmt: skip
+    truth, reports = coupled_table(SIZE, coupled), setting[2]
+    for method, limit in (("efficient", efficient), ("moments", by_moments)):
+        normal = limit(truth, reports, *sides)
+        unbiased = Measured(normal.unbiased_distance(), float("nan"))
+        yield StudyRow(*setting, f"{method}, unbiased", "limit", runs, unbiased)
+        fitted = Measured.of([normal.fitted_distance(truth, rng) for _ in range(runs)])
+        yield StudyRow(*setting, f"{method}, fitted", "limit", runs, fitted)
 
 
 def _levels(

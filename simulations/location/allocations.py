@@ -1,15 +1,15 @@
-"""Ways to spend one lifetime budget on the places of riders: what is declared for each."""
+"""What is declared: of riders, for each way to spend one lifetime budget; of a square grid."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from decoder.density.modes import SECOND_DIAL
 from rappor_core.metrics.file import MetricsFile, parse_metrics
 from rappor_core.metrics.metric import Metric
 
 NAME = "riders"
-SECOND_DIAL = 0.9  # epsilon_one over epsilon_infinity
-COHORTS = 64  # where nothing else is said
+COHORTS = 64
 _DECLARATION = """
 [metrics.riders]
 kind = "location"
@@ -20,6 +20,18 @@ grid = "quadkey"
 box = [42.0, -72.8, 42.5, -72.4]
 levels = [{level}]
 period = "{period}"
+"""
+_SQUARE = """
+[metrics.places]
+kind = "location"
+description = "The usual place"
+owner = "maps@example.org"
+expires = 2099-12-31
+grid = "square"
+box = [0, 0, 8, 8]
+rows = {side}
+columns = {side}
+levels = [0]
 """
 
 
@@ -57,20 +69,6 @@ def ways(budget: float, num_periods: int) -> list[Way]:
     ]
 
 
-def modes_to_try(
-    budget: float, num_periods: int, num_cohorts: int
-) -> list[tuple[Way, int, int | None]]:
-    """The ways between which a file chooses, one of which is best or nearly so everywhere.
-
-    Returns each with the number of periods in which a device answers once, and its cap if it has
-    one that people exceed.
-    """
-    caps = (2, 3, 4) if num_periods > 1 else ()  # one answer needs no cap: the window is better
-    memo = [(_filters("l-osue", cap, budget, num_cohorts), 1, cap) for cap in caps]
-    symbols = [(_symbols(number, budget, num_cohorts), 1, None) for number in (2, 3)]
-    return [*memo, *symbols, (_window(num_periods, budget, num_cohorts), num_periods, None)]
-
-
 def splitting(budget: float, num_periods: int) -> Way:
     """A fresh report every period, each with its part of the budget: what memoisation replaces.
 
@@ -79,26 +77,30 @@ def splitting(budget: float, num_periods: int) -> Way:
     return Way("splitting over time", f'{_bits()}mode = "once"\nepsilon = {budget / num_periods}\n')
 
 
-def _filters(mechanism: str, cap: int, budget: float, cohorts: int = COHORTS) -> Way:
+def square_metric(side: int, keys: str) -> Metric:
+    """A location metric of side * side cells; `keys` declare how its places are answered."""
+    (metric,) = parse_metrics(_SQUARE.format(side=side) + keys).parts("places")
+    return metric
+
+
+def _filters(mechanism: str, cap: int, budget: float) -> Way:
     keys = f'mode = "memo"\nmechanism = "{mechanism}"\nmax_memoized_values = {cap}\n'
-    return Way(
-        f"memo, {mechanism.upper()}, cap {cap}", _bits(cohorts) + keys + _dials(budget / cap)
-    )
+    return Way(f"memo, {mechanism.upper()}, cap {cap}", _bits() + keys + _dials(budget / cap))
 
 
-def _symbols(number: int, budget: float, cohorts: int = COHORTS) -> Way:
+def _symbols(number: int, budget: float) -> Way:
     keys = f'mode = "memo"\nencoding = "symbol"\nnum_symbols = {number}\n'
-    keys += f"num_cohorts = {cohorts}\n"
+    keys += f"num_cohorts = {COHORTS}\n"
     return Way(f"memo, LOLOHA, {number} symbols", keys + _dials(budget / number))
 
 
-def _window(num_periods: int, budget: float, cohorts: int = COHORTS) -> Way:
+def _window(num_periods: int, budget: float) -> Way:
     keys = f'mode = "window"\nwindow = {max(num_periods, 2)}\nmax_reports = 1\n'
-    return Way("window", f"{_bits(cohorts)}{keys}epsilon = {budget}\n")
+    return Way("window", f"{_bits()}{keys}epsilon = {budget}\n")
 
 
-def _bits(cohorts: int = COHORTS) -> str:
-    return f"num_bits = 32\nnum_cohorts = {cohorts}\n"
+def _bits() -> str:
+    return f"num_bits = 32\nnum_cohorts = {COHORTS}\n"
 
 
 def _dials(epsilon: float) -> str:

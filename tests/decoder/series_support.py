@@ -7,25 +7,12 @@ import numpy as np
 
 from decoder.density.cells import Places, places_of
 from rappor_core.aggregate import Aggregate
-from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.location import reserved_values
 from rappor_core.metrics.metric import Metric
+from simulations.location.allocations import square_metric
 from simulations.location.draws import draw_memo, draw_window
 
-DECLARED = """
-[metrics.places]
-kind = "location"
-description = "The usual place"
-owner = "maps@example.org"
-expires = 2099-12-31
-grid = "square"
-box = [0, 0, 8, 8]
-rows = {side}
-columns = {side}
-levels = [0]
-period = "month"
-num_cohorts = 64
-"""
+MONTHS = 'period = "month"\nnum_cohorts = 64\n'
 WINDOW = 'mode = "window"\nwindow = 12\nmax_reports = 2\nnum_bits = 32\nepsilon = 4.0\n'
 SYMBOLS = ('mode = "memo"\nencoding = "symbol"\nnum_symbols = 2\n'
            "epsilon_infinity = 8.0\nepsilon_one = 4.0\n")  # fmt: skip
@@ -36,7 +23,7 @@ FIRST = date(2024, 1, 1)
 
 def declared(keys: str, side: int = 12) -> tuple[Metric, Places]:
     """A metric of side * side cells, and its places."""
-    (metric,) = parse_metrics(DECLARED.format(side=side) + keys).parts("places")
+    metric = square_metric(side, MONTHS + keys)
     assert metric.location is not None
     return metric, places_of([metric.location], reserved_values(metric.no_data))
 

@@ -15,21 +15,10 @@ from decoder.options import DecodeOptions
 from decoder.pipeline import decode
 from decoder.reports.density_text import MAP_APART, NOT_APART, row_notes
 from rappor_core.metrics.file import parse_metrics
+from simulations.location.allocations import square_metric
 from simulations.location.coverage import true_shares
 from simulations.populations.draws import draw_aggregate
 
-DECLARED = """
-[metrics.places]
-kind = "location"
-description = "The usual place"
-owner = "maps@example.org"
-expires = 2099-12-31
-grid = "square"
-box = [0, 0, 8, 8]
-rows = 32
-columns = 32
-levels = [0]
-"""
 MEMO = 'mode = "memo"\nepsilon_infinity = 3.0\nepsilon_one = 1.5\n'
 CAP = 'mechanism = "l-osue"\nmax_memoized_values = 3\n'
 MODES = {
@@ -69,7 +58,7 @@ LEAST_DETECTED = 0.86  # of about 100: at .95 below it once in 10,000 runs
 
 def drawn(keys: str, reports: int = REPORTS) -> Iterator[tuple[Density, np.ndarray]]:
     """Maps of crowds with 3 % in a few cells; where they are is drawn for each."""
-    (metric,) = parse_metrics(DECLARED + keys).parts("places")
+    metric = square_metric(32, keys)
     assert metric.location is not None
     places = places_of([metric.location])
     for seed in range(MAPS):

@@ -13,7 +13,7 @@ import pytest
 from decoder import DecodeOptions, decode
 from decoder.association.pair_model import PairCounts, chi_squared, fit_pair
 from decoder.association.pairs import _counts, decode_pairs
-from decoder.association.table import Fieller, margins, nearest_table, shrunk_table, side_sums
+from decoder.association.table import Fieller, nearest_table, side_sums
 from decoder.candidates.lists import metric_candidates
 from decoder.errors import DecodeError, ImproperError
 from decoder.model.noise import BitNoise
@@ -181,41 +181,6 @@ def test_the_nearest_table_is_the_projection_where_all_cells_weigh_the_same() ->
     estimate = np.array([[0.7, -0.2], [0.3, 0.2]])
     found = nearest_table(estimate, 5.0 * np.eye(4))
     assert found.ravel() == pytest.approx(project_simplex(estimate.ravel()), abs=1e-9)
-
-
-def test_the_shrunk_table_lies_between_the_product_and_the_estimate() -> None:
-    product = np.outer(SHARES.sum(axis=1), SHARES.sum(axis=0))
-    exact, nothing = (variance * np.eye(SHARES.size) for variance in (1e-12, 10.0))
-    assert shrunk_table(SHARES, exact) == pytest.approx(SHARES, abs=1e-6)
-    assert shrunk_table(SHARES, nothing) == pytest.approx(product)
-    assert shrunk_table(product, exact) == pytest.approx(product)
-    between = shrunk_table(SHARES, 0.25 * np.mean((SHARES - product) ** 2) * np.eye(SHARES.size))
-    moved, whole = np.abs(between - product).sum(), np.abs(SHARES - product).sum()
-    assert 0 < moved < whole
-
-
-def test_the_shrunk_table_is_nearer_than_any_one_factor_where_departures_are_as_assumed() -> None:
-    """Over 300 tables with a known tau: within 3 % of the posterior mean that knows tau."""
-    rng = np.random.default_rng(3)
-    product, tau, noise = np.full((8, 8), 1 / 64), 0.004, np.full((8, 8), 5e-5)
-    known = tau / 64 / (tau / 64 + 5e-5)
-    errors = []
-    for _ in range(300):
-        departure = rng.normal(0, (tau / 64) ** 0.5, (8, 8))
-        departure -= departure.mean(axis=0) + departure.mean(axis=1)[:, None] - departure.mean()
-        seen = product + departure + rng.normal(0, noise**0.5)
-        seen += (1 - seen.sum()) / 64
-        flat = np.outer(*margins(seen))
-        tables = (
-            shrunk_table(seen, np.diag(noise.ravel())),
-            flat + known * (seen - flat),
-            seen,
-            flat,
-        )
-        errors.append([((table - product - departure) ** 2).sum() for table in tables])
-    ours, oracle, raw, independent = np.mean(errors, axis=0)
-    assert ours < 1.03 * oracle
-    assert ours < 0.9 * min(raw, independent)
 
 
 def test_contrasts_are_orthonormal_and_sum_to_zero() -> None:

@@ -74,24 +74,24 @@ def pair(content: bytes, query: TableQuery) -> dict[str, Any]:
     cells.sort(key=lambda one: -one["fitted"])
     return {
         "found": found,
-        "heat": _heat(found["cells"]),
+        "heat": _heat(found["cells"], "fitted" if found["independence"]["refuted"] else "shrunk"),
         "table": page_of(cells, "pair", query),
         "margins": _margins(found),
         "level": f"{100 * found['level']:g} %",
     }
 
 
-def _heat(cells: Sequence[Mapping[str, Any]]) -> Heat:
+def _heat(cells: Sequence[Mapping[str, Any]], which: str) -> Heat:
     sums: tuple[dict[str, float], dict[str, float]] = ({}, {})
     for one in cells:
         for side, name in enumerate(("first", "second")):
-            sums[side][one[name]] = sums[side].get(one[name], 0.0) + one["fitted"]
+            sums[side][one[name]] = sums[side].get(one[name], 0.0) + one[which]
     rows, columns = (
         [value for value in side if value in sorted(side, key=lambda v: -side[v])[:MOST_SIDE]]
         for side in sums
     )
     at = {(one["first"], one["second"]): one for one in cells}
-    shares = {place: one["fitted"] / max(sums[0][place[0]], 1e-12) for place, one in at.items()}
+    shares = {place: one[which] / max(sums[0][place[0]], 1e-12) for place, one in at.items()}
     top = max((shares[r, c] for r in rows for c in columns), default=1.0) or 1.0
     made = tuple(
         (row, tuple(_square(at[row, column], shares[row, column], top) for column in columns))
