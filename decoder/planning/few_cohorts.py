@@ -23,9 +23,7 @@ from rappor_core.params import RapporParams
 
 WORTH_SAYING = 0.01  # chance that a value is mistaken
 NEAR = 1e-3  # of the level: a smallest p-value below it changes nothing
-ROUGH = (
-    "The number expected is rough: simulations of 5 and of 20 values found half of it and twice it."
-)
+ROUGH = "The number expected is rough: simulations found between half and twice as many."
 _MOST = 1e4  # standard errors
 _STEPS = 30
 
