@@ -59,7 +59,7 @@ def _lines(made: Plan) -> list[str]:
         ),
         f"expected: {made.expected:.1f} of {made.listed:,} values found; not seen: "
         f"{made.unseen_values:,} values that {percent(made.unseen_share)} of devices hold",
-        *([made.few_cohorts] if made.few_cohorts else []),
+        *(sentence for sentence in (made.few_cohorts, made.rough) if sentence),
         f"epsilon: {params.epsilon_one:.3g} a report, {made.epsilon_year:.3g} a year of one value, "
         f"{made.metric.lifetime_epsilon:.3g} a life",
         made.risk,

@@ -132,27 +132,32 @@ def fit_weights(
     null_z: deviates of the estimates if the share is 0, (M,).  counts: (M,), how many candidates
     each row stands for.
     """
-    likelihoods = _likelihoods(prior, estimates, std_errors, null_z)
-    weights = prior.weights
+    rows = likelihoods(prior, estimates, std_errors, null_z)
+    return SharePrior(improved(prior.weights, rows, counts, steps), prior.centres)
+
+
+def improved(weights: Floats, rows: Floats, counts: Floats, steps: int) -> Floats:
+    """Expectation maximisation of the weights of one list, (G+1,), or of R lists, (G+1, R).
+
+    rows: from `likelihoods`, (M, G+1).  counts: of each row, (M,) or (M, R).
+    """
     for _ in range(steps):
-        scaled = counts / (likelihoods @ weights)
-        weights = weights * (scaled @ likelihoods)
+        scaled = counts / (rows @ weights)
+        weights = weights * (rows.T @ scaled)
         weights[0] += 1.0
-        weights = weights / weights.sum()
-    return SharePrior(weights, prior.centres)
+        weights = weights / weights.sum(axis=0)
+    return weights
 
 
 def responsibilities(
     prior: SharePrior, estimates: Floats, std_errors: Floats, null_z: Floats
 ) -> Floats:
     """Posterior weight of 0 and of each bump for each candidate, (M, G+1); rows sum to 1."""
-    weighted = _likelihoods(prior, estimates, std_errors, null_z) * prior.weights
+    weighted = likelihoods(prior, estimates, std_errors, null_z) * prior.weights
     return np.asarray(weighted / weighted.sum(axis=1, keepdims=True))
 
 
-def _likelihoods(
-    prior: SharePrior, estimates: Floats, std_errors: Floats, null_z: Floats
-) -> Floats:
+def likelihoods(prior: SharePrior, estimates: Floats, std_errors: Floats, null_z: Floats) -> Floats:
     """Density of each estimate under 0 and each bump, up to a factor for the row: (M, G+1).
 
     Where the deviate of the test and estimate / error disagree, as with few cohorts, the nearer to

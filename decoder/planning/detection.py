@@ -131,6 +131,24 @@ def _all_take_part(setting: Setting) -> bool:
     return setting.candidates <= rows or affordable
 
 
+def rough_sentence(setting: Setting) -> str | None:
+    """Say that predictions are rough, and by how much; None where simulations bear them out.
+
+    Where more candidates than bits take part, much of the counts is fitted, and the decoder tests
+    each value against a fit that never saw it; the theory takes the test of the usual fit.
+    """
+    params = setting.params
+    bits = params.num_cohorts * params.num_bits
+    crowded = setting.candidates > bits and _all_take_part(setting)
+    if params.scheme.own_bits or not crowded:
+        return None
+    return (
+        f"These predictions are rough: there are more candidates ({setting.candidates:,}) than "
+        f"bits in all cohorts ({bits:,}). In simulations of such lists values were found up to .11 "
+        "more often than predicted, and up to .01 less often."
+    )
+
+
 def clear(setting: Setting, shares: Floats, unlisted: float = 0.0) -> float:
     """Probability that no other candidate looks like a given value; 1 but for few cohorts.
 

@@ -23,6 +23,7 @@ from rappor_core.params import RapporParams
 
 WORTH_SAYING = 0.01  # chance that a value is mistaken
 NEAR = 1e-3  # of the level: a smallest p-value below it changes nothing
+ROUGH = "The number expected is rough: simulations found between half and twice as many."
 _MOST = 1e4  # standard errors
 _STEPS = 30
 
@@ -109,7 +110,8 @@ def few_cohorts_sentence(params: RapporParams, clear: float) -> str | None:
     return (
         f"With a single cohort of {params.num_bits} bits about {1 - clear:.0%} of values are not "
         "found, however frequent they are: another candidate sets bits of theirs and, beside them, "
-        "only bits of other values. Two cohorts tell them apart; more bits or a shorter list help."
+        f"only bits of other values. {ROUGH} Two cohorts tell them apart; more bits or a shorter "
+        "list help."
     )
 
 

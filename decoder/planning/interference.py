@@ -1,37 +1,51 @@
 """What the values of a list leave in each other's way: the fixed point of the decoder's fit.
 
-The fit takes a value away as far as it believes in it, so that what it leaves is its posterior
-variance, under a prior of shares that is learnt from the same data (docs/method.md). The sum of
-these variances over the list widens every estimate, and wider estimates leave more: a fixed point
-("state evolution" of approximate message passing). Here each value's estimate takes the quantiles
-of its distribution, and the prior is fitted to all of them as the decoder fits it.
+The fit takes a value away as far as it believes in it, under a prior of shares that is learnt from
+the same data (docs/method.md). What it leaves is the square of its error, and the sum of these over
+the list widens every estimate, and wider estimates leave more: a fixed point ("state evolution" of
+approximate message passing). A prior that is learnt from one list is not the best one, the less so
+the fewer values are held and the more candidates have estimates in the tail of the noise; so
+estimates of whole lists are drawn here, the prior is fitted to each as the decoder fits it, and the
+mean of the errors is taken.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import ndtri
+from scipy.special import ndtr
 
-from decoder.model.share_prior import SharePrior, fit_weights, flat_prior, ladder
+from decoder.model.share_prior import SharePrior, flat_prior, improved, ladder, likelihoods
 from decoder.typing import Floats
 
-_NODES = 9  # quantiles that stand for the distribution of an estimate
-_ALIKE = 40  # groups of values of like shares
+_LISTS = 64  # that are drawn, always the same
+_CELL = 0.2  # width of a cell of estimates that are handled as one, in standard errors
+_FARTHEST = 9.0  # of an estimate of 0: beyond it the normal law has 1e-19
 _ROUNDS = 25
 _SETTLED = 0.002  # of the sum
 _EM_STEPS = 20  # of the prior in a round, as in the decoder
 _PROBABLE = 0.2  # local false discovery rate up to which a value takes part, if not all do
 
 
-class _Crowd(NamedTuple):
-    """Values by share, (g,): of each group the share, and how many hold it; the last is 0."""
+class _Noise(NamedTuple):
+    """Of the estimates of R lists, in standard errors.
 
-    shares: Floats
+    deviates: of the held values, (n, R).  nobody: how many of the others are in each cell, (z, R).
+    """
+
+    deviates: Floats
+    nobody: Floats
+
+
+class _Cells(NamedTuple):
+    """Estimates by cell, (c,); in each list counts, sums of true shares and squares, (c, R)."""
+
+    estimates: Floats
     counts: Floats
+    shares: Floats
+    squares: Floats
 
 
 def settled_sum(
@@ -51,44 +65,63 @@ def settled_sum(
         unlisted: sum of squared shares of values that are held and not listed.
         full: all candidates take part in the fit, not the probable ones alone.
     """
-    crowd = _grouped(shares, candidates)
-    levels = (np.arange(_NODES) + 0.5) / _NODES
-    steps = ndtri(levels)
-    steps /= np.sqrt((steps**2).mean())
-    counts = np.repeat(crowd.counts / _NODES, _NODES)
-    squares = np.repeat(crowd.shares**2, _NODES)
-    left, prior = unlisted + float((crowd.counts * crowd.shares**2).sum()), None
+    held = shares[shares > 0]
+    noise = _drawn(len(held), max(candidates - len(held), 0))
+    left, prior = unlisted + float((held**2).sum()), None
     for _ in range(_ROUNDS):
         error = float(np.sqrt(variance_of(left)))
-        estimates = (crowd.shares[:, None] + error * steps).ravel()
-        errors = np.full(len(estimates), error)
-        prior = _fitted(prior, estimates, errors, counts)
-        belief = prior.posterior(estimates, errors)
-        variances = belief.variance
-        if not full:
-            variances = np.where(belief.local_fdr < _PROBABLE, variances, squares)
-        now = unlisted + float((counts * variances).sum())
+        cells = _cells(held, noise, error)
+        prior, sums = _fitted(prior, cells, error, full=full)
+        now = unlisted + float(sums.mean())
         if abs(now - left) <= _SETTLED * max(now, left):
             return now
-        left = (left + now) / 2
+        left = now if now < left else (left + now) / 2
     return left
 
 
-def _grouped(shares: Floats, candidates: int) -> _Crowd:
-    """Groups of like shares, with the mean square of each, and those that nobody holds."""
-    ranked = np.sort(shares[shares > 0])[::-1]
-    edges = np.unique(np.geomspace(1, len(ranked) + 1, _ALIKE + 1).astype(int)) - 1
-    groups = [ranked[a:b] for a, b in pairwise(edges)]
-    held = [(float(np.sqrt((g**2).mean())), float(len(g))) for g in groups if len(g)]
-    held.append((0.0, max(float(candidates - len(ranked)), 0.0)))
-    return _Crowd(*map(np.array, zip(*held, strict=True)))
+def _drawn(held: int, nobody: int) -> _Noise:
+    """The noise of the estimates of all lists."""
+    rng = np.random.default_rng(0)
+    chances = np.diff(ndtr(np.arange(-_FARTHEST, _FARTHEST + _CELL / 2, _CELL)))
+    counts = rng.multinomial(nobody, chances / chances.sum(), _LISTS)
+    return _Noise(rng.standard_normal((held, _LISTS)), counts.T.astype(np.float64))
+
+
+def _cells(held: Floats, noise: _Noise, error: float) -> _Cells:
+    """The estimates of all lists, in units of a share, sorted into cells."""
+    known = np.floor(held[:, None] / (error * _CELL) + noise.deviates / _CELL).astype(np.int64)
+    others = np.arange(len(noise.nobody)) - round(_FARTHEST / _CELL)
+    used, place = np.unique(np.concatenate([known.ravel(), others]), return_inverse=True)
+    index = place[: known.size] * _LISTS + np.tile(np.arange(_LISTS), len(held))
+    shares = np.repeat(held, _LISTS)
+
+    def summed(column: Floats) -> Floats:
+        sums = np.bincount(index, column, len(used) * _LISTS).reshape(-1, _LISTS)
+        return sums.astype(np.float64)
+
+    counts = summed(np.ones(known.size))
+    counts[place[known.size :]] += noise.nobody
+    return _Cells((used + 0.5) * _CELL * error, counts, summed(shares), summed(shares**2))
 
 
 def _fitted(
-    prior: SharePrior | None, estimates: Floats, errors: Floats, counts: Floats
-) -> SharePrior:
-    """The prior of the last round with its bumps where they now belong, fitted further."""
+    prior: SharePrior | None, cells: _Cells, error: float, *, full: bool
+) -> tuple[SharePrior, Floats]:
+    """The priors of all lists, fitted further, and what a fit with them leaves of each list, (R,).
+
+    prior: of the last round, with a column of weights for each list.
+    """
+    estimates, errors = cells.estimates, np.full(len(cells.estimates), error)
     start = flat_prior(ladder(estimates, errors))
+    weights = np.repeat(start.weights[:, None], _LISTS, axis=1)
     if prior is not None and len(prior.centres) == len(start.centres):
-        start = SharePrior(prior.weights, start.centres)
-    return fit_weights(start, estimates, errors, estimates / errors, counts, _EM_STEPS)
+        weights = prior.weights
+    rows = likelihoods(start, estimates, errors, estimates / error)
+    weights = improved(weights, rows, cells.counts, _EM_STEPS)
+    means = start.given_bumps(estimates, errors)[0]
+    evidence = rows @ weights
+    mean = (rows[:, 1:] * means) @ weights[1:] / evidence
+    if not full:
+        mean = np.where(rows[:, :1] * weights[0] < _PROBABLE * evidence, mean, 0.0)
+    errors_squared = cells.counts * mean**2 - 2 * mean * cells.shares + cells.squares
+    return SharePrior(weights, start.centres), errors_squared.sum(axis=0)

@@ -12,7 +12,7 @@ import numpy as np
 from decoder.errors import PlanError
 from decoder.planning.comparison import Alternative, compare
 from decoder.planning.design import Design, Population, solve
-from decoder.planning.detection import detection, visible_share
+from decoder.planning.detection import detection, rough_sentence, visible_share
 from decoder.planning.few_cohorts import few_cohorts_sentence
 from decoder.planning.metric_table import metric_table
 from decoder.planning.request import PERIODS_A_YEAR, Request, Unknown
@@ -65,6 +65,7 @@ class Plan:
     expected, listed, unseen_values, unseen_share: of the population expected: how many are found
     on average, of how many, how many have less than an even chance, and their share together.
     few_cohorts: which values are not found whatever their share; None where next to none.
+    rough: how far predictions may be off; None where simulations bear them out.
     claims: against readers of published counts; no_claim says why there is none.
     budget, spent, left: of a device, all metrics; None where no budget is known.
     """
@@ -81,6 +82,7 @@ class Plan:
     unseen_values: int
     unseen_share: float
     few_cohorts: str | None
+    rough: str | None
     epsilon_year: float
     risk: str
     alternatives: tuple[Alternative, ...]
@@ -110,6 +112,7 @@ class Plan:
             "unseen_values": self.unseen_values,
             "unseen_share": self.unseen_share,
             "few_cohorts": self.few_cohorts,
+            "rough": self.rough,
             "epsilon_report": params.epsilon_one,
             "epsilon_year_of_one_value": self.epsilon_year,
             "epsilon_life": self.metric.lifetime_epsilon,
@@ -171,6 +174,7 @@ def make_plan(
         unseen_values=int(unseen.sum()),
         unseen_share=float(shares[unseen].sum()),
         few_cohorts=few_cohorts_sentence(metric.params, design.clear),
+        rough=rough_sentence(design.setting),
         epsilon_year=metric.params.epsilon_n(PERIODS_A_YEAR[request.period]),
         risk=risk_sentence(metric.params.epsilon_one, metric.lifetime_epsilon),
         alternatives=tuple(compare(request, design, population)),

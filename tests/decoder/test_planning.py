@@ -190,6 +190,17 @@ def test_values_beside_a_value_cost_power() -> None:
     assert detection(setting, share, left) < detection(setting, share)
 
 
+def test_a_plan_says_where_its_predictions_are_rough() -> None:
+    """More candidates than bits of all cohorts, of which all take part in the fit."""
+    crowded = planned(devices=9_000, epsilon_life=12, candidates=1_000, bytes=4)
+    assert crowded.design.setting.candidates > 8 * crowded.design.params.num_cohorts * 4
+    assert crowded.rough is not None
+    assert ".11 more often" in crowded.rough
+    assert crowded.to_dict()["rough"] == crowded.rough
+    assert crowded.rough in render_plan(crowded)
+    assert planned(devices=1e6, epsilon_life=6).rough is None
+
+
 def test_alternatives_that_cost_more_do_not_fit() -> None:
     rows = {row.name: row for row in planned(devices=1e6, epsilon_life=6).alternatives}
     assert rows["recommended"].fits

@@ -12,9 +12,10 @@ from decoder import Candidates, DecodeOptions, decode
 from decoder.errors import PlanError
 from decoder.planning.design import given_population, solve
 from decoder.planning.detection import Setting, expected_found
-from decoder.planning.few_cohorts import least_score, smallest_p_value
+from decoder.planning.few_cohorts import ROUGH, least_score, smallest_p_value
 from decoder.planning.plan import Labels, Trust, make_plan
 from decoder.planning.request import Request
+from decoder.reports.plan_html import render_plan
 from rappor_core.params import RapporParams
 from simulations.populations.draws import draw_listed
 
@@ -86,6 +87,8 @@ def test_a_plan_says_what_one_cohort_does_not_show() -> None:
     assert made.few_cohorts is not None
     assert "single cohort" in made.few_cohorts
     assert made.to_dict()["few_cohorts"] == made.few_cohorts
+    assert ROUGH in made.few_cohorts
+    assert ROUGH in render_plan(made)
     many = Request(devices=1e6, epsilon_life=6, candidates=50)
     assert make_plan(many, given_population(np.full(10, 0.1)), labels, Trust()).few_cohorts is None
 
