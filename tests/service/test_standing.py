@@ -65,7 +65,8 @@ def set_metrics(service: Running, listed: list[dict[str, Any]] | None) -> None:
         return listed
 
     made = Metrics(service.service.database, ask)
-    for owner in (service.service, service.service.schedules, service.service.standings):
+    one = service.service
+    for owner in (one, one.jobs, one.schedules, one.standings):
         object.__setattr__(owner, "metrics", made)
 
 

@@ -12,6 +12,7 @@ from sqlalchemy import ColumnElement, Connection, true
 from decoder.service.clock import Clock
 from decoder.service.errors import NotFoundError, QuotaError, RequestError, UnavailableError
 from decoder.service.operations.access import Access
+from decoder.service.operations.metrics import Metrics
 from decoder.service.operations.permissions import (
     Act,
     Person,
@@ -21,7 +22,7 @@ from decoder.service.operations.permissions import (
     visible_jobs,
     visible_lists,
 )
-from decoder.service.operations.spec_checks import check_spec
+from decoder.service.operations.spec_checks import check_metric, check_spec
 from decoder.service.operations.usage import Limits, check_room
 from decoder.service.specs import CandidateSpec, JobSpec, Source, digest
 from decoder.service.store import jobs as rows
@@ -56,6 +57,7 @@ class Jobs:
     random_bytes: Callable[[int], bytes]
     access: Access
     limits: JobLimits
+    metrics: Metrics
 
     def submit(self, person: Person, spec: JobSpec, priority: int = 0) -> JobRow:
         """Queue a job. While an equal one of the same person is live, that one is returned.
@@ -71,6 +73,9 @@ class Jobs:
         Raises:
             RoleError, RequestError, NotFoundError, QuotaError.
         """
+        require(person, Act.ANALYSE)
+        check_spec(spec)
+        self._check_metrics(spec)  # asks the collector, which no transaction waits for
         with self.database.change() as connection:
             return self.submit_in(connection, person, spec, priority)
 
@@ -168,6 +173,12 @@ class Jobs:
             f"list {candidates.list} has no version {candidates.version}; "
             "without one the latest is taken"
         )
+
+    def _check_metrics(self, spec: JobSpec) -> None:
+        """Raises RequestError for a metric that the collector has not, or of another kind."""
+        windows = [one.collector for one in spec.sources if one.collector is not None]
+        for name in dict.fromkeys(one.metric for one in windows if self.limits.has_collector):
+            check_metric(self.metrics, name, spec.kind)
 
     def _check_source(self, connection: Connection, person: Person, source: Source) -> None:
         if source.collector is not None and not self.limits.has_collector:

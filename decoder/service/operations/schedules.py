@@ -69,7 +69,7 @@ class Schedules:
         """
         require(person, Act.ANALYSE)
         spec = self._spec(name, metric, candidates, options)
-        check_metric(self.metrics, metric)
+        check_metric(self.metrics, metric, Kind.DECODE, scheduled=True)
         row = ScheduleRow(
             id=self.random_bytes(8).hex(),
             name=name,

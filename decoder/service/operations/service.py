@@ -153,10 +153,10 @@ def make_service(
         version=decoder_version(),
     )
     most = settings.max_stored_bytes_of_person
-    jobs = Jobs(database, clock, random_bytes, access, limits)
     collector = _collector(settings)
     asked = (collector.metrics, collector.associations) if collector else (None, None)
     metrics = Metrics(database, *asked)
+    jobs = Jobs(database, clock, random_bytes, access, limits, metrics)
     schedules = Schedules(database, clock, random_bytes, access, jobs, metrics)
     causes = Causes(database, clock, random_bytes, schedules)
     ticker = Ticker(database, clock, schedules, jobs, causes, collector)
