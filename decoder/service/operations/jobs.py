@@ -20,17 +20,16 @@ from decoder.service.operations.permissions import (
     require,
     visible_aggregates,
     visible_jobs,
-    visible_lists,
 )
+from decoder.service.operations.pinned import Pinned, pinned_lists
 from decoder.service.operations.spec_checks import check_metric, check_spec
 from decoder.service.operations.usage import Limits, check_room
-from decoder.service.specs import CandidateSpec, JobSpec, Source, digest
+from decoder.service.specs import JobSpec, Source, digest
 from decoder.service.store import jobs as rows
 from decoder.service.store.aggregates import load_aggregates
 from decoder.service.store.engine import Database
 from decoder.service.store.jobs import JobRow, State
-from decoder.service.store.lists import load_lists, load_versions
-from decoder.service.store.models import aggregates, lists, results
+from decoder.service.store.models import aggregates, results
 from decoder.service.store.models import jobs as table
 from decoder.service.store.results import load_results
 
@@ -88,9 +87,9 @@ class Jobs:
             raise RequestError(f"priority = {priority} is not from -10 to 10")
         check_spec(spec)
         check_room(connection, self.limits.of_person, person.id, person.role)
-        pinned, content = self.pinned(connection, person, spec)
-        question = digest(pinned.to_json(), content, self.limits.version)
-        row = self._new(person, pinned, question, priority=priority)
+        pinned = self.pinned(connection, person, spec)
+        question = digest(pinned.spec.to_json(), *pinned.digests, self.limits.version)
+        row = self._new(person, pinned.spec, question, priority=priority)
         return self._queue(connection, person, row, "submit-job")
 
     def check_again(self, person: Person, result_id: str) -> JobRow:
@@ -148,31 +147,15 @@ class Jobs:
             )
         return found[0]
 
-    def pinned(
-        self, connection: Connection, person: Person, spec: JobSpec
-    ) -> tuple[JobSpec, str | None]:
-        """The specification with the number of its list's version, and that version's digest.
+    def pinned(self, connection: Connection, person: Person, spec: JobSpec) -> Pinned:
+        """The specification with the numbers of its lists' versions, and their digests.
 
-        Raises NotFoundError, UnavailableError for what is not there for this person.
+        Raises NotFoundError, UnavailableError for what is not there for this person; RequestError
+        for a list of another kind.
         """
         for source in spec.sources:
             self._check_source(connection, person, source)
-        candidates = spec.candidates
-        if candidates.list is None:
-            return spec, None
-        which = visible_lists(person) & (lists.c.id == candidates.list)
-        if not load_lists(connection, which):
-            raise NotFoundError(
-                f"there is no list {candidates.list} that you may see; GET /v1/lists has yours"
-            )
-        for version in load_versions(connection, candidates.list):
-            if candidates.version in (None, version.number):
-                pinned = CandidateSpec(list=candidates.list, version=version.number)
-                return spec.model_copy(update={"candidates": pinned}), version.sha256
-        raise NotFoundError(
-            f"list {candidates.list} has no version {candidates.version}; "
-            "without one the latest is taken"
-        )
+        return pinned_lists(connection, person, spec)
 
     def _check_metrics(self, spec: JobSpec) -> None:
         """Raises RequestError for a metric that the collector has not, or of another kind."""

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from decoder.candidates.lists import MAX_GENERATED
+from decoder.inference.multiple_testing import WEIGHTED
 from decoder.service.errors import RequestError
 from decoder.service.operations.metrics import Metrics
 from decoder.service.specs import (
     OF_VALUES,
     CandidateSpec,
+    Choices,
     JobSpec,
     Kind,
     Source,
+    WeightSpec,
     decodes,
     kind_of_metric,
 )
@@ -27,10 +30,20 @@ _WORDS = {
 
 
 def check_spec(spec: JobSpec) -> None:
-    """Raises RequestError for days or candidates that run backwards, or are too many."""
+    """Raises RequestError for what runs backwards, is too many, or does not go together."""
     for source in spec.sources:
         _check_days(source)
     check_candidates(spec.candidates)
+    check_weights(spec.weights, spec.options)
+
+
+def check_weights(weights: WeightSpec | None, options: Choices) -> None:
+    """Raises RequestError for weights with a rule that has no level to divide."""
+    if weights is not None and options.correction not in WEIGHTED:
+        raise RequestError(
+            f"weights: they divide the level of {', '.join(WEIGHTED)}; {options.correction} "
+            "has none to divide: choose another correction, or no weights"
+        )
 
 
 def _check_days(source: Source) -> None:

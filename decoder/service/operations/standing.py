@@ -119,10 +119,10 @@ class Standings:
             owner = self.schedules.access.person_of_id(connection, row.owner)
             try:
                 given = (connection, owner or NOBODY, spec_of_schedule(row))
-                pinned, sha = self.schedules.jobs.pinned(*given)
+                pinned = self.schedules.jobs.pinned(*given)
             except ServiceError as error:
                 return Standing(State.BLOCKED, f"{error}; change the schedule")
-        return question_of(pinned, sha)
+        return question_of(pinned)
 
 
 def _next_window(row: ScheduleRow, served_from: str, known_to: str) -> tuple[date, date]:

@@ -108,9 +108,9 @@ class Ticker:
         spec = spec_of_schedule(schedule)
         with self.database.read() as connection:
             person = self._owner(connection, schedule)
-            pinned, sha = self.jobs.pinned(connection, person, spec)
+            pinned = self.jobs.pinned(connection, person, spec)
             known = load_windows(connection, schedule.id)
-        question, room = question_of(pinned, sha), MOST_WINDOWS
+        question, room = question_of(pinned), MOST_WINDOWS
         names = {str(row["name"]) for row in listed}
         if schedule.metric not in names:
             raise RequestError(unknown_metric(schedule.metric, sorted(names)))
@@ -123,7 +123,7 @@ class Ticker:
                 if (one.digest, one.params_id) == (question, row["params_id"])
             }
             for window, aggregate in sealed_windows(self.collector, schedule, row, question, done):
-                ticked.queued += self._insert(schedule, person, pinned, window, aggregate)
+                ticked.queued += self._insert(schedule, person, pinned.spec, window, aggregate)
                 room -= 1
                 if not room:
                     return

@@ -14,6 +14,7 @@ from decoder.inference.multiple_testing import CORRECTIONS
 from decoder.service.errors import RequestError, ServiceError
 from decoder.service.operations.permissions import Act, Person, require
 from decoder.service.pages.job_form import spec_of_form
+from decoder.service.pages.lists import lists_by_kind
 from decoder.service.pages.web import (
     Form,
     Posted,
@@ -46,6 +47,7 @@ HEADINGS = {
     "source": "Counts",
     "before": "Counts of the earlier window",
     "candidates": "Values to look for",
+    "weights": "Weights",
     "each": "Length of a window",
     "find": "Options",
 }
@@ -175,7 +177,7 @@ def _form(
         "kinds": KIND_TEXTS,
         "given": given,
         "problem": problem,
-        "lists": service.lists.all(person),
+        **lists_by_kind(service.lists.all(person)),
         "aggregates": [
             one
             for one in aggregates

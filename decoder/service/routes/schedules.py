@@ -18,7 +18,7 @@ from decoder.service.operations.periods import Every
 from decoder.service.operations.schedules import shown_schedule
 from decoder.service.requests import service_of
 from decoder.service.routes.jobs import Limit, Me
-from decoder.service.specs import CandidateSpec, Choices, MetricName, Model
+from decoder.service.specs import CandidateSpec, Choices, MetricName, Model, WeightSpec
 from decoder.service.store.alarms import AlarmRow
 from decoder.service.store.schedule_windows import WindowRow
 from decoder.service.store.schedules import ScheduleRow
@@ -32,6 +32,7 @@ class ScheduleChoices(Model):
 
     name: Name
     candidates: CandidateSpec = CandidateSpec()
+    weights: WeightSpec | None = None
     options: Choices = Choices()
     family: Family = Family.WINDOW
     first_day: date | None = None
@@ -75,6 +76,7 @@ def create(request: Request, person: Me, body: NewSchedule) -> dict[str, Any]:
         body.options,
         body.family,
         body.first_day,
+        body.weights,
     )
     return shown_schedule(row) | _standing(request, row)
 
@@ -115,7 +117,7 @@ def get_series(request: Request, person: Me, schedule_id: str) -> dict[str, Any]
 def edit(request: Request, person: Me, schedule_id: str, body: ScheduleChoices) -> dict[str, Any]:
     """Change a schedule; metric and length of a window stay.
 
-    With other options or another list all windows are decoded again.
+    With other options or other lists all windows are decoded again.
     """
     row = service_of(request).schedules.edit(
         person,
@@ -125,6 +127,7 @@ def edit(request: Request, person: Me, schedule_id: str, body: ScheduleChoices) 
         body.options,
         body.family,
         body.first_day,
+        body.weights,
     )
     return shown_schedule(row)
 
