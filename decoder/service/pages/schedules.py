@@ -43,14 +43,11 @@ router = new_router()
 def index(request: Request, person: Reader) -> Response:
     """One's own schedules; all of an admin."""
     schedules = service_of(request).schedules
-    standings = service_of(request).standings
+    known = schedules.all(person)
+    standings = service_of(request).standings.of_rows(known)
     rows = [
-        (
-            row,
-            Counter(one.state for one in schedules.windows(person, row.id)),
-            standings.of_row(row),
-        )
-        for row in schedules.all(person)
+        (row, Counter(one.state for one in schedules.windows(person, row.id)), standing)
+        for row, standing in zip(known, standings, strict=True)
     ]
     has = service_of(request).settings.collector is not None
     return render(request, "schedules.html.j2", person, rows=rows, has_collector=has)
@@ -82,6 +79,7 @@ def create(request: Request, person: Reader, form: Form) -> Response:
         )
     except ServiceError as error:
         return _again(request, person, None, form, error)
+    service_of(request).standings.check(row)
     return redirect(f"/schedules/{row.id}")
 
 
@@ -105,7 +103,7 @@ def change(request: Request, person: Reader, schedule_id: str, form: Form) -> Re
     row = schedules.get(person, schedule_id)
     try:
         asked = in_labels(lambda: parsed(ScheduleChoices, _choices(form, row)))
-        schedules.edit(
+        row = schedules.edit(
             person,
             row.id,
             asked.name,
@@ -117,13 +115,16 @@ def change(request: Request, person: Reader, schedule_id: str, form: Form) -> Re
         )
     except ServiceError as error:
         return _again(request, person, row, form, error)
+    service_of(request).standings.check(row)
     return redirect(f"/schedules/{row.id}")
 
 
 @router.post("/schedules/{schedule_id}/enable")
 def enable(request: Request, person: Reader, schedule_id: str, form: Form) -> Response:
     """Pause it, or let it go on."""
-    service_of(request).schedules.enable(person, schedule_id, bool(form.text("enabled")))
+    service = service_of(request)
+    row = service.schedules.enable(person, schedule_id, bool(form.text("enabled")))
+    service.standings.check(row)
     return redirect(f"/schedules/{schedule_id}")
 
 

@@ -16,6 +16,7 @@ from decoder.service.operations.causes import Rules, shown_event
 from decoder.service.operations.families import Family
 from decoder.service.operations.periods import Every
 from decoder.service.operations.schedules import shown_schedule
+from decoder.service.operations.standing import Standing, shown_standing
 from decoder.service.requests import service_of
 from decoder.service.routes.jobs import Limit, Me
 from decoder.service.specs import CandidateSpec, Choices, MetricName, Model, WeightSpec
@@ -78,13 +79,16 @@ def create(request: Request, person: Me, body: NewSchedule) -> dict[str, Any]:
         body.first_day,
         body.weights,
     )
-    return shown_schedule(row) | _standing(request, row)
+    return _checked(request, row)
 
 
 @router.get("", operation_id="listSchedules")
 def list_schedules(request: Request, person: Me) -> dict[str, Any]:
-    """Your schedules, all of them for an admin."""
-    return {"schedules": [shown_schedule(row) for row in service_of(request).schedules.all(person)]}
+    """Your schedules, all of them for an admin, with why each stands if it does: `standing`."""
+    rows = service_of(request).schedules.all(person)
+    standings = service_of(request).standings.of_rows(rows)
+    pairs = zip(rows, standings, strict=True)
+    return {"schedules": [shown_schedule(row) | _told(one) for row, one in pairs]}
 
 
 @router.get("/{schedule_id}", operation_id="getSchedule")
@@ -93,7 +97,8 @@ def get(request: Request, person: Me, schedule_id: str) -> dict[str, Any]:
     schedules = service_of(request).schedules
     row = schedules.get(person, schedule_id)
     windows = [shown_window(one) for one in schedules.windows(person, schedule_id)]
-    return shown_schedule(row) | _standing(request, row) | {"windows": windows}
+    told = _told(service_of(request).standings.of_row(row))
+    return shown_schedule(row) | told | {"windows": windows}
 
 
 @router.get("/{schedule_id}/series", operation_id="getScheduleSeries")
@@ -129,13 +134,14 @@ def edit(request: Request, person: Me, schedule_id: str, body: ScheduleChoices) 
         body.first_day,
         body.weights,
     )
-    return shown_schedule(row)
+    return _checked(request, row)
 
 
 @router.post("/{schedule_id}/enable", operation_id="enableSchedule")
 def enable(request: Request, person: Me, schedule_id: str, body: Enabled) -> dict[str, Any]:
     """Switch a schedule on or off."""
-    return shown_schedule(service_of(request).schedules.enable(person, schedule_id, body.enabled))
+    row = service_of(request).schedules.enable(person, schedule_id, body.enabled)
+    return _checked(request, row)
 
 
 @router.delete("/{schedule_id}", operation_id="deleteSchedule")
@@ -173,8 +179,13 @@ def delete_alarm(request: Request, person: Me, schedule_id: str, alarm_id: str) 
     return {"deleted": alarm_id}
 
 
-def _standing(request: Request, row: ScheduleRow) -> dict[str, Any]:
-    return {"standing": asdict(service_of(request).standings.of_row(row))}
+def _checked(request: Request, row: ScheduleRow) -> dict[str, Any]:
+    """A schedule that was made or changed, which is checked at once."""
+    return shown_schedule(row) | _told(service_of(request).standings.check(row))
+
+
+def _told(standing: Standing) -> dict[str, Any]:
+    return {"standing": shown_standing(standing)}
 
 
 def shown_window(row: WindowRow) -> dict[str, Any]:
