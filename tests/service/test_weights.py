@@ -290,7 +290,9 @@ def test_a_schedule_decodes_with_them(served: Running, tmp_path: Path) -> None:
             browser.post(f"/schedules/{made['id']}/edit", data=posted, headers=headers)
             changed = ana.get(path).json()
             assert changed["weights"] == {"list": listed, "version": None}
-            assert "Weights</dt>" in browser.get(f"/schedules/{made['id']}").text
+            page = browser.get(f"/schedules/{made['id']}").text
+            assert "<dt>Weights</dt><dd>list: scheduled; version: the latest</dd>" in page
+            assert "<dd>list: scheduled words; version: the latest</dd>" in page
         ana.delete(path)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from fastapi import Request
 from starlette.responses import Response
@@ -102,6 +103,18 @@ def lists_by_kind(rows: Sequence[ListRow]) -> dict[str, list[ListRow]]:
     """The lists that a form offers: `lists` of candidates, `weights`."""
     names = {"lists": ListKind.CANDIDATES, "weights": ListKind.WEIGHTS}
     return {name: [row for row in rows if row.kind == kind] for name, kind in names.items()}
+
+
+def with_names(spec: dict[str, Any], rows: Sequence[ListRow]) -> dict[str, Any]:
+    """A specification with the names of its lists in place of their ids, where they are known."""
+    names = {row.id: row.name for row in rows}
+    return {
+        member: value
+        | {"list": names[value["list"]], "version": value.get("version", "the latest")}
+        if isinstance(value, dict) and value.get("list") in names
+        else value
+        for member, value in spec.items()
+    }
 
 
 def _kind(text: str) -> ListKind:

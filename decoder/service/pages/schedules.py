@@ -24,7 +24,7 @@ from decoder.service.pages.job_form import (
     weights_of_form,
 )
 from decoder.service.pages.jobs import chosen, said
-from decoder.service.pages.lists import lists_by_kind
+from decoder.service.pages.lists import lists_by_kind, with_names
 from decoder.service.pages.metrics import OF_METRICS
 from decoder.service.pages.schedule_view import RULES, found_values, rules_in_words
 from decoder.service.pages.web import Form, Posted, Reader, parsed, redirect, render
@@ -184,7 +184,7 @@ def _shown(
     alarms = service.alarms.all(person, schedule_id)
     names = {alarm.id: alarm.name for alarm in alarms}
     events = service.alarms.events(person, schedule_id, MOST_EVENTS)
-    spec = said(json.loads(row.spec))
+    spec = with_names(said(json.loads(row.spec)), service.lists.all(person))
     windows = service.schedules.windows(person, schedule_id)
     return render(
         request,
