@@ -10,6 +10,8 @@ Standard library only; pandas for `to_frame`.
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Iterable, Mapping
 from datetime import date
 from typing import Any
@@ -33,6 +35,19 @@ class Service(Connection):
         content = "".join(f"{value}\n" for value in values).encode()
         return list_of(self.ask("POST", "/v1/lists", {"name": name}, content))
 
+    def upload_weights(
+        self, name: str, weights: Mapping[str, float], others: float | None = None
+    ) -> CandidateList:
+        """Store weights of candidates under a new name, for `decode(weights=...)`.
+
+        others: the weight of every value that is not in `weights`; None: each must have one.
+        """
+        text = io.StringIO()
+        rows = [*weights.items(), *([] if others is None else [("", others)])]
+        csv.writer(text, lineterminator="\n").writerows(rows)
+        query = {"name": name, "kind": "weights"}
+        return list_of(self.ask("POST", "/v1/lists", query, text.getvalue().encode()))
+
     def upload_aggregate(self, aggregate: Aggregate) -> str:
         """Store counts; their digest, for `source = {"aggregates": [digest]}`."""
         content = aggregate.to_json().encode()
@@ -53,12 +68,14 @@ class Service(Connection):
         *,
         first: date | None = None,
         last: date | None = None,
+        weights: CandidateList | None = None,
         **options: Any,
     ) -> Job:
         """Queue a decoding of a collector's metric.
 
         candidates: None for the metric's own values.  first, last: closed days, all that are
-        served by default.  options: as of the job, such as alpha = 0.01.
+        served by default.  weights: of `upload_weights`, decided before the counts were seen.
+        options: as of the job, such as alpha = 0.01.
         """
         window = {"metric": metric}
         window |= {"first": first.isoformat()} if first else {}
@@ -67,6 +84,8 @@ class Service(Connection):
         spec["options"] = options
         if candidates is not None:
             spec["candidates"] = candidates.spec
+        if weights is not None:
+            spec["weights"] = weights.spec
         return self.submit(spec)
 
     def submit(self, spec: Mapping[str, Any]) -> Job:

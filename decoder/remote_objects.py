@@ -22,23 +22,25 @@ _ROWS |= {"series": "rows", "compare": "rows", "discover": "found"}
 
 @dataclass(frozen=True)
 class CandidateList:
-    """A candidate list of the service, by its latest version."""
+    """A list of the service, by its latest version. kind: candidates or weights."""
 
     id: str
     name: str
     version: int
     entries: int
     owner: str
+    kind: str = "candidates"
 
     @property
     def spec(self) -> dict[str, Any]:
-        """As a job's `candidates`."""
+        """As a job's `candidates`, or its `weights`."""
         return {"list": self.id, "version": self.version}
 
     def _repr_html_(self) -> str:
         """As a notebook shows it."""
         row = (self.name, self.version, self.entries, self.owner)
-        return html_table("Candidate list", ("name", "version", "values", "owner"), [row])
+        title = "Weights" if self.kind == "weights" else "Candidate list"
+        return html_table(title, ("name", "version", "values", "owner"), [row])
 
 
 class Job(Kept):
@@ -132,4 +134,5 @@ class Result(Kept):
 def list_of(row: Mapping[str, Any]) -> CandidateList:
     """A list as the service tells it."""
     names = ("id", "name", "version", "entries", "owner")
-    return CandidateList(**{name: row[name] for name in names})
+    known = {name: row[name] for name in names}
+    return CandidateList(**known, kind=row.get("kind", "candidates"))

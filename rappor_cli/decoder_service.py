@@ -16,6 +16,7 @@ from decoder.service.operations.access import COMMAND_LINE, shown_key
 from decoder.service.operations.permissions import Role
 from decoder.service.operations.schedules import shown_schedule
 from decoder.service.operations.service import Service, make_service
+from decoder.service.operations.standing import shown_standing
 from decoder.service.server import serve as run_service
 from decoder.service.server import work
 from decoder.service.settings import Settings, load_settings
@@ -121,24 +122,35 @@ def revoke(
 
 @schedules.command("list")
 def list_schedules(database: Where = None, as_json: JsonOption = False) -> None:
-    """List schedules, with how many windows are done, wait and failed."""
+    """List schedules: why each stands, if it does, and how many windows are done, wait, failed."""
     with _opened(_settings(database=database)) as service:
+        known = service.schedules.all(COMMAND_LINE)
+        standings = map(shown_standing, service.standings.of_rows(known))
         rows = [
             shown_schedule(row)
+            | {"standing": standing}
             | {"windows": Counter(w.state for w in service.schedules.windows(COMMAND_LINE, row.id))}
-            for row in service.schedules.all(COMMAND_LINE)
+            for row, standing in zip(known, standings, strict=True)
         ]
     if as_json:
         print(json.dumps(rows))
         return
     states = ("done", "waiting", "failed")
     shown = [
-        [row["id"], row["every"], "yes" if row["enabled"] else "no"]
+        [row["id"], row["every"], row["standing"]["state"]]
         + [str(row["windows"][state]) for state in states]
         + [row["metric"], row["name"]]
         for row in rows
     ]
-    print_columns(["id", "every", "on", *states, "metric", "name"], shown)
+    print_columns(["id", "every", "standing", *states, "metric", "name"], shown)
+    for row in rows:
+        print(f"{row['id']}: {_standing_text(row['standing'])}")
+
+
+def _standing_text(standing: dict[str, str | None]) -> str:
+    times = [f"{name} {standing[name]}" for name in ("since", "checked") if standing[name]]
+    told = f" ({', '.join(times)})" if times else ""
+    return f"{standing['state']}{told}: {standing['reason']}"
 
 
 @schedules.command()

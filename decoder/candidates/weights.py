@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -56,11 +58,22 @@ class Weights:
             )
         return weight
 
+    def to_csv(self) -> str:
+        """One text for the same weights: `value,weight` a line, sorted, the others' weight last.
+
+        `decoder.formats.analyst_tables.read_weights` reads it.
+        """
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerows((value, repr(weight)) for value, weight in sorted(self.of.items()))
+        if self.others is not None:
+            writer.writerow(("", repr(self.others)))
+        return text.getvalue()
+
     @property
     def digest(self) -> str:
-        """SHA-256 of `value,weight` a line, sorted, and of the others' weight."""
-        lines = [f"{value},{weight!r}\n" for value, weight in sorted(self.of.items())]
-        return sha256("".join([*lines, f",{self.others!r}\n"]).encode()).hexdigest()
+        """SHA-256 of `to_csv`, UTF-8."""
+        return sha256(self.to_csv().encode()).hexdigest()
 
 
 def _check(what: str, weight: float) -> None:

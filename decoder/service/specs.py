@@ -122,6 +122,13 @@ class CandidateSpec(Model):
         return self
 
 
+class WeightSpec(Model):
+    """How the level is divided among the candidates: a list of weights, the latest by default."""
+
+    list: Id
+    version: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
+
+
 class Choices(Model):
     """Options of a decoding; see `decoder.options.DecodeOptions`."""
 
@@ -174,15 +181,16 @@ class DiscoverChoices(Model):
 class JobSpec(Model):
     """A job. `before`: of a comparison, the window that `source` is compared with.
 
-    candidates: of decode, series and compare.  options: of all but a density and a discovery; of a
-    number and a pair those that apply.  map: of a density.  each: of a series.  find: of a
-    discovery.
+    candidates, weights: of decode, series and compare.  options: of all but a density and a
+    discovery; of a number and a pair those that apply.  map: of a density.  each: of a series.
+    find: of a discovery.
     """
 
     kind: Kind
     source: Source
     before: Source | None = None
     candidates: CandidateSpec = CandidateSpec()
+    weights: WeightSpec | None = None
     options: Choices = Choices()
     map: MapChoices = MapChoices()
     each: Each = Each.DAY
@@ -228,6 +236,7 @@ def foreign_fields(kind: Kind) -> frozenset[str]:
     """The members of a specification that a kind has not."""
     own = {
         "candidates": kind in OF_VALUES,
+        "weights": kind in OF_VALUES,
         "options": kind not in (Kind.DENSITY, Kind.DISCOVER),
         "map": kind == Kind.DENSITY,
         "each": kind == Kind.SERIES,

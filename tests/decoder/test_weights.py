@@ -2,6 +2,7 @@
 
 import csv
 import json
+from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
@@ -217,3 +218,17 @@ def test_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str
     capsys.readouterr()
     assert main([*command, *listed, "--correction", "fdr-eb"]) == 1
     assert "takes no weights" in capsys.readouterr().err
+
+
+def test_weights_have_one_text_which_their_digest_is_of(tmp_path: Path) -> None:
+    """So `sha256sum` of the file that is kept is the digest in manifest.json."""
+    awkward = {'"quoted", and =1': 0.1, "b": 2.0, "a" * 200_000: 3.0, "\u00e9": 1e-9}
+    for others in (None, 1.0):
+        weights = Weights(awkward, others)
+        path = tmp_path / "weights.csv"
+        path.write_text(weights.to_csv(), encoding="utf-8", newline="")
+        assert sha256(path.read_bytes()).hexdigest() == weights.digest
+        assert read_weights(path) == weights
+        assert read_weights(path).to_csv() == weights.to_csv()
+    assert Weights(dict(reversed(awkward.items())), 1.0).digest == weights.digest
+    assert Weights(awkward).digest != weights.digest

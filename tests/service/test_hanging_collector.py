@@ -52,7 +52,8 @@ def served(tmp_path: Path) -> Iterator[Running]:
 
 def put(service: Running, ask: Any) -> Metrics:
     made = Metrics(service.service.database, ask)
-    for owner in (service.service, service.service.schedules, service.service.standings):
+    one = service.service
+    for owner in (one, one.jobs, one.schedules, one.standings):
         object.__setattr__(owner, "metrics", made)
     return made
 

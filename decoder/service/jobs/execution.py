@@ -13,6 +13,7 @@ from hashlib import sha256
 from typing import Any
 
 from decoder.errors import DecodeError
+from decoder.formats.analyst_tables import read_weights
 from decoder.progress import Progress
 from decoder.service.jobs.counts import Counts, PlaceCounts, read_counts
 from decoder.service.jobs.kind_summaries import (
@@ -88,14 +89,14 @@ def execute(task: Task, progress: Progress, proceed: Proceed) -> Finished | None
     if not all(groups):
         raise DecodeError("the source holds no counts")
     shas = _keep_aggregates(task, groups)
-    question = digest(meaning(spec), shas, task.candidates_sha256)
+    question = digest(meaning(spec), shas, *_digests(task).values())
     key = digest(question, task.version)
     if not proceed(Keyed(key, question, inputs.metric)):
         return None
     summary = _RUN[spec.kind](task, inputs, progress)
     manifest = {
         "spec": spec.model_dump(mode="json"),
-        "inputs": {"aggregates": shas, "candidates": task.candidates_sha256},
+        "inputs": {"aggregates": shas, **_digests(task)},
         "notes": list(inputs.notes),
     }
     days = [(one.first_day, one.last_day) for one in inputs.all]
@@ -108,8 +109,14 @@ def execute(task: Task, progress: Progress, proceed: Proceed) -> Finished | None
     )
 
 
+def _digests(task: Task) -> dict[str, str | None]:
+    """Those of a job's lists; without weights as it was before there were any."""
+    weights = {} if task.weights_sha256 is None else {"weights": task.weights_sha256}
+    return {"candidates": task.candidates_sha256, **weights}
+
+
 def meaning(spec: JobSpec) -> dict[str, Any]:
-    """What of a specification changes a result, beside the bytes of counts and list."""
+    """What of a specification changes a result, beside the bytes of counts and lists."""
     names = {"kind", "options", "map", "each"}
     if spec.kind == Kind.DISCOVER:  # not of others, whose digests stay as they were
         names.add("find")
@@ -208,8 +215,10 @@ def _refuse_own_kind(inputs: Inputs) -> None:
 
 
 def _job(task: Task, inputs: Inputs, source: Counts) -> DecodeJob:
-    choice = _choice(task, inputs.spec.candidates)
-    return DecodeJob(source, choice, inputs.spec.options.options(), task.folder / "out")
+    choice, options = _choice(task, inputs.spec.candidates), inputs.spec.options.options()
+    if task.weights is not None:
+        options = replace(options, weights=read_weights(task.weights))
+    return DecodeJob(source, choice, options, task.folder / "out")
 
 
 def _choice(task: Task, given: CandidateSpec) -> CandidateChoice:

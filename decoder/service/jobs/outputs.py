@@ -55,7 +55,11 @@ def write_decoding(decoding: Decoding, folder: Path) -> dict[str, Any]:
                 null_values=[""],
                 strings_can_be_null=True,
                 quoted_strings_can_be_null=False,
-                column_types={"value": pa.string(), "same_bits_as": pa.string()},
+                column_types={
+                    "value": pa.string(),
+                    "same_bits_as": pa.string(),
+                    "weight": pa.float64(),  # there where the job has weights
+                },
             ),
         )
     parquet.write_table(table, folder / "candidates.parquet")

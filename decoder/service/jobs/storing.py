@@ -16,7 +16,7 @@ from decoder.service.operations.aggregates import described
 from decoder.service.operations.permissions import Role
 from decoder.service.operations.usage import check_held, limits_of
 from decoder.service.settings import Settings
-from decoder.service.specs import JobSpec, canonical
+from decoder.service.specs import CandidateSpec, JobSpec, WeightSpec, canonical
 from decoder.service.store.aggregates import load_aggregate_content, save_aggregate
 from decoder.service.store.engine import now
 from decoder.service.store.jobs import JobRow
@@ -31,7 +31,7 @@ from decoder.service.store.results import (
 )
 from decoder.service.versions import decoder_version
 
-_GONE = "the candidate list of this job was deleted; start it again with another"
+_GONE = "a list of this job was deleted; start it again with another"
 
 
 def make_task(connection: Connection, job: JobRow, folder: Path, settings: Settings) -> Task:
@@ -46,16 +46,19 @@ def make_task(connection: Connection, job: JobRow, folder: Path, settings: Setti
         counts: list[tuple[Path, ...] | None] = [
             _write_counts(connection, shas, folder) for shas in inputs["aggregates"]
         ]
-        candidates = inputs["candidates"]
+        candidates, weights = inputs["candidates"], inputs.get("weights")
     else:
         counts = [_counts(connection, spec, number, folder, settings) for number in _numbers(spec)]
-        candidates = _list_digest(connection, spec)
+        candidates = _list_digest(connection, spec.candidates)
+        weights = _list_digest(connection, spec.weights)
     key = settings.collector_key
     return Task(
         spec=job.spec,
         counts=tuple(counts),
-        candidates=_write_list(connection, candidates, folder),
+        candidates=_write_list(connection, candidates, folder / "candidates.txt"),
         candidates_sha256=candidates,
+        weights=_write_list(connection, weights, folder / "weights.csv"),
+        weights_sha256=weights,
         folder=folder,
         version=decoder_version(),
         collector=settings.collector,
@@ -93,9 +96,8 @@ def _write_counts(connection: Connection, shas: list[str], folder: Path) -> tupl
     return tuple(paths)
 
 
-def _list_digest(connection: Connection, spec: JobSpec) -> str | None:
-    wanted = spec.candidates
-    if wanted.list is None:
+def _list_digest(connection: Connection, wanted: CandidateSpec | WeightSpec | None) -> str | None:
+    if wanted is None or wanted.list is None:
         return None
     for version in load_versions(connection, wanted.list):
         if version.number == wanted.version:
@@ -103,13 +105,12 @@ def _list_digest(connection: Connection, spec: JobSpec) -> str | None:
     raise DecodeError(_GONE)
 
 
-def _write_list(connection: Connection, sha: str | None, folder: Path) -> Path | None:
+def _write_list(connection: Connection, sha: str | None, path: Path) -> Path | None:
     if sha is None:
         return None
     content = load_content(connection, sha)
     if content is None:
         raise DecodeError(_GONE)
-    path = folder / "candidates.txt"
     path.write_bytes(content)
     return path
 

@@ -13,8 +13,9 @@ class Task:
 
     spec: JSON.  counts: of each source of the specification the aggregate files, None where the
     collector is to be asked.  candidates: file of the values, one a line, if a list was named.
-    candidates_sha256: of that list.  folder: for what is written; `out` in it for the result.
-    collector, collector_key: where to ask.  memory, file_size: bounds in bytes.
+    candidates_sha256: of that list.  weights, weights_sha256: the same of weights, a CSV.
+    folder: for what is written; `out` in it for the result.  collector, collector_key: where to
+    ask.  memory, file_size: bounds in bytes.
     """
 
     spec: str
@@ -23,6 +24,8 @@ class Task:
     candidates_sha256: str | None
     folder: Path
     version: str
+    weights: Path | None = None
+    weights_sha256: str | None = None
     collector: str | None = None
     collector_key: str | None = None
     memory: int = 2 << 30

@@ -200,6 +200,22 @@ class Access:
         """A person with the highest role that holds while they are away; None without one."""
         return person_of_id(connection, person_id, self._now() - self.role_seconds)
 
+    def check_holds(self, connection: Connection, person: Person) -> None:
+        """That the key or identity of who asks still holds, in the transaction of an act.
+
+        Raises AuthenticationError where it was revoked since the request came.
+        """
+        if person == COMMAND_LINE:
+            return
+        if person.key_id:
+            key = rows.load_key(connection, person.key_id)
+            holds = key is not None and key.revoked is None
+        else:
+            known = load_identities(connection, identities.c.person_id == person.id)
+            holds = any(one.revoked is None for one in known)
+        if not holds:
+            raise AuthenticationError(_UNKNOWN)
+
     def list_keys(self, person: Person) -> list[KeyRow]:
         """All keys, without their secrets. Raises RoleError."""
         require(person, Act.ADMINISTER)

@@ -12,6 +12,7 @@ from sqlalchemy import ColumnElement, Connection, true
 from decoder.service.clock import Clock
 from decoder.service.errors import NotFoundError, QuotaError, RequestError, UnavailableError
 from decoder.service.operations.access import Access
+from decoder.service.operations.metrics import Metrics
 from decoder.service.operations.permissions import (
     Act,
     Person,
@@ -19,17 +20,16 @@ from decoder.service.operations.permissions import (
     require,
     visible_aggregates,
     visible_jobs,
-    visible_lists,
 )
-from decoder.service.operations.spec_checks import check_spec
+from decoder.service.operations.pinned import Pinned, pinned_lists
+from decoder.service.operations.spec_checks import check_metric, check_spec
 from decoder.service.operations.usage import Limits, check_room
-from decoder.service.specs import CandidateSpec, JobSpec, Source, digest
+from decoder.service.specs import JobSpec, Source, digest
 from decoder.service.store import jobs as rows
 from decoder.service.store.aggregates import load_aggregates
 from decoder.service.store.engine import Database
 from decoder.service.store.jobs import JobRow, State
-from decoder.service.store.lists import load_lists, load_versions
-from decoder.service.store.models import aggregates, lists, results
+from decoder.service.store.models import aggregates, results
 from decoder.service.store.models import jobs as table
 from decoder.service.store.results import load_results
 
@@ -56,6 +56,7 @@ class Jobs:
     random_bytes: Callable[[int], bytes]
     access: Access
     limits: JobLimits
+    metrics: Metrics
 
     def submit(self, person: Person, spec: JobSpec, priority: int = 0) -> JobRow:
         """Queue a job. While an equal one of the same person is live, that one is returned.
@@ -71,6 +72,9 @@ class Jobs:
         Raises:
             RoleError, RequestError, NotFoundError, QuotaError.
         """
+        require(person, Act.ANALYSE)
+        check_spec(spec)
+        self._check_metrics(spec)  # asks the collector, which no transaction waits for
         with self.database.change() as connection:
             return self.submit_in(connection, person, spec, priority)
 
@@ -83,9 +87,9 @@ class Jobs:
             raise RequestError(f"priority = {priority} is not from -10 to 10")
         check_spec(spec)
         check_room(connection, self.limits.of_person, person.id, person.role)
-        pinned, content = self.pinned(connection, person, spec)
-        question = digest(pinned.to_json(), content, self.limits.version)
-        row = self._new(person, pinned, question, priority=priority)
+        pinned = self.pinned(connection, person, spec)
+        question = digest(pinned.spec.to_json(), *pinned.digests, self.limits.version)
+        row = self._new(person, pinned.spec, question, priority=priority)
         return self._queue(connection, person, row, "submit-job")
 
     def check_again(self, person: Person, result_id: str) -> JobRow:
@@ -143,31 +147,21 @@ class Jobs:
             )
         return found[0]
 
-    def pinned(
-        self, connection: Connection, person: Person, spec: JobSpec
-    ) -> tuple[JobSpec, str | None]:
-        """The specification with the number of its list's version, and that version's digest.
+    def pinned(self, connection: Connection, person: Person, spec: JobSpec) -> Pinned:
+        """The specification with the numbers of its lists' versions, and their digests.
 
-        Raises NotFoundError, UnavailableError for what is not there for this person.
+        Raises NotFoundError, UnavailableError for what is not there for this person; RequestError
+        for a list of another kind.
         """
         for source in spec.sources:
             self._check_source(connection, person, source)
-        candidates = spec.candidates
-        if candidates.list is None:
-            return spec, None
-        which = visible_lists(person) & (lists.c.id == candidates.list)
-        if not load_lists(connection, which):
-            raise NotFoundError(
-                f"there is no list {candidates.list} that you may see; GET /v1/lists has yours"
-            )
-        for version in load_versions(connection, candidates.list):
-            if candidates.version in (None, version.number):
-                pinned = CandidateSpec(list=candidates.list, version=version.number)
-                return spec.model_copy(update={"candidates": pinned}), version.sha256
-        raise NotFoundError(
-            f"list {candidates.list} has no version {candidates.version}; "
-            "without one the latest is taken"
-        )
+        return pinned_lists(connection, person, spec)
+
+    def _check_metrics(self, spec: JobSpec) -> None:
+        """Raises RequestError for a metric that the collector has not, or of another kind."""
+        windows = [one.collector for one in spec.sources if one.collector is not None]
+        for name in dict.fromkeys(one.metric for one in windows if self.limits.has_collector):
+            check_metric(self.metrics, name, spec.kind)
 
     def _check_source(self, connection: Connection, person: Person, source: Source) -> None:
         if source.collector is not None and not self.limits.has_collector:

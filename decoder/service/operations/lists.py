@@ -1,20 +1,17 @@
-"""Candidate lists: named, versioned, stored by content."""
+"""Lists of candidates and of weights: named, versioned, stored by content."""
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import sha256
-from pathlib import Path
 
 from sqlalchemy import Connection
 
-from decoder.candidates.lists import Candidates
-from decoder.errors import CandidatesError
 from decoder.service.clock import Clock
 from decoder.service.errors import ConflictError, NotFoundError, QuotaError, RequestError
 from decoder.service.operations.access import MAX_NAME, Access
+from decoder.service.operations.list_contents import content_of
 from decoder.service.operations.permissions import (
     Act,
     Person,
@@ -24,12 +21,10 @@ from decoder.service.operations.permissions import (
 )
 from decoder.service.store import lists as rows
 from decoder.service.store.engine import Database
-from decoder.service.store.lists import PRIVATE, SHARED, ListRow, VersionRow
+from decoder.service.store.lists import PRIVATE, SHARED, ListKind, ListRow, VersionRow
 from decoder.service.store.models import lists as table
 
 MAX_SOURCE = 1000
-SUFFIXES = ("txt", "csv")  # not packed: what it takes in memory is bounded by its bytes
-_GZIP = b"\x1f\x8b"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +57,8 @@ class Lists:
     def content(self, person: Person, list_id: str, number: int | None = None) -> bytes:
         """The values of a version, one a line, the latest by default; the read is audited.
 
+        Of weights `value,weight` a line.
+
         Raises RoleError, NotFoundError.
         """
         version = self.version(person, list_id, number)
@@ -90,17 +87,19 @@ class Lists:
         suffix: str = "txt",
         column: str | None = None,
         shared: bool = False,
+        kind: ListKind = ListKind.CANDIDATES,
     ) -> ListRow:
         """Store a new list.
 
         Args:
             person: its owner.
             name: new among the owner's lists.
-            content: a file of values.
+            content: a file of values, or of values with weights.
             source: where it comes from, in words.
-            suffix: of the file: txt (a value a line) or csv.
+            suffix: of a file of candidates: txt (a value a line) or csv; of weights always csv.
             column: of a table.
             shared: whether other analysts see it.
+            kind: what it holds, for good.
 
         Returns:
             The list.
@@ -113,12 +112,11 @@ class Lists:
         _check_text("source", source, MAX_SOURCE)
         if not name:
             raise RequestError("name '': give the list a name")
-        values, entries = self._values(content, suffix, column)
+        values, entries = content_of(kind, content, suffix, column, self.max_entries)
         at, list_id = self.clock().timestamp(), self.random_bytes(8).hex()
         visibility = SHARED if shared else PRIVATE
-        row = ListRow(
-            list_id, name, person.id, person.name, visibility, source, at, 1, "", entries, 0, at
-        )
+        row = ListRow(list_id, name, person.id, person.name, visibility, source, at, 1, "", entries,
+                      0, at, kind)  # fmt: skip
         with self.database.change() as connection:
             mine = (table.c.owner == person.id) & (table.c.name == name)
             if rows.load_lists(connection, mine):
@@ -137,12 +135,14 @@ class Lists:
         suffix: str = "txt",
         column: str | None = None,
     ) -> VersionRow:
-        """Store a new version of an own list; the same content gives no new one.
+        """Store a new version of an own list, of its kind; the same content gives no new one.
 
         Raises RoleError, NotFoundError, RequestError, QuotaError, CandidatesError.
         """
         require(person, Act.ANALYSE)
-        values, entries = self._values(content, suffix, column)
+        with self.database.read() as connection:
+            kind = ListKind(self._own(connection, person, list_id).kind)
+        values, entries = content_of(kind, content, suffix, column, self.max_entries)
         with self.database.change() as connection:
             row = self._own(connection, person, list_id)
             if row.sha256 == sha256(values).hexdigest():
@@ -174,25 +174,6 @@ class Lists:
         if not found:
             raise _no_list(list_id)
         return found[0]
-
-    def _values(self, content: bytes, suffix: str, column: str | None) -> tuple[bytes, int]:
-        """The distinct values in their order, one a line, and how many there are."""
-        if suffix not in SUFFIXES:
-            raise RequestError(f"format {suffix[:20]!a} is not one of {', '.join(SUFFIXES)}")
-        if content.startswith(_GZIP):
-            raise RequestError("the list is gzip; send it unpacked")
-        with tempfile.TemporaryDirectory(prefix="rappor-list-") as folder:
-            path = Path(folder) / f"list.{suffix}"
-            path.write_bytes(content)
-            try:
-                values = Candidates.from_file(path, column).values
-            except CandidatesError as error:
-                raise CandidatesError(str(error).replace(f"{path}: ", "the list: ")) from error
-        if len(values) > self.max_entries:
-            raise QuotaError(f"{len(values):,} values; a list holds up to {self.max_entries:,}")
-        if any(b"\n" in value or b"\r" in value for value in values):
-            raise RequestError("a value holds a line break; a list has a value a line")
-        return b"".join(value + b"\n" for value in values), len(values)
 
     def _save(
         self,

@@ -128,18 +128,26 @@ class Metrics:
         linked = list(self._memory.associations)
         return Declared(_current(listed), _current(linked), told)
 
-    def versions_of(self, name: str) -> tuple[list[dict[str, Any]], list[str], str]:
+    def versions_of(
+        self, name: str, *, of_places: bool = False
+    ) -> tuple[list[dict[str, Any]], list[str], str]:
         """Versions of a metric as the collector lists them, or none.
+
+        of_places: `name` is that of a whole location, of all its slots and levels.
 
         Returns:
             The versions; where there are none, the names of all metrics; why the collector's answer
             is missing or old, or "".
         """
+
+        def called(row: dict[str, Any]) -> str:
+            return str(row["name"]).partition("/")[0] if of_places else str(row["name"])
+
         listed, problem = self._listed()
-        if all(row["name"] != name for row in listed):
+        if all(called(row) != name for row in listed):
             listed, problem = self._listed(fresh=True)  # it may have been declared just now
-        found = [row for row in listed if row["name"] == name]
-        return found, [] if found else sorted({row["name"] for row in listed}), problem
+        found = [row for row in listed if called(row) == name]
+        return found, [] if found else sorted(set(map(called, listed))), problem
 
     def _counted(self, person: Person) -> dict[tuple[str, str], tuple[int, str | None]]:
         """By name and params_id: how many results one may see, and the last day of them."""

@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from hashlib import sha256
+
+from sqlalchemy import Connection
 
 from decoder.service.errors import ConflictError, RequestError, RoleError
 from decoder.service.operations.permissions import Act, Person
-from decoder.service.publishing import Files, Publisher
-from decoder.service.store.releases import ReleaseRow, ReleaseState
+from decoder.service.operations.release_sources import files_of
+from decoder.service.publishing import MANIFEST, Files, Publisher
+from decoder.service.store.releases import ReleaseRow, ReleaseState, load_release_files
+
+ACTS = {
+    ReleaseState.APPROVED: "approve",
+    ReleaseState.REJECTED: "reject",
+    ReleaseState.WITHDRAWN: "withdraw",
+}
 
 
 def sees_review(person: Person, row: ReleaseRow) -> bool:
@@ -39,6 +50,44 @@ def check_words(what: str, text: str, most: int) -> None:
     """Raises RequestError for a text that is too long, or that cannot be seen."""
     if len(text) > most or not text.isprintable() or text != text.strip():
         raise RequestError(f"{what} {text[:60]!a}: up to {most} printable characters")
+
+
+def approval_of(connection: Connection, publisher: Publisher | None, row: ReleaseRow) -> Files:
+    """The files that an approval adds to a release, which is as it was proposed.
+
+    Raises ConflictError for a file that is another one now, or another key.
+    """
+    files = files_of(connection, row.id)
+    listed = load_release_files(connection, row.id)
+    _check_whole(row, files, {one.name: one.sha256 for one in listed})
+    return signature_of(publisher, files[MANIFEST], row.name)
+
+
+def _check_whole(row: ReleaseRow, files: Files, digests: Mapping[str, str]) -> None:
+    """That what is approved is what was proposed, byte for byte, before it is signed.
+
+    files: as they are stored.  digests: SHA-256 of each, as they were stored with the proposal.
+
+    Raises ConflictError, naming the first file that is another.
+    """
+    named = {name: str(one["sha256"]) for name, one in _named(files).items()}
+    for name in sorted({*digests, *named}):
+        known = {row.digest} if name == MANIFEST else {named.get(name), digests.get(name)}
+        if {sha256(files.get(name, b"")).hexdigest()} != known:
+            raise ConflictError(
+                f"file {name!a} is not as it was proposed: the database was changed; reject the "
+                "release, and have it proposed again",
+                name=row.name,
+            )
+
+
+def _named(files: Files) -> dict[str, dict[str, str]]:
+    """The files that the manifest names; none where it cannot be read."""
+    try:
+        found = json.loads(files.get(MANIFEST, b"{}"))["files"]
+    except (ValueError, KeyError, RecursionError):
+        return {}
+    return dict(found)
 
 
 def signature_of(publisher: Publisher | None, manifest: bytes, name: str) -> Files:

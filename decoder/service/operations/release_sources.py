@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from sqlalchemy import Connection
 
 from decoder.service.errors import NotFoundError, QuotaError, RequestError
-from decoder.service.operations.permissions import Person, own_results
+from decoder.service.operations.permissions import Person, own_results, visible_results
 from decoder.service.publishing import Files, SourceTables
 from decoder.service.specs import Kind, ReleaseSource
 from decoder.service.store import releases as rows
@@ -22,6 +23,21 @@ SOURCE_FILES: dict[str, tuple[str, ...]] = {
     Kind.DECODE: ("results.json", "manifest.json", "candidates.csv"),
     Kind.DENSITY: ("density.csv", "density.geojson"),
 }
+
+
+@dataclass(frozen=True, slots=True)
+class SourceState:
+    """A result that a release is made of, as it is now.
+
+    strata: what its reports were filtered by.  is_there: whether one may see it; otherwise it was
+    deleted or given up.  superseded_by: a later decoder's result to the same question, if one may
+    see it.
+    """
+
+    result: str
+    strata: Mapping[str, str]
+    is_there: bool
+    superseded_by: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,17 +101,31 @@ def approved_before(connection: Connection, name: str, metrics: Sequence[str]) -
     base, count = rows.last_approved(connection, name)
     numbers = rows.approved_numbers(connection, metrics)
     return Before(
-        [_files(connection, one) for one in rows.approved_of(connection, metrics)],
+        [files_of(connection, one) for one in rows.approved_of(connection, metrics)],
         base,
-        None if base is None else _files(connection, base),
+        None if base is None else files_of(connection, base),
         count + 1,
         {metric: number + 1 for metric, number in numbers.items()},
     )
 
 
-def _files(connection: Connection, release_id: str) -> Files:
+def files_of(connection: Connection, release_id: str) -> Files:
+    """The stored files of a release; of one that is deleted no bytes."""
     names = [file.name for file in rows.load_release_files(connection, release_id)]
     return {name: rows.load_release_file(connection, release_id, name) or b"" for name in names}
+
+
+def source_states(
+    connection: Connection, person: Person, asked: Sequence[Mapping[str, Any]]
+) -> list[SourceState]:
+    """The results of a release, as its proposal names them, and what became of them since."""
+    seen, found = visible_results(person), []
+    for one in asked:
+        there = load_results(connection, seen & (results.c.id == one["result"]), 1)
+        later = load_results(connection, seen & (results.c.supersedes == one["result"]), 1)
+        newer = later[0].id if later else None
+        found.append(SourceState(one["result"], one["strata"], bool(there), newer))
+    return found
 
 
 def is_stale(connection: Connection, row: ReleaseRow) -> bool:

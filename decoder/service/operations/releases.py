@@ -27,19 +27,22 @@ from decoder.service.operations.permissions import (
     visible_releases,
 )
 from decoder.service.operations.release_decisions import (
+    ACTS,
+    approval_of,
     check_may_decide,
     check_words,
     sees_review,
-    signature_of,
     stale,
 )
 from decoder.service.operations.release_sources import (
+    SourceState,
     approved_before,
     is_stale,
     load_sources,
     offered_results,
+    source_states,
 )
-from decoder.service.publishing import MANIFEST, Changes, Files, Publisher
+from decoder.service.publishing import Changes, Files, Publisher
 from decoder.service.specs import NewRelease
 from decoder.service.store import releases as rows
 from decoder.service.store.engine import Database
@@ -99,6 +102,17 @@ class Releases:
             return False
         with self.database.read() as connection:
             return is_stale(connection, row)
+
+    def sources(self, person: Person, row: ReleaseRow) -> list[SourceState]:
+        """The results that it is made of, as they are now; for who sees the review."""
+        asked = json.loads(row.sources) if sees_review(person, row) else []
+        with self.database.read() as connection:
+            return source_states(connection, person, asked)
+
+    def proposer_holds(self, row: ReleaseRow) -> bool:
+        """Whether who proposed it has a key that holds, or signed in lately."""
+        with self.database.read() as connection:
+            return self.access.person_of_id(connection, row.proposer) is not None
 
     def files(self, person: Person, release_id: str) -> list[FileRow]:
         """Its files, by name. Raises as `get`."""
@@ -241,14 +255,14 @@ class Releases:
         if not reason and state != ReleaseState.WITHDRAWN:
             raise RequestError("reason '': say why, for the proposer and the audit log")
         with self.database.change() as connection:
+            self.access.check_holds(connection, person)
             row = self._one(connection, visible_releases(person), release_id)
             check_may_decide(person, row, state)
             if state == ReleaseState.APPROVED and is_stale(connection, row):
                 raise stale(row)
             signature: Files = {}
             if state == ReleaseState.APPROVED:
-                manifest = rows.load_release_file(connection, release_id, MANIFEST)
-                signature = signature_of(self.publisher, manifest or b"{}", row.name)
+                signature = approval_of(connection, self.publisher, row)
             settled, at = replace(row, reason=reason), self.clock().timestamp()
             try:
                 is_done = rows.decide(connection, settled, state, person.id, at)
@@ -258,7 +272,7 @@ class Releases:
                 raise ConflictError("somebody settled it just now", name=row.name)
             rows.add_files(connection, release_id, signature)
             detail = {"release": release_id, "reason": reason, "digest": row.digest}
-            self.access.note(connection, person, f"{_ACTS[state]}-release", **detail)
+            self.access.note(connection, person, f"{ACTS[state]}-release", **detail)
             return self._one(connection, table.c.id == release_id, release_id)
 
     def _check_room(self, connection: Connection, person: Person, size: int) -> None:
@@ -282,10 +296,3 @@ class Releases:
                 "those that you may"
             )
         return found[0]
-
-
-_ACTS = {
-    ReleaseState.APPROVED: "approve",
-    ReleaseState.REJECTED: "reject",
-    ReleaseState.WITHDRAWN: "withdraw",
-}

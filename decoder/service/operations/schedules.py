@@ -18,9 +18,19 @@ from decoder.service.operations.jobs import Jobs
 from decoder.service.operations.metrics import Metrics
 from decoder.service.operations.periods import Every
 from decoder.service.operations.permissions import Act, Person, require, visible_schedules
+from decoder.service.operations.pinned import Pinned
 from decoder.service.operations.schedule_series import SeriesView, groups_of, view_of
-from decoder.service.operations.spec_checks import check_candidates, check_metric
-from decoder.service.specs import CandidateSpec, Choices, JobSpec, Kind, Source, Window, digest
+from decoder.service.operations.spec_checks import check_candidates, check_metric, check_weights
+from decoder.service.specs import (
+    CandidateSpec,
+    Choices,
+    JobSpec,
+    Kind,
+    Source,
+    WeightSpec,
+    Window,
+    digest,
+)
 from decoder.service.store import schedules as rows
 from decoder.service.store.engine import Database
 from decoder.service.store.models import schedules as table
@@ -51,6 +61,7 @@ class Schedules:
         options: Choices,
         family: Family = Family.WINDOW,
         first_day: date | None = None,
+        weights: WeightSpec | None = None,
     ) -> ScheduleRow:
         """Decode every sealed window of a metric from now on, and those that are sealed already.
 
@@ -63,13 +74,14 @@ class Schedules:
             options: of each decoding; `alpha` is the level of the family.
             family: over what the level holds.
             first_day: nothing before it is decoded.
+            weights: how the level is divided among the candidates; versions as of `candidates`.
 
         Raises:
             RoleError, RequestError, NotFoundError, QuotaError, ConflictError.
         """
         require(person, Act.ANALYSE)
-        spec = self._spec(name, metric, candidates, options)
-        check_metric(self.metrics, metric)
+        spec = self._spec(name, metric, candidates, options, weights)
+        check_metric(self.metrics, metric, Kind.DECODE, scheduled=True)
         row = ScheduleRow(
             id=self.random_bytes(8).hex(),
             name=name,
@@ -99,10 +111,11 @@ class Schedules:
         options: Choices,
         family: Family = Family.WINDOW,
         first_day: date | None = None,
+        weights: WeightSpec | None = None,
     ) -> ScheduleRow:
         """Change a schedule; metric and length of a window stay.
 
-        With other options or another list all windows are decoded again; what was found with those
+        With other options or other lists all windows are decoded again; what was found with those
         of before stays, beside. Raises as `create`, and NotFoundError.
         """
         require(person, Act.ANALYSE)
@@ -111,7 +124,7 @@ class Schedules:
             row = replace(
                 before,
                 name=name,
-                spec=self._spec(name, before.metric, candidates, options).to_json(),
+                spec=self._spec(name, before.metric, candidates, options, weights).to_json(),
                 family=family,
                 first_day=None if first_day is None else first_day.isoformat(),
             )
@@ -120,17 +133,26 @@ class Schedules:
             self.access.note(connection, person, "edit-schedule", schedule=schedule_id)
         return row
 
-    def _spec(self, name: str, metric: str, candidates: CandidateSpec, options: Choices) -> JobSpec:
+    def _spec(
+        self,
+        name: str,
+        metric: str,
+        candidates: CandidateSpec,
+        options: Choices,
+        weights: WeightSpec | None,
+    ) -> JobSpec:
         """What is decoded in each window. Raises RequestError."""
         if not name or len(name) > MAX_NAME or not name.isprintable() or name != name.strip():
             raise RequestError(f"name {name[:60]!a}: 1 to {MAX_NAME} printable characters")
         if not self.jobs.limits.has_collector:
             raise RequestError("no collector is set up here; an operator sets `collector`")
         check_candidates(candidates)
+        check_weights(weights, options)
         return JobSpec(
             kind=Kind.DECODE,
             source=Source(collector=Window(metric=metric)),
             candidates=candidates,
+            weights=weights,
             options=options,
         )
 
@@ -214,11 +236,12 @@ def spec_of_schedule(row: ScheduleRow) -> JobSpec:
     return JobSpec.model_validate_json(row.spec)
 
 
-def question_of(spec: JobSpec, list_sha256: str | None) -> str:
-    """Digest of what is asked of every window: the options, and the candidates' content."""
+def question_of(pinned: Pinned) -> str:
+    """Digest of what is asked of every window: the options, and the content of the lists."""
+    spec = pinned.spec
     shown = spec.model_dump(mode="json", include={"options"})
     given = spec.candidates.model_dump(mode="json", include={"numbers", "dates"})
-    return digest(shown, given, list_sha256)
+    return digest(shown, given, *pinned.digests)
 
 
 def shown_schedule(row: ScheduleRow) -> dict[str, Any]:
@@ -233,5 +256,6 @@ def shown_schedule(row: ScheduleRow) -> dict[str, Any]:
         "first_day": row.first_day,
         "enabled": row.enabled,
         "candidates": spec["candidates"],
+        "weights": spec.get("weights"),
         "options": spec["options"],
     }

@@ -153,14 +153,15 @@ def make_service(
         version=decoder_version(),
     )
     most = settings.max_stored_bytes_of_person
-    jobs = Jobs(database, clock, random_bytes, access, limits)
     collector = _collector(settings)
     asked = (collector.metrics, collector.associations) if collector else (None, None)
     metrics = Metrics(database, *asked)
+    jobs = Jobs(database, clock, random_bytes, access, limits, metrics)
     schedules = Schedules(database, clock, random_bytes, access, jobs, metrics)
     causes = Causes(database, clock, random_bytes, schedules)
-    ticker = Ticker(database, clock, schedules, jobs, causes, collector)
-    has_key = settings.collector_key is not None
+    has = collector is not None, settings.collector_key is not None
+    standings = Standings(database, clock, schedules, metrics, *has)
+    ticker = Ticker(database, clock, schedules, jobs, causes, collector, standings)
     sending = _sending(settings)
     return Service(
         settings=settings,
@@ -176,7 +177,7 @@ def make_service(
         aggregates=Aggregates(database, clock, access, most),
         metrics=metrics,
         schedules=schedules,
-        standings=Standings(database, schedules, metrics, ticker, has_key),
+        standings=standings,
         alarms=Alarms(database, clock, random_bytes, access, schedules, sending),
         ticker=ticker,
         usage=Usage(database, of_person),

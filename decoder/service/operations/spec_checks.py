@@ -3,18 +3,47 @@
 from __future__ import annotations
 
 from decoder.candidates.lists import MAX_GENERATED
+from decoder.inference.multiple_testing import WEIGHTED
 from decoder.service.errors import RequestError
 from decoder.service.operations.metrics import Metrics
-from decoder.service.specs import CandidateSpec, JobSpec, Kind, Source, decodes, kind_of_metric
+from decoder.service.specs import (
+    OF_VALUES,
+    CandidateSpec,
+    Choices,
+    JobSpec,
+    Kind,
+    Source,
+    WeightSpec,
+    decodes,
+    kind_of_metric,
+)
 
 _MOST_NAMED = 20  # metrics in a message
+_OF_STRINGS = "decodes strings, categories, booleans and the cells of a location"
+_WORDS = {
+    Kind.DECODE: f"a job of kind decode {_OF_STRINGS}",
+    Kind.SERIES: f"a job of kind series {_OF_STRINGS}, and numbers",
+    Kind.COMPARE: f"a job of kind compare {_OF_STRINGS}",
+    **{kind: f"a job of kind {kind} decodes no other" for kind in
+       (Kind.DENSITY, Kind.NUMBER, Kind.PAIR, Kind.DISCOVER)},
+}  # fmt: skip
 
 
 def check_spec(spec: JobSpec) -> None:
-    """Raises RequestError for days or candidates that run backwards, or are too many."""
+    """Raises RequestError for what runs backwards, is too many, or does not go together."""
     for source in spec.sources:
         _check_days(source)
     check_candidates(spec.candidates)
+    check_weights(spec.weights, spec.options)
+
+
+def check_weights(weights: WeightSpec | None, options: Choices) -> None:
+    """Raises RequestError for weights with a rule that has no level to divide."""
+    if weights is not None and options.correction not in WEIGHTED:
+        raise RequestError(
+            f"weights: they divide the level of {', '.join(WEIGHTED)}; {options.correction} "
+            "has none to divide: choose another correction, or no weights"
+        )
 
 
 def _check_days(source: Source) -> None:
@@ -47,23 +76,30 @@ def check_candidates(candidates: CandidateSpec) -> None:
         )
 
 
-def check_metric(metrics: Metrics, name: str) -> None:
-    """That a schedule can decode a metric, as far as the collector can be asked.
+def check_metric(metrics: Metrics, name: str, kind: Kind, *, scheduled: bool = False) -> None:
+    """That a job or a schedule can decode a metric, as far as the collector can be asked.
 
     Raises RequestError for one that the collector has not, or that another kind of job decodes.
     """
-    versions, others, problem = metrics.versions_of(name)
+    versions, others, problem = metrics.versions_of(name, of_places=kind == Kind.DENSITY)
     if not versions:
         if not problem:
             raise RequestError(unknown_metric(name, others))
-        return  # the schedule's `standing` says that it was not checked
+        return  # a schedule's `standing` says that it was not checked, a job how it ended
     kinds = {_kind(row["definition"]) for row in versions}
-    if not any(decodes(Kind.DECODE, kind) for kind in kinds):
-        kind = sorted(kind or "" for kind in kinds)[0]
-        raise RequestError(
-            f"metric {name!a} is of kind {kind!a}, and a schedule decodes strings, categories and "
-            f"booleans; start jobs of kind {kind_of_metric(kind)} for it"
-        )
+    if any(decodes(kind, one) or (not scheduled and _by_cells(kind, one)) for one in kinds):
+        return
+    found = sorted(one or "" for one in kinds)[0]
+    who = "a schedule decodes strings, categories and booleans" if scheduled else _WORDS[kind]
+    raise RequestError(
+        f"metric {name!a} is of kind {found!a}, and {who}; start jobs of kind "
+        f"{kind_of_metric(found)} for it"
+    )
+
+
+def _by_cells(kind: Kind, metric_kind: str | None) -> bool:
+    """Whether a job decodes one slot and level of a location, each of whose cells is a value."""
+    return kind in OF_VALUES and metric_kind == "location"
 
 
 def unknown_metric(name: str, others: list[str]) -> str:

@@ -2,23 +2,42 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import date
 from enum import StrEnum
 from typing import Any
 
-from decoder.service.errors import ServiceError
+from sqlalchemy import Connection, true
+
+from decoder.errors import RemoteError
+from decoder.service.clock import Clock, text_of
+from decoder.service.errors import ConflictError, ServiceError
 from decoder.service.operations.metrics import Metrics
 from decoder.service.operations.periods import DAY, Every, period_end, period_start
-from decoder.service.operations.permissions import Person, Role
+from decoder.service.operations.permissions import Person
+from decoder.service.operations.pinned import pinned_lists
 from decoder.service.operations.schedules import Schedules, question_of, spec_of_schedule
 from decoder.service.operations.spec_checks import unknown_metric
-from decoder.service.operations.ticking import NO_COLLECTOR, NO_OWNER, Ticker
 from decoder.service.store.engine import Database
 from decoder.service.store.schedule_windows import WindowRow, load_windows
-from decoder.service.store.schedules import ScheduleRow
+from decoder.service.store.schedules import ScheduleRow, load_schedules
+from decoder.service.store.standings import (
+    StandingRow,
+    load_standing,
+    load_standings,
+    save_standing,
+)
+from rappor_core.errors import RapporError
 
-NOBODY = Person("", "", Role.VIEWER)
+NO_COLLECTOR = "no collector is set up here: an operator sets RAPPOR_DECODER_COLLECTOR"
+NO_OWNER = (
+    "its owner has no key that holds and did not sign in lately: an admin makes the owner a key, "
+    "or the owner signs in"
+)
+UNCHECKED = "no process has checked it yet; rappor decoder serve does"
+FORGOTTEN_SECONDS = 25 * 3600.0  # without a check: also where one comes once a day, by cron
+Listed = Sequence[Mapping[str, Any]]  # versions of metrics, as the collector lists them
 
 
 class State(StrEnum):
@@ -32,23 +51,31 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """The state of a schedule, with the reason and the way out in words."""
+    """The state of a schedule, with the reason and the way out in words.
+
+    since: when it began to be in this state.  checked: when a process last found so.  None where
+    that is not known.
+    """
 
     state: State
     reason: str
+    since: float | None = None
+    checked: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Standings:
-    """Why schedules stand, by what the collector said last and by the last check of this process.
+    """Why schedules stand: stored by each check of any process, and read by all.
 
-    has_key: whether the settings have a key for the collector.
+    has_collector, has_key: whether the settings of this process have a collector, and a key for
+    it.
     """
 
     database: Database
+    clock: Clock
     schedules: Schedules
     metrics: Metrics
-    ticker: Ticker
+    has_collector: bool
     has_key: bool
 
     def of(self, person: Person, schedule_id: str) -> Standing:
@@ -56,73 +83,130 @@ class Standings:
         return self.of_row(self.schedules.get(person, schedule_id))
 
     def of_row(self, row: ScheduleRow) -> Standing:
-        """That of a schedule."""
-        if not row.enabled:
-            return Standing(
-                State.PAUSED, "a person paused it: no window is queued until it goes on"
-            )
-        if self.ticker.collector is None:
-            return Standing(State.BLOCKED, NO_COLLECTOR)
+        """That of a schedule: as it was stored, but for what the database itself tells now."""
         with self.database.read() as connection:
-            if self.schedules.access.person_of_id(connection, row.owner) is None:
-                return Standing(State.BLOCKED, NO_OWNER)
-            windows = load_windows(connection, row.id)
+            stored = load_standing(connection, row.id)
+            return self._told(connection, row, stored)
+
+    def of_rows(self, rows: Sequence[ScheduleRow]) -> list[Standing]:
+        """Those of several schedules, in their order."""
+        with self.database.read() as connection:
+            stored = load_standings(connection)
+            return [self._told(connection, row, stored.get(row.id)) for row in rows]
+
+    def _told(
+        self, connection: Connection, row: ScheduleRow, stored: StandingRow | None
+    ) -> Standing:
+        since, checked = (stored.since, stored.checked) if stored else (None, None)
+        if not row.enabled:
+            why = "a person paused it: no window is queued until it goes on"
+            return Standing(State.PAUSED, why, None, checked)
+        asked = self._asked(connection, row)
+        if isinstance(asked, Standing):
+            return replace(asked, checked=checked)
+        if stored is None:
+            return Standing(State.WAITING, UNCHECKED)
+        if self.clock().timestamp() - stored.checked > FORGOTTEN_SECONDS:
+            why = (
+                f"no process has checked it since {text_of(stored.checked)[:16]}Z: an operator "
+                "starts rappor decoder serve, or runs rappor decoder schedules tick; then it was "
+                f"{stored.state}: {stored.reason}"
+            )
+            return Standing(State.BLOCKED, why, stored.checked, checked)
+        return Standing(State(stored.state), stored.reason, since, checked)
+
+    def check(self, row: ScheduleRow) -> Standing:
+        """How it stands by what the collector says now or said just now; it is stored."""
+        if row.enabled:
+            self.store([(row, self._checked(row))])
+        return self.of_row(row)
+
+    def _checked(self, row: ScheduleRow) -> Standing:
+        if not self.has_collector:
+            return Standing(State.BLOCKED, NO_COLLECTOR)
         versions, others, unreached = self.metrics.versions_of(row.metric)
         if unreached:
-            return Standing(State.BLOCKED, unreached + self._about_key())
+            return self.failed(RemoteError(unreached))
+        return self._by(row, versions, others)
+
+    def by_list(self, row: ScheduleRow, listed: Listed) -> Standing:
+        """How a schedule stands by what the collector lists."""
+        versions = [one for one in listed if one["name"] == row.metric]
+        return self._by(row, versions, sorted({str(one["name"]) for one in listed}))
+
+    def failed(self, error: RapporError) -> Standing:
+        """How a schedule stands whose check met an error."""
+        about_key = ""
+        if isinstance(error, RemoteError) and self.has_collector and not self.has_key:
+            about_key = (
+                "; this service has no key for the collector: an operator sets "
+                "RAPPOR_DECODER_COLLECTOR_KEY to one of scope aggregate"
+            )
+        return Standing(State.BLOCKED, f"{error}{about_key}")
+
+    def store(self, found: Sequence[tuple[ScheduleRow, Standing]]) -> None:
+        """Store what a check found, of schedules that are still what was checked."""
+        at = self.clock().timestamp()
+        try:
+            with self.database.change() as connection:
+                known = load_schedules(connection, true())
+                for row, one in found:
+                    if row in known:
+                        save_standing(connection, row.id, one.state, one.reason, at)
+        except ConflictError:  # another process stored them just now, or deleted one
+            return
+
+    def _by(self, row: ScheduleRow, versions: Listed, others: list[str]) -> Standing:
         if not versions:
             way_out = "; an operator declares it there, or delete this schedule"
             return Standing(State.BLOCKED, unknown_metric(row.metric, others) + way_out)
-        told = self.ticker.problems.get(row.id)
-        if told:
-            return Standing(State.BLOCKED, f"at the last check: {told}")
-        return self._waits(row, versions, windows)
-
-    def _about_key(self) -> str:
-        if self.has_key:
-            return ""
-        return (
-            "; this service has no key for the collector: an operator sets "
-            "RAPPOR_DECODER_COLLECTOR_KEY to one of scope aggregate"
-        )
-
-    def _waits(
-        self, row: ScheduleRow, versions: list[dict[str, Any]], windows: list[WindowRow]
-    ) -> Standing:
-        """Whether the next window of the version that reports are taken of is closed."""
-        version = next((one for one in versions if one["state"] == "current"), None)
-        if version is None:
-            ended = f"the collector takes no more reports of it ({versions[-1]['state']})"
-            return Standing(State.WAITING, f"{ended}: what it serves is decoded, and no more comes")
-        served = version["served"]
-        if not served:
-            return Standing(
-                State.WAITING, f"the collector serves no day of it yet{_held(version, None)}"
-            )
-        question = self._question(row)
-        if isinstance(question, Standing):
-            return question
-        key = (question, version["params_id"])
-        mine = [one.last_day for one in windows if (one.digest, one.params_id) == key]
-        first, last = _next_window(row, str(served["first_day"]), max(mine, default=""))
-        if last.isoformat() <= str(served["last_day"]):
-            return Standing(State.READY, "the next check queues a window")
-        return Standing(
-            State.WAITING,
-            f"the next window is {first} to {last}, and the collector serves days up to "
-            f"{served['last_day']}{_held(version, last)}",
-        )
-
-    def _question(self, row: ScheduleRow) -> str | Standing:
-        """The digest of what is asked of a window; or that its list is gone."""
         with self.database.read() as connection:
-            owner = self.schedules.access.person_of_id(connection, row.owner)
-            try:
-                given = (connection, owner or NOBODY, spec_of_schedule(row))
-                pinned, sha = self.schedules.jobs.pinned(*given)
-            except ServiceError as error:
-                return Standing(State.BLOCKED, f"{error}; change the schedule")
-        return question_of(pinned, sha)
+            asked = self._asked(connection, row)
+            windows = load_windows(connection, row.id)
+        return asked if isinstance(asked, Standing) else _waits(row, versions, windows, asked)
+
+    def _asked(self, connection: Connection, row: ScheduleRow) -> str | Standing:
+        """The digest of what is asked of a window; or that its owner or a list is gone."""
+        owner = self.schedules.access.person_of_id(connection, row.owner)
+        if owner is None:
+            return Standing(State.BLOCKED, NO_OWNER)
+        try:
+            spec = spec_of_schedule(row)
+            return question_of(pinned_lists(connection, owner, spec))
+        except ServiceError as error:
+            return Standing(State.BLOCKED, f"{error}; change the schedule")
+
+
+def _waits(
+    row: ScheduleRow, versions: Listed, windows: Sequence[WindowRow], question: str
+) -> Standing:
+    """Whether the next window of the version that reports are taken of is closed."""
+    version = next((one for one in versions if one["state"] == "current"), None)
+    if version is None:
+        ended = f"the collector takes no more reports of it ({versions[-1]['state']})"
+        return Standing(State.WAITING, f"{ended}: what it serves is decoded, and no more comes")
+    served = version["served"]
+    if not served:
+        return Standing(
+            State.WAITING, f"the collector serves no day of it yet{_held(version, None)}"
+        )
+    key = (question, version["params_id"])
+    mine = [one.last_day for one in windows if (one.digest, one.params_id) == key]
+    first, last = _next_window(row, str(served["first_day"]), max(mine, default=""))
+    if last.isoformat() <= str(served["last_day"]):
+        return Standing(State.READY, "the next check queues a window")
+    return Standing(
+        State.WAITING,
+        f"the next window is {first} to {last}, and the collector serves days up to "
+        f"{served['last_day']}{_held(version, last)}",
+    )
+
+
+def shown_standing(standing: Standing) -> dict[str, str | None]:
+    """As the API and the command line tell it."""
+    times = {"since": standing.since, "checked": standing.checked}
+    told = {name: None if at is None else text_of(at) for name, at in times.items()}
+    return {"state": standing.state.value, "reason": standing.reason, **told}
 
 
 def _next_window(row: ScheduleRow, served_from: str, known_to: str) -> tuple[date, date]:
@@ -136,7 +220,7 @@ def _next_window(row: ScheduleRow, served_from: str, known_to: str) -> tuple[dat
     return first, period_end(every, first)
 
 
-def _held(version: dict[str, Any], last: date | None) -> str:
+def _held(version: Mapping[str, Any], last: date | None) -> str:
     """What the collector has beside that is not served, and how it comes to be.
 
     last: of the window that is waited for.

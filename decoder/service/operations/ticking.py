@@ -21,6 +21,7 @@ from decoder.service.operations.schedule_series import groups_of
 from decoder.service.operations.schedules import Schedules, question_of, spec_of_schedule
 from decoder.service.operations.sealed_windows import AskCollector, sealed_windows
 from decoder.service.operations.spec_checks import unknown_metric
+from decoder.service.operations.standing import NO_COLLECTOR, NO_OWNER, Standing, Standings
 from decoder.service.specs import JobSpec, Source
 from decoder.service.store.aggregates import save_aggregate
 from decoder.service.store.engine import Database
@@ -41,11 +42,6 @@ from rappor_core.aggregate import Aggregate
 MOST_WINDOWS = 20  # of one schedule that are queued by one tick
 TRIES = 3  # of a window whose job failed
 PAUSE_SECONDS = 600.0  # before another try, times the tries
-NO_COLLECTOR = "no collector is set up here: an operator sets RAPPOR_DECODER_COLLECTOR"
-NO_OWNER = (
-    "its owner has no key that holds and did not sign in lately: an admin makes the owner a key, "
-    "or the owner signs in"
-)
 
 
 @dataclass(slots=True)
@@ -59,10 +55,7 @@ class Ticked:
 
 @dataclass(frozen=True, slots=True)
 class Ticker:
-    """Ticks over the schedules of one database.
-
-    problems: by schedule, what the last tick of this process said.
-    """
+    """Ticks over the schedules of one database; how each stands then is stored."""
 
     database: Database
     clock: Clock
@@ -70,24 +63,26 @@ class Ticker:
     jobs: Jobs
     causes: Causes
     collector: AskCollector | None
-    problems: dict[str, str] = field(default_factory=dict)
+    standings: Standings
 
     def tick(self) -> Ticked:
         """Look after every schedule that is switched on. Raises StorageError."""
         ticked = Ticked()
         listed: list[dict[str, object]] | None = None
+        found: list[tuple[ScheduleRow, Standing]] = []
         for schedule in self.schedules.every_enabled():
             try:
                 listed = self._listed() if listed is None else listed
                 self._queue(schedule, listed, ticked)
+                found.append((schedule, self.standings.by_list(schedule, listed)))
             except (RemoteError, ServiceError) as error:
                 if isinstance(error, StorageError) and not isinstance(error, ConflictError):
                     raise
                 ticked.problems[schedule.id] = str(error)
+                found.append((schedule, self.standings.failed(error)))
             ticked.settled += self._settle(schedule)
+        self.standings.store(found)
         self._look_at_refusals(ticked)
-        self.problems.clear()
-        self.problems.update(ticked.problems)
         return ticked
 
     def _listed(self) -> list[dict[str, object]]:
@@ -108,9 +103,9 @@ class Ticker:
         spec = spec_of_schedule(schedule)
         with self.database.read() as connection:
             person = self._owner(connection, schedule)
-            pinned, sha = self.jobs.pinned(connection, person, spec)
+            pinned = self.jobs.pinned(connection, person, spec)
             known = load_windows(connection, schedule.id)
-        question, room = question_of(pinned, sha), MOST_WINDOWS
+        question, room = question_of(pinned), MOST_WINDOWS
         names = {str(row["name"]) for row in listed}
         if schedule.metric not in names:
             raise RequestError(unknown_metric(schedule.metric, sorted(names)))
@@ -123,7 +118,7 @@ class Ticker:
                 if (one.digest, one.params_id) == (question, row["params_id"])
             }
             for window, aggregate in sealed_windows(self.collector, schedule, row, question, done):
-                ticked.queued += self._insert(schedule, person, pinned, window, aggregate)
+                ticked.queued += self._insert(schedule, person, pinned.spec, window, aggregate)
                 room -= 1
                 if not room:
                     return

@@ -5,7 +5,9 @@ from __future__ import annotations
 import shlex
 from typing import Any
 
+from decoder.service.operations.list_contents import file_name
 from decoder.service.specs import OF_VALUES, JobSpec, Kind, Source
+from decoder.service.store.lists import ListKind
 from decoder.service.store.results import ResultRow
 
 
@@ -26,7 +28,8 @@ def command_of(manifest: dict[str, Any], row: ResultRow) -> str:
     if spec.before is not None:
         words += _source(spec.before, shas, 0, True)
     words += _source(spec.source, shas, len(spec.sources) - 1, True)
-    own = [*_candidates(spec), *_options(spec)] if spec.kind in OF_VALUES else _levels(spec)
+    of_values = [*_candidates(spec), *_weights(spec), *_options(spec)]
+    own = of_values if spec.kind in OF_VALUES else _levels(spec)
     return _joined([*words, *own, "-o", "result"])
 
 
@@ -45,12 +48,20 @@ def _source(source: Source, shas: list[list[str]], number: int, named: bool) -> 
 def _candidates(spec: JobSpec) -> list[str]:
     given = spec.candidates
     if given.list:
-        return ["--candidates", f"list-{given.list}-{given.version}.txt"]
+        named = file_name(ListKind.CANDIDATES, given.list, given.version)
+        return ["--candidates", named]
     if given.numbers:
         return ["--numbers", ":".join(map(str, given.numbers))]
     if given.dates:
         return ["--dates", ":".join(map(str, given.dates))]
     return []
+
+
+def _weights(spec: JobSpec) -> list[str]:
+    given = spec.weights
+    if given is None:
+        return []
+    return ["--weights", file_name(ListKind.WEIGHTS, given.list, given.version)]
 
 
 def _options(spec: JobSpec) -> list[str]:

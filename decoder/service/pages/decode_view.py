@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from markupsafe import Markup, escape
 from pyarrow import parquet
 
-from decoder.reports.decoding_html import guarantee, method_text, p_heading, promise
+from decoder.reports.decoding_html import guarantee, method_text, p_heading, promise, weights_text
 from decoder.reports.number_text import count, interval, p_text
 from decoder.reports.svg import Forest, forest
 from decoder.results.tables import Detected, short
@@ -64,7 +64,8 @@ def decoding(
         "promise": promise(correction, alpha),
         "p_heading": p_heading(correction),
         "guarantee": guarantee(manifest["epsilon_one"], _life(manifest)),
-        "method_text": method_text(found["diagnostics"]["method"], correction, alpha),
+        "method_text": method_text(found["diagnostics"]["method"], correction, alpha)
+        + _weights_text(manifest),
         "notes_text": found["candidates_read"],
         "checked": not all(map(math.isnan, z)),
         "odd_cohorts": [(int(cohort), round(z[cohort], 1)) for cohort in odd],
@@ -103,6 +104,11 @@ def _detected(row: dict[str, Any]) -> Detected:
     }
     known["true_share"] = row["true_share"]
     return Detected(**known)
+
+
+def _weights_text(manifest: dict[str, Any]) -> str:
+    given = manifest.get("weights")  # of a decoder of before there is no such member
+    return weights_text(np.array([given["least"], given["most"]]) if given else None)
 
 
 def _life(manifest: dict[str, Any]) -> float:

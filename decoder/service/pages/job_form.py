@@ -17,6 +17,7 @@ LABELS = {
     "last": "To day",
     "candidates": "Which values to look for",
     "list": "List",
+    "weights": "Weights",
     "numbers": "Numbers",
     "dates": "Days",
     "alpha": "Level of the correction",
@@ -52,6 +53,7 @@ def spec_of_form(kind: Kind, form: Posted) -> JobSpec:
         given["options"] = choices_of_form(form)
     if kind in OF_VALUES:
         given["candidates"] = candidates_of_form(form)
+        given["weights"] = weights_of_form(form)
     return in_labels(lambda: parsed(JobSpec, given))
 
 
@@ -96,18 +98,25 @@ def choices_of_form(form: Posted) -> dict[str, str]:
 
 def candidates_of_form(form: Posted) -> dict[str, Any]:
     """The list, by `id` or `id:version`; or a range of numbers or of days."""
-    given: dict[str, Any] = {}
-    name, _, version = form.text("list").partition(":")
-    if name:
-        given["list"] = name
-    if version:
-        given["version"] = version
+    given: dict[str, Any] = _version(form, "list") or {}
     for kind in ("numbers", "dates"):
         if text := form.text(kind):
             given[kind] = [part.strip() for part in text.replace(" to ", ":").split(":")]
             if len(given[kind]) not in LENGTHS[kind]:
                 raise RequestError(f"{LABELS[kind]}: {text[:40]!a} is not {EXAMPLES[kind]}")
     return given
+
+
+def weights_of_form(form: Posted) -> dict[str, str] | None:
+    """The list of weights, by `id` or `id:version`; None without one."""
+    return _version(form, "weights")
+
+
+def _version(form: Posted, name: str) -> dict[str, str] | None:
+    listed, _, version = form.text(name).partition(":")
+    if not listed:
+        return None
+    return {"list": listed} | ({"version": version} if version else {})
 
 
 def _given(form: Posted, names: tuple[str, ...]) -> dict[str, Any]:

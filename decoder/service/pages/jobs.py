@@ -14,6 +14,7 @@ from decoder.inference.multiple_testing import CORRECTIONS
 from decoder.service.errors import RequestError, ServiceError
 from decoder.service.operations.permissions import Act, Person, require
 from decoder.service.pages.job_form import spec_of_form
+from decoder.service.pages.lists import lists_by_kind, with_names
 from decoder.service.pages.web import (
     Form,
     Posted,
@@ -46,6 +47,7 @@ HEADINGS = {
     "source": "Counts",
     "before": "Counts of the earlier window",
     "candidates": "Values to look for",
+    "weights": "Weights",
     "each": "Length of a window",
     "find": "Options",
 }
@@ -102,7 +104,8 @@ def submit(request: Request, person: Reader, form: Form) -> Response:
 @router.get("/jobs/{job_id}")
 def one(request: Request, person: Reader, job_id: str) -> Response:
     """A job: state, progress, how it ended."""
-    row = service_of(request).jobs.get(person, job_id)
+    service = service_of(request)
+    row = service.jobs.get(person, job_id)
     return render(
         request,
         "job.html.j2",
@@ -110,7 +113,7 @@ def one(request: Request, person: Reader, job_id: str) -> Response:
         row=row,
         done=percent_done(row),
         live=row.state in LIVE,
-        chosen=chosen(said(json.loads(row.spec))),
+        chosen=chosen(with_names(said(json.loads(row.spec)), service.lists.all(person))),
         spec=json.dumps(said(json.loads(row.spec)), indent=2, ensure_ascii=True),
         workers=_workers(request) if row.state == State.QUEUED else None,
     )
@@ -175,7 +178,7 @@ def _form(
         "kinds": KIND_TEXTS,
         "given": given,
         "problem": problem,
-        "lists": service.lists.all(person),
+        **lists_by_kind(service.lists.all(person)),
         "aggregates": [
             one
             for one in aggregates

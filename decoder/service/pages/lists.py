@@ -1,6 +1,9 @@
-"""Candidate lists: upload, versions, share, delete; and uploaded counts."""
+"""Lists of candidates and of weights: upload, versions, share, delete; and uploaded counts."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
 
 from fastapi import Request
 from starlette.responses import Response
@@ -10,6 +13,7 @@ from decoder.service.operations.permissions import Act, require
 from decoder.service.pages.web import Form, Posted, Reader, redirect, render
 from decoder.service.pages.web import router as new_router
 from decoder.service.requests import service_of
+from decoder.service.store.lists import ListKind, ListRow
 
 router = new_router()
 
@@ -39,6 +43,7 @@ def create(request: Request, person: Reader, form: Form) -> Response:
         suffix=suffix,
         column=form.text("column") or None,
         shared=bool(form.text("shared")),
+        kind=_kind(form.text("kind", ListKind.CANDIDATES)),
     )
     return redirect(f"/lists/{made.id}")
 
@@ -58,7 +63,15 @@ def one(request: Request, person: Reader, list_id: str) -> Response:
     """A list and its versions."""
     row, versions = service_of(request).lists.get(person, list_id)
     own = row.owner == person.id or person.is_admin
-    return render(request, "list.html.j2", person, row=row, versions=versions, own=own)
+    return render(
+        request,
+        "list.html.j2",
+        person,
+        row=row,
+        versions=versions,
+        own=own,
+        of_weights=row.kind == ListKind.WEIGHTS,
+    )
 
 
 @router.post("/lists/{list_id}/versions")
@@ -84,6 +97,30 @@ def delete(request: Request, person: Reader, list_id: str, form: Form) -> Respon
         raise RequestError("tick the box beside Delete: the values are gone for good")
     service_of(request).lists.delete(person, list_id)
     return redirect("/lists")
+
+
+def lists_by_kind(rows: Sequence[ListRow]) -> dict[str, list[ListRow]]:
+    """The lists that a form offers: `lists` of candidates, `weights`."""
+    names = {"lists": ListKind.CANDIDATES, "weights": ListKind.WEIGHTS}
+    return {name: [row for row in rows if row.kind == kind] for name, kind in names.items()}
+
+
+def with_names(spec: dict[str, Any], rows: Sequence[ListRow]) -> dict[str, Any]:
+    """A specification with the names of its lists in place of their ids, where they are known."""
+    names = {row.id: row.name for row in rows}
+    return {
+        member: value
+        | {"list": names[value["list"]], "version": value.get("version", "the latest")}
+        if isinstance(value, dict) and value.get("list") in names
+        else value
+        for member, value in spec.items()
+    }
+
+
+def _kind(text: str) -> ListKind:
+    if text not in set(ListKind):
+        raise RequestError(f"kind {text[:20]!a} is not one of {', '.join(ListKind)}")
+    return ListKind(text)
 
 
 def _values(form: Posted) -> tuple[bytes, str]:

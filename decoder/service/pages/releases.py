@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from fastapi import Request
@@ -92,7 +91,7 @@ def one(request: Request, person: Reader, release_id: str) -> Response:
     review = sees_review(person, row)
     changes = releases.difference(person, release_id) if review else None
     proposed = row.state == ReleaseState.PROPOSED
-    files = releases.files(person, release_id)
+    files, sources = releases.files(person, release_id), releases.sources(person, row)
     return render(
         request,
         "release.html.j2",
@@ -101,7 +100,9 @@ def one(request: Request, person: Reader, release_id: str) -> Response:
         files=files,
         signed=any(file.name == SIGNATURE for file in files),
         review=review,
-        sources=json.loads(row.sources) if review else [],
+        sources=sources,
+        later=[one for one in sources if proposed and one.superseded_by],
+        gone=proposed and review and not releases.proposer_holds(row),
         changes=changes,
         most=MOST_CHANGES,
         stale=releases.is_stale(row),

@@ -12,6 +12,7 @@ from starlette.responses import Response
 from decoder.reports.density_html import view_of
 from decoder.reports.number_text import known
 from decoder.reports.numbers_svg import edge_text
+from decoder.service.clock import text_of
 from decoder.service.errors import NotFoundError, RequestError
 from decoder.service.operations.permissions import Act, Person
 from decoder.service.operations.results import may_take_back, shown_manifest
@@ -26,6 +27,7 @@ from decoder.service.pages.web import Form, Reader, redirect, render
 from decoder.service.pages.web import router as new_router
 from decoder.service.requests import service_of
 from decoder.service.specs import Kind
+from decoder.service.store.lists import VersionRow
 from decoder.service.store.results import ResultRow
 
 PAGE = 50
@@ -69,6 +71,7 @@ def one(request: Request, person: Reader, result_id: str) -> Response:
     later = results.superseded_by(person, result_id)
     manifest = shown_manifest(row, person)
     own = results.is_own(person, result_id)
+    weights = _weights(request, person, manifest)
     return render(
         request,
         f"result_{row.kind}.html.j2",
@@ -81,6 +84,8 @@ def one(request: Request, person: Reader, result_id: str) -> Response:
         own=own,
         may_take_back=may_take_back(person, row),
         has_list=_may_open_list(request, person, manifest),
+        weights=weights,
+        late_weights=weights is not None and _is_late(weights, row),
         command=command_of(manifest, row) if own else "",
         query=query,
         **shown,
@@ -150,6 +155,22 @@ def _may_open_list(request: Request, person: Person, manifest: dict[str, Any]) -
     except NotFoundError:
         return False
     return True
+
+
+def _weights(request: Request, person: Person, manifest: dict[str, Any]) -> VersionRow | None:
+    """The weights of a result, if their list is there for this person."""
+    given = manifest.get("spec", {}).get("weights") or {}
+    if not given:
+        return None
+    try:
+        return service_of(request).lists.version(person, given["list"], given["version"])
+    except NotFoundError:
+        return None
+
+
+def _is_late(weights: VersionRow, row: ResultRow) -> bool:
+    """Whether weights were stored when the last day of the counts was over."""
+    return row.last_day is not None and text_of(weights.created)[:10] > row.last_day
 
 
 def _decode(request: Request, person: Person, row: ResultRow, query: TableQuery) -> dict[str, Any]:

@@ -17,8 +17,14 @@ from decoder.service.operations.families import Family
 from decoder.service.operations.periods import Every
 from decoder.service.operations.permissions import Act, Person, require
 from decoder.service.operations.schedule_series import SeriesView
-from decoder.service.pages.job_form import candidates_of_form, choices_of_form, in_labels
+from decoder.service.pages.job_form import (
+    candidates_of_form,
+    choices_of_form,
+    in_labels,
+    weights_of_form,
+)
 from decoder.service.pages.jobs import chosen, said
+from decoder.service.pages.lists import lists_by_kind, with_names
 from decoder.service.pages.metrics import OF_METRICS
 from decoder.service.pages.schedule_view import RULES, found_values, rules_in_words
 from decoder.service.pages.web import Form, Posted, Reader, parsed, redirect, render
@@ -37,14 +43,11 @@ router = new_router()
 def index(request: Request, person: Reader) -> Response:
     """One's own schedules; all of an admin."""
     schedules = service_of(request).schedules
-    standings = service_of(request).standings
+    known = schedules.all(person)
+    standings = service_of(request).standings.of_rows(known)
     rows = [
-        (
-            row,
-            Counter(one.state for one in schedules.windows(person, row.id)),
-            standings.of_row(row),
-        )
-        for row in schedules.all(person)
+        (row, Counter(one.state for one in schedules.windows(person, row.id)), standing)
+        for row, standing in zip(known, standings, strict=True)
     ]
     has = service_of(request).settings.collector is not None
     return render(request, "schedules.html.j2", person, rows=rows, has_collector=has)
@@ -72,9 +75,11 @@ def create(request: Request, person: Reader, form: Form) -> Response:
             asked.options,
             asked.family,
             asked.first_day,
+            asked.weights,
         )
     except ServiceError as error:
         return _again(request, person, None, form, error)
+    service_of(request).standings.check(row)
     return redirect(f"/schedules/{row.id}")
 
 
@@ -98,7 +103,7 @@ def change(request: Request, person: Reader, schedule_id: str, form: Form) -> Re
     row = schedules.get(person, schedule_id)
     try:
         asked = in_labels(lambda: parsed(ScheduleChoices, _choices(form, row)))
-        schedules.edit(
+        row = schedules.edit(
             person,
             row.id,
             asked.name,
@@ -106,16 +111,20 @@ def change(request: Request, person: Reader, schedule_id: str, form: Form) -> Re
             asked.options,
             asked.family,
             asked.first_day,
+            asked.weights,
         )
     except ServiceError as error:
         return _again(request, person, row, form, error)
+    service_of(request).standings.check(row)
     return redirect(f"/schedules/{row.id}")
 
 
 @router.post("/schedules/{schedule_id}/enable")
 def enable(request: Request, person: Reader, schedule_id: str, form: Form) -> Response:
     """Pause it, or let it go on."""
-    service_of(request).schedules.enable(person, schedule_id, bool(form.text("enabled")))
+    service = service_of(request)
+    row = service.schedules.enable(person, schedule_id, bool(form.text("enabled")))
+    service.standings.check(row)
     return redirect(f"/schedules/{schedule_id}")
 
 
@@ -175,7 +184,7 @@ def _shown(
     alarms = service.alarms.all(person, schedule_id)
     names = {alarm.id: alarm.name for alarm in alarms}
     events = service.alarms.events(person, schedule_id, MOST_EVENTS)
-    spec = said(json.loads(row.spec))
+    spec = with_names(said(json.loads(row.spec)), service.lists.all(person))
     windows = service.schedules.windows(person, schedule_id)
     return render(
         request,
@@ -184,7 +193,9 @@ def _shown(
         200 if made is None else 201,
         row=row,
         standing=service.standings.of_row(row),
-        chosen=chosen({name: spec[name] for name in ("candidates", "options") if name in spec}),
+        chosen=chosen(
+            {name: spec[name] for name in ("candidates", "weights", "options") if name in spec}
+        ),
         windows=sorted(windows, key=lambda one: one.first_day, reverse=True),
         series=[(one, found_values(one)) for one in series],
         problem=problem,
@@ -214,6 +225,7 @@ def _choices(form: Posted, row: ScheduleRow | None = None) -> dict[str, Any]:
     given: dict[str, Any] = {
         "name": form.text("name"),
         "candidates": candidates_of_form(form),
+        "weights": weights_of_form(form),
         "options": options | shown,
         "family": form.text("family", Family.WINDOW),
     }
@@ -224,16 +236,22 @@ def _filled(row: ScheduleRow) -> Posted:
     """The form of a schedule that is there."""
     spec = json.loads(row.spec)
     given, options = spec["candidates"], spec["options"]
-    listed = f"{given['list']}:{given['version']}" if given["version"] else given["list"]
     texts = {
         "name": row.name,
-        "list": listed,
+        "list": _version(given),
+        "weights": _version(spec.get("weights") or {}),
         **{name: given[name] and ":".join(map(str, given[name])) for name in ("numbers", "dates")},
         **{name: options[name] for name in ("method", "correction", "alpha", "level", "repeats")},
         "family": row.family,
         "first_day": row.first_day,
     }
     return Posted({name: ["" if one is None else str(one)] for name, one in texts.items()}, {})
+
+
+def _version(given: dict[str, Any]) -> str | None:
+    """A list as the form names it: `id` or `id:version`."""
+    listed, version = given.get("list"), given.get("version")
+    return f"{listed}:{version}" if version else listed
 
 
 def _again(
@@ -266,7 +284,7 @@ def _form(
         given=given,
         problem=problem,
         metrics=sorted(names),
-        lists=service.lists.all(person),
+        **lists_by_kind(service.lists.all(person)),
         every=list(Every),
         corrections=CORRECTIONS,
         families=list(Family),

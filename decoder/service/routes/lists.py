@@ -1,4 +1,4 @@
-"""Candidate lists and uploaded aggregates. Who sends a file is known before it is read."""
+"""Lists of candidates and of weights, and uploads. Who sends a file is known before it is read."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from decoder.service.clock import text_of
+from decoder.service.operations.list_contents import file_name
 from decoder.service.operations.permissions import Act, require
+from decoder.service.operations.spreadsheets import without_formulas
 from decoder.service.requests import service_of
 from decoder.service.routes.jobs import Me
 from decoder.service.specs import Model
 from decoder.service.store.aggregates import AggregateRow
-from decoder.service.store.lists import ListRow, VersionRow
+from decoder.service.store.lists import ListKind, ListRow, VersionRow
 
 router = APIRouter(prefix="/v1", tags=["lists"])
 Text = Annotated[str, StringConstraints(max_length=1000)]
@@ -27,6 +29,12 @@ _FILE: dict[str, Any] = {
         "required": True,
         "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
     }
+}
+
+
+_TYPES = {
+    ListKind.CANDIDATES: "text/plain; charset=utf-8",
+    ListKind.WEIGHTS: "text/csv; charset=utf-8",
 }
 
 
@@ -51,8 +59,12 @@ async def create_list(
     suffix: Suffix = "txt",
     column: Text | None = None,
     shared: bool = False,
+    kind: ListKind = ListKind.CANDIDATES,
 ) -> dict[str, Any]:
-    """Store a list: the body is a file with a value a line, or a csv."""
+    """Store a list: the body is a file with a value a line, or a csv.
+
+    Of kind weights it is a csv of `value,weight`; a line without a value is of all others.
+    """
     require(person, Act.ANALYSE)
     content = await request.body()
     row = await run_in_threadpool(
@@ -64,6 +76,7 @@ async def create_list(
         suffix=suffix,
         column=column,
         shared=shared,
+        kind=kind,
     )
     return shown_list(row)
 
@@ -77,12 +90,25 @@ def get_list(request: Request, person: Me, list_id: str) -> dict[str, Any]:
 
 @router.get("/lists/{list_id}/content", operation_id="getListContent")
 def get_content(
-    request: Request, person: Me, list_id: str, version: Number | None = None
+    request: Request,
+    person: Me,
+    list_id: str,
+    version: Number | None = None,
+    exact: bool = False,
 ) -> Response:
-    """The values of a version, one a line, the latest by default."""
-    content = service_of(request).lists.content(person, list_id, version)
-    headers = {"Content-Disposition": 'attachment; filename="list.txt"'}
-    return Response(content, media_type="text/plain; charset=utf-8", headers=headers)
+    """The values of a version, one a line, the latest by default.
+
+    Of weights a CSV of `value,weight` without formulas of spreadsheets, or exact: as stored.
+    """
+    lists = service_of(request).lists
+    row, _ = lists.get(person, list_id)
+    number = lists.version(person, list_id, version).number
+    content = lists.content(person, list_id, number)
+    if row.kind == ListKind.WEIGHTS and not exact:
+        content = without_formulas(content)
+    name = file_name(row.kind, list_id, number)
+    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+    return Response(content, media_type=_TYPES[ListKind(row.kind)], headers=headers)
 
 
 @router.post(

@@ -58,11 +58,19 @@ def propose(request: Request, person: Me, body: NewRelease) -> dict[str, Any]:
 
 @router.get("/{release_id}", operation_id="getRelease")
 def get_release(request: Request, person: Me, release_id: str) -> dict[str, Any]:
-    """A release and its files. signed: by the service's key, when it was approved."""
+    """A release and its files. signed: by the service's key, when it was approved.
+
+    For who proposed or may approve it: what became of its results (`sources`), and whether the
+    proposer still has a key (`proposer_holds`).
+    """
     releases = service_of(request).releases
     row = releases.get(person, release_id)
     files = releases.files(person, release_id)
-    return shown_release(row, person, releases.is_stale(row)) | {
+    shown = shown_release(row, person, releases.is_stale(row))
+    if "sources" in shown:
+        shown["sources"] = [asdict(one) for one in releases.sources(person, row)]
+        shown["proposer_holds"] = releases.proposer_holds(row)
+    return shown | {
         "files": [asdict(file) for file in files],
         "signed": any(file.name == SIGNATURE for file in files),
     }

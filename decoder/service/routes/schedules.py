@@ -16,9 +16,10 @@ from decoder.service.operations.causes import Rules, shown_event
 from decoder.service.operations.families import Family
 from decoder.service.operations.periods import Every
 from decoder.service.operations.schedules import shown_schedule
+from decoder.service.operations.standing import Standing, shown_standing
 from decoder.service.requests import service_of
 from decoder.service.routes.jobs import Limit, Me
-from decoder.service.specs import CandidateSpec, Choices, MetricName, Model
+from decoder.service.specs import CandidateSpec, Choices, MetricName, Model, WeightSpec
 from decoder.service.store.alarms import AlarmRow
 from decoder.service.store.schedule_windows import WindowRow
 from decoder.service.store.schedules import ScheduleRow
@@ -32,6 +33,7 @@ class ScheduleChoices(Model):
 
     name: Name
     candidates: CandidateSpec = CandidateSpec()
+    weights: WeightSpec | None = None
     options: Choices = Choices()
     family: Family = Family.WINDOW
     first_day: date | None = None
@@ -75,14 +77,18 @@ def create(request: Request, person: Me, body: NewSchedule) -> dict[str, Any]:
         body.options,
         body.family,
         body.first_day,
+        body.weights,
     )
-    return shown_schedule(row) | _standing(request, row)
+    return _checked(request, row)
 
 
 @router.get("", operation_id="listSchedules")
 def list_schedules(request: Request, person: Me) -> dict[str, Any]:
-    """Your schedules, all of them for an admin."""
-    return {"schedules": [shown_schedule(row) for row in service_of(request).schedules.all(person)]}
+    """Your schedules, all of them for an admin, with why each stands if it does: `standing`."""
+    rows = service_of(request).schedules.all(person)
+    standings = service_of(request).standings.of_rows(rows)
+    pairs = zip(rows, standings, strict=True)
+    return {"schedules": [shown_schedule(row) | _told(one) for row, one in pairs]}
 
 
 @router.get("/{schedule_id}", operation_id="getSchedule")
@@ -91,7 +97,8 @@ def get(request: Request, person: Me, schedule_id: str) -> dict[str, Any]:
     schedules = service_of(request).schedules
     row = schedules.get(person, schedule_id)
     windows = [shown_window(one) for one in schedules.windows(person, schedule_id)]
-    return shown_schedule(row) | _standing(request, row) | {"windows": windows}
+    told = _told(service_of(request).standings.of_row(row))
+    return shown_schedule(row) | told | {"windows": windows}
 
 
 @router.get("/{schedule_id}/series", operation_id="getScheduleSeries")
@@ -115,7 +122,7 @@ def get_series(request: Request, person: Me, schedule_id: str) -> dict[str, Any]
 def edit(request: Request, person: Me, schedule_id: str, body: ScheduleChoices) -> dict[str, Any]:
     """Change a schedule; metric and length of a window stay.
 
-    With other options or another list all windows are decoded again.
+    With other options or other lists all windows are decoded again.
     """
     row = service_of(request).schedules.edit(
         person,
@@ -125,14 +132,16 @@ def edit(request: Request, person: Me, schedule_id: str, body: ScheduleChoices) 
         body.options,
         body.family,
         body.first_day,
+        body.weights,
     )
-    return shown_schedule(row)
+    return _checked(request, row)
 
 
 @router.post("/{schedule_id}/enable", operation_id="enableSchedule")
 def enable(request: Request, person: Me, schedule_id: str, body: Enabled) -> dict[str, Any]:
     """Switch a schedule on or off."""
-    return shown_schedule(service_of(request).schedules.enable(person, schedule_id, body.enabled))
+    row = service_of(request).schedules.enable(person, schedule_id, body.enabled)
+    return _checked(request, row)
 
 
 @router.delete("/{schedule_id}", operation_id="deleteSchedule")
@@ -170,8 +179,13 @@ def delete_alarm(request: Request, person: Me, schedule_id: str, alarm_id: str) 
     return {"deleted": alarm_id}
 
 
-def _standing(request: Request, row: ScheduleRow) -> dict[str, Any]:
-    return {"standing": asdict(service_of(request).standings.of_row(row))}
+def _checked(request: Request, row: ScheduleRow) -> dict[str, Any]:
+    """A schedule that was made or changed, which is checked at once."""
+    return shown_schedule(row) | _told(service_of(request).standings.check(row))
+
+
+def _told(standing: Standing) -> dict[str, Any]:
+    return {"standing": shown_standing(standing)}
 
 
 def shown_window(row: WindowRow) -> dict[str, Any]:

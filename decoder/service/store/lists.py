@@ -1,8 +1,9 @@
-"""Rows of candidate lists: names, versions, and contents by digest."""
+"""Rows of lists, of candidates or of weights: names, versions, and contents by digest."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 from sqlalchemy import ColumnElement, Connection, delete, func, insert, select, update
 
@@ -12,11 +13,18 @@ SHARED = "shared"
 PRIVATE = "private"
 
 
+class ListKind(StrEnum):
+    """What a list holds. candidates: a value a line.  weights: CSV of `value,weight`."""
+
+    CANDIDATES = "candidates"
+    WEIGHTS = "weights"
+
+
 @dataclass(frozen=True, slots=True)
 class ListRow:
     """A list and its latest version. `owner`: id of a person; `owner_name`: for people.
 
-    entries: distinct values.  size: bytes.
+    entries: distinct values.  size: bytes.  kind: what it holds.
     """
 
     id: str
@@ -31,6 +39,7 @@ class ListRow:
     entries: int
     size: int
     changed: float
+    kind: str = ListKind.CANDIDATES
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +59,7 @@ _VERSION = [list_versions.c[name] for name in VersionRow.__slots__]
 
 def save_list(connection: Connection, row: ListRow) -> None:
     """Insert a list, without a version."""
-    names = ("id", "name", "owner", "visibility", "source", "created")
+    names = ("id", "name", "owner", "visibility", "source", "created", "kind")
     connection.execute(insert(lists).values({name: getattr(row, name) for name in names}))
 
 
@@ -90,6 +99,7 @@ def load_lists(
         list_versions.c.entries,
         list_versions.c.size,
         list_versions.c.created.label("changed"),
+        lists.c.kind,
     )
     statement = (
         select(*columns)

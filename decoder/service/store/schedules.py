@@ -13,6 +13,7 @@ from decoder.service.store.models import (
     schedule_windows,
     schedules,
 )
+from decoder.service.store.standing_models import schedule_standings
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,7 @@ def delete_schedule(connection: Connection, schedule_id: str) -> bool:
     """Delete a schedule with its windows and alarms; results stay. False where there is none."""
     own = select(alarms.c.id).where(alarms.c.schedule_id == schedule_id)
     connection.execute(delete(alarm_events).where(alarm_events.c.alarm_id.in_(own)))
-    for table in (alarms, schedule_values, schedule_windows):
+    for table in (alarms, schedule_standings, schedule_values, schedule_windows):
         connection.execute(delete(table).where(table.c.schedule_id == schedule_id))
     statement = delete(schedules).where(schedules.c.id == schedule_id)
     return connection.execute(statement).rowcount == 1
