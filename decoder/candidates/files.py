@@ -6,7 +6,6 @@ import csv
 import gzip
 import io
 import json
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import chain
@@ -73,7 +72,6 @@ def _lines(path: Path) -> Iterator[bytes]:
 
 
 def _csv_column(path: Path, column: str | None) -> Iterator[str]:
-    csv.field_size_limit(sys.maxsize)  # in a text file a candidate may be of any length, too
     with _opened(path) as raw:
         text = io.TextIOWrapper(raw, encoding="utf-8-sig", errors="surrogateescape", newline="")
         rows = csv.reader(text, strict=True)

@@ -138,9 +138,9 @@ def by_cavity(
 
     full: all candidates may take part in the fit.  ends, weights: as in `fit_cavity`.
     """
-    random = observed.noise.random
+    random, repeated = observed.noise.random, observed.noise.repetition > 1
     question = Question(observed.centred, observed.positions, random, observed.noise_of, full)
-    fit = fit_cavity(question, progress, ends, weights)
+    fit = fit_cavity(question, progress, ends, weights, repeated=repeated)
     held, rest = fit.taking_part, (fit.balance, fit.freedom)
     finished = _Finished(fit.scores, fit.z, fit.tail, held, *rest, prior=fit.prior)
     estimate = _estimate(observed, finished, level)

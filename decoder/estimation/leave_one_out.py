@@ -111,16 +111,19 @@ def fit_cavity(
     progress: Progress = silent,
     ends: Ends | None = None,
     weights: Floats | None = None,
+    *,
+    repeated: bool = False,
 ) -> CavityFit:
     """Score all candidates. Deterministic: no random numbers, fixed orders of summation.
 
     ends: of a series of windows; where like windows before ended, this one starts.
     weights: (M,), by which p-values will be divided: whoever a rule may then name is tested.
+    repeated: devices report more than once, as often as was declared or shown at most.
     """
     question, found = _settled(question, progress, ends)
     now, iteration, converged = found
     freedom = _freedom(question, now)
-    scores = _fitting(question, now, freedom)
+    scores = _fitting(question, now, freedom, repeated)
     z, tail = _left_out(question, now), null_tail(now.fitted.solution.residual, question.random)
     doubtful = _doubtful(question, freedom / question.freedom, tail.deviate(z), weights)
     if len(doubtful):
@@ -198,17 +201,18 @@ def _may_be_named(p: Floats) -> float:
     return float(ranked[named[-1]]) if len(named) else 0.0
 
 
-def _fitting(question: Question, now: Round, freedom: float) -> Scores:
+def _fitting(question: Question, now: Round, freedom: float, repeated: bool) -> Scores:
     """Scores with the errors that what the fit leaves over has shown.
 
     Where all take part and the residual is quieter than chance explains, the prior holds shares
     for more unlike than they are, as its bumps have a width. Of the data less a share of a
     candidate (1) is true at its true share: the variance that u itself has is that of its score.
+    Not where devices repeat: how often is a bound then, which `pipeline` settles.
     """
     if not question.full:
         return _widened(question, now, freedom)
     ratio = now.fitted.ratio
-    if ratio > 1 - QUIETER * np.sqrt(2 / freedom):
+    if repeated or ratio > 1 - QUIETER * np.sqrt(2 / freedom):
         return now.scores
     return now.scores._replace(std_errors=now.scores.std_errors * np.sqrt(ratio))
 

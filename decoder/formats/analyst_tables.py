@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import sys
 from pathlib import Path
 
 from decoder.candidates.files import read_values
@@ -30,7 +29,6 @@ def read_weights(path: Path) -> Weights:
 
 
 def _weights(path: Path) -> Weights:
-    csv.field_size_limit(sys.maxsize)  # a candidate may be longer than the library's 131,072
     with path.open(encoding="utf-8-sig", newline="") as file:
         rows = [row for row in csv.reader(file) if row]
     if rows and len(rows[0]) == 2 and not _is_number(rows[0][1]):

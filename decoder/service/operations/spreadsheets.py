@@ -22,9 +22,12 @@ def without_formulas(content: bytes) -> bytes:
 
     content: CSV, UTF-8; bytes that are none are kept.
     """
-    csv.field_size_limit(sys.maxsize)  # a value may be longer than the 131,072 of the library
     text = io.StringIO(content.decode("utf-8", "surrogateescape"), newline="")
-    lines = (",".join(map(_cell, row)) + "\n" for row in csv.reader(text))
+    before = csv.field_size_limit(sys.maxsize)  # a value may be longer than the library's 131,072
+    try:
+        lines = [",".join(map(_cell, row)) + "\n" for row in csv.reader(text)]
+    finally:
+        csv.field_size_limit(before)  # of the whole process: others refuse what is longer
     return "".join(lines).encode("utf-8", "surrogateescape")
 
 
