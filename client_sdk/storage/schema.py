@@ -209,7 +209,7 @@ def _open(path: str, patience: float) -> sqlite3.Connection:
         database.execute("PRAGMA secure_delete = ON")
         database.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}").fetchall()
         database.execute(f"PRAGMA journal_size_limit = {WAL_BYTES}").fetchall()
-    except sqlite3.Error:
+    except BaseException:  # also of a message that is no UTF-8
         database.close()
         raise
     return database

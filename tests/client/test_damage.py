@@ -19,6 +19,7 @@ from client_sdk import Client, Delivery
 from client_sdk.__main__ import main
 from client_sdk.delivery.queue import ReportQueue
 from client_sdk.randomisation.randomness import system_randomness
+from client_sdk.storage import schema
 from rappor_core.metrics.file import MetricsFile, parse_metrics
 from tests.client.process_support import output_of
 
@@ -139,6 +140,35 @@ def test_random_flips(sample: Sample, memory: Path) -> None:
     assert set(seen) <= {"active", "state_corrupt", "state_rolled_back", "state_newer"}
     assert seen["state_corrupt"] > FLIPS / 20  # the test reaches what it is about
     assert seen["active"] > FLIPS / 20
+
+
+def test_an_error_that_is_no_text_leaves_no_connection_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SQLite repeats a damaged name in its message, and Python then raises UnicodeDecodeError."""
+    opened: list[Any] = []
+
+    class Watched(sqlite3.Connection):
+        is_closed = False
+
+        def close(self) -> None:
+            self.is_closed = True
+            super().close()
+
+    connect = sqlite3.connect
+
+    def watched(*args: Any, **options: Any) -> Any:
+        opened.append(connect(*args, factory=Watched, **options))
+        return opened[-1]
+
+    def broken(*_: Any) -> None:
+        raise UnicodeDecodeError("utf-8", b"\xf3", 0, 1, "invalid")
+
+    monkeypatch.setattr(sqlite3, "connect", watched)
+    monkeypatch.setattr(schema, "_enter_wal", broken)
+    with pytest.raises(UnicodeDecodeError):
+        schema.connect(str(tmp_path / "state.sqlite"))
+    assert [one.is_closed for one in opened] == [True]
 
 
 @pytest.mark.long
