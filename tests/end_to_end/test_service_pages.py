@@ -1,6 +1,7 @@
 """The service in a real browser: what an analyst does in a week, from the key to signing out."""
 
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from decoder.service.store.standings import save_standing
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.file import parse_metrics
 from simulations.populations.draws import draw_aggregate
@@ -281,7 +283,9 @@ def test_what_is_sent_together_in_a_browser(tmp_path: Path) -> None:
             made = client.post("/v1/schedules", json=given).json()["id"]
         page.goto(linked.service.url + "/dictionary")
         assert "are sent together" in page.inner_text("#theme_crashed")
-        linked.service.service.ticker.problems[made] = "the collector answered 401: no key " * 9
+        reason = "the collector answered 401: no key " * 9
+        with linked.service.service.database.change() as connection:
+            save_standing(connection, made, "blocked", reason, time.time())
         linked.service.service.metrics._memory.asked = float("-inf")
         paths = ["/dictionary", f"/schedules/{made}", "/schedules"]
         every_page_fits(page, linked.service.url, paths, "together-")
