@@ -15,6 +15,7 @@ import psycopg
 import pytest
 
 from rappor_core.metrics.metric import Metric
+from tests.collector.broker import Broker, Line, make_line, running_broker
 from tests.collector.support import (
     Bench,
     Clock,
@@ -135,3 +136,19 @@ def server(serving: ServerMaker) -> Iterator[Server]:
     """A collector with one metric."""
     with serving([make_metric()]) as running:
         yield running
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    """A broker of this module's tests."""
+    with running_broker() as running:
+        yield running
+
+
+@pytest.fixture
+def line(broker: Broker, sqlite_url: str, clock: Clock) -> Iterator[Line]:
+    """Sender, topic and SQLite database of one test, with a metric."""
+    bench = make_bench(sqlite_url, clock)
+    bench.collector.push_metrics([make_metric(min_reports=1)], "test")
+    yield make_line(broker, bench, sqlite_url)
+    bench.database.close()

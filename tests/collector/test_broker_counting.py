@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -24,16 +24,10 @@ from collector.store.broker import Skipped, leave, list_skipped, positions, read
 from collector.store.database import back_up, restore
 from rappor_core.calendar import day_of
 from rappor_core.wire.report import JSON_CONTENT_TYPE
-from tests.collector.broker import PARTITIONS, Broker, Line, make_line, running_broker
+from tests.collector.broker import PARTITIONS, Broker, Line, make_line
 from tests.collector.support import Bench, make_bench, make_metric
 
 METRIC = make_metric(min_reports=1)
-
-
-@pytest.fixture(scope="module")
-def broker() -> Iterator[Broker]:
-    with running_broker() as running:
-        yield running
 
 
 @pytest.fixture

@@ -26,17 +26,11 @@ from collector.settings import load_settings
 from collector.store.broker import leave
 from collector.store.database import Database, make_engine
 from rappor_server.logs import make_log
-from tests.collector.broker import Broker, Line, Static, make_line, running_broker
+from tests.collector.broker import Broker, Line, Static, make_line
 from tests.collector.crash import METRIC, ROOT, Tally, crash_test
 from tests.collector.support import Bench, make_bench, set_bits
 
 KILLS = int(os.environ.get("RAPPOR_KILLS", "24"))
-
-
-@pytest.fixture(scope="module")
-def broker() -> Iterator[Broker]:
-    with running_broker() as running:
-        yield running
 
 
 @pytest.fixture

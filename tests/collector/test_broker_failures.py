@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -26,25 +26,11 @@ from collector.store.models import raw_reports
 from rappor_core.calendar import day_of
 from rappor_core.wire.report import JSON_CONTENT_TYPE
 from rappor_server.logs import make_log
-from tests.collector.broker import Broker, Line, make_line, running_broker
+from tests.collector.broker import Broker, Line, make_line
 from tests.collector.support import make_bench, make_metric
 from tests.collector.test_broker_front import FakeProducer, front_of, submit
 
 METRIC = make_metric(min_reports=1)
-
-
-@pytest.fixture(scope="module")
-def broker() -> Iterator[Broker]:
-    with running_broker() as running:
-        yield running
-
-
-@pytest.fixture
-def line(broker: Broker, sqlite_url: str, clock: Any) -> Iterator[Line]:
-    bench = make_bench(sqlite_url, clock)
-    bench.collector.push_metrics([METRIC], "test")
-    yield make_line(broker, bench, sqlite_url)
-    bench.database.close()
 
 
 def body_of(line: Line) -> bytes:

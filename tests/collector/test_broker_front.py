@@ -24,24 +24,10 @@ from collector.settings import load_settings
 from rappor_core.calendar import day_of
 from rappor_core.wire.report import JSON_CONTENT_TYPE
 from rappor_server.logs import make_log
-from tests.collector.broker import PARTITIONS, Broker, Line, Quiet, make_line, running_broker
+from tests.collector.broker import PARTITIONS, Line, Quiet, make_line, running_broker
 from tests.collector.support import Server, make_bench, make_metric, running_server
 
 METRIC = make_metric(min_reports=1)
-
-
-@pytest.fixture(scope="module")
-def broker() -> Iterator[Broker]:
-    with running_broker() as running:
-        yield running
-
-
-@pytest.fixture
-def line(broker: Broker, sqlite_url: str, clock: Any) -> Iterator[Line]:
-    bench = make_bench(sqlite_url, clock)
-    bench.collector.push_metrics([METRIC], "test")
-    yield make_line(broker, bench, sqlite_url)
-    bench.database.close()
 
 
 @pytest.fixture

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from decoder.service.settings import Settings
 from decoder.service.store.engine import Database, make_engine
+from publication.release import make_keys
 from rappor_server.schema import prepare
 from tests.collector.conftest import new_postgresql, postgresql, postgresql_server
+from tests.service.live_collector import MONDAY, LiveCollector, live_collector
 from tests.service.support import Running, running
 
 __all__ = ["new_postgresql", "postgresql", "postgresql_server"]
@@ -46,3 +49,18 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 def settings(tmp_path: Path) -> Settings:
     """Settings on an empty SQLite database."""
     return Settings(database=f"sqlite:///{tmp_path}/decoder.sqlite")
+
+
+@pytest.fixture(scope="module")
+def collector(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveCollector]:
+    """A collector that serves two days."""
+    days = {MONDAY: {"word-0": 600}, MONDAY + timedelta(days=1): {"word-0": 300}}
+    with live_collector(tmp_path_factory.mktemp("collector"), days) as one:
+        yield one
+
+
+@pytest.fixture(scope="module")
+def keys(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Files of the private and the public key that sign releases."""
+    private, public, _ = make_keys(tmp_path_factory.mktemp("keys") / "one")
+    return private, public

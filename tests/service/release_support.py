@@ -46,6 +46,11 @@ def releasing(database: str, key: Path | None = None, **changes: Any) -> Iterato
         yield with_people(url, service, rita=Role.ADMIN)
 
 
+def get(service: Running, who: str, path: str) -> Any:
+    with service.client(who) as client:
+        return client.get(path)
+
+
 def decoded(folder: Path, metric_name: str, week: int, seed: int = 0, days: int = 7) -> Any:
     """Files of a decoding of one week (or its first days), in which the values have shares."""
     metric = parse_metrics(word(metric_name)).metrics[metric_name]

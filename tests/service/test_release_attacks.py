@@ -21,6 +21,7 @@ from publication.release import make_keys
 from rappor_cli.main import main
 from tests.service.release_support import (
     decoded,
+    get,
     proposal,
     propose,
     releasing,
@@ -29,12 +30,6 @@ from tests.service.release_support import (
 )
 from tests.service.support import Running
 from tests.service.test_pages import signed_in
-
-
-@pytest.fixture(scope="module")
-def keys(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    private, public, _ = make_keys(tmp_path_factory.mktemp("keys") / "one")
-    return private, public
 
 
 @pytest.fixture(scope="module")
@@ -47,11 +42,6 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
 def served(tmp_path: Path, keys: tuple[Path, Path]) -> Iterator[Running]:
     with releasing(f"sqlite:///{tmp_path}/d.sqlite", keys[0]) as one:
         yield one
-
-
-def get(service: Running, who: str, path: str) -> Any:
-    with service.client(who) as client:
-        return client.get(path)
 
 
 def page(service: Running, who: str, path: str) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,6 +18,7 @@ from rappor_cli.load_publisher import load_publisher
 from rappor_cli.main import main
 from tests.service.release_support import (
     decoded,
+    get,
     proposal,
     propose,
     releasing,
@@ -31,12 +31,6 @@ DAY = 86_400.0
 
 
 @pytest.fixture(scope="module")
-def keys(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    private, public, _ = make_keys(tmp_path_factory.mktemp("keys") / "one")
-    return private, public
-
-
-@pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     found: dict[str, bytes] = decoded(tmp_path_factory.mktemp("decoded"), "signed", 0)
     return found
@@ -46,11 +40,6 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
 def served(tmp_path: Path, keys: tuple[Path, Path]) -> Iterator[Running]:
     with releasing(f"sqlite:///{tmp_path}/d.sqlite", keys[0]) as one:
         yield one
-
-
-def get(service: Running, who: str, path: str) -> Any:
-    with service.client(who) as client:
-        return client.get(path)
 
 
 def download(service: Running, who: str, release: str, folder: Path) -> Path:

@@ -11,16 +11,9 @@ import pytest
 
 from decoder.errors import OutputError, RemoteError
 from decoder.remote import Release, Service
-from publication.release import make_keys
 from rappor_cli.main import main
 from tests.service.release_support import POLICY, WORDS, decoded, releasing, stored
 from tests.service.support import Running
-
-
-@pytest.fixture(scope="module")
-def keys(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    private, public, _ = make_keys(tmp_path_factory.mktemp("keys") / "one")
-    return private, public
 
 
 @pytest.fixture(scope="module")

@@ -16,18 +16,11 @@ import pytest
 from decoder.errors import RemoteError
 from decoder.service.operations.metrics import Metrics
 from tests.service.in_process import do_jobs
-from tests.service.live_collector import MONDAY, LiveCollector, live_collector
+from tests.service.live_collector import MONDAY, LiveCollector
 from tests.service.support import STRINGS, Running, running, settings_of, upload
 from tests.service.test_pages import signed_in
 
-DAYS = {MONDAY: {"word-0": 600}, MONDAY + timedelta(days=1): {"word-0": 300}}
 SCHEDULE = {"name": "a", "metric": "homepage", "every": "day", "candidates": {"numbers": [0, 9]}}
-
-
-@pytest.fixture(scope="module")
-def collector(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveCollector]:
-    with live_collector(tmp_path_factory.mktemp("collector"), DAYS) as one:
-        yield one
 
 
 @pytest.fixture

@@ -16,16 +16,10 @@ from decoder.service.operations.service import Service, make_service
 from decoder.service.operations.standing import Standing, State
 from decoder.service.store.engine import Database
 from rappor_cli.main import main
-from tests.service.live_collector import LiveCollector, live_collector
+from tests.service.live_collector import LiveCollector
 from tests.service.support import Running, running, settings_of, with_people
 from tests.service.test_pages import signed_in
-from tests.service.test_standing import DAYS, SCHEDULE, post, set_metrics
-
-
-@pytest.fixture(scope="module")
-def collector(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveCollector]:
-    with live_collector(tmp_path_factory.mktemp("collector"), DAYS) as one:
-        yield one
+from tests.service.test_standing import SCHEDULE, post, set_metrics
 
 
 @pytest.fixture

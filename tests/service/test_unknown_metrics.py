@@ -12,19 +12,13 @@ import pytest
 from decoder.errors import RemoteError
 from decoder.remote import Service
 from tests.service.in_process import do_jobs
-from tests.service.live_collector import LiveCollector, live_collector
+from tests.service.live_collector import LiveCollector
 from tests.service.support import STRINGS, Running, running, upload
 from tests.service.test_pages import signed_in
-from tests.service.test_standing import DAYS, SCHEDULE, as_listed, post, set_metrics
+from tests.service.test_standing import SCHEDULE, as_listed, post, set_metrics
 
 UNKNOWN = "the collector has no metric 'hompage'; it has 'homepage'"
 TYPED = {"collector": {"metric": "hompage"}}
-
-
-@pytest.fixture(scope="module")
-def collector(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveCollector]:
-    with live_collector(tmp_path_factory.mktemp("collector"), DAYS) as one:
-        yield one
 
 
 @pytest.fixture(scope="module")

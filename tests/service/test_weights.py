@@ -22,20 +22,14 @@ from decoder.service.operations.schedules import question_of
 from decoder.service.specs import JobSpec
 from rappor_cli.main import main
 from tests.service.in_process import do_jobs
-from tests.service.live_collector import MONDAY, LiveCollector, live_collector
+from tests.service.live_collector import MONDAY, LiveCollector
 from tests.service.support import STRINGS, WORDS, Running, decode_spec, running, submit, upload
 from tests.service.test_pages import signed_in
-from tests.service.test_standing import DAYS, SCHEDULE, as_listed, post, set_metrics
+from tests.service.test_standing import SCHEDULE, as_listed, post, set_metrics
 
 VALUES = WORDS.decode().splitlines()
 HEAVY = f"value,weight\n{VALUES[0]},30\n,1\n"
 LATE = "what is promised holds only if the weights were decided without the counts"
-
-
-@pytest.fixture(scope="module")
-def collector(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveCollector]:
-    with live_collector(tmp_path_factory.mktemp("collector"), DAYS) as one:
-        yield one
 
 
 @pytest.fixture(scope="module")
