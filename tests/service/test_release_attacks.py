@@ -80,6 +80,27 @@ def test_what_is_not_as_it_was_proposed_is_not_approved_or_signed(
         assert settle(served, "root", release, "reject").status_code == 200
 
 
+@pytest.mark.parametrize(
+    "manifest",
+    [b"", b"[]", b"3", b'{"files": [1]}', b'{"files": 3}', b'{"files": {"release.csv": "x"}}',
+     b'{"files": {"release.csv": {}}}', b"[" * 100_000],
+)  # fmt: skip
+def test_a_manifest_that_is_none_is_not_approved_though_its_digests_fit(
+    served: Running, made: dict[str, bytes], manifest: bytes
+) -> None:
+    release = propose(served, "ana", proposal("a", stored(served, made, "ana")))["id"]
+    digest = sha256(manifest).hexdigest()
+    with served.service.database.change() as connection:
+        own = (release_files.c.release_id == release) & (release_files.c.name == "manifest.json")
+        content = {"content": zlib.compress(manifest), "sha256": digest, "size": len(manifest)}
+        connection.execute(update(release_files).where(own).values(**content))
+        row = update(releases).where(releases.c.id == release)
+        connection.execute(row.values(digest=digest))
+    answer = settle(served, "root", release)
+    assert answer.status_code == 409, answer.text
+    assert "is not as it was proposed" in answer.json()["detail"]
+
+
 def test_a_file_that_was_added_or_taken_away_is_not_approved(
     served: Running, made: dict[str, bytes]
 ) -> None:

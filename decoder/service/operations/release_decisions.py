@@ -70,7 +70,7 @@ def _check_whole(row: ReleaseRow, files: Files, digests: Mapping[str, str]) -> N
 
     Raises ConflictError, naming the first file that is another.
     """
-    named = {name: str(one["sha256"]) for name, one in _named(files).items()}
+    named = _named(files.get(MANIFEST, b""))
     for name in sorted({*digests, *named}):
         known = {row.digest} if name == MANIFEST else {named.get(name), digests.get(name)}
         if {sha256(files.get(name, b"")).hexdigest()} != known:
@@ -81,13 +81,13 @@ def _check_whole(row: ReleaseRow, files: Files, digests: Mapping[str, str]) -> N
             )
 
 
-def _named(files: Files) -> dict[str, dict[str, str]]:
-    """The files that the manifest names; none where it cannot be read."""
+def _named(manifest: bytes) -> dict[str, str]:
+    """SHA-256 of the files that a manifest names; none where it is no manifest."""
     try:
-        found = json.loads(files.get(MANIFEST, b"{}"))["files"]
-    except (ValueError, KeyError, RecursionError):
+        named = json.loads(manifest)["files"]
+        return {name: str(one["sha256"]) for name, one in named.items()}
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return {}
-    return dict(found)
 
 
 def signature_of(publisher: Publisher | None, manifest: bytes, name: str) -> Files:
