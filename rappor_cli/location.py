@@ -290,7 +290,7 @@ def _attack_table(results: Sequence[BudgetResult], days: int) -> Table:
 
 def _numbers(title: str, columns: Sequence[str]) -> Table:
     """A table whose figures are never cut, however narrow the terminal: names give way."""
-    table = Table(title=title)
+    table = Table(title=title, padding=(0, 1, 0, 0), pad_edge=False)  # names need the room
     for name in columns:
         if name == "way":
             table.add_column(name, overflow="fold")
