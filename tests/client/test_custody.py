@@ -8,6 +8,7 @@ import shutil
 import sqlite3
 import stat
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -39,8 +40,16 @@ def used(open_client: Any, value: str = "a") -> bytes:
     with open_client(delivery=QUIET) as client:
         assert client.record("homepage", value)
         secret, worker = secret_of(client), client._life.session.worker
+        until_due(client)
     worker._thread.join(10)  # `close` waits for a tenth of a second alone
     return secret
+
+
+def until_due(client: Any) -> None:
+    """Wait until the thread has drawn a time of sending, which a later start would draw."""
+    end = time.monotonic() + 10
+    while client._life.session.state.get("send_at") is None and time.monotonic() < end:
+        time.sleep(0.01)
 
 
 def test_the_secret_is_made_once(open_client: Any) -> None:
