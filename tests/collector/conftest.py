@@ -27,6 +27,49 @@ from tests.collector.support import (
     running_server,
 )
 
+EMPTIED = (
+    "DROP SCHEMA public CASCADE",
+    "CREATE SCHEMA public AUTHORIZATION pg_database_owner",
+    "GRANT USAGE ON SCHEMA public TO PUBLIC",
+)
+
+
+class Databases:
+    """Empty databases of one server; those of earlier tests are emptied and used again.
+
+    A new one is a copy of some hundred files, which take a second to delete.
+    """
+
+    def __init__(self, uri: str) -> None:
+        """uri: of the server's first database."""
+        self.uri = uri
+        self._free: list[str] = []
+
+    def take(self) -> str:
+        """The name of an empty one, under a name that no process of an earlier test knows."""
+        name = f"t{uuid.uuid4().hex[:12]}"
+        with psycopg.connect(self.uri, autocommit=True) as connection:
+            if self._free:
+                connection.execute(f"ALTER DATABASE {self._free.pop()} RENAME TO {name}")
+            else:
+                connection.execute(f"CREATE DATABASE {name}")
+        return name
+
+    def empty(self, name: str) -> None:
+        """Take one back: its settings, its sessions and all that is in it."""
+        with psycopg.connect(self.uri, autocommit=True) as connection:
+            connection.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS true CONNECTION LIMIT -1")
+            connection.execute(f"ALTER DATABASE {name} RESET ALL")
+            connection.execute(
+                "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = %s",
+                (name,),
+            )
+        here = psycopg.conninfo.make_conninfo(self.uri, dbname=name)
+        with psycopg.connect(here, autocommit=True) as connection:
+            for statement in EMPTIED:
+                connection.execute(statement)
+        self._free.append(name)
+
 
 @pytest.fixture(scope="session")
 def postgresql_server() -> Iterator[Any]:
@@ -73,18 +116,25 @@ def with_pg_programs(postgresql_server: Any, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("PATH", f"{postgresql_server.bin_path}:{os.environ['PATH']}")
 
 
+@pytest.fixture(scope="session")
+def databases(postgresql: str) -> Databases:
+    """The databases of the server."""
+    return Databases(postgresql)
+
+
 @pytest.fixture
-def new_postgresql(postgresql: str) -> Callable[[], str]:
+def new_postgresql(databases: Databases) -> Iterator[Callable[[], str]]:
     """Makes an empty database; returns its URL."""
+    taken: list[str] = []
 
     def make() -> str:
-        name = f"t{uuid.uuid4().hex[:12]}"
-        with psycopg.connect(postgresql, autocommit=True) as connection:
-            connection.execute(f"CREATE DATABASE {name}")
-        host = postgresql.partition("host=")[2]
-        return f"postgresql+psycopg://postgres:@/{name}?host={host}"
+        taken.append(databases.take())
+        host = databases.uri.partition("host=")[2]
+        return f"postgresql+psycopg://postgres:@/{taken[-1]}?host={host}"
 
-    return make
+    yield make
+    for name in taken:
+        databases.empty(name)
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

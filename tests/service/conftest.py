@@ -12,11 +12,11 @@ from decoder.service.settings import Settings
 from decoder.service.store.engine import Database, make_engine
 from publication.release import make_keys
 from rappor_server.schema import prepare
-from tests.collector.conftest import new_postgresql, postgresql, postgresql_server
+from tests.collector.conftest import databases, new_postgresql, postgresql, postgresql_server
 from tests.service.live_collector import MONDAY, LiveCollector, live_collector
 from tests.service.support import Running, running
 
-__all__ = ["new_postgresql", "postgresql", "postgresql_server"]
+__all__ = ["databases", "new_postgresql", "postgresql", "postgresql_server"]
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
