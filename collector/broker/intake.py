@@ -242,8 +242,8 @@ class BrokerIntake:
         """Tell all requests of which the broker has told something, at once."""
         done, self._done = self._done, []
         if done:
+            self._failing = isinstance(done[-1].error, StorageError)  # known before they ask
             answer_on_loop(done[0].future.get_loop(), _deliver, done)
-            self._failing = isinstance(done[-1].error, StorageError)
             self._on_commit(perf_counter() - min(one.started for one in done), self._failing)
 
     def _replace_producer(self) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from tests.collector.conftest import (  # noqa: F401 - fixtures of a collector
     database_url,
+    databases,
     new_postgresql,
     postgresql,
     postgresql_server,
