@@ -6,6 +6,7 @@ import json
 import random
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -122,14 +123,17 @@ def test_linked_reports_go_after_their_days(tmp_path: Path) -> None:
 def test_to_keep_linked_reports_later_is_said_to_weaken(tmp_path: Path) -> None:
     before, after = linked_file(), linked_file(**KEPT)
     bench = make_bench(f"sqlite:///{tmp_path}/collector.sqlite")
-    push = bench.collector.push_metrics
-    push(before.metrics.values(), "test", associations=before.associations)
-    with pytest.raises(MetricChangeError, match="theme_crashed: keep_raw_days from 0 to 30"):
-        push(after.metrics.values(), "test", associations=after.associations)
-    told = push(after.metrics.values(), "test", associations=after.associations, weaken=True)
-    assert list(told.changed) == ["theme_crashed"]
-    push(before.metrics.values(), "test", associations=before.associations)
-    assert not any(one.metric.keep_raw_days for one in bench.collector.registry().linked.values())
+    with closing(bench.database):
+        push = bench.collector.push_metrics
+        push(before.metrics.values(), "test", associations=before.associations)
+        with pytest.raises(MetricChangeError, match="theme_crashed: keep_raw_days from 0 to 30"):
+            push(after.metrics.values(), "test", associations=after.associations)
+        told = push(after.metrics.values(), "test", associations=after.associations, weaken=True)
+        assert list(told.changed) == ["theme_crashed"]
+        push(before.metrics.values(), "test", associations=before.associations)
+        assert not any(
+            one.metric.keep_raw_days for one in bench.collector.registry().linked.values()
+        )
 
 
 def test_the_key_is_checked_and_changes_no_meaning() -> None:
