@@ -1,4 +1,4 @@
-"""A part in its life: written, read back, committed, verified, deleted."""
+"""Parts of an archive: written, read back, committed, verified, deleted."""
 
 from __future__ import annotations
 

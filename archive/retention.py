@@ -1,4 +1,4 @@
-"""Deleting what is out of time, and what a killed export left."""
+"""Deleting parts that are past their retention period, and what a killed export left."""
 
 from __future__ import annotations
 

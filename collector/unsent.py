@@ -1,4 +1,4 @@
-"""Answers that were written and that nobody has read yet, bounded in bytes and in time."""
+"""Answers that clients have not read yet, bounded in bytes and in time."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ import numpy as np
 from decoder.candidates.lists import Candidates, in_bit_order
 from decoder.errors import ConvergenceError, DecodeError
 from decoder.estimation.estimate import Estimate, Observed, by_bit, by_boolean, by_cavity, by_lasso
-from decoder.estimation.leave_one_out import Ends
+from decoder.estimation.leave_one_out import WarmStarts
 from decoder.estimation.sampled_intervals import seed_of
 from decoder.inference.diagnostics import undeclared_repetition
 from decoder.inference.multiple_testing import decide
@@ -40,13 +40,13 @@ def decode(
     candidates: Candidates,
     options: DecodeOptions | None = None,
     progress: Progress = silent,
-    ends: Ends | None = None,
+    warm_starts: WarmStarts | None = None,
 ) -> Decoding:
     """Estimate the share of each candidate among the reports, and say which are really there.
 
-    progress: told of each stage as it moves.  ends: one for many windows of the same candidates:
-    each fit starts where that of a like window before it ended, if there is one, which is quicker,
-    and moves most scores by less than a tenth of their standard errors.
+    progress: told of each stage as it moves.  warm_starts: one for many windows of the same
+    candidates: each fit starts from that of a similar window before it, if there is one, which is
+    quicker, and moves most scores by less than a tenth of their standard errors.
 
     Deterministic: the same input gives the same output to the last bit, whatever the number of
     threads. Raises DecodeError where the counts cannot answer (no reports, shapes that do not
@@ -64,7 +64,7 @@ def decode(
         weights = None
         if options.weights is not None:
             weights = options.weights.among(candidates.values, grouping.group)
-        fit = _estimator(aggregate.params, candidates, options, progress, ends, weights)
+        fit = _estimator(aggregate.params, candidates, options, progress, warm_starts, weights)
         observed, estimate = _settled(fit, observed, options)
         p = estimate.p_values
         decision = decide(
@@ -162,7 +162,7 @@ def _estimator(
     candidates: Candidates,
     options: DecodeOptions,
     progress: Progress,
-    ends: Ends | None,
+    warm_starts: WarmStarts | None,
     weights: Floats | None,
 ) -> Estimator:
     """The estimator that fits the encoding, the list and the choice of method."""
@@ -184,6 +184,6 @@ def _estimator(
         level=options.level,
         progress=progress,
         full=options.full_fit,
-        ends=ends,
+        warm_starts=warm_starts,
         weights=weights,
     )

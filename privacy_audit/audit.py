@@ -13,11 +13,11 @@ from client_sdk.session import DO_NOT_TRACK, do_not_track
 from privacy_audit.black_box import derivations, installed, linked
 from privacy_audit.black_box.attacks import attack
 from privacy_audit.black_box.checks import Check, exact
-from privacy_audit.black_box.errors import AuditError, ClientError, client_errors
 from privacy_audit.black_box.exact_checks import exact_checks
 from privacy_audit.black_box.scenario import Scenario
 from privacy_audit.black_box.scenarios import left_out, scenarios, why_not
 from privacy_audit.black_box.trials import Source
+from privacy_audit.errors import AuditError, ClientError, client_errors
 from privacy_audit.stages import (
     ANSWERS,
     Lived,

@@ -22,7 +22,7 @@ import numpy as np
 from client_sdk.randomisation import rounds
 from client_sdk.randomisation.metric_encoder import MetricEncoder
 from client_sdk.randomisation.rounds import InstantaneousRound, PermanentRound
-from privacy_audit.black_box.errors import AuditError
+from privacy_audit.errors import AuditError
 from rappor_core.mechanism import PROBABILITY_SCALE, TwoRoundMechanism
 from rappor_core.metrics.metric import Metric
 from rappor_core.params import RapporParams

@@ -12,10 +12,10 @@ from multiprocessing import get_context
 from privacy_audit.black_box import derivations, installed, installed_day, linked, number_period
 from privacy_audit.black_box.checks import Check, exact
 from privacy_audit.black_box.crowd import installed_checks
-from privacy_audit.black_box.errors import AuditError, ClientError
 from privacy_audit.black_box.noise import noise_checks
 from privacy_audit.black_box.scenario import Scenario
 from privacy_audit.black_box.trials import Source, Trials, chunks, joined, run_chunk
+from privacy_audit.errors import AuditError, ClientError
 from rappor_core.metrics.association import Association
 from rappor_core.metrics.loading import MetricsFile
 from rappor_core.metrics.metric import Metric

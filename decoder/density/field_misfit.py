@@ -1,4 +1,4 @@
-"""How far shares are from the readings of a window, and what they say of reserved values."""
+"""How well shares fit the equations of a window, and what these say of reserved values."""
 
 from __future__ import annotations
 

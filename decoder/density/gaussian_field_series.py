@@ -1,4 +1,4 @@
-"""Fields of many windows of one slot: the same cells, designs and belief, other counts.
+"""Fields of many windows of one slot: the same cells, designs and prior, other counts.
 
 They are fitted side by side, as columns: the designs, the prior and the metric of the descent are
 prepared once, and products with vectors become products with matrices. Each column ends where

@@ -23,7 +23,7 @@ from decoder.density.map_check import MapCheck, check_map
 from decoder.density.map_series import CellChanges, Source, WindowMap, map_windows
 from decoder.density.slots import in_order, missing_levels, slot_places, slot_readings
 from decoder.errors import DecodeError
-from decoder.estimation.leave_one_out import Ends
+from decoder.estimation.leave_one_out import WarmStarts
 from decoder.model.repetition import location_repetition
 from decoder.notebook import CellTable
 from decoder.numerics.simplex import project_simplex
@@ -167,7 +167,7 @@ def estimate_density_series(
 
     By method `field` the windows are pooled (`map_series`): one shared map, reserved values free in
     each, small deviations, and changes of cells that are tested. The estimates and their intervals
-    are those of each window alone, up to a part of their standard errors (`decode`, `ends`).
+    are those of each window alone, up to a part of their standard errors (`decode`, `warm_starts`).
     """
     options = options or DensityOptions()
     ordered = [in_order(aggregates) for aggregates in windows]
@@ -175,10 +175,10 @@ def estimate_density_series(
     with one_thread():
         field = options.method == "field"
         fields = map_windows(ordered, places, options.belief, options.repeats) if field else []
-    ends = [Ends() for _ in ordered[0]]
+    warm_starts = [WarmStarts() for _ in ordered[0]]
     for index, aggregates in enumerate(ordered):
         with one_thread():
-            decodings = _decode_levels(aggregates, places, options, ends)
+            decodings = _decode_levels(aggregates, places, options, warm_starts)
             made = _window_map(fields, index, decodings, aggregates, places, options)
         yield _assemble(aggregates, places, options, decodings[-1], made)
 
@@ -204,11 +204,11 @@ def _decode_levels(
     aggregates: Sequence[Aggregate],
     places: Places,
     options: DensityOptions,
-    ends: Sequence[Ends],
+    warm_starts: Sequence[WarmStarts],
 ) -> list[Decoding]:
     """The decoder's regression: of every level for a hierarchy, otherwise of the finest.
 
-    ends: of each level, where fits of windows before ended.
+    warm_starts: of each level, for all windows of the series.
     """
     found = []
     for index, aggregate in enumerate(aggregates):
@@ -222,7 +222,7 @@ def _decode_levels(
             repeats=location_repetition(aggregate, *location_of(aggregate), options.repeats),
             full_fit=rows * len(candidates) ** 2 <= MOST_WORK,
         )
-        found.append(decode(aggregate, candidates, choices, ends=ends[index]))
+        found.append(decode(aggregate, candidates, choices, warm_starts=warm_starts[index]))
     return found
 
 

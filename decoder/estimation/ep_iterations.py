@@ -1,4 +1,4 @@
-"""The rounds of the cavity fit (`cavity`): sites, one solve with them, the scores that follow.
+"""Expectation propagation, the fit of `cavity`: its iterations, until the scores settle.
 
 Expectation propagation (Minka 2001), from nothing or from where the fit of a like window ended.
 """

@@ -1,4 +1,4 @@
-"""Sites of the cavity fit: Gaussian stand-ins for each candidate's prior, by moment matching.
+"""Sites of expectation propagation: each candidate's prior as a Gaussian, by moment matching.
 
 Expectation propagation (Minka 2001): a candidate's site is the Gaussian which, multiplied with its
 cavity estimate, has the mean and variance of the true posterior.

@@ -23,7 +23,7 @@ from decoder.estimation.least_squares import (
     missing_error,
     null_variance,
 )
-from decoder.estimation.leave_one_out import Ends, fit_cavity
+from decoder.estimation.leave_one_out import WarmStarts, fit_cavity
 from decoder.estimation.one_bit import DirectFit, fit_direct
 from decoder.estimation.refit import Refit
 from decoder.inference.intervals import plain_interval, score_freedom
@@ -131,16 +131,16 @@ def by_cavity(
     progress: Progress = silent,
     *,
     full: bool = True,
-    ends: Ends | None = None,
+    warm_starts: WarmStarts | None = None,
     weights: Floats | None = None,
 ) -> Estimate:
     """Leave-one-out scores over a sparse, positive, empirical-Bayes fit (`cavity`).
 
-    full: all candidates may take part in the fit.  ends, weights: as in `fit_cavity`.
+    full: all candidates may take part in the fit.  warm_starts, weights: as in `fit_cavity`.
     """
     random, repeated = observed.noise.random, observed.noise.repetition > 1
     question = Question(observed.centred, observed.positions, random, observed.noise_of, full)
-    fit = fit_cavity(question, progress, ends, weights, repeated=repeated)
+    fit = fit_cavity(question, progress, warm_starts, weights, repeated=repeated)
     held, rest = fit.taking_part, (fit.balance, fit.freedom)
     finished = _Finished(fit.scores, fit.z, fit.tail, held, *rest, prior=fit.prior)
     estimate = _estimate(observed, finished, level)

@@ -1,4 +1,4 @@
-"""Posterior samples of all shares together, where the fit of `cavity` has several summits.
+"""Posterior samples of all shares together, where the fit of `cavity` has several modes.
 
 Gibbs sampling of a regression with a spike and a ladder of bumps (George and McCulloch 1993), one
 share at a time by the Gram matrix, with parallel tempering (Geyer 1991): replicas at rising

@@ -73,12 +73,12 @@ class CavityFit:
 
 
 @dataclass(frozen=True)
-class Ends:
-    """Where the last fits that were begun anew ended: places for those of like windows to start.
+class WarmStarts:
+    """Results of the last two cold fits, from which fits of similar windows may start.
 
     Two: weekends may be unlike other days, and `pipeline` may fit a window twice. Not where much of
-    the rows is fitted: summits are then several, and a fit begun anew finds better ones. All that
-    is held of an end are the covariance of its rows and some arrays of their size.
+    the rows is fitted: the posterior then has several modes, and a cold fit finds better ones. All
+    that is held of a fit are the covariance of its rows and some arrays of their size.
     """
 
     kept: deque[tuple[Positions, Round]] = field(default_factory=lambda: deque(maxlen=2))
@@ -109,18 +109,18 @@ def _worth_a_start(question: Question) -> bool:
 def fit_cavity(
     question: Question,
     progress: Progress = silent,
-    ends: Ends | None = None,
+    warm_starts: WarmStarts | None = None,
     weights: Floats | None = None,
     *,
     repeated: bool = False,
 ) -> CavityFit:
     """Score all candidates. Deterministic: no random numbers, fixed orders of summation.
 
-    ends: of a series of windows; where like windows before ended, this one starts.
+    warm_starts: one for all windows of a series: the fit starts from that of a similar window.
     weights: (M,), by which p-values will be divided: whoever a rule may then name is tested.
     repeated: devices report more than once, as often as was declared or shown at most.
     """
-    question, found = _settled(question, progress, ends)
+    question, found = _settled(question, progress, warm_starts)
     now, iteration, converged = found
     freedom = _freedom(question, now)
     scores = _fitting(question, now, freedom, repeated)
@@ -143,13 +143,15 @@ def fit_cavity(
     )
 
 
-def _settled(question: Question, progress: Progress, ends: Ends | None) -> tuple[Question, Settled]:
+def _settled(
+    question: Question, progress: Progress, warm_starts: WarmStarts | None
+) -> tuple[Question, Settled]:
     """The rounds from where a like fit ended or, where that leads nowhere, from nothing.
 
     Where the fit of all candidates does not come to rest, that of the probable ones alone, and at
     last with more damping; with the question as it was then asked.
     """
-    near = ends.near(question) if ends else None
+    near = warm_starts.near(question) if warm_starts else None
     if near is not None:
         with suppress(ImproperError):
             found = settle(question, progress, NEAR_TOLERANCE, near)
@@ -159,8 +161,8 @@ def _settled(question: Question, progress: Progress, ends: Ends | None) -> tuple
         found = settle(attempt, progress)
         if found.converged:
             break
-    if ends is not None and attempt is question:
-        ends.keep(question, found)
+    if warm_starts is not None and attempt is question:
+        warm_starts.keep(question, found)
     return attempt, found
 
 

@@ -11,7 +11,6 @@ import numpy as np
 
 from privacy_audit.black_box import bounds
 from privacy_audit.black_box.checks import Check, exact, test
-from privacy_audit.black_box.errors import client_errors
 from privacy_audit.black_box.lives import Derived, Life, Value
 from privacy_audit.black_box.noise import chi_square
 from privacy_audit.black_box.noise_sums import (
@@ -24,6 +23,7 @@ from privacy_audit.black_box.noise_sums import (
 from privacy_audit.black_box.number_scenarios import within_a_stratum
 from privacy_audit.black_box.scenarios import disjoint, values_of
 from privacy_audit.black_box.trials import Source
+from privacy_audit.errors import client_errors
 from rappor_core.calendar import day_of
 from rappor_core.mechanism import PROBABILITY_SCALE, TwoRoundMechanism
 from rappor_core.metrics.compiled import compiled_text

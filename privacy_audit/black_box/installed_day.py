@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from client_sdk import Client, Delivery
 from client_sdk.delivery.batches import read_body
 from client_sdk.testing import MemoryCollector
-from privacy_audit.black_box.errors import client_errors
 from privacy_audit.black_box.lives import Seen, Value
+from privacy_audit.errors import client_errors
 from rappor_core.calendar import SECONDS_A_DAY, day_of
 from rappor_core.metrics.compiled_reading import read_compiled
 

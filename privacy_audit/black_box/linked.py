@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from privacy_audit.black_box import bounds
 from privacy_audit.black_box.checks import Check, exact, test
-from privacy_audit.black_box.errors import client_errors
 from privacy_audit.black_box.lives import Linked, LinkedLife, Value
 from privacy_audit.black_box.noise import cohort_checks, noise_checks
 from privacy_audit.black_box.noise_sums import MOST_BITS, noise_sums, residuals
@@ -26,6 +25,7 @@ from privacy_audit.black_box.scenario import Scenario, memoised, reports_text, s
 from privacy_audit.black_box.scenarios import disjoint, values_of
 from privacy_audit.black_box.sdk_client import SdkClient
 from privacy_audit.black_box.trials import Trials
+from privacy_audit.errors import client_errors
 from rappor_core.metrics.association import Association
 from rappor_core.metrics.compiled import read_compiled
 from rappor_core.metrics.metric import Metric

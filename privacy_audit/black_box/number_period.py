@@ -14,7 +14,6 @@ import numpy as np
 from privacy_audit.black_box import bounds
 from privacy_audit.black_box.checks import Check, exact, test
 from privacy_audit.black_box.derivations import BOX
-from privacy_audit.black_box.errors import client_errors
 from privacy_audit.black_box.lives import NOTHING, Life, Seen, Value
 from privacy_audit.black_box.noise import chi_square
 from privacy_audit.black_box.number_scenarios import (
@@ -24,6 +23,7 @@ from privacy_audit.black_box.number_scenarios import (
 )
 from privacy_audit.black_box.scenario import DEVICE_PERIODS, start_days
 from privacy_audit.black_box.trials import Source
+from privacy_audit.errors import client_errors
 from rappor_core.calendar import period_number
 from rappor_core.mechanism import PROBABILITY_SCALE
 from rappor_core.metrics.metric import Metric

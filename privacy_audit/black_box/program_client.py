@@ -17,8 +17,8 @@ from contextlib import suppress
 from itertools import groupby
 from typing import Any
 
-from privacy_audit.black_box.errors import AuditError
 from privacy_audit.black_box.lives import NOTHING, Derived, Life, Seen, Value
+from privacy_audit.errors import AuditError
 from rappor_core.calendar import date_of, day_of
 from rappor_core.errors import WireFormatError
 from rappor_core.failures import failure_reason

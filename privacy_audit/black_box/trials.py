@@ -12,13 +12,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from privacy_audit.black_box.errors import client_errors
 from privacy_audit.black_box.lives import AuditedClient, Life, Value
 from privacy_audit.black_box.noise_sums import NoiseSums, noise_sums
 from privacy_audit.black_box.observations import Integers, features, observe
 from privacy_audit.black_box.program_client import ProgramClient
 from privacy_audit.black_box.scenario import Scenario
 from privacy_audit.black_box.sdk_client import SdkClient
+from privacy_audit.errors import client_errors
 from rappor_core.metrics.compiled import read_compiled
 
 REPORTS_A_CHUNK = 20_000

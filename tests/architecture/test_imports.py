@@ -33,6 +33,7 @@ NOT_IMPORTED = {
     "rappor_core.grid.h3": "the one adapter of an optional library, h3",
     "collector.migrations.env": "runs a migration; alembic executes it",
 }
+BY_NAME = ("import_module", "__import__")  # calls whose first argument is a module
 MAY_SERVE = "decoder.service"  # the one part of the decoder that may load a server
 
 LIST_MODULES = """
@@ -68,13 +69,16 @@ def loaded_by(root: Path, package: str) -> set[str]:
 
 
 def named_by(path: Path) -> set[str]:
-    """Top-level modules that a file imports anywhere, also within functions."""
+    """Top-level modules that a file imports anywhere, also within functions and by name."""
     found = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             found |= {alias.name.partition(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             found.add((node.module or "").partition(".")[0])
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith(BY_NAME):
+            names = (one.value for one in node.args[:1] if isinstance(one, ast.Constant))
+            found |= {str(name).partition(".")[0] for name in names}
     return found
 
 
@@ -127,6 +131,12 @@ def test_every_module_loads_only_what_its_package_may(check) -> None:
             strangers_of_a_device,
             "rappor_core/text.py",
             "def late() -> None:\n    import requests",
+            "requests",
+        ),
+        (
+            strangers_of_a_device,
+            "client_sdk/delivery/transport.py",
+            'def late() -> None:\n    __import__("requests.api")',
             "requests",
         ),
         (numerical_in_the_collector, "collector/app.py", "import numpy", "numpy"),

@@ -9,7 +9,7 @@ from decoder.errors import ImproperError
 from decoder.estimation import ep_iterations as rounds
 from decoder.estimation import leave_one_out as cavity
 from decoder.estimation.ep_iterations import Question, settle
-from decoder.estimation.leave_one_out import Ends, fit_cavity
+from decoder.estimation.leave_one_out import WarmStarts, fit_cavity
 from decoder.model.noise import RandomString
 from decoder.numerics.bit_tensor import mark_repeated, scatter_sums
 from decoder.numerics.threads import one_thread
@@ -77,8 +77,8 @@ def test_windows_that_start_where_the_first_ended_end_where_they_would_alone(win
     alone = [fit_cavity(window) for window in windows]
     many = len(solves)
     solves.clear()
-    ends = Ends()
-    series = [fit_cavity(window, ends=ends) for window in windows]
+    warm_starts = WarmStarts()
+    series = [fit_cavity(window, warm_starts=warm_starts) for window in windows]
     assert (series[0].z == alone[0].z).all()  # the first is the same
     for one, other in zip(series, alone, strict=True):
         assert one.converged
@@ -96,9 +96,11 @@ def test_windows_of_a_series_are_as_near_the_truth_as_alone():
     with one_thread():
         for seed in range(5):
             asked, held = population(seed, 7, 30, 0.4)
-            ends = Ends()
+            warm_starts = WarmStarts()
             for window in asked:
-                for way, fit in enumerate((fit_cavity(window, ends=ends), fit_cavity(window))):
+                for way, fit in enumerate(
+                    (fit_cavity(window, warm_starts=warm_starts), fit_cavity(window))
+                ):
                     off = fit.scores.estimates - held
                     covered[way] += (np.abs(off) < 1.96 * fit.scores.std_errors).mean() / 35
                     squares[way] += (off**2).mean() / 35
@@ -108,19 +110,19 @@ def test_windows_of_a_series_are_as_near_the_truth_as_alone():
 
 
 def test_a_window_does_not_depend_on_those_between_it_and_the_first(windows):
-    ends, again = Ends(), Ends()
-    series = [fit_cavity(window, ends=ends).z for window in windows]
-    fit_cavity(windows[0], ends=again)
-    assert (fit_cavity(windows[3], ends=again).z == series[3]).all()
+    warm_starts, again = WarmStarts(), WarmStarts()
+    series = [fit_cavity(window, warm_starts=warm_starts).z for window in windows]
+    fit_cavity(windows[0], warm_starts=again)
+    assert (fit_cavity(windows[3], warm_starts=again).z == series[3]).all()
 
 
 def test_a_start_that_leads_nowhere_is_given_up(windows, monkeypatch):
     """Then the fit is that of the window alone; so it is for other candidates."""
-    ends = Ends()
-    fit_cavity(windows[0], ends=ends)
+    warm_starts = WarmStarts()
+    fit_cavity(windows[0], warm_starts=warm_starts)
     alone = fit_cavity(windows[1])
     shorter = replace(windows[1], positions=windows[1].positions[:-1])
-    assert (fit_cavity(shorter, ends=ends).z == fit_cavity(shorter).z).all()
+    assert (fit_cavity(shorter, warm_starts=warm_starts).z == fit_cavity(shorter).z).all()
 
     def improper(question, progress=silent, tolerance=rounds.TOLERANCE, near=None):
         if near is not None:
@@ -128,14 +130,14 @@ def test_a_start_that_leads_nowhere_is_given_up(windows, monkeypatch):
         return settle(question, progress, tolerance)
 
     monkeypatch.setattr(cavity, "settle", improper)
-    assert (fit_cavity(windows[1], ends=ends).z == alone.z).all()
+    assert (fit_cavity(windows[1], warm_starts=warm_starts).z == alone.z).all()
 
 
 @pytest.mark.parametrize("unlike", ["error", "population", "candidates", "cohorts"])
 def test_a_window_unlike_those_before_is_fitted_anew(windows, unlike):
     """As it would be alone, to the last bit; and the next may start from it."""
-    ends, one, rng = Ends(), windows[1], np.random.default_rng(3)
-    fit_cavity(windows[0], ends=ends)
+    warm_starts, one, rng = WarmStarts(), windows[1], np.random.default_rng(3)
+    fit_cavity(windows[0], warm_starts=warm_starts)
     other = {
         "error": replace(one, noise_of=lambda shares: 3 * one.noise_of(shares)),
         "population": seen(one.positions, np.where(np.arange(M) == 5, 1.0, 0.0), rng),
@@ -150,9 +152,9 @@ def test_a_window_unlike_those_before_is_fitted_anew(windows, unlike):
     other = replace(
         other, noise_of=lambda shares, of=other.noise_of: of(shares)[: len(other.centred)]
     )
-    assert (fit_cavity(other, ends=ends).z == fit_cavity(other).z).all()
-    assert ends.near(other) is not None
-    assert ends.near(one) is not None  # the first is still known
+    assert (fit_cavity(other, warm_starts=warm_starts).z == fit_cavity(other).z).all()
+    assert warm_starts.near(other) is not None
+    assert warm_starts.near(one) is not None  # the first is still known
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
@@ -197,18 +199,20 @@ def test_the_prior_is_learnt_from_the_window_itself(windows):
 
 
 def test_two_ends_are_kept_of_fits_begun_anew(windows):
-    ends = Ends()
+    warm_starts = WarmStarts()
     for question in windows:
-        fit_cavity(question, ends=ends)
-    assert len(ends.kept) == 1
+        fit_cavity(question, warm_starts=warm_starts)
+    assert len(warm_starts.kept) == 1
     for short in (1, 2, 3):
-        fit_cavity(replace(windows[0], positions=windows[0].positions[short:]), ends=ends)
-    assert len(ends.kept) == 2
+        fit_cavity(
+            replace(windows[0], positions=windows[0].positions[short:]), warm_starts=warm_starts
+        )
+    assert len(warm_starts.kept) == 2
 
 
 @pytest.mark.parametrize("rows", ["few", "used up", "of the probable alone"])
 def test_where_a_start_would_not_pay_none_is_kept(windows, rows):
-    whole, ends = windows[0], Ends()
+    whole, warm_starts = windows[0], WarmStarts()
     if rows == "few":
         question = replace(
             whole,
@@ -220,6 +224,6 @@ def test_where_a_start_would_not_pay_none_is_kept(windows, rows):
         question = population(8, 1, 200, 2.0, ERROR / 2)[0][0]
     else:
         question = replace(whole, positions=whole.positions.repeat(3, axis=0), may_be_full=False)
-    fit_cavity(question, ends=ends)
-    assert not ends.kept
-    assert ends.near(question) is None
+    fit_cavity(question, warm_starts=warm_starts)
+    assert not warm_starts.kept
+    assert warm_starts.near(question) is None

@@ -14,7 +14,7 @@ import pytest
 
 from decoder.planning.risk import risk_sentence
 from privacy_audit.audit import AuditOptions, audit
-from privacy_audit.black_box.errors import AuditError
+from privacy_audit.errors import AuditError
 from privacy_audit.report import DEFAULT_METRICS, page, to_dict
 from rappor_cli.main import main
 from rappor_core.metrics.file import parse_metrics

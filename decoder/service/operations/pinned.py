@@ -1,4 +1,4 @@
-"""The lists of a specification by their versions: what it asks stays what it is for good."""
+"""Fixes the versions of the lists that a specification names, so that its meaning stays."""
 
 from __future__ import annotations
 

@@ -1,0 +1,86 @@
+"""Each part names only libraries that its extras of pyproject.toml install."""
+
+import re
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from tests.architecture.test_imports import DEVICE, PACKAGES, ROOT, named_by
+
+EXTRAS = {  # of each part; "" is what is always installed
+    "rappor_core": ("", "h3"),
+    "rappor_server": ("collector",),
+    "client_sdk": ("",),
+    "collector": ("collector", "kafka"),
+    "decoder/service": ("service", "oidc"),
+    "decoder": ("", "decoder", "notebook"),
+    "publication": ("publication", "signing", "archive"),  # pyarrow where it is installed
+    "archive": ("archive", "dask"),
+    "simulations": ("simulations",),
+    "privacy_audit": ("decoder",),
+    "rappor_cli": ("cli", "decoder"),
+}
+IMPORT_NAMES = {"scikit-learn": "sklearn"}
+WITH = {"fastapi": {"starlette"}, "jinja2": {"markupsafe"}}  # named by us, installed by these
+ELSEWHERE = {"publication/co_clustering/khiops_program.py"}  # runs in an environment of its own
+
+
+def libraries(extra: str, project: dict) -> set[str]:
+    """Import names of what an extra installs, with those of the extras that it names."""
+    lines = project["optional-dependencies"][extra] if extra else project["dependencies"]
+    found: set[str] = set()
+    for line in lines:
+        name, inner = re.match(r"([\w-]+)(?:\[([\w,]+)])?", line).groups()
+        if name == project["name"]:
+            found |= set().union(*(libraries(one, project) for one in inner.split(",")))
+        else:
+            found |= {IMPORT_NAMES.get(name, name.replace("-", "_"))} | WITH.get(name, set())
+    return found
+
+
+def part_of(path: str) -> str:
+    """The part that a file belongs to: the one with the longest name."""
+    return max((part for part in EXTRAS if path.startswith(f"{part}/")), key=len)
+
+
+def undeclared(root: Path) -> set[tuple[str, str]]:
+    """File and library, where no extra of the part installs it."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    allowed = {
+        part: set().union(*(libraries(extra, project) for extra in extras))
+        for part, extras in EXTRAS.items()
+    }
+    ours = set(sys.stdlib_module_names) | set(PACKAGES) | DEVICE
+    return {
+        (name, library)
+        for package in PACKAGES
+        for path in (root / package).rglob("*.py")
+        if (name := path.relative_to(root).as_posix()) not in ELSEWHERE
+        for library in named_by(path) - ours - allowed[part_of(name)]
+    }
+
+
+def test_each_part_names_only_what_its_extras_install() -> None:
+    assert set(PACKAGES) <= set(EXTRAS)
+    assert undeclared(ROOT) == set()
+
+
+@pytest.mark.parametrize(
+    ("file", "planted", "library"),
+    [
+        ("decoder/model/counts.py", "import torch", "torch"),
+        ("decoder/numerics/simplex.py", "def late():\n    import httpx", "httpx"),
+        ("decoder/inference/intervals.py", "import_module('pandas.io')", ""),
+        ("decoder/inference/intervals.py", "import_module('polars.io')", "polars"),
+        ("collector/store/raw.py", "from pandas import DataFrame", "pandas"),
+        ("client_sdk/url.py", "def late():\n    __import__('requests')", "requests"),
+    ],
+)
+def test_a_planted_library_is_seen(file: str, planted: str, library: str, tmp_path: Path) -> None:
+    path = tmp_path / file
+    path.parent.mkdir(parents=True)
+    text = (ROOT / file).read_text(encoding="utf-8")
+    path.write_text(f"{text}\n{planted}\n", encoding="utf-8")
+    assert undeclared(tmp_path) == ({(file, library)} if library else set())

@@ -1,0 +1,47 @@
+"""The whole, the wheels of the device, the citation and the images have one version."""
+
+import re
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+WHEELS = sorted((ROOT / "packaging").glob("*/pyproject.toml"))
+WHOLE = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+
+
+def test_every_wheel_and_the_citation_have_the_version_of_the_whole() -> None:
+    found = {path: tomllib.loads(path.read_text())["project"]["version"] for path in WHEELS}
+    cited = re.search(r"^version: (.+)$", (ROOT / "CITATION.cff").read_text(), re.M)
+    assert cited is not None
+    assert {*found.values(), cited[1]} == {WHOLE}
+
+
+def test_wheels_name_each_other_by_that_version() -> None:
+    pinned = {
+        version
+        for path in WHEELS
+        for version in re.findall(r"rappor-telemetry[\w-]*==([\w.]+)", path.read_text())
+    }
+    assert pinned == {WHOLE}
+
+
+def test_images_are_tagged_with_that_version() -> None:
+    pages = [*(ROOT / "deploy").rglob("*.yaml"), ROOT / "docs" / "deployment.md"]
+    tags = {
+        tag
+        for page in pages
+        for tag in re.findall(r"rappor-(?:collector|decoder):([\w.]+)", page.read_text())
+    }
+    assert tags == {WHOLE}
+
+
+def test_the_changelog_has_the_version_or_what_comes_after_it() -> None:
+    headings = re.findall(r"^## \[(.+?)\]", (ROOT / "CHANGELOG.md").read_text(), re.M)
+    assert WHOLE in headings[:2]
+
+
+def test_every_wheel_is_made_by_the_makefile() -> None:
+    lines = [line for line in (ROOT / "Makefile").read_text().splitlines() if " wheel " in line]
+    assert len(lines) == 2  # client-wheel and release
+    folders = {f"packaging/{path.parent.name}" for path in WHEELS}
+    assert all(set(re.findall(r"packaging/\w+", line)) == folders for line in lines)
