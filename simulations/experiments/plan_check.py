@@ -206,7 +206,7 @@ def checked(case: Case, shares: Floats, found: Floats) -> Check:
 def runs_for(case: Case, error: float) -> int:
     """Windows after which the standard error of a simulated probability is at most `error`."""
     shares = population(case)
-    chance = expected_found(case.setting, shares, unlisted(case, shares))[1][0]
+    chance = float(expected_found(case.setting, shares, unlisted(case, shares))[1][0])
     return max(FEWEST_RUNS, math.ceil(chance * (1 - chance) / (error**2 * PLACED)))
 
 
