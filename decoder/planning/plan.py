@@ -19,7 +19,6 @@ from decoder.planning.population import Population
 from decoder.planning.request import PERIODS_A_YEAR, Request, Unknown
 from decoder.planning.risk import risk_sentence
 from decoder.progress import Progress, silent
-from decoder.results.warnings import percent
 from decoder.typing import Floats
 from rappor_core.errors import ParameterError
 from rappor_core.metrics.central_claim import CentralClaim, claim
@@ -205,8 +204,8 @@ def _weak(request: Request, metric: Metric, population: Population) -> str | Non
         request, epsilon_report=None, epsilon_year=None, epsilon_life=USUAL_LIFE, share=None
     )
     design = best_design(usual, population)
-    seen = "no share" if design is None or design.share is None else percent(design.share)
-    seen += "" if seen == "no share" else " or more"
+    share = None if design is None else design.share
+    seen = "no share" if share is None else f"{100 * share:.3g} % or more"
     return (
         f"An epsilon of {metric.lifetime_epsilon:.3g} a life promises next to nothing. With "
         f"--epsilon-life {USUAL_LIFE:g} the same devices show {seen}; more devices, fewer "
