@@ -85,6 +85,8 @@ class AuditOptions:
 
     def trials_of(self, scenario: Scenario) -> int:
         """How often a scenario is lived."""
+        if scenario.renewed:  # a claim of nothing at all
+            return FEWEST_DEVICES
         if scenario.box == "device":
             few = min(ENOUGH_DEVICES, round(self.trials * FEW_SHARE))
             return max(FEWEST_DEVICES, few, min(MOST_DEVICES, round(self.trials * DEVICE_SHARE)))

@@ -56,11 +56,15 @@ def _attackable(params: RapporParams) -> RapporParams:
     return params
 
 
-def trackability_text(metric: Metric) -> str:
-    """What the accuracy of these parameters costs: both attacks after 1, 7 and 30 periods."""
+def trackability_text(metric: Metric, crowd: int = CROWD) -> str:
+    """What the accuracy of these parameters costs: both attacks after 1, 7 and 30 periods.
+
+    crowd: devices of a cohort; more than `CROWD` are not simulated.
+    """
     if metric.location is not None and metric.location.mode == "once":
         return "Each device reports once for life: there is no second report to link it to."
-    found = attacks_on(metric, PERIODS, CROWD, np.random.default_rng(0))
+    size = max(2, min(crowd, CROWD))
+    found = attacks_on(metric, PERIODS, size, np.random.default_rng(0))
     what = "value" if metric.location is None else "place"
     parts = [
         f"after {periods} a change of {what} is guessed with AUC {result.change_auc:.2f} and "
@@ -69,9 +73,9 @@ def trackability_text(metric: Metric) -> str:
     ]
     return (
         f"What these parameters do not hide from an observer who can link a device's reports over "
-        f"some {metric.period}s, in a cohort of {CROWD:,} devices{_told_apart(metric)}: "
+        f"some {metric.period}s, among {size:,} devices of a cohort{_told_apart(metric)}: "
         f"{'; '.join(parts)} "
-        f"(.50 and {1 / CROWD:.1%} are guesses). docs/location.md says what follows from it."
+        f"(.50 and {1 / size:.1%} are guesses). docs/location.md says what follows from it."
     )
 
 

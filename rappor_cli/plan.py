@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
@@ -14,17 +15,21 @@ import typer
 
 from decoder.errors import PlanError
 from decoder.files import claim_folder, probe_folder
-from decoder.planning.design import given_population, zipf_population
 from decoder.planning.plan import Labels, Plan, Trust, make_plan
-from decoder.planning.population import read_shares
+from decoder.planning.population import Population, given_population, read_shares, zipf_population
 from decoder.planning.request import Request
 from decoder.reports.plan_html import Sampled, render_plan
 from privacy_audit.trackability import track_findings, trackability_text
 from rappor_cli.plan_text import print_plan
+from rappor_cli.progress import stage_bars
 from rappor_core.metrics.file import MetricsFile, load_metrics
 from rappor_core.metrics.review import check_metrics
 from rappor_core.whole_files import write_whole
 from simulations.experiments.plan_preview import Preview, preview
+
+USUAL_VALUES = 3  # of a device's life
+USUAL_ZIPF = 1.0
+_THOUSANDS = re.compile(r"(?<=\d)[, ](?=\d{3}(?!\d))")  # 1,000,000, and not 0,5 or 1,5M
 
 
 class KindName(StrEnum):
@@ -45,10 +50,10 @@ class PeriodName(StrEnum):
 
 
 def number(text: str | float) -> float:
-    """Read 1e6, 1_000_000, 1,000,000, 5M, 20k or 2 %."""
+    """Read 1e6, 1_000_000, 1,000,000, 5M, 20k or 2 %; a comma before decimals is refused."""
     if isinstance(text, float):  # a default
         return text
-    plainly = text.strip().replace(",", "").replace("_", "").lower()
+    plainly = _THOUSANDS.sub("", text.strip()).replace("_", "").lower()
     for ending, factor in (("%", 0.01), ("k", 1e3), ("m", 1e6), ("bn", 1e9)):
         if plainly.endswith(ending):
             plainly, scale = plainly.removesuffix(ending).strip(), factor
@@ -58,7 +63,10 @@ def number(text: str | float) -> float:
     try:
         return round(float(plainly) * scale, 12)
     except (ValueError, OverflowError):
-        raise typer.BadParameter(f"{text!r} is not a number such as 0.01, 1%, 1e6 or 5M") from None
+        point = "; write a point, not a comma, before decimals" if "," in plainly else ""
+        raise typer.BadParameter(
+            f"{text!r} is not a number such as 0.01, 1%, 1e6 or 5M{point}"
+        ) from None
 
 
 def _of(what: str) -> Any:
@@ -84,11 +92,15 @@ EpsilonYearOption = Annotated[Number, _of("Of a year of reports of one value, at
 EpsilonLifeOption = Annotated[Number, _of("Of all values of a device's life, at most.")]
 PowerOption = Annotated[float, _of("Probability with which the share is found.")]
 AlphaOption = Annotated[float, _of("Chance of any false value in the list.")]
-ValuesOption = Annotated[int, typer.Option(help="Values that a device may hold for life.")]
+ValuesOption = Annotated[
+    int | None, typer.Option(help="Values that a device may hold for life; 3 unless said.")
+]
 PeriodOption = Annotated[PeriodName, typer.Option(help="One report in each.")]
 KindOption = Annotated[KindName, typer.Option(help="Of the metric.")]
 CompleteOption = Annotated[bool, typer.Option("--complete", help="The candidates are all values.")]
-ZipfOption = Annotated[float, typer.Option(help="Exponent of the population expected.")]
+ZipfOption = Annotated[
+    float | None, typer.Option(help="Exponent of the population expected; 1 unless said.")
+]
 SharesOption = Annotated[
     Path | None,
     typer.Option(help="Population expected: results.csv or .json of last month, or a list."),
@@ -127,11 +139,11 @@ def plan(
     epsilon_life: EpsilonLifeOption = None,
     power: PowerOption = 0.8,
     alpha: AlphaOption = 0.05,
-    values: ValuesOption = 3,
+    values: ValuesOption = None,
     period: PeriodOption = PeriodName.DAY,
     kind: KindOption = KindName.AUTO,
     complete: CompleteOption = False,
-    zipf: ZipfOption = 1.0,
+    zipf: ZipfOption = None,
     shares: SharesOption = None,
     metrics: MetricsOption = None,
     budget: BudgetOption = None,
@@ -157,27 +169,49 @@ def plan(
     request = Request(
         share=share, devices=devices, candidates=candidates, periods=periods, bytes=max_bytes,
         epsilon_report=epsilon_report, epsilon_year=epsilon_year, epsilon_life=epsilon_life,
-        power=power, alpha=alpha, values=values, period=period.value, kind=kind.value,
-        complete=complete,
+        power=power, alpha=alpha, values=_values(values, kind), period=period.value,
+        kind=kind.value, complete=complete,
     )  # fmt: skip
     if output is not None:
         claim_folder(output, ("plan.html", "plan.json", "metric.toml"), "plan.json")
         probe_folder(output)
-    population = zipf_population(zipf) if shares is None else given_population(read_shares(shares))
+    population = _population(zipf, shares)
     labels = Labels(name, description, owner, _day(expires))
     existing = None if metrics is None else load_metrics(metrics)
-    made = make_plan(request, population, labels, Trust(delta, forged), existing, budget)
-    findings = _findings(made, existing)
     shown = None
-    if sample:
-        held = population(made.design.setting.candidates)
-        shown = preview(made, held, np.random.default_rng(seed))
+    with stage_bars() as show:
+        trust = Trust(delta, forged)
+        made = make_plan(request, population, labels, trust, existing, budget, show)
+        show("linking", 0, 1)
+        findings = _findings(made, existing)
+        show("linking", 1, 1)
+        if sample:
+            held = population(made.design.setting.candidates)
+            shown = preview(made, held, np.random.default_rng(seed), show)
     if output is not None:
         _write(made, shown, findings, output)
     if as_json:
         print(json.dumps(_document(made, shown, findings), allow_nan=False))
     else:
         print_plan(made, shown, findings, output)
+
+
+def _population(zipf: float | None, shares: Path | None) -> Population:
+    if shares is None:
+        return zipf_population(USUAL_ZIPF if zipf is None else zipf)
+    if zipf is not None:
+        raise PlanError(
+            f"zipf = {zipf:g} and shares = {shares}: each names the population expected; give one"
+        )
+    return given_population(read_shares(shares))
+
+
+def _values(given: int | None, kind: KindName) -> int:
+    if kind is KindName.BOOLEAN and given not in (None, 2):
+        raise PlanError(
+            f"values = {given}: a boolean has 2 values, and both are paid; leave it out"
+        )
+    return USUAL_VALUES if given is None else given
 
 
 def _nothing_given(*numbers: Number) -> bool:
@@ -226,7 +260,11 @@ def _findings(made: Plan, existing: MetricsFile | None) -> list[str]:
     found += list(track_findings(whole, people, np.random.default_rng(0)))
     told = [f"{one.level}: {one.metric or 'the whole file'}: {one.message}" for one in found]
     one_bit = made.metric.params.num_bits < 2  # two patterns tell nobody apart
-    return told if one_bit else [*told, trackability_text(made.metric)]
+    return (
+        told
+        if one_bit
+        else [*told, trackability_text(made.metric, people // made.metric.params.num_cohorts)]
+    )
 
 
 def _write(made: Plan, shown: Preview | None, findings: list[str], output: Path) -> None:

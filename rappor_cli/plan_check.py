@@ -13,11 +13,23 @@ from rich.console import Console
 from rich.table import Table
 
 from rappor_cli.progress import progress_bar
-from simulations.experiments.plan_check import Check, cases, check, drawn_cases
+from simulations.experiments.plan_check import (
+    BAR,
+    Check,
+    cases,
+    check,
+    drawn_cases,
+    runs_for,
+    summary,
+)
 
 
 def plan_check(
-    runs: Annotated[int, typer.Option(min=1, help="Windows of each setting.")] = 100,
+    runs: Annotated[int, typer.Option(min=1, help="Windows of each setting, at most.")] = 100,
+    error: Annotated[
+        float | None,
+        typer.Option(min=1e-4, max=0.5, help="As many windows as this standard error takes."),
+    ] = None,
     first: Annotated[int, typer.Option(min=1, help="Setting to begin with.")] = 1,
     last: Annotated[int, typer.Option(min=1, help="Setting to end with.")] = 60,
     drawn: Annotated[
@@ -31,20 +43,22 @@ def plan_check(
     if first > last:
         raise typer.BadParameter(f"--first {first} is above --last {last}")
     seed = randbits(32) if seed is None else seed
-    rng, rows = np.random.default_rng(seed), list[Check]()
     settings = drawn_cases(drawn, settings_seed) if drawn else cases()
-    wanted = settings[first - 1 : last]
+    wanted, rows = settings[first - 1 : last], list[Check]()
     with progress_bar("settings", len(wanted)) as advance:
-        for case in wanted:
-            rows.append(check(case, runs, rng))
+        for number, case in enumerate(wanted, first):
+            windows = runs if error is None else min(runs, runs_for(case, error))
+            rows.append(check(case, windows, np.random.default_rng((seed, number))))
             advance(1)
-    errors = [abs(row.error) for row in rows]
-    worst, mean = max(errors), sum(errors) / len(errors)
+    told = summary(rows)
     if as_json:
-        told = {"seed": seed, "worst": worst, "mean": mean, "rows": [asdict(row) for row in rows]}
-        print(json.dumps(told))
+        print(json.dumps({"seed": seed} | told | {"rows": [asdict(row) for row in rows]}))
         return
-    table = Table(title=f"plan, seed {seed}: worst {worst:.3f}, mean {mean:.3f}")
+    _print(seed, rows, told)
+
+
+def _print(seed: int, rows: list[Check], told: dict[str, float]) -> None:
+    table = Table(title=f"Detection of placed values, seed {seed}")
     headings = (
         "setting",
         "share",
@@ -61,4 +75,14 @@ def plan_check(
             row.name, f"{row.share:.4f}", f"{row.predicted:.3f}", f"{row.simulated:.3f}",
             f"{row.noise:.3f}", f"{row.found:.1f} / {row.expected:.1f}", f"{row.inside:.2f}",
         )  # fmt: skip
-    Console(width=180).print(table)
+    console = Console(width=180)
+    console.print(table)
+    console.print(
+        f"{told['settings']} settings: predicted and simulated differ by {told['mean']:.3f} on "
+        f"average ({told['signed_mean']:+.3f} with its sign), {told['worst']:.3f} at worst; root "
+        f"mean square {told['root_mean_square']:.3f}, of which the simulation alone gives "
+        f"{told['noise']:.3f}. {told['within']} are within {BAR:.2f}, "
+        f"{told['within_and_two_errors']} within {BAR:.2f} and two standard errors. The number "
+        f"found is in the range predicted in {told['coverage']:.0%} of windows.",
+        highlight=False,
+    )

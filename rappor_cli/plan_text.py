@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from decoder.planning.plan import POWERS, Plan
+from decoder.reports.plan_html import at_most
 from decoder.results.warnings import percent
 from rappor_cli.text import plain
 from simulations.experiments.plan_preview import Preview
@@ -28,7 +29,7 @@ def print_plan(made: Plan, shown: Preview | None, findings: list[str], output: P
         "fits",
         "what it takes",
     ):
-        table.add_column(heading)
+        table.add_column(heading, min_width=11 if heading == "mechanism" else None)
     for row in made.alternatives:
         table.add_row(
             row.name, _share(row.share), f"{row.epsilon_one:.3g}", f"{row.epsilon_life:.3g}",
@@ -48,25 +49,24 @@ def print_plan(made: Plan, shown: Preview | None, findings: list[str], output: P
 
 def _lines(made: Plan) -> list[str]:
     request, params = made.request, made.metric.params
-    solved = {"epsilon": "epsilon_life"}.get(made.solved, made.solved)
     lines = [
-        f"solved for {solved} = {getattr(request, solved):,.6g}",
+        _solved(made),
         f"seen: a value of {_share(made.design.share)} of {request.devices:,.0f} devices, with "
         f"probability {percent(request.power)}, among {request.candidates:,.0f} candidates",
         "smallest share found: "
         + ", ".join(
             f"{_share(s)} at {percent(p)}" for p, s in zip(POWERS, made.visible, strict=True)
         ),
-        f"expected: {made.expected:.1f} of {made.listed:,} values found; not seen: "
-        f"{made.unseen_values:,} values that {percent(made.unseen_share)} of devices hold",
+        f"expected: {made.expected:.1f} of {made.listed:,} values found; not seen: {_unseen(made)}",
         *(sentence for sentence in (made.few_cohorts, made.rough) if sentence),
         f"epsilon: {params.epsilon_one:.3g} a report, {made.epsilon_year:.3g} a year of one value, "
         f"{made.metric.lifetime_epsilon:.3g} a life",
         made.risk,
+        *(sentence for sentence in (made.weak,) if sentence),
     ]
     lines += [
         "against anyone who sees only published counts, if the collector adds honestly: eps "
-        f"{row.epsilon:.2g} (delta {row.delta:.0e}) for {row.reports} report"
+        f"{at_most(row.epsilon)} (delta {row.delta:.0e}) for {row.reports} report"
         f"{'s' if row.reports > 1 else ''}, provided at least "
         f"{row.crowd:,} honest others in the smallest cohort"
         for row in made.claims
@@ -78,6 +78,23 @@ def _lines(made: Plan) -> list[str]:
     if made.left is not None:
         lines.append(f"budget left for later metrics: {made.left:.3g} of {made.budget:.3g}")
     return lines
+
+
+def _unseen(made: Plan) -> str:
+    """What has less than an even chance."""
+    if not made.unseen_values:
+        return "none of them is missed more often than not"
+    hold = f"that {percent(made.unseen_share)} of devices hold"
+    return f"{made.unseen_values:,} value{'s' if made.unseen_values > 1 else ''} {hold}"
+
+
+def _solved(made: Plan) -> str:
+    """Which number was found; none where the share that was given is more than is needed."""
+    name = {"epsilon": "epsilon_life"}.get(made.solved, made.solved)
+    value = getattr(made.request, name)
+    if name == "share" and made.design.share is not None and value > made.design.share * 1.001:
+        return f"every number was given, nothing is solved for: share = {value:,.6g} is seen"
+    return f"solved for {name} = {value:,.6g}"
 
 
 def _share(share: float | None) -> str:

@@ -6,9 +6,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from decoder.planning.design import Design, Population
+from decoder.planning.design import Design
 from decoder.planning.detection import Setting, clear, interference, visible_share
+from decoder.planning.population import Population
 from decoder.planning.request import Request
+from decoder.progress import Progress, silent
 from rappor_core.errors import ParameterError
 from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.params import MAX_BITS, RapporParams
@@ -34,23 +36,27 @@ class Alternative:
     note: str
 
 
-def compare(request: Request, design: Design, population: Population) -> list[Alternative]:
+def compare(
+    request: Request, design: Design, population: Population, progress: Progress = silent
+) -> list[Alternative]:
     """The plan first, then basic RAPPOR, symbols, one report for life, and Chrome's presets."""
     life = design.params.epsilon_infinity * request.held
     rows = [_row("recommended", design.setting, request, life, population, _shape(design.params))]
-    rows.extend(_basic(request, design, life, population))
-    rows.append(_symbols(request, design, life, population))
-    rows.append(_one_time(request, design, life, population))
+    others = (_basic, _symbols, _one_time)
+    for done, mechanism in enumerate(others, 1):
+        progress("comparing", done, len(others) + 1)
+        rows.extend(mechanism(request, design, life, population))
     for name, f in (("Chrome NORMAL", 0.5), ("Chrome SPARSE", 0.25)):
         params = _chrome(f)
         rows.append(_row(name, _like(design, params), request, life, population, _shape(params)))
-        raised = _raised(f, life / request.held)
-        if raised is not None and raised > f:
-            params = _chrome(raised)
-            note = f"f raised to {raised:.3f}, so that it costs no more"
-            rows.append(
-                _row(f"{name}, f raised", _like(design, params), request, life, population, note)
-            )
+    raised = _raised(0.25, life / request.held)
+    if raised is not None:  # the presets differ in f alone
+        setting, note = (
+            _like(design, _chrome(raised)),
+            f"f = {raised:.3f}, so that it costs no more",
+        )
+        rows.append(_row("Chrome, f raised", setting, request, life, population, note))
+    progress("comparing", len(others) + 1, len(others) + 1)
     return rows
 
 
@@ -107,7 +113,9 @@ def _basic(
     return rows
 
 
-def _symbols(request: Request, design: Design, life: float, population: Population) -> Alternative:
+def _symbols(
+    request: Request, design: Design, life: float, population: Population
+) -> list[Alternative]:
     """LOLOHA: the best number of symbols; a device holds at most one response for each."""
     best: Alternative | None = None
     for symbols in (2, 3, 4, 8, 16):
@@ -129,10 +137,13 @@ def _symbols(request: Request, design: Design, life: float, population: Populati
         )  # fmt: skip
         if best is None or (row.share or 2) < (best.share or 2):
             best = row
-    return best or Alternative("symbols (LOLOHA)", None, 0, 0, 1, False, "not with these epsilons")
+    none = Alternative("symbols (LOLOHA)", None, 0, 0, 1, False, "not with these epsilons")
+    return [best or none]
 
 
-def _one_time(request: Request, design: Design, life: float, population: Population) -> Alternative:
+def _one_time(
+    request: Request, design: Design, life: float, population: Population
+) -> list[Alternative]:
     """All of the lifetime epsilon in a single report, which is the last."""
     found: Alternative | None = None
     for hashes in range(1, 5):
@@ -154,7 +165,8 @@ def _one_time(request: Request, design: Design, life: float, population: Populat
         row = _row("one-time RAPPOR", setting, request, life, population, note, params.epsilon_one)
         if found is None or (row.share or 2) < (found.share or 2):
             found = row
-    return found or Alternative("one-time RAPPOR", None, 0, 0, 1, False, "not with this epsilon")
+    none = Alternative("one-time RAPPOR", None, 0, 0, 1, False, "not with this epsilon")
+    return [found or none]
 
 
 def _p_and_q(epsilon: float) -> tuple[float, float]:

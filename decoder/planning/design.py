@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from decoder.errors import PlanError
 from decoder.planning.detection import (
     Setting,
@@ -19,9 +17,9 @@ from decoder.planning.detection import (
     visible_share,
     why_nothing,
 )
-from decoder.planning.population import zipf_shares
+from decoder.planning.population import Population
 from decoder.planning.request import DEFAULTS, LIMITS, PERIODS_A_YEAR, Request, Unknown
-from decoder.typing import Floats
+from decoder.progress import Progress, silent
 from rappor_core.encodings.interface import encoding_named
 from rappor_core.errors import ParameterError
 from rappor_core.mechanism import TwoRoundMechanism
@@ -36,8 +34,6 @@ _LARGEST_INFINITY = 19.0  # of one pair of bits, that probabilities over 2**16 c
 _STEPS = 36  # of a bisection
 _COUNTED = 2_000  # values of a population that are looked at for interference
 _SIGNIFICANT = 4  # digits of an epsilon of a design, rounded down
-
-Population = Callable[[int], Floats]
 
 
 @dataclass(frozen=True)
@@ -64,12 +60,15 @@ class Design:
         return self.setting.params
 
 
-def solve(request: Request, population: Population) -> tuple[Request, Design, Unknown]:
+def solve(
+    request: Request, population: Population, progress: Progress = silent
+) -> tuple[Request, Design, Unknown]:
     """Find the missing number, and the best design with it.
 
     Args:
         request: with at most one number missing of those that decide.
         population: from a number of candidates to the shares that are expected, largest first.
+        progress: told how many designs were looked at.
 
     Returns:
         The request with every number, the design, and which number was solved for.
@@ -93,13 +92,15 @@ def solve(request: Request, population: Population) -> tuple[Request, Design, Un
                 "epsilon, candidates, periods or bytes) and it is solved for"
             )
         return replace(request, share=request.share or design.share), design, unknown
-    found = _bisected(request, unknown, population)
+    found = _bisected(request, unknown, population, progress)
     done = best_design(found, population)
     assert done is not None  # noqa: S101 (the bisection has seen it)
     return found, done, unknown
 
 
-def _bisected(request: Request, unknown: Unknown, population: Population) -> Request:
+def _bisected(
+    request: Request, unknown: Unknown, population: Population, progress: Progress
+) -> Request:
     """The least number (the most candidates) with which the share asked for is seen."""
     least, most = LIMITS["epsilon_life" if unknown == "epsilon" else unknown]
     if unknown == "epsilon":
@@ -115,13 +116,15 @@ def _bisected(request: Request, unknown: Unknown, population: Population) -> Req
         return _with(request, unknown, bad)
     if not enough(good):
         raise PlanError(_why_impossible(request, unknown, population, good))
-    for _ in range(_STEPS):
+    for step in range(_STEPS):
+        progress("solving", step, _STEPS)
         middle = math.sqrt(good * bad)
         if unknown != "epsilon":
             middle = math.floor(middle) if fewer else math.ceil(middle)
         if middle in (good, bad) or abs(good / bad - 1) < 1e-4:
             break
         good, bad = (middle, bad) if enough(middle) else (good, middle)
+    progress("solving", _STEPS, _STEPS)
     return _with(request, unknown, good)
 
 
@@ -287,13 +290,3 @@ def _why_impossible(request: Request, unknown: Unknown, population: Population, 
         f"{name} = {good:,.4g} the smallest is {at_best}. It is bounded by {why}. Ask for a larger "
         "share, or change another number"
     )
-
-
-def zipf_population(exponent: float) -> Population:
-    """Shares of Zipf's law over the candidates."""
-    return lambda candidates: zipf_shares(exponent, candidates)
-
-
-def given_population(shares: Floats) -> Population:
-    """The same shares whatever the list."""
-    return lambda candidates: np.asarray(shares[:candidates])

@@ -11,12 +11,14 @@ import numpy as np
 
 from decoder.errors import PlanError
 from decoder.planning.comparison import Alternative, compare
-from decoder.planning.design import Design, Population, solve
+from decoder.planning.design import Design, best_design, solve
 from decoder.planning.detection import detection, rough_sentence, visible_share
 from decoder.planning.few_cohorts import few_cohorts_sentence
 from decoder.planning.metric_table import metric_table
+from decoder.planning.population import Population
 from decoder.planning.request import PERIODS_A_YEAR, Request, Unknown
 from decoder.planning.risk import risk_sentence
+from decoder.progress import Progress, silent
 from decoder.typing import Floats
 from rappor_core.errors import ParameterError
 from rappor_core.metrics.central_claim import CentralClaim, claim
@@ -26,6 +28,8 @@ from rappor_core.metrics.metric import Metric
 
 POWERS = (0.5, 0.8, 0.9)
 MONTH = 30  # reports, of the central claim
+WEAK = 10.0  # nats of a life from which on 1 % likely may become 99.5 %
+USUAL_LIFE = 6.0
 
 
 @dataclass(frozen=True)
@@ -66,6 +70,7 @@ class Plan:
     on average, of how many, how many have less than an even chance, and their share together.
     few_cohorts: which values are not found whatever their share; None where next to none.
     rough: how far predictions may be off; None where simulations bear them out.
+    weak: that the epsilon of a life promises next to nothing, and what less would show; or None.
     claims: against readers of published counts; no_claim says why there is none.
     budget, spent, left: of a device, all metrics; None where no budget is known.
     """
@@ -83,6 +88,7 @@ class Plan:
     unseen_share: float
     few_cohorts: str | None
     rough: str | None
+    weak: str | None
     epsilon_year: float
     risk: str
     alternatives: tuple[Alternative, ...]
@@ -113,6 +119,7 @@ class Plan:
             "unseen_share": self.unseen_share,
             "few_cohorts": self.few_cohorts,
             "rough": self.rough,
+            "weak": self.weak,
             "epsilon_report": params.epsilon_one,
             "epsilon_year_of_one_value": self.epsilon_year,
             "epsilon_life": self.metric.lifetime_epsilon,
@@ -131,6 +138,7 @@ def make_plan(
     trust: Trust,
     existing: MetricsFile | None = None,
     budget: float | None = None,
+    progress: Progress = silent,
 ) -> Plan:
     """Solve, and say what follows.
 
@@ -141,6 +149,7 @@ def make_plan(
         trust: conditions of the claim against readers of published counts.
         existing: metrics that the device has already.
         budget: of a device for all metrics; None: that of `existing`, if it has one.
+        progress: told (stage, done, total) now and then.
 
     Raises:
         PlanError: where nothing will do, with what bounds it; a budget that is none.
@@ -148,7 +157,7 @@ def make_plan(
     """
     if budget is not None and not 0 < budget < math.inf:
         raise PlanError(f"budget = {budget:g} is not a number of nats above 0")
-    request, design, solved = solve(request, population)
+    request, design, solved = solve(request, population, progress)
     table = metric_table(
         labels.name, labels.description, labels.owner, labels.expires, request, design
     )
@@ -175,14 +184,32 @@ def make_plan(
         unseen_share=float(shares[unseen].sum()),
         few_cohorts=few_cohorts_sentence(metric.params, design.clear),
         rough=rough_sentence(design.setting),
+        weak=_weak(request, metric, population),
         epsilon_year=metric.params.epsilon_n(PERIODS_A_YEAR[request.period]),
         risk=risk_sentence(metric.params.epsilon_one, metric.lifetime_epsilon),
-        alternatives=tuple(compare(request, design, population)),
+        alternatives=tuple(compare(request, design, population, progress)),
         claims=claims,
         no_claim=no_claim,
         budget=budget,
         spent=spent,
         left=_left(budget, spent, metric),
+    )
+
+
+def _weak(request: Request, metric: Metric, population: Population) -> str | None:
+    """Say that an epsilon protects hardly at all, and what a usual one would show."""
+    if metric.lifetime_epsilon <= WEAK:
+        return None
+    usual = replace(
+        request, epsilon_report=None, epsilon_year=None, epsilon_life=USUAL_LIFE, share=None
+    )
+    design = best_design(usual, population)
+    share = None if design is None else design.share
+    seen = "no share" if share is None else f"{100 * share:.3g} % or more"
+    return (
+        f"An epsilon of {metric.lifetime_epsilon:.3g} a life promises next to nothing. With "
+        f"--epsilon-life {USUAL_LIFE:g} the same devices show {seen}; more devices, fewer "
+        "candidates or more periods show smaller shares at the same epsilon."
     )
 
 

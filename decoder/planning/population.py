@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,19 @@ from decoder.typing import Floats
 from rappor_core.failures import failure_reason
 
 MOST_VALUES = 100_000  # of a population; those after hold so little that none is found
+
+
+Population = Callable[[int], Floats]  # shares, largest first, of so many candidates
+
+
+def zipf_population(exponent: float) -> Population:
+    """Shares of Zipf's law over the candidates."""
+    return lambda candidates: zipf_shares(exponent, candidates)
+
+
+def given_population(shares: Floats) -> Population:
+    """The same shares whatever the list."""
+    return lambda candidates: np.asarray(shares[:candidates])
 
 
 def zipf_shares(exponent: float, num_values: int) -> Floats:

@@ -13,6 +13,7 @@ from decoder.reports.jinja import page_template
 from decoder.results.warnings import percent
 
 WIDTH, HEIGHT, LEFT, BOTTOM = 640, 260, 70, 40
+RIGHT = 50  # half of the widest number below the plot
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,7 @@ def _picture(plan: Plan) -> dict[str, Any]:
     first, last = math.log10(devices) - 2, math.log10(devices) + 2
 
     def x(value: float) -> float:
-        return LEFT + (WIDTH - LEFT - 20) * (math.log10(value) - first) / (last - first)
+        return LEFT + (WIDTH - LEFT - RIGHT) * (math.log10(value) - first) / (last - first)
 
     def y(value: float) -> float:
         return 12 + (HEIGHT - BOTTOM - 12) * -math.log10(value) / -min(low, -1)
@@ -96,5 +97,6 @@ def _picture(plan: Plan) -> dict[str, Any]:
         "y_ticks": [(y(10.0**e), percent(10.0**e)) for e in range(min(low, -1), 1)],
         "here": None if plan.visible[1] is None else (x(devices), y(plan.design.share or 1)),
         "left": LEFT,
+        "right": WIDTH - RIGHT,
         "bottom": HEIGHT - BOTTOM,
     }

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from privacy_audit.black_box import derivations, installed
-from privacy_audit.black_box.checks import Check, exact
+from privacy_audit.black_box import bounds, derivations, installed
+from privacy_audit.black_box.checks import Check, exact, test
 from privacy_audit.black_box.installed_day import Day, Sent
 from privacy_audit.black_box.lives import Seen
 from privacy_audit.black_box.noise import cohort_checks, noise_checks
-from privacy_audit.black_box.noise_sums import noise_sums
+from privacy_audit.black_box.noise_sums import noise_sums, permanent_table, product_z, residuals
 from privacy_audit.black_box.observations import features, observe
 from privacy_audit.black_box.scenario import Scenario
 from privacy_audit.black_box.trials import Trials
@@ -34,14 +34,51 @@ def installed_checks(
     both = both.replace(metrics={**both.metrics, metric.name: metric})
     chosen = installed.plan(metric, devices)
     text = compiled_text(both)
-    seen, sent = installed.run_installed(text, metric.name, twin, chosen, workers, run)
+    seen, others, sent = installed.run_installed(text, metric.name, twin, chosen, workers, run)
     checks = list(installed.request_checks(metric.base_name, seen, sent))
+    checks += together_checks(both, metric, chosen, seen, others)
     lived = []
     for scenario, row, part in installed.attacked(metric, chosen):
         trials, more = _trials_of_installed(both, scenario, chosen.worlds[row], seen, part)
         lived.append((scenario, trials))
         checks += more
     return lived, checks
+
+
+def together_checks(
+    file: MetricsFile,
+    metric: Metric,
+    chosen: installed.Plan,
+    seen: list[list[Seen]],
+    others: list[list[Seen]],
+) -> Iterator[Check]:
+    """Two metrics that take one value on one day: their noise is drawn apart.
+
+    others: of the twin, on the first day.
+    """
+    rows = [i for i, (own, twin) in enumerate(zip(seen, others, strict=True)) if own and twin]
+    if not rows or metric.rules.collected:  # whose cuts may have moved
+        return
+    values = chosen.steps[0][1]
+    tables = []
+    for reports in (seen, others):
+        firsts = [reports[i][0] for i in rows]
+        raw = [int.from_bytes(one.bits, "little") for one in firsts]
+        held = [
+            file.metrics[one.metric].value_bits(values[chosen.worlds[0, i]], one.cohort)
+            for i, one in zip(rows, firsts, strict=True)
+        ]
+        k = metric.params.num_bits
+        shown, own = permanent_table(raw, k), permanent_table(held, k)
+        tables.append(residuals(metric.params, shown, own, permanent=False))
+    z = product_z(metric.params, tables[0], tables[1])
+    largest = max(float(np.abs(one[0]).max()) for one in tables) ** 2
+    variance = float((tables[0][1] * tables[1][1]).sum())
+    yield test(
+        metric.base_name, "the noise of two metrics is independent", "installed",
+        bounds.bennett_p_value(z, variance, largest),
+        f"reports of {len(rows):,} devices correlate with those of a second metric, z = {z:.2f}",
+    )  # fmt: skip
 
 
 def _trials_of_installed(

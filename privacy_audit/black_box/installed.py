@@ -6,6 +6,7 @@ directory goes from one day to the next. The devices make their own secrets.
 
 from __future__ import annotations
 
+import math
 import os
 import tempfile
 from collections import Counter
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from scipy import special
 
 from privacy_audit.black_box import bounds
 from privacy_audit.black_box.checks import Check, exact, test
@@ -101,24 +103,26 @@ def run_installed(
     chosen: Plan,
     workers: int,
     run: Callable[[list[Day]], list[Sent]],
-) -> tuple[list[list[Seen]], list[Sent]]:
+) -> tuple[list[list[Seen]], list[list[Seen]], list[Sent]]:
     """All days. run: does the tasks of a day, each in a process of its own.
 
-    Returns the reports of each device, in order, and what each task saw.
+    Returns the reports of each device, in order, those of the twin, and what each task saw.
     """
     devices = chosen.worlds.shape[1]
     seen: list[list[Seen]] = [[] for _ in range(devices)]
+    others: list[list[Seen]] = [[] for _ in range(devices)]
     everything: list[Sent] = []
     with tempfile.TemporaryDirectory(prefix="rappor-audit-") as root:
         for tasks in days_of(metrics, metric, twin, chosen, Path(root), workers):
             done = run(tasks)
             for start, sent in enumerate(done):
-                for device, reports in zip(
-                    range(start, devices, len(tasks)), sent.reports, strict=True
+                for device, reports, other in zip(
+                    range(start, devices, len(tasks)), sent.reports, sent.other, strict=True
                 ):
                     seen[device] += reports
+                    others[device] += other
             everything += done
-    return seen, everything
+    return seen, others, everything
 
 
 def attacked(metric: Metric, chosen: Plan) -> list[tuple[Scenario, int, slice]]:
@@ -142,6 +146,27 @@ def attacked(metric: Metric, chosen: Plan) -> list[tuple[Scenario, int, slice]]:
         )  # fmt: skip
         found.append((last, 1, slice(len(days) - PAST_CAP, None)))
     return found
+
+
+def secret_check(metric: str, secrets: list[bytes]) -> Check:
+    """Bytes of one secret, and those at one place of all secrets, are of many kinds.
+
+    A bound, for any number of installations: n random bytes are of d kinds or fewer with
+    probability C(256, d) (d / 256)^n at most.
+    """
+    table = np.frombuffer(b"".join(secrets), dtype=np.uint8).reshape(len(secrets), -1)
+    fewest, bounds_of = [], []
+    for rows in (table, table.T):
+        kinds = min(len(set(row.tolist())) for row in rows)
+        log = special.gammaln(257) - special.gammaln(kinds + 1) - special.gammaln(257 - kinds)
+        log += rows.shape[1] * math.log(kinds / 256) + math.log(len(rows))
+        bounds_of.append(math.exp(min(log, 0.0)))
+        fewest.append(kinds)
+    return test(
+        metric, "secrets are random", BOX, 2 * min(bounds_of),
+        f"{fewest[0]} kinds of bytes or more in each of {len(secrets):,} secrets, {fewest[1]} or "
+        "more at each place",
+    )  # fmt: skip
 
 
 def request_checks(metric: str, seen: list[list[Seen]], sent: list[Sent]) -> Iterator[Check]:
@@ -170,6 +195,14 @@ def request_checks(metric: str, seen: list[list[Seen]], sent: list[Sent]) -> Ite
         metric, "requests of all devices have the same headers", BOX,
         f"{len(headers)} kinds of headers" if len(headers) > 1 else "",
     )  # fmt: skip
+    strays = sum(one.strays for one in sent)
+    yield exact(
+        metric, "bodies hold reports and zeros alone", BOX,
+        f"{strays:,} of {len(ids):,} bodies held something else" if strays else "",
+    )  # fmt: skip
+    secrets = [secret for one in sent for secret in one.secrets]
+    if secrets:
+        yield secret_check(metric, secrets)
     moved = sum(len({report.cohort for report in reports}) > 1 for reports in seen)
     yield exact(
         metric, "a device keeps its cohort over restarts", BOX,

@@ -57,8 +57,11 @@ class AuditedClient(Protocol):
         together: at most so many steps of a device between two openings.
         """
 
-    def record(self, metric: str, lives: list[Life]) -> list[list[Seen]]:
-        """The device with its ledger: all reports that it queued, in order."""
+    def record(self, metric: str, lives: list[Life], renewed: int = 0) -> list[list[Seen]]:
+        """The device with its ledger: all reports that it queued, in order.
+
+        renewed: the step from which on the app declares other chances; 0: it never does.
+        """
 
     def derive(self, metric: str, asked: list[tuple[bytes, Value]]) -> list[Derived]:
         """Cohort, Bloom bits and permanent response for secrets and values."""

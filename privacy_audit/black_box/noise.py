@@ -19,6 +19,8 @@ _CELLS = 1e-9
 
 def noise_checks(metric: str, params: RapporParams, sums: NoiseSums, box: str) -> Iterator[Check]:
     """All tests of one kind of trials."""
+    if "ones" in sums.sums:
+        yield _ones(metric, params, sums.sums["ones"], box)
     if sums.reports > 1:
         yield _permanence(metric, sums, box)
         return
@@ -54,6 +56,33 @@ def _bits(metric: str, what: str, counts: Floats, chance: float, box: str) -> Ch
         f"{seen:.5f} over {total.sum():,.0f} bits, declared {chance:.5f}; "
         f"bit {worst} is furthest off: {shown[worst] / max(total[worst], 1):.5f}",
     )  # fmt: skip
+
+
+def _ones(metric: str, params: RapporParams, counts: Floats, box: str) -> Check:
+    """The report with fewest ones and that with most: a bare one in 100,000 is enough to tell.
+
+    counts: of `NoiseSums`, by the number of bits that the value sets. The bound holds for
+    reports that depend on each other, as those of a device do.
+    """
+    chance, k = chances(params, permanent=False), params.num_bits
+    p_value, found = 1.0, "no reports"
+    used = np.flatnonzero(counts.sum(axis=1))
+    for held in used.tolist():
+        own, others = (np.arange(n + 1) for n in (held, k - held))
+        law = np.convolve(
+            stats.binom.pmf(own, held, chance[0]), stats.binom.pmf(others, k - held, chance[1])
+        )
+        seen = np.flatnonzero(counts[held])
+        fewest, most = int(seen[0]), int(seen[-1])
+        tail = min(law[: fewest + 1].sum(), law[most:].sum())
+        bound = float(2 * len(used) * counts[held].sum() * tail)
+        if bound < p_value or found == "no reports":
+            p_value = min(p_value, bound)
+            found = (
+                f"{fewest} to {most} ones in {counts[held].sum():,.0f} reports, "
+                f"{(np.arange(k + 1) * law).sum():.1f} expected"
+            )
+    return test(metric, "no report has too few or too many ones", box, p_value, found)
 
 
 def _pairs(metric: str, products: Floats, variances: Floats, largest: float, box: str) -> Check:

@@ -12,6 +12,7 @@ from rappor_core.mechanism import PROBABILITY_SCALE
 from rappor_core.params import RapporParams
 
 MOST_BITS = 256  # of which all pairs are looked at
+FEWEST_BITS = 16  # of a report whose number of ones may tell that it is none of this client's
 
 Masks = NDArray[np.uint8]
 
@@ -53,12 +54,27 @@ def _of_reports(params: RapporParams, single: Masks, held: Masks) -> dict[str, F
     if params.scheme.symbols:
         return sums | {"offsets": offsets(single, held)}
     few = slice(0, MOST_BITS)
-    return sums | {
-        "set": np.stack([(held * single).sum(0), held.sum(0)]).astype(float),
-        "clear": np.stack([((1 - held) * single).sum(0), (1 - held).sum(0)]).astype(float),
-        "products": _squared(residual[:, few]),
-        "variances": _squared(spread[:, few]),
-    }
+    return (
+        sums
+        | _ones(params, single[:, None], held)
+        | {
+            "set": np.stack([(held * single).sum(0), held.sum(0)]).astype(float),
+            "clear": np.stack([((1 - held) * single).sum(0), (1 - held).sum(0)]).astype(float),
+            "products": _squared(residual[:, few]),
+            "variances": _squared(spread[:, few]),
+        }
+    )
+
+
+def _ones(params: RapporParams, reports: Masks, held: Masks) -> dict[str, Floats]:
+    """How many reports showed so many ones, by the bits that their value sets, (h + 1, k + 1)."""
+    if params.num_bits < FEWEST_BITS or params.scheme.symbols:
+        return {}
+    wide = params.num_bits + 1
+    rows = held.sum(axis=1, dtype=np.int64)[:, None]
+    cells = rows * wide + reports.sum(axis=2, dtype=np.int64)
+    counts = np.bincount(cells.ravel(), minlength=(params.num_hashes + 1) * wide)
+    return {"ones": counts.reshape(-1, wide).astype(float)}
 
 
 def _squared(table: Floats) -> Floats:
@@ -152,7 +168,8 @@ def _of_series(params: RapporParams, seen: Observations, held: Masks) -> dict[st
     alone = counts * (1 - expected) ** 2 + (t - counts) * expected**2
     kept = np.where(held == 1, p1 * (1 - p1), q1 * (1 - q1)) * (p2 - q2) ** 2
     excess = ((total**2 - alone) / (t * (t - 1)) - kept).mean(axis=1)
-    return {"excess": np.array([len(excess), excess.sum(), (excess**2).sum()])}
+    sums = {"excess": np.array([len(excess), excess.sum(), (excess**2).sum()])}
+    return sums | _ones(params, seen.reports, held)
 
 
 def _variance_of_alike(chance: Floats, reports: int) -> float:

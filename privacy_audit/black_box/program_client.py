@@ -73,8 +73,13 @@ class ProgramClient:
             found.append(seen)
         return found
 
-    def record(self, metric: str, lives: list[Life]) -> list[list[Seen]]:
-        """See `AuditedClient`. Reports go through `batch`: they are read from wire bytes."""
+    def record(self, metric: str, lives: list[Life], renewed: int = 0) -> list[list[Seen]]:
+        """See `AuditedClient`. Reports go through `batch`: they are read from wire bytes.
+
+        Raises AuditError for `renewed`: the protocol has no versions of an app.
+        """
+        if renewed:
+            raise AuditError("the protocol of --command has no versions of an app")
         asked = [
             {
                 "do": "record",

@@ -12,6 +12,7 @@ from rappor_core.metrics.metric import Metric
 Box = Literal["encoder", "device", "installed", "linked"]
 PERIODS = (1, 7, 30)
 DEVICE_PERIODS = 7
+GAPS = {"day": 61, "week": 9, "month": 2}  # periods from one report of a life to the next
 TOGETHER = 5  # reports of a long life between two openings: opening is what costs most
 
 
@@ -27,6 +28,7 @@ class Scenario:
     together: reports of a device between two openings, at most.
     in_turn: every second watched report is of the other world's value.
     num_bits: of a report.
+    renewed: the step from which on the app is one that declares other chances; 0: none.
     """
 
     name: str
@@ -42,6 +44,7 @@ class Scenario:
     together: int = 1
     in_turn: bool = False
     num_bits: int = 128
+    renewed: int = 0
 
 
 def start_days(metric: Metric, periods: int) -> list[int]:
@@ -50,11 +53,21 @@ def start_days(metric: Metric, periods: int) -> list[int]:
     return [last_day(metric.period, last - back) for back in reversed(range(periods))]
 
 
+def spaced_days(metric: Metric, periods: int, box: Box) -> list[int]:
+    """As `start_days`, but far apart: what changes with the month or the year shows.
+
+    Without gaps where a device sends something for the periods between.
+    """
+    filled = box != "encoder" and (metric.no_data is not None or metric.rules.collected)
+    gap = 1 if filled else GAPS[metric.period]
+    return start_days(metric, 1 + (periods - 1) * gap)[::gap]
+
+
 def memoised(
     metric: Metric, box: Box, pair: tuple[Value, Value], periods: int, *, noise: bool = False
 ) -> Scenario:
     """One value for all periods."""
-    days = start_days(metric, periods)
+    days = spaced_days(metric, periods, box)
     worlds = tuple((day, pair[0]) for day in days), tuple((day, pair[1]) for day in days)
     third = metric.fallback if metric.fallback is not None else pair[0]
     claim = metric.params.epsilon_n(periods)

@@ -37,6 +37,11 @@ POOL = tuple(f"audit-{number:03d}.example.org" for number in range(60))
 STARTS = tuple(
     f"{chr(97 + number % 26)}{chr(97 + number // 3)}-audit.example.org" for number in range(60)
 )  # that differ in their first letters
+ODD = (
+    ("", "long-" * 300),
+    ("\u96ea \u2603 e\u0301", " \t\n"),
+    ("nul\0inside", "https://user:pass@audit.example.org/" + "?q=%20" * 60),
+)  # strings that an app may well record: each is noised as any other
 LONG = 100  # characters that two strings begin with: more than a code's bits
 
 
@@ -67,7 +72,12 @@ def left_out(metric: Metric, *, upkeep: bool) -> Iterator[str]:
             yield "devices were not audited: the protocol has no upkeep"
         elif left_out_of_devices(metric):
             yield left_out_of_devices(metric)
-    if metric.fallback is not None and fillers(metric, values_of(metric), 0) is None:
+    if metric.fallback is None:
+        return
+    if fillers(metric, values_of(metric), 0) is not None:
+        if not upkeep:
+            yield "values past the cap of the next version were not tried: the protocol has none"
+    else:
         yield "values past the cap were not tried: a list, a cap or max_reports keeps them away"
 
 
@@ -86,13 +96,15 @@ def scenarios(metric: Metric, *, upkeep: bool) -> Iterator[Scenario]:
         if metric.max_reports is None or periods <= metric.max_reports:
             yield memoised(metric, "encoder", disjoint(metric, pool), periods, noise=True)
     yield from _colliding(metric, pool)
+    if metric.kind == "string":
+        yield _odd(metric)
     if metric.kind == "discover":
         yield _alike(metric)
     periods = min(DEVICE_PERIODS, metric.max_reports or DEVICE_PERIODS)
     yield _ledger(metric, pool, periods)
     if metric.kind == "pair":
         yield from _in_turn(metric, pool)
-    yield from _past_cap(metric, pool, "device")
+    yield from _past_cap(metric, pool, "device", upkeep=upkeep)
     if metric.no_data is not None and upkeep and metric.period != "month":
         yield _no_data(metric, pool)
 
@@ -124,7 +136,8 @@ def _ledger(metric: Metric, pool: tuple[Value, ...], periods: int) -> Scenario:
 
     Where a period has several, each is recorded once: its limit is not reached.
     """
-    base = replace(memoised(metric, "device", disjoint(metric, pool), periods), name="ledger")
+    base = memoised(metric, "device", disjoint(metric, pool), periods, noise=periods > 1)
+    base = replace(base, name="ledger")
     if metric.max_reports_per_period != 1:
         return base
     first, second = (tuple(step for step in world for _ in range(2)) for world in base.worlds)
@@ -148,6 +161,15 @@ def _colliding(metric: Metric, pool: tuple[Value, ...]) -> Iterator[Scenario]:
         by_cohort=found,
         claim=fewer.epsilon_n(1),
     )
+
+
+def _odd(metric: Metric) -> Scenario:
+    """Two strings that are empty, long, or not of letters."""
+    pairs: list[tuple[Value, Value]] = [ODD[c % len(ODD)] for c in range(metric.params.num_cohorts)]
+    return replace(
+        memoised(metric, "encoder", pairs[0], 1), name="odd strings, 1 report",
+        by_cohort=tuple(pairs),
+    )  # fmt: skip
 
 
 def _alike(metric: Metric) -> Scenario:
@@ -215,8 +237,14 @@ def free(metric: Metric, pool: tuple[Value, ...]) -> tuple[Value, ...]:
     return tuple(value for value in pool if value not in (metric.fallback, metric.no_data))
 
 
-def _past_cap(metric: Metric, pool: tuple[Value, ...], box: Box) -> Iterator[Scenario]:
-    """Past the cap all values look alike; and the fallback is noised as any value is."""
+def _past_cap(
+    metric: Metric, pool: tuple[Value, ...], box: Box, *, upkeep: bool
+) -> Iterator[Scenario]:
+    """Past the cap all values look alike; and the fallback is noised as any value is.
+
+    Where the app's next version declares other chances there is no place for its fallback either,
+    because the cap is of the name: the device is silent, whatever the value.
+    """
     full, one_left = fillers(metric, pool, 0), fillers(metric, pool, 1)
     if full is None or one_left is None:
         return
@@ -227,10 +255,16 @@ def _past_cap(metric: Metric, pool: tuple[Value, ...], box: Box) -> Iterator[Sce
     first = tuple(zip(days, full, strict=False))
     rest = days[len(full) :]
     worlds = first + tuple((d, a) for d in rest), first + tuple((d, b) for d in rest)
-    yield Scenario(
+    past = Scenario(
         f"values past the cap, {number} reports", metric.name, box, worlds, number,
         (a, b, metric.fallback), 0.0, expected=len(days),
     )  # fmt: skip
+    yield past
+    if upkeep:
+        yield replace(
+            past, name="values past the cap of the next version", renewed=len(first),
+            expected=len(first),
+        )  # fmt: skip
     filled = tuple(zip(days, [*one_left, a], strict=False))
     rest = days[len(filled) :]
     worlds = filled + tuple((d, a) for d in rest), filled + tuple((d, b) for d in rest)

@@ -43,6 +43,7 @@ class SdkClient:
     def encode(self, metric: str, lives: list[Life], together: int = 1) -> list[list[Seen]]:
         """See `AuditedClient`. All devices' first reports, then all second ones, and so on."""
         metrics = self._file.metrics
+        dates = {day: date_of(day) for day in {day for life in lives for day, _ in life.steps}}
         found: list[list[Seen]] = [[] for _ in lives]
         encoders: list[Encoder] = []
         for number in range(max((len(life.steps) for life in lives), default=0)):
@@ -52,19 +53,20 @@ class SdkClient:
             reports = []
             for row in alive:
                 day, value = lives[row].steps[number]
-                reports.append(encoders[row].encode(metric, value, date_of(day)))
+                reports.append(encoders[row].encode(metric, value, dates[day]))
             for row, seen in zip(alive, over_the_wire(reports), strict=True):
                 found[row].append(seen)
         return found
 
-    def record(self, metric: str, lives: list[Life]) -> list[list[Seen]]:
+    def record(self, metric: str, lives: list[Life], renewed: int = 0) -> list[list[Seen]]:
         """See `AuditedClient`."""
         reports: list[Report] = []
         counts = []
+        later = SdkClient(next_version(self._file, metric)) if renewed else self
         for secret, steps in lives:
             state = MemoryState(secret)
-            for day, value in steps:
-                self._step(state, metric, day, value)
+            for number, (day, value) in enumerate(steps):
+                (later if renewed and number >= renewed else self)._step(state, metric, day, value)
             taken = state.take_reports()
             counts.append(len(taken))
             reports += taken
@@ -126,6 +128,20 @@ class SdkClient:
 
     def close(self) -> None:
         """Nothing was started."""
+
+
+def next_version(file: MetricsFile, metric: str) -> MetricsFile:
+    """The file with one threshold of a metric exchanged: a new params_id that promises as much."""
+    now = file.metrics[metric]
+    m = now.params.mechanism
+    if now.params.scheme.symbols:
+        mechanism = m.replace(p1=m.p1 - now.params.num_bits + 1, q1=m.q1 + 1)
+    elif m.has_permanent_round:
+        mechanism = m.replace(p1=m.p1 - 1, q1=m.q1 + 1)
+    else:
+        mechanism = m.replace(q2=m.q2 + (1 if m.p2 > m.q2 else -1))
+    params = now.params.replace(mechanism=mechanism)
+    return file.replace(metrics={**file.metrics, metric: now.replace(params=params)})
 
 
 def derived(file: MetricsFile, metric: str, secret: bytes, value: Value) -> Derived:

@@ -69,7 +69,7 @@ def _run(client: AuditedClient, source: Source, scenario: Scenario, number: int)
     if scenario.box == "encoder":
         seen = client.encode(scenario.metric, lives, scenario.together)
     else:
-        seen = client.record(scenario.metric, lives)
+        seen = client.record(scenario.metric, lives, scenario.renewed)
     observed = observe(file, scenario, world, seen, pairs)
     params = file.parts(scenario.metric)[0].params
     wrong = int((observed.number != scenario.expected).sum()) + observed.moved

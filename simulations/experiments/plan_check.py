@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -24,6 +24,8 @@ Floats = NDArray[np.float64]
 POWERS = (0.25, 0.5, 0.8, 0.95)  # predicted, of the values that are placed: by case, in turn
 UNLISTED = 300  # values that share what the listed ones leave
 PLACED = 12  # values of one share in a window, each found or not
+FEWEST_RUNS = 40
+BAR = 0.03  # of the difference of predicted and simulated detection
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,11 +178,17 @@ def unlisted(case: Case, shares: Floats) -> float:
 
 
 def check(case: Case, runs: int, rng: np.random.Generator) -> Check:
-    """Simulate a case: draws are exact, the decoder is the real one."""
+    """Simulate a case: draws are exact, the decoder is the real one.
+
+    Each window has a stream of its own, so that more runs go on where fewer ended.
+    """
     shares = population(case)
+    return checked(case, shares, np.array([window(case, shares, one) for one in rng.spawn(runs)]))
+
+
+def checked(case: Case, shares: Floats, found: Floats) -> Check:
+    """Predictions beside what was found: 0 or 1, of each window and value, (runs, n)."""
     expected, chances = expected_found(case.setting, shares, unlisted(case, shares))
-    rest = max(0.0, 1 - float(shares.sum()))
-    found = np.array([_run(case.setting, shares, rest, rng) for _ in range(runs)])
     counts = found.sum(axis=1)
     spread = 1.96 * np.sqrt((chances * (1 - chances)).sum()) + 0.5
     return Check(
@@ -188,15 +196,41 @@ def check(case: Case, runs: int, rng: np.random.Generator) -> Check:
         share=float(shares[0]),
         predicted=float(chances[0]),
         simulated=float(found[:, :PLACED].mean()),
-        draws=runs * PLACED,
+        draws=len(found) * PLACED,
         expected=expected,
         found=float(counts.mean()),
         inside=float((np.abs(counts - expected) <= spread).mean()),
     )
 
 
-def _run(setting: Setting, shares: Floats, rest: float, rng: np.random.Generator) -> Floats:
+def runs_for(case: Case, error: float) -> int:
+    """Windows after which the standard error of a simulated probability is at most `error`."""
+    shares = population(case)
+    chance = float(expected_found(case.setting, shares, unlisted(case, shares))[1][0])
+    return max(FEWEST_RUNS, math.ceil(chance * (1 - chance) / (error**2 * PLACED)))
+
+
+def summary(checks: Sequence[Check]) -> dict[str, float]:
+    """Of all cases: absolute differences, how many are within .03, and coverage of the numbers."""
+    errors = np.array([abs(one.error) for one in checks])
+    noise = np.array([one.noise for one in checks])
+    draws = [one.draws for one in checks]
+    return {
+        "settings": len(checks),
+        "mean": float(errors.mean()),
+        "worst": float(errors.max()),
+        "signed_mean": float(np.mean([one.error for one in checks])),
+        "root_mean_square": float(np.sqrt((errors**2).mean())),
+        "noise": float(np.sqrt((noise**2).mean())),
+        "within": int((errors <= BAR).sum()),
+        "within_and_two_errors": int((errors <= BAR + 2 * noise).sum()),
+        "coverage": float(np.average([one.inside for one in checks], weights=draws)),
+    }
+
+
+def window(case: Case, shares: Floats, rng: np.random.Generator) -> Floats:
     """Which values of one window were found, as 0 and 1, (n,)."""
+    setting, rest = case.setting, max(0.0, 1 - float(shares.sum()))
     params, number = setting.params, len(shares)
     tag = str(rng.integers(1 << 40)) if params.scheme.hashed else ""
     listed = [f"v{tag}-{i}" for i in range(setting.candidates)]

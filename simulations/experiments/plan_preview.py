@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from decoder import Candidates, DecodeOptions, Decoding, decode
 from decoder.planning.plan import Plan
+from decoder.progress import Progress, silent
 from simulations.populations.draws import draw_aggregate
 
 MOST_CANDIDATES = 20_000  # of a preview: more take long, and look the same
@@ -29,13 +30,19 @@ class Preview:
     decoding: Decoding
 
 
-def preview(plan: Plan, shares: NDArray[np.float64], rng: np.random.Generator) -> Preview:
+def preview(
+    plan: Plan,
+    shares: NDArray[np.float64],
+    rng: np.random.Generator,
+    progress: Progress = silent,
+) -> Preview:
     """Draw one window and decode it.
 
     Args:
         plan: whose metric, devices, periods and candidates are taken.
         shares: expected, largest first, (n,).
         rng: of the draw.
+        progress: told (stage, done, total) of the decoding.
     """
     setting, params = plan.design.setting, plan.metric.params
     number = min(setting.candidates, MOST_CANDIDATES)
@@ -52,7 +59,7 @@ def preview(plan: Plan, shares: NDArray[np.float64], rng: np.random.Generator) -
     options = DecodeOptions(
         correction="bonferroni", alpha=setting.alpha, repeats=float(setting.reports_each)
     )
-    decoding = decode(aggregate, Candidates.from_strings(values), options)
+    decoding = decode(aggregate, Candidates.from_strings(values), options, progress=progress)
     return _told(decoding, dict(zip(values, (holders / holders.sum()).tolist(), strict=True)))
 
 

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from typer import BadParameter
 
 from rappor_cli import plan as plan_command
 from rappor_cli.main import main
@@ -34,6 +38,18 @@ def test_files_json_and_the_check_of_the_table(
         (["--devices", "abc"], 2, "'abc' is not a number"),
         (["--devices", "1k", "--epsilon-life", "6", "--expires", "2020-01-01"], 1, "is over"),
         (["--devices", "1M", "--epsilon-life", "6", "--delta", "0"], 1, "delta = 0"),
+        (["--share", "0,5%", "--devices", "1M"], 2, "write a point, not a comma"),
+        (["--devices", "1,5M", "--epsilon-life", "6"], 2, "'1,5M' is not a number"),
+        (
+            ["--devices", "1M", "--epsilon-life", "6", "--zipf", "2", "--shares", "s.csv"],
+            1,
+            "zipf = 2 and shares = s.csv",
+        ),
+        (
+            ["--devices", "1M", "--epsilon-life", "6", "--kind", "boolean", "--values", "5"],
+            1,
+            "values = 5: a boolean has 2",
+        ),
         (["Bad", "--devices", "1M", "--epsilon-life", "6"], 1, "metric name 'Bad'"),
     ],
 )
@@ -42,6 +58,78 @@ def test_errors_name_the_value(
 ) -> None:
     assert main(["plan", *words]) == code
     assert message in " ".join(capsys.readouterr().err.replace("│", " ").split())
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("1,000,000", 1e6), ("1 000 000", 1e6), ("10_000", 1e4), ("1.5M", 1.5e6), ("2 %", 0.02)],
+)
+def test_numbers_as_people_write_them(text: str, value: float) -> None:
+    assert plan_command.number(text) == value
+
+
+@pytest.mark.parametrize("text", ["0,5%", "1,5M", "1,00,000", ",5", "1,0000", "5 M M"])
+def test_a_comma_is_never_taken_for_a_point(text: str) -> None:
+    """`0,5%` was read as 5 %, and `1,5M` as 15 million."""
+    with pytest.raises(BadParameter, match="is not a number"):
+        plan_command.number(text)
+
+
+def test_a_stranger_is_told_of_an_epsilon_that_protects_nobody(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A tenth of a per cent of a million devices costs 41 nats a life, and nothing said so."""
+    words = ["plan", "rare", "--share", "0.1%", "--devices", "1M", "--no-preview"]
+    assert main([*words, "-o", str(tmp_path)]) == 0
+    text = capsys.readouterr().out
+    assert "a life promises next to nothing. With --epsilon-life 6 the same devices show" in text
+    assert "promises next to nothing" in (tmp_path / "plan.html").read_text()
+    assert "promises next to nothing" in json.loads((tmp_path / "plan.json").read_text())["weak"]
+
+
+def test_a_usual_plan_is_read_in_eighty_columns(capsys: pytest.CaptureFixture[str]) -> None:
+    """The crowd was 1,500 beside a cohort of 1,250; names were cut; a row stood there twice."""
+    words = ["plan", "theme", "--devices", "10k", "--epsilon-life", "6", "--no-preview"]
+    assert main(words) == 0
+    text = capsys.readouterr().out
+    assert "recommended" in text
+    assert "next to nothing" not in text
+    assert text.count("Chrome") == 3  # two presets, and what both become at equal epsilon
+    assert "among 1,250 devices of a cohort" in text
+    assert main([*words, "--share", "30%", "--candidates", "10", "--periods", "1",
+                 "--bytes", "16"]) == 0  # fmt: skip
+    assert "nothing is solved for: share = 0.3 is seen" in capsys.readouterr().out
+
+
+def test_text_and_page_say_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The text rounded the claim to the nearest, the page up; the last number was cut off."""
+    words = ["plan", "dark", "--devices", "50k", "--kind", "boolean", "--share", "1%"]
+    assert main([*words, "--no-preview", "-o", str(tmp_path)]) == 0
+    text, page = capsys.readouterr().out, (tmp_path / "plan.html").read_text()
+    claims = re.findall(r"eps ([0-9.]+) \(delta", text)
+    assert len(claims) == 3
+    assert re.findall(r"epsilon ([0-9.]+) \(delta", page) == claims
+    assert "none of them is missed" in text
+    assert "nothing of the population expected is missed" in page
+    assert "1 bit (1 byte a report)" in page
+    ticks = re.findall(r'<text x="([0-9.]+)" y="[0-9.]+" text-anchor="middle">([0-9,]+)<', page)
+    assert ticks[-1][1] == "1,000,000"
+    assert all(float(x) + 6 * len(number) <= 640 for x, number in ticks)
+
+
+def test_a_long_plan_tells_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[tuple[str, int, int]] = []
+
+    @contextmanager
+    def bars() -> Iterator[Callable[[str, int, int], None]]:
+        yield lambda *stage: told.append(stage)
+
+    monkeypatch.setattr(plan_command, "stage_bars", bars)
+    assert main(["plan", "--share", "5%", "--devices", "20k", "--candidates", "20", "--json"]) == 0
+    stages = {name for name, _, _ in told}
+    assert {"solving", "comparing", "linking"} < stages  # and those of the decoder
+    last = {name: (done, total) for name, done, total in told}
+    assert all(done == total for done, total in last.values())
 
 
 def test_it_asks_on_a_terminal(

@@ -10,10 +10,11 @@ import pytest
 
 from decoder import Candidates, DecodeOptions, decode
 from decoder.errors import PlanError
-from decoder.planning.design import given_population, solve
+from decoder.planning.design import solve
 from decoder.planning.detection import Setting, expected_found
 from decoder.planning.few_cohorts import ROUGH, least_score, smallest_p_value
 from decoder.planning.plan import Labels, Trust, make_plan
+from decoder.planning.population import given_population
 from decoder.planning.request import Request
 from decoder.reports.plan_html import render_plan
 from rappor_core.params import RapporParams

@@ -109,7 +109,7 @@ BOX_OF = {
                     "of two values", "two sets", "cut of its own", "within their stratum",
                     "the one answer", "keeps its cut"),
     "rounds": ("exactly the declared", "coins at thresholds"),
-    "device": ("a value or", "values past", "reports in a life", "two places"),
+    "device": ("device: 7 reports", "a value or", "values past", "reports in a life", "two places"),
 }  # fmt: skip
 
 
@@ -148,6 +148,8 @@ _LEDGER = "client_sdk/recording/ledger.py"
 _RECORDER = "client_sdk/recording/recorder.py"
 _NUMBERS = "client_sdk/numbers/recorder.py"
 _QUEUE = "client_sdk/delivery/queue.py"
+_BATCHES = "client_sdk/delivery/batches.py"
+_SENT = "return self._instantaneous(permanent_bits).to_bytes"
 
 _PERMANENT = "return self._toss(bits, shake_256(keyed).digest(self._num_bytes))"
 _FRESH = "return self._toss(permanent_bits, self._randomness(self._num_bytes))"
@@ -333,4 +335,42 @@ FAULTS = (
           "return (permanent_bits if self.metric.cohort_with else self._instantaneous("
           "permanent_bits)).to_bytes",
           "p* of each bit", LINKED),
+    Fault("one-report-in-five-hundred-bare", _DEVICE, _SENT,
+          "rare = int.from_bytes(__import__('os').urandom(2), 'big') < 131\n"
+          "        return (bloom_bits if rare else self._instantaneous(permanent_bits)).to_bytes",
+          "no report has too few or too many ones"),
+    Fault("permanent-response-of-the-quarter", _RECORDER,
+          "        device = state.device\n        draft",
+          "        device = state.device\n"
+          "        prefix = device._permanent._prefix.split(b'quarter')[0]\n"
+          "        device._permanent._prefix = prefix + b'quarter %d' % (day // 91)\n"
+          "        device._permanent_of.clear()\n        draft",
+          "device: 7 reports of a device share one permanent response",
+          METRICS.replace('no_data = "none"\n', "")),
+    Fault("cap-of-each-version", _LEDGER,
+          "        entries = self._state.entries(device.line)\n        known",
+          "        entries = [one for one in self._state.entries(device.line)\n"
+          "                   if one.params == json.dumps(device.metric.params.to_dict())]\n"
+          "        known",
+          "values past the cap of the next version"),
+    Fault("long-strings-bare", _DEVICE,
+          "            self._check_length(value)\n            scheme",
+          "            self._permanent = self._instantaneous = int\n            scheme",
+          "odd strings"),
+    Fault("secret-of-sixteen-bits", _KEYS,
+          "return randomness(SECRET_BYTES)", "return randomness(2) * 16",
+          "secrets are random", installations=24),
+    Fault("padding-holds-the-machine", _BATCHES,
+          "zeros = bytes(-size % pad_to if pad_to else 0)",
+          "zeros = (__import__('uuid').getnode().to_bytes(8, 'big') * 999)[:-size % (pad_to or 1)]",
+          "bodies hold reports and zeros alone", installations=4),
+    Fault("metrics-share-their-coins", _DEVICE,
+          "        self._instantaneous = "
+          "InstantaneousRound(mechanism, k, randomness, symbol=symbol)",
+          "        drawn, calls = globals().setdefault('_DRAWN', {}), iter(range(1 << 20))\n"
+          "        opened = drawn[secret, self.line] = drawn.get((secret, self.line), 0) + 1\n"
+          "        self._instantaneous = InstantaneousRound(\n"
+          "            mechanism, k, lambda n: drawn.setdefault(\n"
+          "                (secret, opened, next(calls)), randomness(n)), symbol=symbol)",
+          "the noise of two metrics is independent", installations=24),
 )  # fmt: skip

@@ -10,12 +10,18 @@ from decoder.planning.detection import information, interference
 from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.params import RapporParams
 from simulations.experiments.plan_check import (
+    FEWEST_RUNS,
+    PLACED,
     UNLISTED,
+    Check,
     cases,
     check,
     drawn_cases,
     population,
+    runs_for,
+    summary,
     unlisted,
+    window,
 )
 from simulations.populations.draws import draw_aggregate
 
@@ -31,6 +37,41 @@ def test_detection_is_predicted(number: int) -> None:
     assert abs(found.error) <= 0.03 + 3.3 * found.noise
     assert found.inside >= 0.85
     assert abs(found.found - found.expected) <= 1
+
+
+def test_more_windows_go_on_where_fewer_ended() -> None:
+    """So that a part of the grid, or fewer runs, gives figures of the whole."""
+    case = cases()[44]
+    shares = population(case)
+    few, more = (
+        [window(case, shares, one) for one in np.random.default_rng((16, 45)).spawn(number)]
+        for number in (2, 4)
+    )
+    assert all((a == b).all() for a, b in zip(few, more, strict=False))
+    assert not (more[2] == more[3]).all() or not (more[0] == more[1]).all()
+
+
+def test_so_many_windows_as_the_error_asked_for_takes() -> None:
+    case = cases()[44]  # of predicted .25
+    runs = runs_for(case, 0.012)
+    assert runs == 109
+    assert 0.25 * 0.75 / (runs * PLACED) <= 0.012**2
+    assert runs_for(case, 0.4) == FEWEST_RUNS
+
+
+def test_the_summary_counts_what_is_within() -> None:
+    """Differences of .02, .05 and -.10, of which the second is within two standard errors more."""
+    rows = [
+        Check("a", 0.1, 0.5, 0.52, 1_200, 3, 3, 1.0),
+        Check("b", 0.1, 0.5, 0.55, 1_200, 3, 3, 1.0),
+        Check("c", 0.1, 0.5, 0.40, 2_400, 3, 3, 0.5),
+    ]
+    told = summary(rows)
+    assert told["within"] == 1
+    assert told["within_and_two_errors"] == 2
+    assert told["worst"] == pytest.approx(0.1)
+    assert told["mean"] == pytest.approx(0.17 / 3)
+    assert told["coverage"] == pytest.approx(0.75)
 
 
 def test_detection_in_bloom_filters_is_predicted() -> None:

@@ -1,0 +1,122 @@
+"""What shows in one report, one body or one secret of many: the checks alone, at fixed seeds."""
+
+from __future__ import annotations
+
+import gzip
+from datetime import date
+
+import numpy as np
+import pytest
+
+from client_sdk.delivery.batches import make_body
+from privacy_audit.audit import FEWEST_DEVICES, AuditOptions
+from privacy_audit.black_box.installed import secret_check
+from privacy_audit.black_box.installed_day import holds_reports_alone
+from privacy_audit.black_box.noise import noise_checks
+from privacy_audit.black_box.noise_sums import NoiseSums, noise_sums
+from privacy_audit.black_box.observations import Observations
+from privacy_audit.black_box.scenario import GAPS, spaced_days
+from privacy_audit.black_box.scenarios import ODD, scenarios
+from privacy_audit.black_box.sdk_client import next_version
+from rappor_core.metrics.file import parse_metrics
+from rappor_core.wire.report import Report
+from tests.privacy_audit.faults import METRICS, PAIRS
+
+FILE = parse_metrics(METRICS)
+METRIC = FILE.declared[0]
+NUMBER = 20_000
+ONES = "no report has too few or too many ones"
+
+
+def sums(bare: int = 0, permanent: int = 0) -> NoiseSums:
+    """Of 20,000 reports, the first of which left without noise, or with that of one round."""
+    rng, params = np.random.default_rng(1), METRIC.params
+    held = np.zeros((NUMBER, params.num_bits), dtype=np.uint8)
+    held[:, [3, 70]] = 1
+    shown = (rng.random(held.shape) < np.where(held, params.q_star, params.p_star)).astype(np.uint8)
+    m = params.mechanism
+    kept = rng.random(held.shape) < np.where(held, m.p1, m.q1) / 2**16
+    shown[:permanent] = kept[:permanent]
+    shown[:bare] = held[:bare]
+    packed = np.packbits(shown[:, None], axis=2, bitorder="little")
+    masks = np.stack([held] * 3)
+    rest = np.zeros(NUMBER, dtype=np.int64)
+    seen = Observations(
+        shown[:, None], packed, rest + 1, masks, np.packbits(masks, axis=2), rest, rest, 0
+    )
+    return noise_sums(params, seen)
+
+
+@pytest.mark.parametrize(("bare", "permanent"), [(1, 0), (0, 1)])
+def test_one_report_of_many_without_noise_is_enough(bare: int, permanent: int) -> None:
+    (found,) = (c for c in noise_checks("m", METRIC.params, sums(bare, permanent), "encoder")
+                if c.what == ONES)  # fmt: skip
+    assert found.p_value < 1e-5
+    others = [c for c in noise_checks("m", METRIC.params, sums(bare, permanent), "encoder")
+              if c.what.startswith(("q*", "p*", "the noise"))]  # fmt: skip
+    assert min(c.p_value for c in others) > 1e-4  # what did not see it
+
+
+def test_honest_reports_have_no_extreme_among_them() -> None:
+    both = sums() + sums()
+    (found,) = (c for c in noise_checks("m", METRIC.params, both, "encoder")
+                if c.what == ONES)  # fmt: skip
+    assert found.p_value > 0.01
+
+
+def test_secrets_of_few_random_bytes_or_one_prefix_are_found() -> None:
+    rng = np.random.default_rng(3)
+    honest = [rng.bytes(32) for _ in range(24)]
+    assert secret_check("m", honest).p_value > 0.01
+    for weak in (
+        [rng.bytes(2) * 16 for _ in range(24)],
+        [rng.bytes(8) + bytes(24) for _ in range(24)],
+        [b"\x67\x41" + rng.bytes(30) for _ in range(24)],
+        [rng.bytes(16) * 2 for _ in range(24)],
+    ):
+        assert secret_check("m", weak).p_value < 1e-5
+
+
+def test_a_body_holds_reports_and_zeros_alone() -> None:
+    report = Report(METRIC.name, METRIC.params_id, 3, date(2026, 11, 1), bytes(16))
+    body = make_body(bytes(16), [report], pad_to=256)
+    assert len(body) == 256
+    assert holds_reports_alone(body)
+    assert holds_reports_alone(make_body(bytes(16), [report]))
+    marked = body[:40] + b"\x01" + body[41:]
+    assert not holds_reports_alone(marked)
+    assert not holds_reports_alone(body + b"device 7")
+    assert not holds_reports_alone(body[:4] + b"\x67" + body[5:])  # a time
+    assert not holds_reports_alone(gzip.compress(b"x"))
+
+
+def test_reports_of_a_life_are_months_apart() -> None:
+    plain = parse_metrics(METRICS.replace('no_data = "none"\n', "")).declared[0]
+    days = spaced_days(plain, 7, "device")
+    assert np.diff(days).tolist() == [GAPS["day"]] * 6
+    assert np.diff(spaced_days(METRIC, 7, "device")).tolist() == [1] * 6  # no_data lies between
+    assert spaced_days(METRIC, 7, "encoder")[0] == days[0]
+    ledger = next(s for s in scenarios(plain, upkeep=True) if s.name == "ledger")
+    assert ledger.noise
+
+
+def test_odd_strings_are_of_all_cohorts_and_the_next_version_is_of_few_devices() -> None:
+    found = {s.name: s for s in scenarios(METRIC, upkeep=True)}
+    assert set(found["odd strings, 1 report"].by_cohort) == set(ODD)
+    past = found["values past the cap of the next version"]
+    assert past.renewed == past.expected == 2
+    assert AuditOptions().trials_of(past) == FEWEST_DEVICES
+    assert "values past the cap of the next version" not in {
+        s.name for s in scenarios(METRIC, upkeep=False)
+    }
+
+
+@pytest.mark.parametrize("text", [METRICS, PAIRS])
+def test_the_next_version_promises_as_much_under_another_digest(text: str) -> None:
+    file = parse_metrics(text)
+    now = file.declared[0]
+    later = next_version(file, now.name).metrics[now.name]
+    assert later.params_id != now.params_id
+    assert now.params.epsilon_infinity * 0.999 < later.params.epsilon_infinity
+    assert later.params.epsilon_infinity <= now.params.epsilon_infinity
+    assert later.params.epsilon_one <= now.params.epsilon_one
