@@ -84,7 +84,7 @@ def discovery(
         return
     strings = _strings(names, rng)
     settings = [(e, n) for n in reports for e in epsilon]
-    others = (rival or tuple(RIVALS)) if rivals else ()
+    others: Sequence[str] = (rival or tuple(RIVALS)) if rivals else ()
     for name in others:
         if name not in RIVALS:
             raise typer.BadParameter(f"--rival {name!r} is not one of: {', '.join(RIVALS)}")

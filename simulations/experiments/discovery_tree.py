@@ -16,6 +16,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from decoder.discovery.prefix_hash import Prefixes
 from decoder.discovery.search import BEAM, LEAST_Z
 from decoder.discovery.text import text_of
 from decoder.typing import Floats
@@ -56,20 +57,17 @@ def treehist(strings: Sequence[str], draw: Draw) -> list[str]:
     return [held.get(key) or _text(key) for key in shown.tolist()]
 
 
-def _prefixes(codes: np.ndarray, size: int) -> np.ndarray:  # type: ignore[type-arg]
+def _prefixes(codes: Prefixes, size: int) -> Prefixes:
     """The first `size` bits of each code, from the left, then zeros."""
     shift = np.uint64(KEY_BITS - size)
-    return codes >> shift << shift
+    return (codes >> shift << shift).astype(np.uint64)
 
 
-def _children(
-    beam: np.ndarray,  # type: ignore[type-arg]
-    means: Floats,
-    level: int,
-) -> tuple[np.ndarray, Floats]:  # type: ignore[type-arg]
+def _children(beam: Prefixes, means: Floats, level: int) -> tuple[Prefixes, Floats]:
     """Both children of each prefix of `level` bits, if a string can have them; parents' means."""
     bit = np.uint64(1) << np.uint64(KEY_BITS - level - 1)
-    both, parents = np.concatenate([beam, beam | bit]), np.concatenate([means, means])
+    both = np.concatenate([beam, beam | bit]).astype(np.uint64)
+    parents = np.concatenate([means, means])
     valid = [i for i, key in enumerate(both.tolist()) if _valid(key, level + 1)]
     return both[valid], parents[valid]
 

@@ -42,7 +42,8 @@ class Level:
 
 def tree_levels(cells: int) -> tuple[Level, ...]:
     """The levels of a tree of so many cells, 2 or more; the root is first."""
-    ends, found = [(0, cells)], []
+    ends = [(0, cells)]
+    found: list[tuple[Indices, Floats]] = []
     while len(ends) < cells:
         nodes, signs = np.zeros(cells, dtype=np.intp), np.zeros(cells)
         halves = []
