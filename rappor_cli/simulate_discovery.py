@@ -56,7 +56,10 @@ def discovery(
         Path | None,
         typer.Option(help="Strings that devices hold, a line each; else drawn from the code."),
     ] = None,
-    rivals: Annotated[bool, typer.Option(help="Also run PEM, SFP and n-grams.")] = True,
+    rivals: Annotated[bool, typer.Option(help="Also run PEM, SFP, n-grams and TreeHist.")] = True,
+    rival: Annotated[
+        list[str] | None, typer.Option(help="Only this one of them; may be given several times.")
+    ] = None,
     flat: Annotated[bool, typer.Option(help="Equal shares: nothing is frequent.")] = False,
     nulls: Annotated[
         int, typer.Option(min=0, help="Instead, populations without a frequent string, by kind.")
@@ -81,9 +84,13 @@ def discovery(
         return
     strings = _strings(names, rng)
     settings = [(e, n) for n in reports for e in epsilon]
-    total = len(settings) * runs * (1 + (len(RIVALS) if rivals else 0))
+    others: Sequence[str] = (rival or tuple(RIVALS)) if rivals else ()
+    for name in others:
+        if name not in RIVALS:
+            raise typer.BadParameter(f"--rival {name!r} is not one of: {', '.join(RIVALS)}")
+    total = len(settings) * runs * (1 + len(others))
     with progress_bar("runs", total) as advance:
-        rows = compare(strings, settings, runs, rng, rivals=rivals, flat=flat, progress=advance)
+        rows = compare(strings, settings, runs, rng, rivals=others, flat=flat, progress=advance)
     if as_json:
         print(json.dumps({"seed": seed, "strings": len(strings), "rows": list(map(asdict, rows))}))
     elif as_markdown:

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from rappor_cli.progress import stage_bars
-from simulations.numbers.comparison import OURS, Cell, compare
+from simulations.numbers.comparison import DESIGNS, OURS, Cell, compare
 
 Budgets = Annotated[
     list[float] | None, typer.Option("--life", min=0.1, max=10, help="Nats for life; may repeat.")
@@ -25,6 +25,9 @@ Runs = Annotated[int, typer.Option(min=1, help="Draws of each population.")]
 Seed = Annotated[
     int | None, typer.Option(min=0, help="Repeat a run exactly; otherwise the draws are fresh.")
 ]
+Design = Annotated[
+    list[str] | None, typer.Option(help="Only this design of the table; may repeat.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="For machines.")]
 
 
@@ -33,14 +36,19 @@ def numbers(
     devices: Devices = None,
     runs: Runs = 4,
     seed: Seed = None,
+    design: Design = None,
     as_json: AsJson = False,
 ) -> None:
     """Learn seven distributions of numbers under one budget for life; distance to the truth."""
+    for name in design or ():
+        if name not in DESIGNS:
+            raise typer.BadParameter(f"--design {name!r} is not one of: {'; '.join(DESIGNS)}")
     budgets = life or [math.log(3), 2.0, 4.0]
     sizes = devices or [10_000, 100_000]
     with stage_bars() as progress:
         cells = compare(budgets, sizes, runs, np.random.default_rng(seed),
-                        lambda done, total: progress("settings", done, total))  # fmt: skip
+                        lambda done, total: progress("settings", done, total),
+                        design or DESIGNS)  # fmt: skip
     if as_json:
         rows = [
             {k: None if isinstance(v, float) and math.isnan(v) else v for k, v in asdict(c).items()}

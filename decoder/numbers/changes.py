@@ -134,8 +134,7 @@ def _side(aggregate: Aggregate, options: DecodeOptions) -> tuple[CutCounts, Surv
 def _parts(counts: CutCounts) -> tuple[Floats, Floats]:
     """Shares in each cohort, and their variances if reports were independent; (R, K) each."""
     n = counts.reports
-    told = counts.above.sum(axis=0) / n.sum(axis=0)
-    rho = np.clip(told, 1e-9, 1 - 1e-9)
+    rho = counts.rates(1.0)
     with np.errstate(divide="ignore", invalid="ignore"):
         shares = (counts.above / n - counts.offset) / counts.spread
         variances = np.where(n > 0, rho * (1 - rho) / (counts.spread**2 * n), math.inf)

@@ -9,6 +9,7 @@ integral on either side; of whole numbers with an edge at each nothing is left o
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
@@ -56,7 +57,7 @@ def mean_of(curve: Survival, fitted: Floats, level: float) -> Mean | None:
         error *= float(values[0])
     top = np.zeros(len(curve.shares))
     top[-1] = 1.0
-    clipped = _of_data(curve, top, 0.0, bottom, level)
+    clipped = _share_of_data(curve, top, bottom, level)
     estimate, low, high, lowest, highest = values.tolist()
     return Mean(
         estimate,
@@ -67,9 +68,7 @@ def mean_of(curve: Survival, fitted: Floats, level: float) -> Mean | None:
         highest,
         geometric=geometric,
         clipped_to=(number.edges[0] if number.ask == "mean" else low_end, number.edges[-1]),
-        at_or_above_top=Interval(
-            clipped.estimate, clipped.std_error, max(0.0, clipped.low), min(1.0, clipped.high)
-        ),
+        at_or_above_top=clipped,
     )
 
 
@@ -114,6 +113,18 @@ def _of_data(
     if not bottom.any():
         return linear(curve, weights, constant, level)
     return quotient(curve, weights + constant * bottom, bottom, level)
+
+
+def _share_of_data(curve: Survival, top: Floats, bottom: Floats, level: float) -> Interval:
+    """The share at one cut: Wilson's interval of all devices, as the curve has it, or Fieller's.
+
+    A normal interval of few reports would be too short at shares near 0 or 1.
+    """
+    share = _of_data(curve, top, 0.0, bottom, level)
+    if bottom.any():
+        return replace(share, low=max(0.0, share.low), high=min(1.0, share.high))
+    low, high = (float(ends @ top) for ends in curve.intervals(level))
+    return replace(share, low=low, high=high)
 
 
 def _between(

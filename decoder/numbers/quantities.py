@@ -97,6 +97,9 @@ class _Scores:
         self._excess = curve.shares - wanted
         scale = np.sqrt(curve.variance(wanted) / np.maximum(np.diag(curve.covariance), 1e-300))
         self._covariance = curve.covariance * scale[:, None] * scale[None, :]
+        self._with_whole = (
+            np.zeros(len(scale)) if whole is None else (curve.covariance[:, whole] * scale)
+        )
         self._reports = curve.reports
         self._factor, self._whole, self._curve = factor, whole, curve
 
@@ -107,5 +110,5 @@ class _Scores:
         if self._whole is not None:
             covariance = self._curve.covariance
             variance += self._factor**2 * float(covariance[self._whole, self._whole])
-            variance -= 2 * self._factor * float(weights @ covariance[:, self._whole])
+            variance -= 2 * self._factor * float(weights @ self._with_whole)
         return float(weights @ self._excess) / math.sqrt(max(variance, 1e-300))

@@ -21,6 +21,8 @@ from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.metric import Metric
 from rappor_core.metrics.number import Number
 
+ADDED = 4.0  # reports that say either at random, for the variance of few
+
 
 @dataclass(frozen=True)
 class CutCounts:
@@ -47,6 +49,23 @@ class CutCounts:
     def stride(self) -> int:
         """How many sets of cuts there are."""
         return len(self.symbols)
+
+    def rates(self, repetition: float) -> Floats:
+        """P(a report says "at or above"), as variances take it. (K,).
+
+        Of few reports the plain rate may be 0 or 1, which has no variance: 4 reports are added to
+        each set of cohorts, alike for all symbols (Agresti and Coull 1998), `repetition` times as
+        many where devices repeat themselves; and no symbol is rarer than a lie.
+        """
+        g, rates = self.symbols.shape[1], np.zeros(len(self.offset))
+        chances = self.symbols + ADDED * repetition / g
+        beyond = np.maximum(chances / chances.sum(axis=1, keepdims=True) - self.lie, 0.0)
+        chances = self.lie + (1 - g * self.lie) * beyond / beyond.sum(axis=1, keepdims=True)
+        for first, own in enumerate(chances):
+            cuts = self.number.cuts(first, g)
+            for u, question in enumerate(cuts, start=1):
+                rates[question] = own[u : len(cuts) + 1].sum()
+        return rates
 
 
 @dataclass(frozen=True)
@@ -142,12 +161,14 @@ def survival(counts: CutCounts, repetition: float) -> Survival:
     reports = counts.reports.sum(axis=0)
     told = counts.above.sum(axis=0) / reports
     shares = (told - counts.offset) / counts.spread
-    kappa, freedom = repetition, math.inf
+    rates, kappa, freedom = counts.rates(repetition), repetition, math.inf
     if repetition > 1:
-        parts = _share_of(counts)
-        measured = replicate_factor(parts, counts.reports * _information(counts, told))
-        kappa, freedom = measured or (kappa, freedom)
-    return Survival(counts, shares, kappa * _covariance(counts, told, reports), reports,
+        plain = counts.rates(1.0)
+        weights = counts.reports * counts.spread**2 / (plain * (1 - plain))
+        measured = replicate_factor(_share_of(counts), weights)
+        if measured is not None:
+            rates, (kappa, freedom) = plain, measured
+    return Survival(counts, shares, kappa * _covariance(counts, rates, reports), reports,
                     kappa, freedom)  # fmt: skip
 
 
@@ -174,19 +195,12 @@ def _share_of(counts: CutCounts) -> Floats:
     return shares
 
 
-def _information(counts: CutCounts, told: Floats) -> Floats:
-    """One over the variance that one report leaves of a share, at what all reports tell."""
-    rho = np.clip(told, 1e-9, 1 - 1e-9)
-    information: Floats = counts.spread**2 / (rho * (1 - rho))
-    return information
-
-
-def _covariance(counts: CutCounts, told: Floats, reports: Floats) -> Floats:
+def _covariance(counts: CutCounts, rates: Floats, reports: Floats) -> Floats:
     """Of independent reports: multinomial within a set of cuts, none between sets. (K, K)."""
-    size, stride = len(told), counts.stride
+    size, stride = len(rates), counts.stride
     questions = np.arange(size)
     same = questions[:, None] % stride == questions[None, :] % stride
     later = np.maximum(questions[:, None], questions[None, :])  # "above both" is above the later
-    covariance = (told[later] - told[:, None] * told[None, :]) / reports[:, None]
+    covariance = (rates[later] - rates[:, None] * rates[None, :]) / reports[:, None]
     covariance[~same] = 0.0
     return covariance / counts.spread**2

@@ -23,7 +23,8 @@ from rappor_core.codes.prefix_groups import PrefixGroups
 from rappor_core.mechanism import PROBABILITY_SCALE, TwoRoundMechanism
 from rappor_core.metrics.metric import Metric
 from rappor_core.params import RapporParams
-from simulations.experiments.discovery_rivals import RIVALS, drawer
+from simulations.experiments.discovery_draws import drawer
+from simulations.experiments.discovery_rivals import LONGEST, RIVALS
 from simulations.populations.prefix_draws import StringPopulation
 
 OURS = "coded prefixes"
@@ -112,7 +113,7 @@ def compare(
     runs: int,
     rng: np.random.Generator,
     *,
-    rivals: bool = True,
+    rivals: Sequence[str] = tuple(RIVALS),
     flat: bool = False,
     progress: Callable[[int], None] = lambda _: None,
 ) -> list[Row]:
@@ -123,12 +124,12 @@ def compare(
         settings: epsilon and number of reports.
         runs: populations of each setting.
         rng: for orders and draws.
-        rivals: whether to run the other methods, too.
+        rivals: the other methods to run, too.
         flat: equal shares in place of Zipf's: nothing is frequent.
         progress: told of each run.
     """
     shares = np.full(len(strings), 1 / len(strings)) if flat else zipf(len(strings))
-    methods = [OURS, *(RIVALS if rivals else ())]
+    methods = [OURS, *rivals]
     rows: list[Row] = []
     for epsilon, reports in settings:
         metric = discover_metric(epsilon)
@@ -180,11 +181,14 @@ def _rival(
     started = time.process_time()
     texts = find(strings, drawer(shares, reports, num_groups, noise, rng))
     seconds = time.process_time() - started
-    places = {
-        string.lower()[:33].rstrip(" "): rank for rank, string in reversed(list(enumerate(strings)))
-    }
-    ranks = [places[text] for text in texts if text in places]
+    places = {_cut(string): rank for rank, string in reversed(list(enumerate(strings)))}
+    ranks = [places[_cut(text)] for text in texts if _cut(text) in places]
     return _run(ranks, len(texts) - len(ranks), seconds, ())
+
+
+def _cut(string: str) -> str:
+    """As far as the rivals that read characters go."""
+    return string.lower()[:LONGEST].rstrip(" ")
 
 
 def _run(ranks: Sequence[int], false: int, seconds: float, covered: Sequence[bool]) -> Run:

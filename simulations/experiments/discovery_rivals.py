@@ -10,6 +10,7 @@ which makes them stronger than the originals. Text is cut into blocks of three c
 - n-grams: frequent blocks by position, then edges between neighbouring blocks, then paths of the
   graph (Fanti, Pihur, Erlingsson 2016, arXiv:1503.01214). There a device splits epsilon among two
   n-grams and the string; here it reports one of them with all of it.
+- TreeHist: `discovery_tree`.
 """
 
 from __future__ import annotations
@@ -18,23 +19,19 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import product
 
 import numpy as np
-from scipy.special import ndtri
 
 from decoder.discovery.bucket_shares import GroupShares
-from decoder.discovery.prefix_hash import Prefixes, best_extensions, prefix_positions
+from decoder.discovery.prefix_hash import best_extensions, prefix_positions
 from decoder.discovery.search import BEAM, FITTED, LEAST_Z
-from decoder.model.counts import debias
-from decoder.model.noise import BitNoise
-from decoder.typing import Floats
 from rappor_core.hashing import value_hash
+from simulations.experiments.discovery_draws import KEY_BITS, Draw, significant
+from simulations.experiments.discovery_tree import GROUPS, treehist
 
 ALPHABET = "abcdefghijklmnopqrstuvwxyz0123456789.-_ "  # a blank stands after the end
-BLOCK, BLOCKS, SEEDS = 3, 11, 32
-KEY_BITS, BLOCK_BITS = 64, 16
+BLOCK, BLOCKS = 3, 11
+BLOCK_BITS = 16
 LONGEST = BLOCK * BLOCKS  # characters of a string
-ALPHA = 0.05
 MOST_PATHS = 20_000
-Draw = Callable[[Prefixes], GroupShares]
 
 
 def blocks_of(string: str) -> list[str]:
@@ -64,28 +61,6 @@ def key(context: str, block: str | int) -> int:
     """64 bits: 48 of a hash of what the block stands in, 16 of the block."""
     number = block_number(block) if isinstance(block, str) else block
     return (value_hash(context.encode())[0] >> BLOCK_BITS) << BLOCK_BITS | number
-
-
-def drawer(
-    shares: Floats, num_reports: int, num_groups: int, noise: BitNoise, rng: np.random.Generator
-) -> Draw:
-    """What a group of cohorts reports, given the key of each string; exact binomial counts."""
-    cohorts, num_buckets = np.arange(SEEDS), 1_024
-
-    def draw(keys: Prefixes) -> GroupShares:
-        size = num_groups * SEEDS
-        reports = rng.multinomial(num_reports, np.full(size, 1 / size))[:SEEDS]
-        positions = prefix_positions(keys, KEY_BITS, cohorts, num_buckets)
-        holders = rng.multinomial(reports, shares)
-        truth = np.array(
-            [np.bincount(positions[:, c], holders[c], num_buckets) for c in cohorts]
-        ).astype(np.int64)
-        counts = rng.binomial(truth, noise.q_star)
-        counts += rng.binomial(reports[:, None] - truth, noise.p_star)
-        totals = reports.astype(np.float64)
-        return GroupShares(cohorts, totals, debias(counts.astype(float), totals, noise), KEY_BITS)
-
-    return draw
 
 
 def pem(strings: Sequence[str], draw: Draw) -> list[str]:
@@ -232,21 +207,14 @@ def accepted(strings: Sequence[str], texts: Sequence[str], draw: Draw) -> list[s
     texts = list(dict.fromkeys(texts))
     whole = [key(f"whole/{''.join(blocks_of(string)).rstrip(' ')}", 0) for string in strings]
     group = draw(np.array(whole, dtype=np.uint64))
-    if not texts:
-        return []
     keys = np.array([key(f"whole/{text}", 0) for text in texts], dtype=np.uint64)
-    if len(texts) > FITTED:
-        z = np.concatenate(
-            [group.pursue(keys[i : i + 2_000], BEAM) for i in range(0, len(keys), 2_000)]
-        )
-    else:
-        z = group.fit(keys).z
-    threshold = -ndtri(ALPHA / len(texts))
-    return [text for text, score in zip(texts, z.tolist(), strict=True) if score > threshold]
+    shown = significant(group, keys)
+    return [text for text, named in zip(texts, shown.tolist(), strict=True) if named]
 
 
 RIVALS: dict[str, tuple[Callable[[Sequence[str], Draw], list[str]], int]] = {
     "PEM": (pem, BLOCKS + 1),
     "SFP": (sfp, BLOCKS + 1),
     "n-grams": (ngrams, 2 * BLOCKS),
+    "TreeHist": (treehist, GROUPS),
 }

@@ -18,6 +18,7 @@ from simulations.numbers.populations import POPULATIONS, Population, shares_at_o
 from simulations.numbers.rivals import RIVALS, Design
 
 OURS = {"thresholds": "memo", "once: thresholds": "once"}
+DESIGNS = (*OURS, *RIVALS)
 QUANTILES = (0.25, 0.5, 0.75, 0.9, 0.95)
 LEVEL = 0.95
 
@@ -50,8 +51,9 @@ def compare(
     runs: int,
     rng: np.random.Generator,
     progress: Callable[[int, int], None] | None = None,
+    designs: Sequence[str] = DESIGNS,
 ) -> list[Cell]:
-    """All designs at all settings.
+    """Designs at all settings.
 
     Args:
         budgets: nats for life.
@@ -59,8 +61,8 @@ def compare(
         runs: draws of each population.
         rng: source of the draws.
         progress: told how many cells of the table are done.
+        designs: of `DESIGNS`.
     """
-    designs: list[str] = [*OURS, *RIVALS]
     total = len(designs) * len(budgets) * len(devices)
     cells = []
     for design in designs:

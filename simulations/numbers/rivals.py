@@ -6,7 +6,8 @@ generator) that returns fitted shares of the cells.
 
 Square wave: Li et al., SIGMOD 2020, arXiv:1912.01051, with EMS or our fit. dBitFlipPM: Ding,
 Kulkarni, Yekhanin, NeurIPS 2017. LOLOHA: arXiv:2210.00262. L-OSUE (RAPPOR): Arcolezi et al. 2022.
-OUE: Wang et al., USENIX Security 2017.
+OUE: Wang et al., USENIX Security 2017. HaarHRR: `wavelet`. Two cuts with three symbols are a
+variant of our own: a cohort compares with two edges.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import numpy as np
 from decoder.numbers.fit import SymbolLikelihood, fitted_cells
 from decoder.typing import Floats
 from rappor_core.mechanism import TwoRoundMechanism
+from simulations.numbers.wavelet import WaveletReports
 
 Prior = tuple[Floats, Floats, int]
 Design = Callable[[Floats, Prior, float, int, np.random.Generator], Floats]
@@ -135,6 +137,55 @@ def loloha(
     return fitted_cells(SymbolLikelihood(symbols, own, rounds.q_star, rounds.p_star, 1.0), prior)
 
 
+def two_cuts(
+    cells: Floats, prior: Prior, budget: float, devices: int, rng: np.random.Generator
+) -> Floats:
+    """Two edges a cohort, far apart: three ordered symbols, each charged."""
+    rounds = TwoRoundMechanism.symbols(3, budget / 3, SECOND * budget / 3)
+    edges = len(cells) - 1
+    sets = -(-edges // 2)
+    symbol = (np.arange(sets)[:, None] < np.arange(edges + 1)).astype(int) + (
+        np.arange(sets)[:, None] + sets < np.arange(edges + 1)
+    )  # (sets, cells)
+    own = (symbol[:, None, :] == np.arange(3)[:, None]).astype(float)
+    told = rounds.p_star + (rounds.q_star - rounds.p_star) * (own @ cells)
+    reports = rng.multinomial(devices, np.full(sets, 1 / sets))
+    symbols = rng.multinomial(reports, told / told.sum(axis=1, keepdims=True)).astype(float)
+    return fitted_cells(SymbolLikelihood(symbols, own, rounds.q_star, rounds.p_star, 1.0), prior)
+
+
+def _wavelet_fit(drawn: WaveletReports, prior: Prior) -> Floats:
+    rounds = drawn.rounds
+    return fitted_cells(
+        SymbolLikelihood(drawn.symbols, drawn.cells, rounds.q_star, rounds.p_star, 1.0), prior
+    )
+
+
+def haar_memoised(
+    cells: Floats, prior: Prior, budget: float, devices: int, rng: np.random.Generator
+) -> Floats:
+    """HaarHRR with a memoised answer to each of its two signs, our fit."""
+    rounds = TwoRoundMechanism.symbols(2, budget / 2, SECOND * budget / 2)
+    return _wavelet_fit(WaveletReports.draw(cells, rounds, devices, rng), prior)
+
+
+def haar_once(
+    cells: Floats, prior: Prior, budget: float, devices: int, rng: np.random.Generator
+) -> Floats:
+    """HaarHRR as in the paper, one fresh bit for life, our fit."""
+    rounds = TwoRoundMechanism.one_symbol(2, budget)
+    return _wavelet_fit(WaveletReports.draw(cells, rounds, devices, rng), prior)
+
+
+def haar_inverse(
+    cells: Floats, prior: Prior, budget: float, devices: int, rng: np.random.Generator
+) -> Floats:
+    """The same reports, and the paper's own estimator: the inverse transform."""
+    del prior
+    rounds = TwoRoundMechanism.one_symbol(2, budget)
+    return WaveletReports.draw(cells, rounds, devices, rng).inverse()
+
+
 def dbitflip(buckets: int) -> Design:
     """A design: dBitFlipPM, with d of the cells asked of a device; d + 1 answers are charged.
 
@@ -154,6 +205,8 @@ def dbitflip(buckets: int) -> Design:
 
 
 RIVALS: dict[str, Design] = {
+    "two cuts, 3 symbols": two_cuts,
+    "Haar wavelets (HRR), memoised": haar_memoised,
     "LOLOHA, 2 symbols, 64 cohorts": loloha,
     "square wave memoised, cap 3": square_wave_capped,
     "basic RAPPOR (L-OSUE), cap 3": rappor_capped,
@@ -161,5 +214,7 @@ RIVALS: dict[str, Design] = {
     "dBitFlipPM, d = 4": dbitflip(4),
     "once: square wave, our fit": square_wave_once,
     "once: square wave, EMS": square_wave_ems,
+    "once: HaarHRR, our fit": haar_once,
+    "once: HaarHRR, inverse transform": haar_inverse,
     "once: OUE": oue_once,
 }

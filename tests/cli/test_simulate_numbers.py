@@ -16,7 +16,7 @@ def test_the_table_has_every_design_and_ours_lead(capsys: pytest.CaptureFixture[
     command = ["simulate", "numbers", "--runs", "1", "--devices", "100000", "--life", "2"]
     assert main([*command, "--seed", "1", "--json"]) == 0
     rows = {row["design"]: row for row in json.loads(capsys.readouterr().out)}
-    assert len(rows) == 10
+    assert len(rows) == 14
     ours, once = rows["thresholds"], rows["once: thresholds"]
     assert 0.9 < ours["coverage"] < 0.99
     for name in ("LOLOHA, 2 symbols, 64 cohorts", "basic RAPPOR (L-OSUE), cap 3"):
@@ -33,3 +33,10 @@ def test_the_square_wave_keeps_its_promise() -> None:
         chances = square_wave_chances(epsilon, 33)
         assert chances.sum(axis=0) == pytest.approx(np.ones(33))
         assert (chances.max(axis=1) / chances.min(axis=1)).max() <= math.exp(epsilon) * 1.02
+
+
+def test_one_design_alone_and_no_other_name(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["simulate", "numbers", "--runs", "1", "--devices", "1000", "--life", "2", "--json"]
+    assert main([*words, "--design", "once: HaarHRR, inverse transform", "--seed", "1"]) == 0
+    assert len(json.loads(capsys.readouterr().out)) == 1
+    assert main([*words, "--design", "none"]) == 2

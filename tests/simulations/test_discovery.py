@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from decoder.discovery.discovery import FoundString
+from decoder.model.noise import BitNoise
 from rappor_cli.main import main
 from simulations.experiments.discovery import (
     OURS,
@@ -16,8 +18,10 @@ from simulations.experiments.discovery import (
     discover_metric,
     drawn_strings,
 )
+from simulations.experiments.discovery_draws import drawer
 from simulations.experiments.discovery_nulls import KINDS, NullPopulation, null_population
 from simulations.experiments.discovery_rivals import RIVALS, block_number, block_text, blocks_of
+from simulations.experiments.discovery_tree import GROUPS, treehist
 from simulations.populations.prefix_draws import StringPopulation, draw_buckets
 
 
@@ -96,6 +100,10 @@ def test_populations_without_a_frequent_string() -> None:
         assert one.shares.max() < 1e-3 or one.strings == (metric.fallback,)
 
 
+def test_a_rival_of_another_name_is_refused() -> None:
+    assert main(["simulate", "discovery", "--rival", "none"]) == 2
+
+
 def test_the_command_counts_wrong_names(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["simulate", "discovery", "--epsilon", "4", "--reports", "9000", "--nulls", "1"]
     words += ["--small", "--seed", "1"]
@@ -107,3 +115,27 @@ def test_the_command_counts_wrong_names(capsys: pytest.CaptureFixture[str]) -> N
     assert main([*words, *kind, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)[0]["populations"] == 1
     assert main([*words, "--kind", "none"]) == 2
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 4.0])
+def test_what_a_group_of_a_rival_reports_is_unbiased_and_keeps_its_promise(epsilon: float) -> None:
+    """One bit set of 1,024: two values differ in two bits. Mean shares of 40 draws, 4.9 errors."""
+    rng, noise = np.random.default_rng(6), BitNoise.of(discover_metric(epsilon).params.mechanism)
+    q, p = noise.q_star, noise.p_star
+    assert epsilon * 0.999 < math.log(q * (1 - p) / (p * (1 - q))) <= epsilon + 1e-9
+    keys = np.arange(5, dtype=np.uint64) << np.uint64(50)
+    shares = np.array([0.4, 0.3, 0.2, 0.1, 0.0])
+    draw = drawer(shares, 64_000, 2, noise, rng)
+    found = np.array([draw(keys).fit(keys).shares for _ in range(40)])
+    errors = found.std(axis=0, ddof=1) / math.sqrt(40)
+    assert np.abs((found.mean(axis=0) - shares) / errors).max() < 4.9
+
+
+@pytest.mark.long
+def test_treehist_finds_what_is_frequent_and_nothing_else() -> None:
+    """4 strings, one of which begins another and one is longer than its code; 296 are rare."""
+    rng, noise = np.random.default_rng(7), BitNoise.of(discover_metric(4.0).params.mechanism)
+    held = ["shop.com", "shop.com.br", "x9q-7zk_w2.vvq8-0jx.example", "a"]
+    strings = [*held, *drawn_strings(296, rng)]
+    shares = np.append([0.3, 0.2, 0.2, 0.1], np.full(296, 0.2 / 296))
+    assert sorted(treehist(strings, drawer(shares, 400_000, GROUPS, noise, rng))) == sorted(held)
