@@ -4,37 +4,48 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterable
 from dataclasses import asdict
-from typing import Annotated
+from typing import Annotated, Literal
 
 import numpy as np
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from simulations.association.study import COUPLED, StudyRow, association_study
+from simulations.association.shapes import SHAPES
+from simulations.association.study import COUPLED, Counts, StudyRow, association_study
 
 
 def association(
     reports: Annotated[int, typer.Option(min=1_000, help="Devices, one report each.")] = 100_000,
     runs: Annotated[int, typer.Option(min=2, help="Tables for pairs and moments.")] = 20,
-    rival_runs: Annotated[int, typer.Option(min=2, help="Of these, with both EMs.")] = 2,
+    rival_runs: Annotated[int, typer.Option(min=0, help="Of these, with both EMs.")] = 2,
     tests: Annotated[int, typer.Option(min=2, help="Independent tables for the level.")] = 200,
     coupled: Annotated[
         float, typer.Option(min=0, max=1, help="Part of the mass that is coupled.")
     ] = COUPLED,
+    shape: Annotated[
+        Literal["10x10", "100x20", "500x2"], typer.Option(help="Values of each metric.")
+    ] = "10x10",
     seed: Annotated[
         int | None, typer.Option(min=0, help="Repeat a run exactly; otherwise draws are fresh.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
 ) -> None:
-    """Joint tables of 10 x 10: a pair metric against two linked metrics, at equal epsilon."""
+    """Joint tables: a pair metric against two linked metrics and google's EM, at equal epsilon."""
     rng = np.random.default_rng(seed)
-    rows = list(association_study(reports, runs, min(rival_runs, runs), tests, rng, coupled))
+    counts = Counts(runs, min(rival_runs, runs), tests)
+    rows = list(association_study(reports, counts, rng, coupled, SHAPES[shape]))
     if as_json:
         print(json.dumps([_plain(row) for row in rows], allow_nan=False))
         return
-    table = Table(title=f"10 x 10, {coupled:.0%} of the mass coupled; level: none, power: a tenth")
+    title = f"{shape}, {coupled:.0%} of the mass coupled; level: none, power: a tenth"
+    Console().print(_printed(rows, title))
+
+
+def _printed(rows: Iterable[StudyRow], title: str) -> Table:
+    table = Table(title=title)
     for name in ("noise", "epsilon", "reports", "method", "quantity", "runs", "mean", "error"):
         table.add_column(name, justify="left" if name in ("noise", "method") else "right")
     for row in rows:
@@ -43,7 +54,7 @@ def association(
         numbers = f"{row.value.mean:.3f}", error
         table.add_row(row.setting, epsilon, f"{row.reports:,}", row.method, row.quantity,
                       str(row.runs), *numbers)  # fmt: skip
-    Console().print(table)
+    return table
 
 
 def _plain(row: StudyRow) -> dict[str, object]:

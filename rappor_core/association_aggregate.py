@@ -64,11 +64,14 @@ class AssociationAggregate:
                         f"{one.name!r}: counts that {shown(total)} reports of {width} bits "
                         "cannot give"
                     )
-        for first, second, pairs in zip(*self.bit_counts, self.pair_counts, strict=True):
-            if any(
-                pairs[a * k2 + b] > min(first[a], second[b]) for a in range(k1) for b in range(k2)
-            ):
+        for total, first, second, pairs in zip(
+            self.reports_per_cohort, *self.bit_counts, self.pair_counts, strict=True
+        ):
+            cells = [(pairs[a * k2 + b], first[a], second[b]) for a in range(k1) for b in range(k2)]
+            if any(both > min(one_bit, other) for both, one_bit, other in cells):
                 raise AggregateError(f"{one.name!r}: more pairs of bits than bits")
+            if any(both < one_bit + other - total for both, one_bit, other in cells):
+                raise AggregateError(f"{one.name!r}: fewer pairs of bits than its bits must share")
         if self.first_day > self.last_day:
             raise AggregateError(f"the window {self.first_day} to {self.last_day} runs backwards")
 

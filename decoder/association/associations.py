@@ -40,8 +40,17 @@ def decode_association(
     """
     options = options or DecodeOptions()
     num_cohorts = len(first.designs)
-    if len(second.designs) != num_cohorts or reports.cohorts.max(initial=0) >= num_cohorts:
-        raise DecodeError(f"cohorts of the reports or of the two metrics are not {num_cohorts}")
+    if len(second.designs) != num_cohorts:
+        raise DecodeError(
+            f"{first.name!r} has {num_cohorts} cohorts and {second.name!r} {len(second.designs)}: "
+            "linked reports share one; give both as many"
+        )
+    for cohort in (reports.cohorts.min(), reports.cohorts.max()):
+        if not 0 <= cohort < num_cohorts:
+            raise DecodeError(
+                f"a report has cohort {cohort}, but the cohorts are 0 to {num_cohorts - 1}: give "
+                "reports of this association"
+            )
     table = decode_counts(co_occurrences(reports, num_cohorts), first, second, options)
     return with_likelihood(table, reports, first, second) if likelihood else table
 

@@ -60,6 +60,21 @@ class Side:
         matrix[1:, 0] = -self.noise.p_star / gap
         return matrix
 
+    def spread(self, bits: Floats, *, fresh: bool) -> Floats:
+        """Variance of (1, unbiased bits) of a report, by value, (k + 1, M).
+
+        bits: as `extended` gives them.  fresh: or the covariance of two reports of one device,
+        which share no fresh noise.
+        """
+        ones, zeros = (self.ones, self.zeros) if fresh else (self.lasting(1), self.lasting(0))
+        found = bits * ones + (1 - bits) * zeros + bits * (1 - bits)
+        found[0] = 0.0
+        return np.asarray(found)
+
+    def weighted(self, cohort: int) -> Floats:
+        """W X of a cohort, (k + 1, M)."""
+        return np.asarray(self.weights()[:, None] * self.extended(cohort))
+
     def weights(self) -> Floats:
         """Inverse variance of (1, unbiased bits) at the mean share of bits, (k + 1,)."""
         share = float(self.designs.mean())
@@ -81,7 +96,9 @@ class LinkedReports:
     def __post_init__(self) -> None:
         """Check the shapes."""
         rows = {len(self.cohorts), len(self.first), len(self.second)}
-        if len(rows) != 1 or rows == {0}:
+        if rows == {0}:
+            raise DecodeError("there are no linked reports: give a longer window")
+        if len(rows) != 1:
             raise DecodeError(f"linked reports of {sorted(rows)} rows; give one row a device")
 
     def __len__(self) -> int:

@@ -11,12 +11,15 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
+from decoder.association.heavy_unlisted import heavy_unlisted, swapped
 from decoder.association.linked import Side
 from decoder.association.pair_model import RANK, SUM_WEIGHT, chi_squared
 from decoder.association.table import Independence, margins
 from decoder.errors import DecodeError, ImproperError
 from decoder.numerics.simplex import contrasts, project_simplex
 from decoder.typing import Floats
+
+TOLD = 1e-12  # of the weight of the sum: below, rounding is a part of what pairs of bits tell
 
 
 @dataclass(frozen=True)
@@ -39,11 +42,16 @@ class Moments:
         """Debias `co_occurrences`. Raises DecodeError where there are no reports."""
         present = np.flatnonzero(counts[:, 0, 0] > 0)
         if not len(present):
-            raise DecodeError("there are no linked reports")
+            raise DecodeError("there are no linked reports: give a longer window")
         sums = first.debiasing() @ counts[present] @ second.debiasing().T
         cohorts = tuple(map(int, present))
         number = counts[present, 0, 0]
         return cls(first, second, cohorts, number, np.asarray(sums), repetition)
+
+    @property
+    def noise(self) -> tuple[tuple[float, bool], ...]:
+        """How often the covariance of a report counts, with and without fresh noise."""
+        return (1.0, True), (self.repetition - 1, False)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -71,12 +79,12 @@ class MomentFit:
         the covariance as reports without fresh noise would, rho - 1 times.
         """
         held = project_simplex(self.estimate.ravel()).reshape(self.estimate.shape)
-        inner = np.zeros_like(self.information)
         moments = self.moments
+        inner = self._heavy(held)
         for cohort, number in zip(moments.cohorts, moments.reports, strict=True):
             mean = (_gram(moments.first, cohort) @ held @ _gram(moments.second, cohort)).ravel()
             sides = moments.first, moments.second
-            for times, fresh in ((1.0, True), (moments.repetition - 1, False)):
+            for times, fresh in moments.noise:
                 if times:
                     rows, columns = (_squares(side, cohort, fresh=fresh) for side in sides)
                     squares = _products(rows, held, columns) - np.outer(mean, mean)
@@ -84,6 +92,20 @@ class MomentFit:
         factor = _factor(self.information)
         half = cho_solve(factor, inner)
         return np.asarray(cho_solve(factor, half.T))
+
+    def _heavy(self, held: Floats) -> Floats:
+        """What heavy values that are not listed add to the covariance of g."""
+        found, moments = np.zeros_like(self.information), self.moments
+        for turned in (False, True):
+            sides, sums, shares = (moments.first, moments.second), moments.sums, held
+            if turned:
+                sides, sums, shares = sides[::-1], sums.transpose(0, 2, 1), held.T
+            added = heavy_unlisted(
+                sides, moments.cohorts, moments.reports, sums, shares, moments.noise
+            )
+            if added is not None:
+                found += swapped(added, shares.shape) if turned else added
+        return found
 
 
 def fit_moments(moments: Moments) -> MomentFit:
@@ -97,10 +119,22 @@ def fit_moments(moments: Moments) -> MomentFit:
     for place, cohort in enumerate(moments.cohorts):
         grams = (_gram(side, cohort) for side in (moments.first, moments.second))
         information += moments.reports[place] * np.kron(*grams)
-        rows, columns = (_weighted(side, cohort) for side in (moments.first, moments.second))
+        rows, columns = (side.weighted(cohort) for side in (moments.first, moments.second))
         target += rows.T @ moments.sums[place] @ columns
+    _check_noise(moments)
     estimate = cho_solve(_factor(information), target.ravel())
     return MomentFit(estimate.reshape(moments.shape), information, moments)
+
+
+def _check_noise(moments: Moments) -> None:
+    """Refuse noise of which the rounding of the sums is as large as what a pair of bits tells."""
+    told = float(np.prod([side.weights()[1:].max() for side in (moments.first, moments.second)]))
+    if told < TOLD * SUM_WEIGHT * moments.first.designs.shape[2] * moments.second.designs.shape[2]:
+        gaps = " and ".join(f"{side.noise.gap:.3g}" for side in (moments.first, moments.second))
+        raise ImproperError(
+            f"the chance that a bit is reported differs by {gaps} between 1 and 0: with so much "
+            "noise no number of reports gives a table; give the metrics a larger epsilon"
+        )
 
 
 def moments_independence(moments: Moments, estimate: Floats, level: float) -> Independence:
@@ -144,14 +178,9 @@ def _bit_covariance(side: Side, cohort: int, shares: Floats, *, fresh: bool = Tr
     return np.asarray(matrix)
 
 
-def _weighted(side: Side, cohort: int) -> Floats:
-    """W X of a cohort, (k + 1, M)."""
-    return np.asarray(side.weights()[:, None] * side.extended(cohort))
-
-
 def _gram(side: Side, cohort: int) -> Floats:
     """K = X' W X, (M, M)."""
-    return np.asarray(side.extended(cohort).T @ _weighted(side, cohort))
+    return np.asarray(side.extended(cohort).T @ side.weighted(cohort))
 
 
 def _noise(side: Side, *, fresh: bool) -> tuple[float, float]:
@@ -165,10 +194,8 @@ def _squares(side: Side, cohort: int, *, fresh: bool) -> Floats:
     D: noise of each bit, and the spread of a bit that is set with a chance.  fresh: see
     `_bit_covariance`.
     """
-    bits, weighted = side.extended(cohort), _weighted(side, cohort)
-    ones, zeros = _noise(side, fresh=fresh)
-    spread = bits * ones + (1 - bits) * zeros + bits * (1 - bits)
-    spread[0] = 0.0
+    bits, weighted = side.extended(cohort), side.weighted(cohort)
+    spread = side.spread(bits, fresh=fresh)
     means = weighted.T @ bits  # column x: X' W b_x
     noise = np.einsum("ka,kx,kb->xab", weighted, spread, weighted, optimize=True)
     return np.asarray(means.T[:, :, None] * means.T[:, None, :] + noise)

@@ -111,7 +111,9 @@ def chi_squared(departure: Floats, covariance: Floats, level: float) -> Independ
     Raises ImproperError where there is nothing to test.
     """
     if not len(departure):
-        raise ImproperError("a side has one value alone, with which nothing can go together")
+        raise ImproperError(
+            "a side has one value alone, with which nothing can go together: give it two or more"
+        )
     values, vectors = np.linalg.eigh((covariance + covariance.T) / 2)
     told = values > RANK * max(float(values[-1]), 0.0)
     if not told.any():

@@ -8,7 +8,7 @@ from datetime import date
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.sparse.linalg import eigsh
+from scipy.sparse.linalg import LinearOperator, eigsh
 from scipy.special import ndtri
 
 from decoder.numerics.simplex import contrasts, project_simplex
@@ -179,13 +179,13 @@ def nearest_table(estimate: Floats, information: Floats, steps: int = 300) -> Fl
     """The table without negative shares, of sum 1, nearest to an estimate: argmin (q-p)' H (q-p).
 
     estimate: (M1, M2).  information: H, (M1 M2, M1 M2), symmetric, without a weight on the sum,
-    which is 1 here: it would only make the steps short.  FISTA with restarts (Beck,
-    Teboulle 2009; O'Donoghue, Candes 2015), until no share moves by more than 1e-9 of the sum.
+    which is 1 here.  FISTA with restarts (Beck, Teboulle 2009; O'Donoghue, Candes 2015), until no
+    share moves by more than 1e-9 of the sum. Tables differ by changes of sum 0 alone, so a step is
+    as long as the curvature of those allows: that of the sum is v0^2 times as large, v0 the noise
+    of a bit, and would leave strong noise far from the nearest table.
     """
     target = estimate.ravel()
-    start = np.ones(target.size) + np.arange(target.size) / target.size
-    (largest,) = eigsh(information, k=1, v0=start, return_eigenvectors=False, tol=1e-3)
-    bound = 1.01 * float(largest)
+    bound = 1.01 * _largest_of_changes(information)
     found = ahead = project_simplex(target)
     momentum = 1.0
     for _ in range(steps):
@@ -199,6 +199,22 @@ def nearest_table(estimate: Floats, information: Floats, steps: int = 300) -> Fl
         if change < 1e-9 / found.size:
             break
     return np.asarray(found.reshape(estimate.shape))
+
+
+def _largest_of_changes(information: Floats) -> float:
+    """The largest curvature along changes of sum 0."""
+    size = len(information)
+
+    def centred(change: Floats) -> Floats:
+        moved = information @ (change - change.mean())
+        return np.asarray(moved - moved.mean())
+
+    if size == 1:
+        return float(information[0, 0])  # there are no changes
+    start = np.arange(size) - (size - 1) / 2 + 0.1 * (-1.0) ** np.arange(size)
+    operator = LinearOperator((size, size), matvec=centred, dtype=np.float64)
+    (largest,) = eigsh(operator, k=1, v0=start, return_eigenvectors=False, tol=1e-3)
+    return float(largest)
 
 
 def shrunk_table(estimate: Floats, covariance: Floats) -> Floats:

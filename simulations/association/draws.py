@@ -17,6 +17,8 @@ from rappor_core.metrics.pair import Pair
 from rappor_core.params import RapporParams
 from simulations.populations.draws import draw_aggregate
 
+AT_ONCE = 100_000  # reports
+
 
 def one_hot_side(name: str, count: int, f: float, p: float, q: float, cohorts: int = 1) -> Side:
     """A metric with a bit for each value."""
@@ -25,14 +27,16 @@ def one_hot_side(name: str, count: int, f: float, p: float, q: float, cohorts: i
     return Side(name, tuple(f"{name}{i}" for i in range(count)), designs, noise)
 
 
-def hashed_side(name: str, count: int, bits: int, cohorts: int, seed: int, f: float = 0.0) -> Side:
-    """A metric in a Bloom filter of two hashes."""
+def hashed_side(
+    name: str, count: int, bits: int, cohorts: int, seed: int, f: float = 0.0, p: float = 0.25
+) -> Side:
+    """A metric in a Bloom filter of two hashes, q = .75."""
     rng = np.random.default_rng(seed)
     designs = np.zeros((cohorts, bits, count))
     for cohort in range(cohorts):
         for value in range(count):
             designs[cohort, rng.integers(bits, size=2), value] = 1
-    noise = BitNoise.of(TwoRoundMechanism.rappor(f, 0.25, 0.75))
+    noise = BitNoise.of(TwoRoundMechanism.rappor(f, p, 0.75))
     return Side(name, tuple(f"{name}{i}" for i in range(count)), designs, noise)
 
 
@@ -45,24 +49,33 @@ def drawn_reports(
     cohorts = rng.integers(len(first.designs), size=count)
     bits = []
     for side, held in zip((first, second), values, strict=True):
-        chance = side.noise.p_star + side.noise.gap * side.designs[cohorts, :, held]
-        bits.append((rng.random(chance.shape) < chance).astype(np.uint8))
+        drawn = np.empty((count, side.designs.shape[1]), dtype=np.uint8)
+        for start in range(0, count, AT_ONCE):
+            part = slice(start, start + AT_ONCE)
+            set_bits = side.designs[cohorts[part], :, held[part]]
+            drawn[part] = rng.random(set_bits.shape) < side.noise.p_star + side.noise.gap * set_bits
+        bits.append(drawn)
     return LinkedReports(cohorts, bits[0], bits[1])
 
 
-def coupled_table(size: int, coupled: float) -> Floats:
-    """Zipf margins; a part of the mass lies where both values have the same rank. (size, size)."""
-    margin = 1 / np.arange(1, size + 1)
-    margin /= margin.sum()
-    return np.asarray((1 - coupled) * np.outer(margin, margin) + coupled * np.diag(margin))
+def coupled_table(rows: int, columns: int, coupled: float) -> Floats:
+    """Zipf margins; a part of the mass is where both values have the same quantile. (M1, M2)."""
+    margins = [1 / np.arange(1, count + 1) for count in (rows, columns)]
+    first, second = (margin / margin.sum() for margin in margins)
+    tops = np.cumsum(first)[:, None], np.cumsum(second)[None, :]
+    bottoms = tops[0] - first[:, None], tops[1] - second[None, :]
+    both = np.maximum(np.minimum(*tops) - np.maximum(*bottoms), 0.0)  # what overlaps
+    if rows == columns:
+        both = np.diag(first)  # without the rounding of sums
+    return np.asarray((1 - coupled) * np.outer(first, second) + coupled * both)
 
 
-def pair_metric(size: int, epsilon_one: float, beyond: float = 3.0) -> Metric:
-    """A pair metric of two lists of `size` values, a bit for each pair, mechanism l-osue."""
-    pair = Pair(
-        ("first", "second"),
-        (tuple(f"a{i}" for i in range(size)), tuple(f"b{i}" for i in range(size))),
-    )
+def pair_metric(
+    rows: int, columns: int, epsilon_one: float, beyond: float = 3.0, *, hashed: bool = False
+) -> Metric:
+    """A pair metric of two lists, mechanism l-osue: a bit for each pair, or one hash into 128."""
+    values = tuple(f"a{i}" for i in range(rows)), tuple(f"b{i}" for i in range(columns))
+    pair = Pair(("first", "second"), values)
     mechanism = TwoRoundMechanism.optimised(epsilon_one + beyond, epsilon_one)
     return Metric(
         name="pairs",
@@ -70,7 +83,9 @@ def pair_metric(size: int, epsilon_one: float, beyond: float = 3.0) -> Metric:
         description="Simulated pairs",
         owner="simulation@example.org",
         expires=date(2099, 12, 31),
-        params=RapporParams(size * size, 1, 1, mechanism, "one_hot"),
+        params=RapporParams(128, 1, 32, mechanism)
+        if hashed
+        else RapporParams(rows * columns, 1, 1, mechanism, "one_hot"),
         max_memoized_values=2,
         fallback=pair.texts()[0],
         details=pair,

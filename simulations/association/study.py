@@ -1,42 +1,35 @@
-"""Pairs, moments and EM on the same populations: error, coverage, level and power.
+"""Pairs, moments and EM on the same populations: error, coverage, level, power and time.
 
-The rival is google/rappor's estimator, made again from the paper (Fanti, Pihur, Erlingsson 2016,
-arXiv:1503.01214): plain EM from the uniform table, until no share moves by more than 1e-6, or 1,000
-steps.
+The rival is google/rappor's estimator, made again and compiled (`published_em`).
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
-from decoder.association.associations import decode_association
-from decoder.association.em import Factors, likelihoods
+from decoder.association.associations import decode_association, with_likelihood
 from decoder.association.linked import LinkedReports, Side, co_occurrences
 from decoder.association.moments import Moments, fit_moments, moments_independence
 from decoder.association.pairs import decode_pairs
 from decoder.association.table import JointTable
+from decoder.numerics.threads import one_thread
 from decoder.options import DecodeOptions
 from decoder.typing import Floats
-from rappor_core.params import RapporParams
 from simulations.association.bound import by_moments, efficient
-from simulations.association.draws import (
-    coupled_table,
-    drawn_pairs,
-    drawn_reports,
-    one_hot_side,
-    pair_metric,
-)
+from simulations.association.draws import drawn_pairs, drawn_reports
+from simulations.association.published_em import PublishedEm, PublishedInference
+from simulations.association.shapes import NOISES, SHAPES, Shape
 
-SIZE = 10
 COUPLED = 0.5
-SETTINGS = (("f=.5 p=.5 q=.75", 0.5, 0.5), ("f=.5 p=.25 q=.75", 0.5, 0.25),
-            ("f=0 p=.25 q=.75", 0.0, 0.25))  # fmt: skip
-RIVAL_STEPS, RIVAL_CHANGE = 1_000, 1e-6
 ALPHA = 0.05
 WEAK = 0.1  # of the mass coupled, for the power
+RIVAL, OURS = "google's EM", "EM (SQUAREM)"
+LIMITED = SHAPES["10x10"]  # limits and power are of this shape
 
 
 @dataclass(frozen=True)
@@ -57,8 +50,9 @@ class Measured:
 class StudyRow:
     """One setting and method.
 
-    quantity: total_variation, coverage, level or power; limit: total_variation of normal estimates,
-    from theory for the unbiased ones.
+    quantity: total_variation, coverage, level, power or seconds, of the processor, for table,
+    intervals and test; limit: total_variation of normal estimates, from theory for the unbiased
+    ones.
     """
 
     setting: str
@@ -70,123 +64,155 @@ class StudyRow:
     value: Measured
 
 
+class Counts(NamedTuple):
+    """How many tables.  runs: for pairs and moments.  rivals: of these, those for both EMs.
+
+    tests: independent tables for the level; the rival has the first `rivals` of them.
+    """
+
+    runs: int
+    rivals: int
+    tests: int
+
+
+@dataclass(frozen=True)
+class _Setting:
+    shape: Shape
+    name: str
+    epsilon: float
+    reports: int
+    sides: tuple[Side, Side]
+
+    def row(self, method: str, quantity: str, values: list[float]) -> StudyRow:
+        measured = Measured.of(values)
+        return StudyRow(
+            self.name, self.epsilon, self.reports, method, quantity, len(values), measured
+        )
+
+    def linked(self, truth: Floats, rng: np.random.Generator) -> LinkedReports:
+        return drawn_reports(truth, self.reports, *self.sides, rng)
+
+
 def association_study(
     reports: int,
-    runs: int,
-    rival_runs: int,
-    tests: int,
+    counts: Counts,
     rng: np.random.Generator,
     coupled: float = COUPLED,
+    shape: Shape = LIMITED,
 ) -> Iterator[StudyRow]:
-    """Rows of every setting: tables of 10 x 10.  coupled: part of the mass on the diagonal.
-
-    runs: tables for pairs and moments.  rival_runs: of these, those for EM.  tests: tables for the
-    level of each test.
-    """
-    for name, f, p in SETTINGS:
-        sides = one_hot_side("a", SIZE, f, p, 0.75), one_hot_side("b", SIZE, f, p, 0.75)
-        params = RapporParams.rappor(
-            num_bits=SIZE, num_hashes=1, num_cohorts=1, prob_f=f, prob_p=p, prob_q=0.75,
-            encoding="one_hot",
-        )  # fmt: skip
-        total = 2 * params.epsilon_one
-        setting = name, total, reports
+    """Rows of every setting.  coupled: part of the mass of the same quantile."""
+    for name, f, p in NOISES:
+        setting = _Setting(shape, name, shape.epsilon(f, p), reports, shape.sides(f, p))
         (own,) = rng.spawn(1)  # the other draws stay those that they were
-        yield from _limits(setting, sides, coupled, runs, own)
-        yield from _accuracy(setting, sides, coupled, (runs, rival_runs), rng)
-        yield from _levels(setting, sides, tests, rng)
-    yield from _power(SETTINGS[-1], 20_000, max(tests // 10, 2), rng)
+        if shape == LIMITED:
+            yield from _limits(setting, coupled, counts.runs, own)
+        yield from _accuracy(setting, coupled, counts, rng)
+        yield from _levels(setting, counts, rng)
+    if shape == LIMITED:
+        yield from _power(20_000, max(counts.tests // 10, 2), rng)
 
 
-def rival_table(reports: LinkedReports, first: Side, second: Side) -> Floats:
-    """google/rappor's EM: the table (M1, M2) at its own stop."""
-    rows: Factors = likelihoods(reports.first, reports.cohorts, first)
-    columns: Factors = likelihoods(reports.second, reports.cohorts, second)
-    table = np.full((rows.shape[1], columns.shape[1]), 1 / (rows.shape[1] * columns.shape[1]))
-    for _ in range(RIVAL_STEPS):
-        joint = ((rows @ table) * columns).sum(axis=1)
-        moved = table * (rows.T @ (columns / joint[:, None])) / len(rows)
-        change = float(np.abs(moved - table).max())
-        table = np.asarray(moved, dtype=np.float64)
-        if change < RIVAL_CHANGE:
-            break
-    return table
+class _Found(NamedTuple):
+    """What one method said of one draw. covered: of its cells, None if it has no intervals."""
+
+    table: Floats
+    covered: float | None
+    seconds: float | None
 
 
 def _accuracy(
-    setting: tuple[str, float, int], sides: tuple[Side, Side], coupled: float,
-    runs: tuple[int, int], rng: np.random.Generator,
-) -> Iterator[StudyRow]:  # fmt: skip
-    _, total, reports = setting
-    truth, metric = coupled_table(SIZE, coupled), pair_metric(SIZE, total)
-    errors: dict[str, list[float]] = {}
-    covered: dict[str, list[float]] = {}
-    for run in range(runs[0]):
-        pairs = decode_pairs(drawn_pairs(metric, truth, reports, rng))
-        linked = drawn_reports(truth, reports, *sides, rng)
-        moments = decode_association(linked, *sides, likelihood=run < runs[1])
-        tables = {
-            "pair": pairs.fitted,
-            "moments": moments.fitted,
-            "moments, shrunk": moments.shrunk,
-        }
-        if moments.likelihood is not None:
-            tables["EM (SQUAREM)"] = moments.likelihood
-            tables["google's EM"] = rival_table(linked, *sides)
-        for method, table in tables.items():
-            errors.setdefault(method, []).append(float(np.abs(table - truth).sum() / 2))
-        for method, found in (("pair", pairs), ("moments", moments)):
-            covered.setdefault(method, []).append(_covered(found, truth))
-    for quantity, values in (("total_variation", errors), ("coverage", covered)):
-        for method, runs_of in values.items():
-            yield StudyRow(*setting, method, quantity, len(runs_of), Measured.of(runs_of))
+    setting: _Setting, coupled: float, counts: Counts, rng: np.random.Generator
+) -> Iterator[StudyRow]:
+    truth, metric = setting.shape.truth(coupled), setting.shape.pairs(setting.epsilon)
+    values: dict[tuple[str, str], list[float]] = {}
+    for run in range(counts.runs):
+        aggregate = drawn_pairs(metric, truth, setting.reports, rng)
+        begun = time.process_time()
+        pairs = decode_pairs(aggregate)
+        taken = time.process_time() - begun
+        found = {"pair": _Found(pairs.fitted, _covered(pairs, truth), taken)}
+        linked = setting.linked(truth, rng)
+        found |= _by_linked(linked, setting.sides, truth, rival=run < counts.rivals)
+        for method, one in found.items():
+            distance = float(np.abs(one.table - truth).sum() / 2)
+            said = {"total_variation": distance, "coverage": one.covered, "seconds": one.seconds}
+            for quantity, value in said.items():
+                if value is not None:
+                    values.setdefault((quantity, method), []).append(value)
+    for (quantity, method), of_runs in sorted(values.items(), key=lambda pair: -len(pair[1])):
+        yield setting.row(method, quantity, of_runs)
+
+
+def _by_linked(
+    linked: LinkedReports, sides: tuple[Side, Side], truth: Floats, *, rival: bool
+) -> dict[str, _Found]:
+    """What each method makes of the same linked reports."""
+    begun = time.process_time()
+    moments = decode_association(linked, *sides, likelihood=False)
+    taken = time.process_time() - begun
+    found = {
+        "moments": _Found(moments.fitted, _covered(moments, truth), taken),
+        "moments, shrunk": _Found(moments.shrunk, None, None),
+    }
+    if rival:
+        begun = time.process_time()
+        likeliest = with_likelihood(moments, linked, *sides).likelihood
+        if likeliest is not None:
+            found[OURS] = _Found(likeliest, None, time.process_time() - begun)
+        begun = time.process_time()
+        published = _published(linked, sides)
+        covered = published.covered(truth)
+        found[RIVAL] = _Found(published.shares, covered, time.process_time() - begun)
+    return found
+
+
+def _published(linked: LinkedReports, sides: tuple[Side, Side]) -> PublishedInference:
+    em = PublishedEm(linked, *sides)
+    shares = em.fit().shares
+    return PublishedInference(shares, em.information(shares))
 
 
 def _limits(
-    setting: tuple[str, float, int], sides: tuple[Side, Side], coupled: float, runs: int,
-    rng: np.random.Generator,
-) -> Iterator[StudyRow]:  # fmt: skip
-    truth, reports = coupled_table(SIZE, coupled), setting[2]
-    for method, limit in (("efficient", efficient), ("moments", by_moments)):
-        normal = limit(truth, reports, *sides)
-        unbiased = Measured(normal.unbiased_distance(), float("nan"))
-        yield StudyRow(*setting, f"{method}, unbiased", "limit", runs, unbiased)
-        fitted = Measured.of([normal.fitted_distance(truth, rng) for _ in range(runs)])
-        yield StudyRow(*setting, f"{method}, fitted", "limit", runs, fitted)
-
-
-def _levels(
-    setting: tuple[str, float, int], sides: tuple[Side, Side], tests: int,
-    rng: np.random.Generator,
-) -> Iterator[StudyRow]:  # fmt: skip
-    _, total, reports = setting
-    metric, truth = pair_metric(SIZE, total), coupled_table(SIZE, 0.0)
-    refused: dict[str, list[float]] = {"pair": [], "moments": []}
-    for _ in range(tests):
-        pairs = decode_pairs(drawn_pairs(metric, truth, reports, rng), DecodeOptions(alpha=ALPHA))
-        refused["pair"].append(float(pairs.independence.rejected))
-        linked = drawn_reports(truth, reports, *sides, rng)
-        refused["moments"].append(_moments_refused(linked, sides))
-    for method, values in refused.items():
-        yield StudyRow(*setting, method, "level", tests, Measured.of(values))
-
-
-def _power(
-    which: tuple[str, float, float], reports: int, tests: int, rng: np.random.Generator
+    setting: _Setting, coupled: float, runs: int, rng: np.random.Generator
 ) -> Iterator[StudyRow]:
-    name, f, p = which
-    sides = one_hot_side("a", SIZE, f, p, 0.75), one_hot_side("b", SIZE, f, p, 0.75)
-    truth = coupled_table(SIZE, WEAK)
-    values = [
-        _moments_refused(drawn_reports(truth, reports, *sides, rng), sides) for _ in range(tests)
-    ]
-    yield StudyRow(name, float("nan"), reports, "moments", "power", tests, Measured.of(values))
+    truth = setting.shape.truth(coupled)
+    for method, limit in (("efficient", efficient), ("moments", by_moments)):
+        normal = limit(truth, setting.reports, *setting.sides)
+        yield setting.row(f"{method}, unbiased", "limit", [normal.unbiased_distance()])
+        fitted = [normal.fitted_distance(truth, rng) for _ in range(runs)]
+        yield setting.row(f"{method}, fitted", "limit", fitted)
+
+
+def _levels(setting: _Setting, counts: Counts, rng: np.random.Generator) -> Iterator[StudyRow]:
+    metric, truth = setting.shape.pairs(setting.epsilon), setting.shape.truth(0.0)
+    refused: dict[str, list[float]] = {"pair": [], "moments": [], RIVAL: []}
+    for test in range(counts.tests):
+        aggregate = drawn_pairs(metric, truth, setting.reports, rng)
+        pairs = decode_pairs(aggregate, DecodeOptions(alpha=ALPHA))
+        refused["pair"].append(float(pairs.independence.rejected))
+        linked = setting.linked(truth, rng)
+        refused["moments"].append(_moments_refused(linked, setting.sides))
+        if test < counts.rivals:
+            p_value = _published(linked, setting.sides).p_value()
+            refused[RIVAL].append(float(p_value <= ALPHA))
+    for method, values in refused.items():
+        if values:
+            yield setting.row(method, "level", values)
+
+
+def _power(reports: int, tests: int, rng: np.random.Generator) -> Iterator[StudyRow]:
+    name, f, p = NOISES[-1]
+    setting = _Setting(LIMITED, name, float("nan"), reports, LIMITED.sides(f, p))
+    truth = LIMITED.truth(WEAK)
+    values = [_moments_refused(setting.linked(truth, rng), setting.sides) for _ in range(tests)]
+    yield setting.row("moments", "power", values)
 
 
 def _moments_refused(linked: LinkedReports, sides: tuple[Side, Side]) -> float:
-    moments = Moments.of(co_occurrences(linked, 1), *sides)
-    estimate = fit_moments(moments).estimate
-    return float(moments_independence(moments, estimate, ALPHA).rejected)
+    with one_thread():
+        moments = Moments.of(co_occurrences(linked, len(sides[0].designs)), *sides)
+        estimate = fit_moments(moments).estimate
+        return float(moments_independence(moments, estimate, ALPHA).rejected)
 
 
 def _covered(table: JointTable, truth: Floats) -> float:

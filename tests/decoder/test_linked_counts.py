@@ -18,6 +18,7 @@ from decoder.model.repetition import linked_repetition
 from decoder.options import DecodeOptions
 from decoder.typing import Floats
 from rappor_core.association_aggregate import AssociationAggregate
+from rappor_core.errors import AggregateError
 from rappor_core.wire.linked import Pair
 from simulations.association.draws import one_hot_side
 from tests.association_support import linked_file, linked_pair
@@ -192,3 +193,23 @@ def test_counters_have_the_place_that_reports_give_them() -> None:
         assert counts[cohort, 0, 5] == sum(4 in set_bits(p[1].bits) for p in mine)
         both = [2 in set_bits(p[0].bits) and 4 in set_bits(p[1].bits) for p in mine]
         assert counts[cohort, 3, 5] == sum(both)
+
+
+def test_counts_that_no_reports_can_give_are_refused() -> None:
+    """Two bits that all reports have are together in all of them."""
+    k1, k2 = THEME.shape
+    m = THEME.num_cohorts
+    full = {
+        "reports_per_cohort": (9,) * m,
+        "bit_counts": (((9,) * k1,) * m, ((9,) * k2,) * m),
+        "pair_counts": ((9,) * (k1 * k2),) * m,
+        "first_day": TODAY,
+        "last_day": TODAY,
+    }
+    AssociationAggregate(association=THEME, **full)
+    fewer = full | {"pair_counts": ((9,) * (k1 * k2 - 1) + (8,),) * m}
+    with pytest.raises(AggregateError, match="fewer pairs of bits"):
+        AssociationAggregate(association=THEME, **fewer)
+    more = full | {"bit_counts": (((8,) * k1,) * m, ((9,) * k2,) * m)}
+    with pytest.raises(AggregateError, match="more pairs of bits"):
+        AssociationAggregate(association=THEME, **more)

@@ -137,10 +137,10 @@ def test_independence_is_kept_and_a_coupling_is_not_lost() -> None:
     moved, kept = [], []
     for _ in range(20):
         for coupled, parts in ((0.0, moved), (1.0, kept)):
-            reports = drawn_reports(coupled_table(8, coupled), 20_000, *sides, rng)
+            reports = drawn_reports(coupled_table(8, 8, coupled), 20_000, *sides, rng)
             table = decode_association(reports, *sides, likelihood=False)
             product = np.outer(*margins(table.estimate))
-            whole = (table.estimate if coupled == 0 else coupled_table(8, 1.0)) - product
+            whole = (table.estimate if coupled == 0 else coupled_table(8, 8, 1.0)) - product
             parts.append(np.abs(table.shrunk - product).sum() / np.abs(whole).sum())
     assert np.mean(np.array(moved) < 1e-9) >= 1 / 3
     assert np.mean(moved) < 0.2
@@ -149,8 +149,8 @@ def test_independence_is_kept_and_a_coupling_is_not_lost() -> None:
 
 def test_a_picture_shows_the_shrunk_table_where_independence_is_not_rejected() -> None:
     """It showed the one without negative shares, which the warning beside it calls noise."""
-    metric, rng = pair_metric(4, 0.3), np.random.default_rng(6)
-    table = decode_pairs(drawn_pairs(metric, coupled_table(4, 0.0), 5_000, rng))
+    metric, rng = pair_metric(4, 4, 0.3), np.random.default_rng(6)
+    table = decode_pairs(drawn_pairs(metric, coupled_table(4, 4, 0.0), 5_000, rng))
     assert not table.independence.rejected
     assert "use the shrunk table" in table.warnings[0]
     page, drawn = render_joint(table), [cell.text for cell in heat_map(table).cells]

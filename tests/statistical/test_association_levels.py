@@ -36,12 +36,12 @@ def covered(table: JointTable, truth: Floats) -> float:
 def test_pairs_cover_and_hold_their_level(epsilon: float) -> None:
     """40 tables of 36 cells: the coverage of 1,440 intervals has a standard error of .006."""
     rng = np.random.default_rng(round(100 * epsilon))
-    metric, truth = pair_metric(SIZE, epsilon), coupled_table(SIZE, 0.5)
+    metric, truth = pair_metric(SIZE, SIZE, epsilon), coupled_table(SIZE, SIZE, 0.5)
     shares = [
         covered(decode_pairs(drawn_pairs(metric, truth, 50_000, rng)), truth) for _ in range(40)
     ]
     assert abs(np.mean(shares) - 0.95) < 4 * 0.006
-    product = coupled_table(SIZE, 0.0)
+    product = coupled_table(SIZE, SIZE, 0.0)
     refused = [
         decode_pairs(drawn_pairs(metric, product, 50_000, rng)).independence.p_value <= LEVEL
         for _ in range(TABLES)
@@ -54,7 +54,7 @@ def test_pairs_cover_and_hold_their_level(epsilon: float) -> None:
 def test_moments_cover_and_hold_their_level(noise: tuple[float, float, float]) -> None:
     rng = np.random.default_rng(7)
     first, second = one_hot_side("a", SIZE, *noise), one_hot_side("b", SIZE, *noise)
-    truth, product = coupled_table(SIZE, 0.5), coupled_table(SIZE, 0.0)
+    truth, product = coupled_table(SIZE, SIZE, 0.5), coupled_table(SIZE, SIZE, 0.0)
 
     def decoded(shares: Floats) -> JointTable:
         reports = drawn_reports(shares, 10_000, first, second, rng)
