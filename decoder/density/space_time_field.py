@@ -21,7 +21,13 @@ from decoder.density.gaussian_field import Field
 from decoder.density.linear_system import WindowReadings
 from decoder.density.space_time_changes import ChangeTest, Released
 from decoder.density.space_time_modes import Modes, deviations_of, modes_of
-from decoder.density.space_time_strengths import Contrasts, Strengths, contrasts_of, learn_strengths
+from decoder.density.space_time_strengths import (
+    Contrasts,
+    Strengths,
+    Windows,
+    contrasts_of,
+    learn_strengths,
+)
 from decoder.typing import Flags, Floats
 
 _LEAST = 1e-3  # of the shared map: what a cell keeps where a change takes all
@@ -68,14 +74,15 @@ def fit_space_time(
     cells = shared.shares[:size] / shared.shares[:size].sum()
     apart = _reserved(windows, np.tile(cells, (len(windows), 1)), reserved)
     deviations = deviations_of(windows, cells, apart)
+    series = Windows(deviations.scale, 1 - apart.sum(axis=1))
     fits: list[tuple[Strengths, Modes, Graph]] = []
     for graph in ("alike", "neighbours") if laplacian is not None else ("alike",):
         near = None if laplacian is None else laplacian[:size, :size]
         modes = modes_of(deviations, Prior.of(graph, near, size).structure)
-        learnt = learn_strengths(modes, deviations.scale, most_repeated, independent=independent)
+        learnt = learn_strengths(modes, series, most_repeated, independent=independent)
         fits.append((learnt, modes, graph))
     strengths, modes, graph = max(fits, key=lambda fit: fit[0].height)
-    contrasts = contrasts_of(deviations.scale, strengths)
+    contrasts = contrasts_of(series, strengths)
     variances = 1 + strengths.variance * np.outer(modes.information, contrasts.ratios)
     data = (modes.data / deviations.scale) @ contrasts.turn.T
     test = ChangeTest(modes, contrasts, data, variances)

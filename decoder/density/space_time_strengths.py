@@ -2,8 +2,10 @@
 
 For direction i, H z_i ~ N(0, mu_i tau^2 H R H' + H C H'): H are the Helmert contrasts between the T
 windows, R_st = phi^|s-t| the correlation of deviations, scaled so that trace(H R H') = T - 1, and
-C the correlation of the noise: C_tt = 1, C_st = a ((1 - b) psi^|s-t| + b), a at most the part of a
-report's variance that is drawn once for life. Patterson and Thompson 1971 (restricted likelihood).
+C the correlation of the noise: C_tt = 1, C_st = a l_s l_t ((1 - b) psi^|s-t| + b), a at most the
+part of a report's variance that is drawn once for life. l_t = (u_t / max u)^g, u_t the share of
+those who are in a cell: devices whose value is reserved in one of two windows repeat nothing there.
+Patterson and Thompson 1971 (restricted likelihood).
 """
 
 from __future__ import annotations
@@ -32,7 +34,8 @@ _STEPS = 150
 class Strengths:
     """variance: tau^2. phi: correlation of deviations from a window to the next.
 
-    repeated, lasting, psi: a, b and psi of the noise.  height: log of the restricted posterior.
+    repeated, lasting, psi, fading: a, b, psi and g of the noise.
+    height: log of the restricted posterior.
     """
 
     variance: float
@@ -40,7 +43,16 @@ class Strengths:
     repeated: float
     lasting: float
     psi: float
+    fading: float
     height: float
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Of each window: scale of its signal (`Deviations`), and share of those in a cell, (T,)."""
+
+    scale: Floats
+    inside: Floats
 
 
 @dataclass(frozen=True)
@@ -59,30 +71,31 @@ class Contrasts:
 
 
 def learn_strengths(
-    modes: Modes, scale: Floats, most_repeated: float, *, independent: bool
+    modes: Modes, windows: Windows, most_repeated: float, *, independent: bool
 ) -> Strengths:
     """Strengths of the highest restricted posterior.
 
-    scale: (T,), of the signal in each window (`Deviations`).  most_repeated: bound of a, 0 where
-    noise is drawn afresh.  independent: only phi = 0.
+    most_repeated: bound of a, 0 where noise is drawn afresh.  independent: only phi = 0.
     """
-    found = [_for_phi(modes, scale, most_repeated, 0.0, None)]
-    for phi in () if independent or len(scale) < 3 else PHIS[1:]:
-        other = _for_phi(modes, scale, most_repeated, phi, found[0])
+    found = [_for_phi(modes, windows, most_repeated, 0.0, None)]
+    for phi in () if independent or len(windows.scale) < 3 else PHIS[1:]:
+        other = _for_phi(modes, windows, most_repeated, phi, found[0])
         found.append(other)
     best = max(found, key=lambda one: one.height)
     return best if best.height > found[0].height + _PHI_GAIN else found[0]
 
 
-def contrasts_of(scale: Floats, strengths: Strengths) -> Contrasts:
-    """Diagonalise H R H' and the contrasts' noise together; scale: (T,)."""
-    size = len(scale)
+def contrasts_of(windows: Windows, strengths: Strengths) -> Contrasts:
+    """Diagonalise H R H' and the contrasts' noise together."""
+    scale, size = windows.scale, len(windows.scale)
     steps = np.abs(np.subtract.outer(np.arange(size), np.arange(size)))
     helmerts = helmert(size)
     likeness = strengths.phi**steps
     likeness = likeness * (size - 1) / np.trace(helmerts @ likeness @ helmerts.T)
     repeat = (1 - strengths.lasting) * strengths.psi**steps + strengths.lasting
-    noise = np.where(steps == 0, 1.0, strengths.repeated * repeat) / np.outer(scale, scale)
+    faded = (windows.inside / windows.inside.max()) ** strengths.fading
+    shared = strengths.repeated * repeat * np.outer(faded, faded)
+    noise = np.where(steps == 0, 1.0, shared) / np.outer(scale, scale)
     spread = helmerts @ noise @ helmerts.T
     ratios, vectors = eigh(helmerts @ likeness @ helmerts.T, spread)
     turn = vectors.T @ helmerts
@@ -91,22 +104,22 @@ def contrasts_of(scale: Floats, strengths: Strengths) -> Contrasts:
 
 
 def _for_phi(
-    modes: Modes, scale: Floats, most_repeated: float, phi: float, near: Strengths | None
+    modes: Modes, windows: Windows, most_repeated: float, phi: float, near: Strengths | None
 ) -> Strengths:
     """The best of the other strengths for one phi; near: those of another phi, to start from."""
-    data = modes.data / scale
-    rest = modes.rest / np.outer(scale, scale)
+    data = modes.data / windows.scale
+    rest = modes.rest / np.outer(windows.scale, windows.scale)
 
     def strengths(at: Floats, height: float = 0.0) -> Strengths:
         variance = float(np.clip(np.exp(at[0]), _LEAST_VARIANCE, MOST_VARIANCE))
         if most_repeated <= 0:
-            return Strengths(variance, phi, 0.0, 0.0, 0.0, height)
-        a, b, psi = (float(expit(value)) for value in at[1:])
-        return Strengths(variance, phi, most_repeated * a, b, _MOST_PSI * psi, height)
+            return Strengths(variance, phi, 0.0, 0.0, 0.0, 0.0, height)
+        a, b, psi, fading = (float(expit(value)) for value in at[1:])
+        return Strengths(variance, phi, most_repeated * a, b, _MOST_PSI * psi, fading, height)
 
     def loss(at: Floats) -> float:
         tried = strengths(at)
-        return _prior_loss(at) - _log_likelihood(modes, data, rest, scale, tried)
+        return _prior_loss(at) - _log_likelihood(modes, data, rest, windows, tried)
 
     if most_repeated <= 0:
         bounds = (np.log(_LEAST_VARIANCE), np.log(MOST_VARIANCE))
@@ -121,27 +134,26 @@ def _for_phi(
 
 
 def _starts(near: Strengths | None, most_repeated: float) -> Iterator[Floats]:
-    """In the parameters that are free of bounds: ln tau^2, logits of a / a_max, b, psi / .97."""
+    """In the parameters without bounds: ln tau^2, logits of a / a_max, b, psi / .97 and g."""
     if near is not None:
-        parts = np.clip([near.repeated / most_repeated, near.lasting, near.psi / _MOST_PSI],
-                        0.01, 0.99)  # fmt: skip
-        yield np.append(np.log(near.variance), logit(parts))
+        noise = near.repeated / most_repeated, near.lasting, near.psi / _MOST_PSI, near.fading
+        yield np.append(np.log(near.variance), logit(np.clip(noise, 0.01, 0.99)))
         return
     usual = float(np.log(_USUAL_VARIANCE))
-    yield np.array([usual, 2.0, 0.5, 0.0])
-    yield np.array([usual - 2.0, 1.0, 1.0, 1.5])
+    yield np.array([usual, 2.0, 0.5, 0.0, -2.0])
+    yield np.array([usual - 2.0, 1.0, 1.0, 1.5, 1.0])
 
 
 def _prior_loss(at: Floats) -> float:
     """Half squares of the distances from what is usual."""
-    centres = (float(np.log(_USUAL_VARIANCE)), 2.0, 0.5, 0.0)
+    centres = (float(np.log(_USUAL_VARIANCE)), 2.0, 0.5, 0.0, 0.0)
     return sum(0.5 * (float(x) - c) ** 2 for x, c in zip(at, centres, strict=False))
 
 
 def _log_likelihood(
-    modes: Modes, data: Floats, rest: Floats, scale: Floats, strengths: Strengths
+    modes: Modes, data: Floats, rest: Floats, windows: Windows, strengths: Strengths
 ) -> float:
-    contrasts = contrasts_of(scale, strengths)
+    contrasts = contrasts_of(windows, strengths)
     turned = data @ contrasts.turn.T
     variances = 1 + strengths.variance * np.outer(modes.information, contrasts.ratios)
     signal = float(np.log(variances).sum() + (turned**2 / variances).sum())

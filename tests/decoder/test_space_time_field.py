@@ -11,7 +11,12 @@ from decoder.density.map_series import map_windows
 from decoder.density.maps import estimate_density, estimate_density_series
 from decoder.density.slots import slot_readings
 from decoder.density.space_time_modes import Modes
-from decoder.density.space_time_strengths import MOST_VARIANCE, contrasts_of, learn_strengths
+from decoder.density.space_time_strengths import (
+    MOST_VARIANCE,
+    Windows,
+    contrasts_of,
+    learn_strengths,
+)
 from decoder.reports.density_csv import density_table
 from tests.decoder.series_support import (
     CAPPED,
@@ -210,12 +215,34 @@ def test_the_strength_is_read_off_contrasts_and_bounded(variance: float) -> None
     data = np.sqrt(information)[:, None] * (deviations + level) * scale + noise[:200]
     rest = noise[200:].T @ noise[200:]
     modes = Modes(information, data, np.eye(200), np.eye(200), rest, 300)
-    found = learn_strengths(modes, scale, 0.7, independent=False)
+    series = Windows(scale, np.ones(windows))
+    found = learn_strengths(modes, series, 0.7, independent=False)
     assert found.variance == pytest.approx(min(variance, MOST_VARIANCE), rel=0.3)
     if variance < MOST_VARIANCE:
         assert found.repeated * (found.lasting + (1 - found.lasting) * found.psi) == pytest.approx(
             0.4, abs=0.1
         )
-    assert learn_strengths(modes, scale, 0.7, independent=True).phi == 0
-    contrasts = contrasts_of(scale, found)
+    assert learn_strengths(modes, series, 0.7, independent=True).phi == 0
+    contrasts = contrasts_of(series, found)
     assert contrasts.turn @ np.ones(windows) == pytest.approx(0, abs=1e-9)
+
+
+@pytest.mark.parametrize("fading", [0.0, 0.6])
+def test_the_noise_of_few_repeats_less(fading: float) -> None:
+    """Devices that repeat noise while they are in a cell: `other` from .2 to .95, or alike.
+
+    Contrasts of noise alone have variance 1 in each window, whether what repeats fades or not.
+    """
+    rng, inside = np.random.default_rng(12), 1 - np.linspace(0.2, 0.95, 10)
+    away = np.abs(np.subtract.outer(np.arange(10), np.arange(10)))
+    faded = (inside / inside.max()) ** fading
+    repeat = np.where(away == 0, 1.0, 0.6 * np.outer(faded, faded) * 0.7**away)
+    noise = rng.normal(size=(600, 10)) @ np.linalg.cholesky(repeat).T
+    rest = noise[60:].T @ noise[60:]
+    modes = Modes(np.full(60, 1e-3), noise[:60], np.eye(60), np.eye(60), rest, 540)
+    series = Windows(inside / np.sqrt(np.mean(inside**2)), inside)
+    contrasts = contrasts_of(series, learn_strengths(modes, series, 0.9, independent=True))
+    each = np.eye(10) @ contrasts.turn.T
+    turned = (noise / series.scale) @ contrasts.turn.T
+    scores = turned @ each.T / np.sqrt((each**2).sum(axis=1))
+    assert scores.std(axis=0) == pytest.approx(1, abs=0.12)
