@@ -689,8 +689,8 @@ NUMBERS = (
     Mutation(
         "repeats-not-measured", "repeated answers widen the intervals of a pool",
         "decoder/numbers/survival.py",
-        "kappa, freedom = measured or (kappa, freedom)",
-        "kappa, freedom = 1.0, math.inf",
+        "rates, (kappa, freedom) = plain, measured",
+        "rates, (kappa, freedom) = plain, (1.0, math.inf)",
         ("tests/statistical/test_number_coverage.py",),
     ),
     Mutation(
@@ -748,8 +748,8 @@ ASSOCIATIONS = (
     Mutation(
         "permanent-noise-averages", "repeated linked reports share their permanent bits",
         "decoder/association/moments.py",
-        "((1.0, True), (moments.repetition - 1, False))",
-        "((1.0, True), (0.0, False))",
+        "(1.0, True), (self.repetition - 1, False)",
+        "(1.0, True), (0.0, False)",
         ("tests/decoder/test_linked_counts.py",),
     ),
     Mutation(
