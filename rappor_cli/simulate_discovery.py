@@ -82,12 +82,12 @@ def discovery(
         style = "json" if as_json else "markdown" if as_markdown else "table"
         print_nulls(settings, nulls, rng, kind or (), style, small=small)
         return
-    strings = _strings(names, rng)
-    settings = [(e, n) for n in reports for e in epsilon]
     others: Sequence[str] = (rival or tuple(RIVALS)) if rivals else ()
     for name in others:
         if name not in RIVALS:
             raise typer.BadParameter(f"--rival {name!r} is not one of: {', '.join(RIVALS)}")
+    strings = _strings(names, rng)
+    settings = [(e, n) for n in reports for e in epsilon]
     total = len(settings) * runs * (1 + len(others))
     with progress_bar("runs", total) as advance:
         rows = compare(strings, settings, runs, rng, rivals=others, flat=flat, progress=advance)
