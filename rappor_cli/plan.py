@@ -29,7 +29,8 @@ from simulations.experiments.plan_preview import Preview, preview
 
 USUAL_VALUES = 3  # of a device's life
 USUAL_ZIPF = 1.0
-_THOUSANDS = re.compile(r"(?<=\d)[, ](?=\d{3}(?!\d))")  # 1,000,000, and not 0,5 or 1,5M
+# 1,000,000 or 1 000 000, and not 0,001 or 1,5M
+_THOUSANDS = re.compile(r"\A[1-9]\d{0,2}([, ]\d{3})+(?![\d, ]*\d)")
 
 
 class KindName(StrEnum):
@@ -53,7 +54,8 @@ def number(text: str | float) -> float:
     """Read 1e6, 1_000_000, 1,000,000, 5M, 20k or 2 %; a comma before decimals is refused."""
     if isinstance(text, float):  # a default
         return text
-    plainly = _THOUSANDS.sub("", text.strip()).replace("_", "").lower()
+    plainly = text.strip().replace("_", "").lower()
+    plainly = _THOUSANDS.sub(lambda found: re.sub("[, ]", "", found.group()), plainly)
     for ending, factor in (("%", 0.01), ("k", 1e3), ("m", 1e6), ("bn", 1e9)):
         if plainly.endswith(ending):
             plainly, scale = plainly.removesuffix(ending).strip(), factor

@@ -25,6 +25,7 @@ from decoder.numbers.tables import NumberDecoding
 from decoder.options import DecodeOptions
 from decoder.typing import Floats
 from rappor_core.aggregate import Aggregate
+from rappor_core.mechanism import PROBABILITY_SCALE, TwoRoundMechanism
 
 ANY_DATA = "any data"
 MEAN = "mean"  # begins the names of quantities that are no shares
@@ -109,7 +110,7 @@ def compare_numbers(
     sides = [_side(one.without(options.without_cohorts), options) for one in (before, after)]
     first, second = (curve for _, curve in sides)
     (early, early_v), (late, late_v) = (_parts(counts) for counts, _ in sides)
-    kappa, freedom = _factor(late - early, late_v + early_v, sides)
+    kappa, freedom = _factor(late - early, late_v + early_v, sides, before.params.mechanism)
     difference = second.shares - first.shares
     plain = [curve.covariance / curve.kappa for curve in (first, second)]
     variances = kappa * (np.diag(plain[0]) + np.diag(plain[1]))
@@ -142,15 +143,25 @@ def _parts(counts: CutCounts) -> tuple[Floats, Floats]:
 
 
 def _factor(
-    differences: Floats, variances: Floats, sides: Sequence[tuple[CutCounts, Survival]]
+    differences: Floats,
+    variances: Floats,
+    sides: Sequence[tuple[CutCounts, Survival]],
+    mechanism: TwoRoundMechanism,
 ) -> tuple[float, float]:
-    """kappa of differences and its freedom: measured, or the bound of the worse window."""
+    """kappa of differences and its freedom: measured, or the bound of the worse window.
+
+    At least the part of a report's variance that is drawn afresh for each report, which no
+    repetition takes out of a difference: few replicates may be equal by chance.
+    """
     if max(curve.counts.symbols.shape[1] for _, curve in sides) > 2:
         return 1.0, math.inf  # one report a device for life: windows share none
     with np.errstate(divide="ignore"):
         weights = np.where(np.isfinite(variances), 1 / variances, 0.0)
     measured = replicate_factor(differences, weights)
-    return measured or (max(curve.kappa for _, curve in sides), math.inf)
+    if measured is None:
+        return max(curve.kappa for _, curve in sides), math.inf
+    least = 4 * mechanism.p2 * mechanism.q2 / PROBABILITY_SCALE**2  # of a variance of 1/4, the most
+    return max(least, measured[0]), measured[1]
 
 
 def _name(cut: float) -> str:

@@ -74,7 +74,8 @@ class Survival:
 
     shares: (K,), unbiased, not clipped.  covariance: (K, K).  reports: (K,) behind each.
     kappa: how much larger variances are than those of independent reports, as the replicates
-    measure or the definition bounds.  freedom: of that measurement; infinite for a bound, or 1.
+    measure or the definition bounds; 1 or more, since reports of one device are alike.
+    freedom: of that measurement; infinite for a bound, or 1.
     """
 
     counts: CutCounts
@@ -167,7 +168,7 @@ def survival(counts: CutCounts, repetition: float) -> Survival:
         weights = counts.reports * counts.spread**2 / (plain * (1 - plain))
         measured = replicate_factor(_share_of(counts), weights)
         if measured is not None:
-            rates, (kappa, freedom) = plain, measured
+            rates, kappa, freedom = plain, max(1.0, measured[0]), measured[1]
     return Survival(counts, shares, kappa * _covariance(counts, rates, reports), reports,
                     kappa, freedom)  # fmt: skip
 

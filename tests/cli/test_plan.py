@@ -62,15 +62,27 @@ def test_errors_name_the_value(
 
 @pytest.mark.parametrize(
     ("text", "value"),
-    [("1,000,000", 1e6), ("1 000 000", 1e6), ("10_000", 1e4), ("1.5M", 1.5e6), ("2 %", 0.02)],
+    [
+        ("1,000,000", 1e6),
+        ("1 000 000", 1e6),
+        ("12,345.5", 12_345.5),
+        ("1,200 k", 1.2e6),
+        ("10_000", 1e4),
+        ("1.5M", 1.5e6),
+        ("2 %", 0.02),
+    ],
 )
 def test_numbers_as_people_write_them(text: str, value: float) -> None:
     assert plan_command.number(text) == value
 
 
-@pytest.mark.parametrize("text", ["0,5%", "1,5M", "1,00,000", ",5", "1,0000", "5 M M"])
-def test_a_comma_is_never_taken_for_a_point(text: str) -> None:
-    """`0,5%` was read as 5 %, and `1,5M` as 15 million."""
+@pytest.mark.parametrize(
+    "text",
+    ["0,5%", "1,5M", "1,00,000", ",5", "1,0000", "5 M M", "0,001", "0,125%", "1.234,567",
+     "1000,000", "1,000,0000", "0 500"],
+)  # fmt: skip
+def test_a_comma_before_decimals_is_no_separator_of_thousands(text: str) -> None:
+    """`0,5%` was read as 5 %, `1,5M` as 15 million, and `0,001` as 1."""
     with pytest.raises(BadParameter, match="is not a number"):
         plan_command.number(text)
 

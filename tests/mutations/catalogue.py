@@ -689,8 +689,8 @@ NUMBERS = (
     Mutation(
         "repeats-not-measured", "repeated answers widen the intervals of a pool",
         "decoder/numbers/survival.py",
-        "rates, (kappa, freedom) = plain, measured",
-        "rates, (kappa, freedom) = plain, (1.0, math.inf)",
+        "rates, kappa, freedom = plain, max(1.0, measured[0]), measured[1]",
+        "rates, kappa, freedom = plain, 1.0, math.inf",
         ("tests/statistical/test_number_coverage.py",),
     ),
     Mutation(
