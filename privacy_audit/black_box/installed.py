@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 from scipy import special
 
+from client_sdk.randomisation.key_derivation import SECRET_BYTES
 from privacy_audit.black_box import bounds
 from privacy_audit.black_box.checks import Check, exact, test
 from privacy_audit.black_box.installed_day import Day, Sent
@@ -154,7 +155,11 @@ def secret_check(metric: str, secrets: list[bytes]) -> Check:
     A bound, for any number of installations: n random bytes are of d kinds or fewer with
     probability C(256, d) (d / 256)^n at most.
     """
-    table = np.frombuffer(b"".join(secrets), dtype=np.uint8).reshape(len(secrets), -1)
+    short = sum(len(secret) < SECRET_BYTES for secret in secrets)
+    if short:
+        told = f"{short:,} of {len(secrets):,} have fewer than {SECRET_BYTES} bytes"
+        return exact(metric, "secrets are random", BOX, told)
+    table = np.array([list(secret[:SECRET_BYTES]) for secret in secrets], dtype=np.uint8)
     fewest, bounds_of = [], []
     for rows in (table, table.T):
         kinds = min(len(set(row.tolist())) for row in rows)

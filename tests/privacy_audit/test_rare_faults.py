@@ -75,6 +75,8 @@ def test_secrets_of_few_random_bytes_or_one_prefix_are_found() -> None:
         [rng.bytes(16) * 2 for _ in range(24)],
     ):
         assert secret_check("m", weak).p_value < 1e-5
+    for short in (b"", rng.bytes(31)):
+        assert "1 of 25 have fewer than 32 bytes" in str(secret_check("m", [*honest, short]))
 
 
 def test_a_body_holds_reports_and_zeros_alone() -> None:
