@@ -23,14 +23,14 @@ from decoder.estimation.ep_sites import (
 )
 from decoder.estimation.least_squares import (
     Balance,
-    RowSolver,
+    CandidateSolver,
     Solver,
     balance,
     candidate_solver,
     centred_sums,
-    row_solver,
     unexplained,
 )
+from decoder.estimation.two_symbols import solver_in_rows
 from decoder.model.noise import RandomString
 from decoder.model.share_prior import SharePrior
 from decoder.numerics.bit_tensor import Positions, scatter_sums
@@ -255,14 +255,14 @@ def _updated_prior(now: Round, scores: Scores, sites: Sites, iteration: int) -> 
 
 def _solve(question: Question, noise: Floats, sites: Sites, missing: float) -> Balance:
     """One solve with the present sites, and tau settled from its last value."""
-    solver = solver_of(question, noise, sites)
-    return balance(solver, question.random, missing, 2 if isinstance(solver, RowSolver) else 4)
+    solve = solver_of(question, noise, sites)
+    return balance(solve, question.random, missing, 4 if isinstance(solve, CandidateSolver) else 2)
 
 
 def solver_of(question: Question, noise: Floats, sites: Sites) -> Solver:
     """In the space of the rows, or of the candidates that take part where they are few."""
     members, variance = question.positions[sites.active], sites.variance[sites.active]
-    make = row_solver if len(members) > question.centred.size // 2 else candidate_solver
+    make = solver_in_rows if len(members) > question.centred.size // 2 else candidate_solver
     return make(noise, _target(question, sites), members, variance, question.random)
 
 

@@ -166,10 +166,10 @@ class RowSolver:
         """Solve with tau = `missing`."""
         shape = self.target.shape
         covariance = _plus_blocks(self.base, missing * self.random.covariance_matrix, shape)
-        inverse = _inverse(covariance)
+        inverse = inverse_of(covariance)
         if len(self.precisions):
             spread = inverse @ self.widening
-            inner = _inverse(np.diag(self.precisions) + self.widening.T @ spread)
+            inner = inverse_of(np.diag(self.precisions) + self.widening.T @ spread)
             inverse -= spread @ inner @ spread.T
         residual = (inverse @ self.target.ravel()).reshape(shape)
         expected = self._expected(inverse)
@@ -239,7 +239,7 @@ class CandidateSolver:
         F = (blocks @ self.centred.reshape(m, k, -1)).reshape(m * k, -1)
         G = self.centred.T @ F
         beliefs = 0.0 if self.precisions is None else np.diag(self.precisions)
-        return blocks, F, G, _inverse(G + beliefs)
+        return blocks, F, G, inverse_of(G + beliefs)
 
 
 def candidate_solver(
@@ -276,7 +276,7 @@ def _plus_blocks(matrix: Floats, blocks: Floats, shape: tuple[int, ...]) -> Floa
     return summed
 
 
-def _inverse(matrix: Floats) -> Floats:
+def inverse_of(matrix: Floats) -> Floats:
     """Inverse of a symmetric positive definite `matrix`, which it uses up; symmetric to the bit."""
     if not len(matrix):
         return matrix
