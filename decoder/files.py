@@ -62,6 +62,11 @@ def read_association_file(path: Path) -> AssociationAggregate:
         return AssociationAggregate.from_json(path.read_bytes())
 
 
+def is_association_file(path: Path) -> bool:
+    """Whether a file is the aggregate file of an association, as far as its keys tell."""
+    return _has_key(path, "association")
+
+
 def whole_number(text: str, what: str) -> int:
     """An integer of at most 18 digits. Raises ValueError that names the text."""
     digits = text.strip()
@@ -98,7 +103,7 @@ def claim_folder(folder: Path, names: Iterable[str], mark: str) -> None:
     command: an object of JSON that names its metric. Raises OutputError.
     """
     there = [name for name in names if (folder / name).exists()]
-    if there and not _is_of_a_metric(folder / mark):
+    if there and not _has_key(folder / mark, "metric"):
         raise OutputError(
             f"{str(folder)!r} holds {there[0]!r}, and no {mark} of this command, so it is not "
             "replaced; give another folder"
@@ -107,19 +112,19 @@ def claim_folder(folder: Path, names: Iterable[str], mark: str) -> None:
 
 def claim_file(path: Path) -> None:
     """Refuse a file that is no aggregate: it would be replaced. Raises OutputError."""
-    if path.is_file() and path.stat().st_size and not _is_of_a_metric(path):
+    if path.is_file() and path.stat().st_size and not _has_key(path, "metric"):
         raise OutputError(
             f"{str(path)!r} is there and no aggregate, so it is not replaced; give another name"
         )
 
 
-def _is_of_a_metric(path: Path) -> bool:
-    """Whether a file is an object of JSON with a key `metric`."""
+def _has_key(path: Path, key: str) -> bool:
+    """Whether a file is an object of JSON with a key."""
     try:
         content = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError):
         return False
-    return isinstance(content, dict) and "metric" in content
+    return isinstance(content, dict) and key in content
 
 
 def probe_file(path: Path) -> None:

@@ -23,6 +23,7 @@ from decoder.workflows.kinds import Answer, run_own
 from rappor_cli.candidate_choice import candidate_choice
 from rappor_cli.days import read_day
 from rappor_cli.decode_farm import Farm, decode_all
+from rappor_cli.decode_joint import Joint, List1, List2, decode_joint, refuse_others
 from rappor_cli.decode_tables import print_answer, print_decoding, print_series
 from rappor_cli.progress import stage_bars
 from rappor_cli.task_pools import ExecutorName, ExecutorOption, Scheduler, Workers
@@ -111,9 +112,13 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print results as JSON.")]
 
 
 def decode(
+    context: typer.Context,
     aggregate: Input = None,
     collector: CollectorOption = None,
     metric: MetricOption = None,
+    joint: Joint = None,
+    candidates1: List1 = None,
+    candidates2: List2 = None,
     first: First = None,
     last: Last = None,
     params: ParamsFile = None,
@@ -144,6 +149,7 @@ def decode(
     as_json: AsJson = False,
 ) -> None:
     """Recover frequencies from an aggregate, with a report that can be shown."""
+    refuse_others(context, joint)
     _one_source(aggregate, collector, params or counts, first or last)
     _together("--metric", metric, "--collector", collector)
     _together("--column", column, "--candidates", candidates)
@@ -159,6 +165,11 @@ def decode(
         without_cohorts=_cohorts(without_cohorts),
         weights=read_weights(weights) if weights else None,
     )
+    if joint:
+        window, lists = (read_day(first), read_day(last)), (candidates1, candidates2)
+        answer = decode_joint(joint, aggregate, collector, window, lists, options, output)
+        print_answer(answer, output, as_json)
+        return
     wanted = candidate_choice(candidates, column, numbers, dates, map_file, cache)
     if all_metrics:
         if metric or params or counts or map_file:
@@ -174,8 +185,13 @@ def decode(
         raise typer.BadParameter("--executor, --workers and --scheduler go with --all-metrics")
     tables = _google_tables(params, counts, hash_name.value) if params or counts else None
     source = tables or _source(aggregate, collector, metric, first, last, each)
-    job = DecodeJob(source, wanted, options, output)
-    if not tables:
+    _run_and_print(DecodeJob(source, wanted, options, output), each, as_json)
+
+
+def _run_and_print(job: DecodeJob, each: Each | None, as_json: bool) -> None:
+    """Decode with the kind's own decoder, if it has one; a series; or a window."""
+    output = job.output
+    if not isinstance(job.source, GoogleTables):
         with stage_bars() as progress:
             own = run_own(job, each, progress, print_note)
         if isinstance(own, Answer):

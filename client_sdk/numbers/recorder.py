@@ -54,7 +54,7 @@ class NumberRecorder:
             return ELSEWHERE
         number = metric.rules.number(metric, value)
         if number is None:
-            raise ValueRefusedError(f"metric {name!r} takes a finite number, not a NoneType")
+            raise ValueRefusedError(f"metric {name!r} takes an int or a float, not a NoneType")
         day = _day(now)
         if day > day_of(metric.expires):
             return "expired"

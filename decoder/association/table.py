@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Any, NamedTuple
 
@@ -11,6 +11,7 @@ import numpy as np
 from scipy.sparse.linalg import LinearOperator, eigsh
 from scipy.special import ndtri
 
+from decoder.errors import DecodeError
 from decoder.numerics.simplex import contrasts, project_simplex
 from decoder.typing import Floats
 
@@ -82,6 +83,26 @@ class JointTable:
     def shape(self) -> tuple[int, int]:
         """Rows and columns."""
         return len(self.rows), len(self.columns)
+
+    def ordered(self, of: tuple[str, str]) -> JointTable:
+        """The same table with the sides `of`, rows first. Raises DecodeError for other sides."""
+        if of == self.of:
+            return self
+        if of[::-1] != self.of:
+            raise DecodeError(f"the table is of {self.of[0]!a} and {self.of[1]!a}, not of {of!a}")
+        order = np.arange(self.estimate.size).reshape(self.shape).T.ravel()
+        return replace(
+            self,
+            of=of,
+            rows=self.columns,
+            columns=self.rows,
+            estimate=self.estimate.T,
+            covariance=None if self.covariance is None else self.covariance[np.ix_(order, order)],
+            variances=self.variances.T,
+            fitted=self.fitted.T,
+            shrunk=self.shrunk.T,
+            likelihood=None if self.likelihood is None else self.likelihood.T,
+        )
 
     @property
     def quantile(self) -> float:

@@ -11,10 +11,11 @@ from decoder.association.linked import LinkedReports
 from decoder.association.linked_counts import decode_linked
 from decoder.association.table import JointTable
 from decoder.candidates.lists import Candidates
-from decoder.files import make_folder, replacing
+from decoder.files import claim_folder, make_folder, replacing
 from decoder.formats.google_association import AssociationFiles, read_association
 from decoder.formats.linked_reports import read_linked
 from decoder.options import DecodeOptions
+from decoder.reports.decoding_files import MARK, OUTPUTS
 from decoder.reports.joint_files import write_joint
 from decoder.sources.collector_client import answer_of
 from decoder.workflows.joint import joint_answer
@@ -65,7 +66,8 @@ class LinkedJob:
     """A table of two linked metrics, from the aggregate of their association.
 
     lists: candidates of each metric that has no list of values.  reports: the linked reports of the
-    same window, for EM besides.  output: the folder for files.
+    same window, for EM besides.  output: the folder for files.  of: rows and columns of the table,
+    as the association declares them if None.
     """
 
     aggregate: AssociationAggregate
@@ -73,6 +75,7 @@ class LinkedJob:
     lists: tuple[Path | None, Path | None] = (None, None)
     options: DecodeOptions = field(default_factory=DecodeOptions)
     output: Path | None = None
+    of: tuple[str, str] | None = None
 
 
 def run_linked(job: LinkedJob) -> Answer:
@@ -81,9 +84,11 @@ def run_linked(job: LinkedJob) -> Answer:
     Raises RapporError: what the lists, the decoder or the disk refuse.
     """
     if job.output:
+        claim_folder(job.output, OUTPUTS, MARK)
         make_folder(job.output)
     first, second = (None if path is None else Candidates.from_file(path) for path in job.lists)
     table = decode_linked(job.aggregate, (first, second), job.options, job.reports)
+    table = table.ordered(job.of or table.of)
     return joint_answer(table, write_joint(table, job.output) if job.output else ())
 
 

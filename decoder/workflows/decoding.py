@@ -67,12 +67,16 @@ class CandidateChoice:
 
 @dataclass(frozen=True)
 class DecodeJob:
-    """A decoding, or by `each` a series of them; `output`: the folder of its files."""
+    """A decoding, or by `each` a series of them.
+
+    output: the folder of its files.  of: rows and columns of a joint table, as declared if None.
+    """
 
     source: AggregateSource
     candidates: CandidateChoice = field(default_factory=CandidateChoice)
     options: DecodeOptions = field(default_factory=DecodeOptions)
     output: Path | None = None
+    of: tuple[str, str] | None = None
 
 
 def run_decode(

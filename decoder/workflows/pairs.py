@@ -23,6 +23,7 @@ def run(job: DecodeJob, source: Aggregate | tuple[Aggregate, ...], progress: Pro
     if isinstance(source, tuple):
         raise DecodeError("a pair metric is decoded over one window: leave --each out")
     table = decode_pairs(source, job.options)
+    table = table.ordered(job.of or table.of)
     progress("pairs", 1, 1)
     files = write_joint(table, job.output) if job.output else ()
     return joint_answer(table, files)

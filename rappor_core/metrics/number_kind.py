@@ -96,7 +96,7 @@ class NumberKind(Kind):
         if value is None:
             return None
         if type(value) not in (int, float):
-            raise wrong_type(metric, value, WHAT)
+            raise wrong_type(metric, value, "an int or a float")
         try:
             number = float(value) + 0.0  # type: ignore[arg-type]
         except OverflowError:

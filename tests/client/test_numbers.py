@@ -296,7 +296,7 @@ def test_a_client_counts_delivers_and_says_why_not(path: Path) -> None:
         assert client.add("crashes")
         assert client.add("crashes", 2)
         for value, said in (
-            ("812", "takes a finite number, not a str"),
+            ("812", "takes an int or a float, not a str"),
             (math.nan, "not NaN"),
             (-1, "no negative numbers"),
         ):

@@ -6,6 +6,7 @@ import math
 import re
 from itertools import pairwise, product
 
+import numpy as np
 import pytest
 
 from rappor_core.errors import MetricsFileError, ParameterError, ValueRefusedError
@@ -110,8 +111,9 @@ def test_jitter_moves_the_cuts_of_means_within_their_strata() -> None:
 @pytest.mark.parametrize(
     ("value", "said"),
     [
-        ("812", "takes a finite number, not a str"),
-        (True, "takes a finite number, not a bool"),
+        ("812", "takes an int or a float, not a str"),
+        (True, "takes an int or a float, not a bool"),
+        (np.float64(812), "takes an int or a float, not a float64"),
         ([1.0], "not a list; record its elements"),
         (math.nan, "not NaN"),
         (math.inf, "not an infinite or immense one"),
