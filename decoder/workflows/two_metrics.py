@@ -161,7 +161,7 @@ def _declared(
 
 def _sides(definition: Any) -> tuple[str, ...]:
     """Names of the sides of a pair metric; none of another metric."""
-    return tuple(definition["details"]["of"]) if definition.get("kind") == "pair" else ()
+    return tuple((definition.get("details") or {}).get("of", ()))
 
 
 def _both(of: Names) -> str:
