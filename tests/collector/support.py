@@ -188,3 +188,11 @@ def set_fsync(database: AnyDatabase, server: psycopg.Connection[Any], value: str
                 return
         time.sleep(0.02)
     raise AssertionError(f"fsync did not become {value}")
+
+
+def until(is_so: Callable[[], object], seconds: float = 10) -> None:
+    """Wait until something holds; fail after so many seconds."""
+    deadline = time.monotonic() + seconds
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)

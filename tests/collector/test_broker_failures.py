@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -27,7 +26,7 @@ from rappor_core.calendar import day_of
 from rappor_core.wire.report import JSON_CONTENT_TYPE
 from rappor_server.logs import make_log
 from tests.collector.broker import Broker, Line, make_line
-from tests.collector.support import make_bench, make_metric
+from tests.collector.support import make_bench, make_metric, until
 from tests.collector.test_broker_front import FakeProducer, front_of, submit
 
 METRIC = make_metric(min_reports=1)
@@ -35,13 +34,6 @@ METRIC = make_metric(min_reports=1)
 
 def body_of(line: Line) -> bytes:
     return line.bench.sender.body(line.bench.sender.reports(METRIC, 2))
-
-
-def until(is_so: Callable[[], object], seconds: float = 10) -> None:
-    deadline = time.monotonic() + seconds
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 class DefectiveProducer(FakeProducer):
