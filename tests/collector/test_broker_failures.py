@@ -40,19 +40,20 @@ class DefectiveProducer(FakeProducer):
     """The library fails as it never should."""
 
     def poll(self, seconds: float) -> None:
-        if self.waiting and not self.answers:
+        if len(self.waiting) >= self.least and not self.answers:
             raise ZeroDivisionError
         super().poll(seconds)
 
 
 def test_a_defect_of_the_producers_thread_leaves_no_request_waiting(line: Line) -> None:
     """What it held is answered as not stored; a new producer takes the next batch."""
-    new = FakeProducer()
-    new.answers = [None]
-    front = front_of(line, DefectiveProducer(), new)
+    old, new = DefectiveProducer(), FakeProducer()
+    old.least, new.answers = 2, [None]
+    front = front_of(line, old, new)
     front.start()
     answers = submit(front, line, 2)
     assert [type(one) for one in answers] == [StorageError, StorageError]
+    until(lambda: front._producer is new)
     assert submit(front, line)[0].accepted == 2
     front.stop()
     assert front.queued_reports == 0

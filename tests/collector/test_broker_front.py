@@ -142,6 +142,7 @@ class FakeProducer:
         self.topics, self.error = topics, error
         self.waiting: list[Any] = []
         self.answers: list[KafkaError | None] = []
+        self.least = 1  # messages of which the first is answered
 
     def list_topics(self, topic: str, timeout: float) -> Any:
         there = SimpleNamespace(error=None, partitions={0: None})
@@ -154,11 +155,14 @@ class FakeProducer:
 
     def poll(self, seconds: float) -> None:
         time.sleep(0.01)
+        if len(self.waiting) < self.least:
+            return
         while self.waiting and self.answers:
             self.waiting.pop(0)(self.answers.pop(0), None)
 
     def purge(self) -> None:
         self.answers = [KafkaError(KafkaError._PURGE_QUEUE)] * len(self.waiting)
+        self.least = 1
 
     def flush(self, seconds: float) -> None:
         self.poll(seconds)
@@ -187,6 +191,7 @@ def test_a_producer_that_is_broken_for_good_is_replaced(line: Line) -> None:
     """What it held is answered as not stored, and the next batch goes to a new one."""
     old, new = FakeProducer(), FakeProducer()
     old.answers = [KafkaError(KafkaError._FATAL, "out of order", True)]
+    old.least = 2
     new.answers = [None]
     front = front_of(line, old, new)
     front.start()
