@@ -42,6 +42,13 @@ class Side:
         """The part of `ones` or `zeros` that all reports of a device share."""
         return self.noise.between(bit) / self.noise.gap**2
 
+    def bit_noise(self, *, fresh: bool) -> tuple[float, float]:
+        """Noise variance of an unbiased bit that is set, and of one that is not.
+
+        fresh: or the covariance of two reports of one device, which share no fresh noise.
+        """
+        return (self.ones, self.zeros) if fresh else (self.lasting(1), self.lasting(0))
+
     def with_unlisted(self, mean: float) -> Side:
         """The same with one more value, whose bits are set with chance `mean`, each by itself."""
         other = np.full((*self.designs.shape[:2], 1), mean)
@@ -66,7 +73,7 @@ class Side:
         bits: as `extended` gives them.  fresh: or the covariance of two reports of one device,
         which share no fresh noise.
         """
-        ones, zeros = (self.ones, self.zeros) if fresh else (self.lasting(1), self.lasting(0))
+        ones, zeros = self.bit_noise(fresh=fresh)
         found = bits * ones + (1 - bits) * zeros + bits * (1 - bits)
         found[0] = 0.0
         return np.asarray(found)

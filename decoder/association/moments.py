@@ -173,7 +173,7 @@ def _bit_covariance(side: Side, cohort: int, shares: Floats, *, fresh: bool = Tr
     design = side.designs[cohort]
     mean = design @ shares
     matrix = (design * shares) @ design.T - np.outer(mean, mean)
-    ones, zeros = _noise(side, fresh=fresh)
+    ones, zeros = side.bit_noise(fresh=fresh)
     np.fill_diagonal(matrix, mean * (1 - mean) + mean * ones + (1 - mean) * zeros)
     return np.asarray(matrix)
 
@@ -181,11 +181,6 @@ def _bit_covariance(side: Side, cohort: int, shares: Floats, *, fresh: bool = Tr
 def _gram(side: Side, cohort: int) -> Floats:
     """K = X' W X, (M, M)."""
     return np.asarray(side.extended(cohort).T @ side.weighted(cohort))
-
-
-def _noise(side: Side, *, fresh: bool) -> tuple[float, float]:
-    """Noise variance of a debiased bit that is set, and of one that is not."""
-    return (side.ones, side.zeros) if fresh else (side.lasting(1), side.lasting(0))
 
 
 def _squares(side: Side, cohort: int, *, fresh: bool) -> Floats:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from decoder.association.associations import decode_association
+from decoder.association.heavy_unlisted import swapped
 from decoder.association.linked import LinkedReports, co_occurrences
 from decoder.association.moments import Moments, fit_moments
 from decoder.association.table import nearest_table
@@ -108,6 +109,21 @@ def test_intervals_hold_at_the_edge(shares: list[list[float]]) -> None:
     if truth[0, 0] != 0.999:
         assert refused < 12  # of 60 at .05: as many by chance in 1 of 10,000 seeds
     assert project_simplex(table.estimate.ravel()).sum() == pytest.approx(1)
+
+
+def test_the_covariance_of_a_turned_table_is_the_turned_covariance() -> None:
+    """Also what heavy values add that one side, of either, does not list."""
+    second = one_hot_side("b", 3, 0.0, 0.25, 0.75, cohorts=16)
+    every = hashed_side("a", 6, 64, 16, 1)
+    listed = replace(every, values=every.values[:5], designs=every.designs[:, :, :5])
+    listed = listed.with_unlisted(RandomString(64, 2).mean)
+    truth = np.outer([0.04, 0.025, 0.015, 0.012, 0.008, 0.9], [0.5, 0.3, 0.2])
+    reports = drawn_reports(truth, 20_000, every, second, np.random.default_rng(8))
+    straight = fit_moments(Moments.of(co_occurrences(reports, 16), listed, second))
+    reports = LinkedReports(reports.cohorts, reports.second, reports.first)
+    turned = fit_moments(Moments.of(co_occurrences(reports, 16), second, listed))
+    expected = swapped(straight.covariance(), (6, 3))
+    assert turned.covariance() == pytest.approx(expected, rel=1e-6, abs=1e-12)
 
 
 @pytest.mark.parametrize("turned", [False, True], ids=["first", "second"])
