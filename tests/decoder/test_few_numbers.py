@@ -7,6 +7,7 @@ Those of plain rates held in 0 to .9: of few reports a rate is often 0 or 1, wit
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -54,8 +55,9 @@ def test_a_mean_of_few_devices(devices: int, share: float) -> None:
 
 
 @pytest.mark.parametrize("share", [0.0, 1.0])
-@pytest.mark.parametrize("mode", ["memo", "once"])
-@pytest.mark.parametrize("devices", [5, 20, 60])
+@pytest.mark.parametrize(
+    ("devices", "mode"), [(1, "once"), *product((5, 20, 60), ("memo", "once"))]
+)
 def test_a_share_of_those_with_data_and_a_median(devices: int, mode: str, share: float) -> None:
     """40 % have no data; all others are below the edge, or all above."""
     shares, life = np.array([0.6, 0.6 * share]), 8.0 if mode == "memo" else 4.0
