@@ -9,7 +9,6 @@ a share below 0 has a chance of 2e-9 before it is estimated, and none where an e
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -25,7 +24,6 @@ _MAX_BUMPS = 64
 _TINY = 1e-300
 _SURELY_ABOVE = 6.0  # standard deviations: beyond it the chance of a share below 0 is rounding
 _ROWS = 10_000  # candidates handled at once: bounds memory, and stays in the cache
-_FEW = 1_000  # candidates up to which the last densities are kept for the next step of a fit
 
 
 class Posterior(NamedTuple):
@@ -86,7 +84,9 @@ class SharePrior:
 
     def given_bumps(self, estimates: Floats, std_errors: Floats) -> tuple[Floats, Floats]:
         """Means and variances of the shares if they come from each bump, (M, G) each."""
-        return _given_bumps(self.centres, estimates, std_errors)
+        noise, spread = std_errors[:, None] ** 2, self.spreads**2
+        means = (estimates[:, None] * spread + self.centres * noise) / (spread + noise)
+        return means, spread * noise / (spread + noise)
 
     def _posterior_rows(self, estimates: Floats, std_errors: Floats, null_z: Floats) -> Posterior:
         weights = responsibilities(self, estimates, std_errors, null_z)
@@ -94,12 +94,6 @@ class SharePrior:
         mean = (weights[:, 1:] * means).sum(axis=1)
         second = (weights[:, 1:] * (variances + means**2)).sum(axis=1)
         return Posterior(mean, np.maximum(second - mean**2, 0.0), weights[:, 0])
-
-
-def _given_bumps(centres: Floats, estimates: Floats, std_errors: Floats) -> tuple[Floats, Floats]:
-    noise, spread = std_errors[:, None] ** 2, (_WIDTH * centres) ** 2
-    means = (estimates[:, None] * spread + centres * noise) / (spread + noise)
-    return means, spread * noise / (spread + noise)
 
 
 def ladder(estimates: Floats, std_errors: Floats) -> Floats:
@@ -169,38 +163,23 @@ def likelihoods(prior: SharePrior, estimates: Floats, std_errors: Floats, null_z
     Where the deviate of the test and estimate / error disagree, as with few cohorts, the nearer to
     0 counts: a bump below the error would otherwise explain what the test alone finds unusual.
     """
-    columns = prior.centres, estimates, std_errors, null_z
-    if not 0 < len(estimates) <= _FEW:
-        return _densities(*columns)
-    return _last_densities(*(column.tobytes() for column in columns))
-
-
-@lru_cache(maxsize=1)
-def _last_densities(*columns: bytes) -> Floats:
-    """The same, read-only: a round asks for what the weights of the last one were fitted to."""
-    densities = _densities(*(np.frombuffer(column) for column in columns))
-    densities.setflags(write=False)
-    return densities
-
-
-def _densities(centres: Floats, estimates: Floats, std_errors: Floats, null_z: Floats) -> Floats:
-    means = np.concatenate([[0.0], centres])
+    means = np.concatenate([[0.0], prior.centres])
     variances = std_errors[:, None] ** 2 + (_WIDTH * means) ** 2
     squares = (estimates[:, None] - means) ** 2 / variances
     squares[:, 0] = np.minimum(null_z**2, squares[:, 0])
     logs = -0.5 * (squares + np.log(variances))
     below = estimates < 0
-    logs[below, 1:] += _above_zero(centres, estimates[below], std_errors[below])
+    logs[below, 1:] += _above_zero(prior, estimates[below], std_errors[below])
     return np.asarray(np.exp(logs - logs.max(axis=1, keepdims=True)))
 
 
-def _above_zero(centres: Floats, estimates: Floats, std_errors: Floats) -> Floats:
+def _above_zero(prior: SharePrior, estimates: Floats, std_errors: Floats) -> Floats:
     """Log chance that a share is above 0 given its bump and its estimate, (M, G).
 
     Without it a bump far wider than the error would explain an estimate far below 0 as a negative
     share, of which its tail holds more than the density under 0 there.
     """
-    means, variances = _given_bumps(centres, estimates, std_errors)
+    means, variances = prior.given_bumps(estimates, std_errors)
     deviates = means / np.sqrt(variances)
     logs, near = np.zeros(deviates.shape), deviates < _SURELY_ABOVE
     logs[near] = log_ndtr(deviates[near])
