@@ -11,7 +11,14 @@ from privacy_audit.black_box.checks import Check, exact, test
 from privacy_audit.black_box.installed_day import Day, Sent
 from privacy_audit.black_box.lives import Seen
 from privacy_audit.black_box.noise import cohort_checks, noise_checks
-from privacy_audit.black_box.noise_sums import noise_sums, permanent_table, product_z, residuals
+from privacy_audit.black_box.noise_sums import (
+    largest_product,
+    noise_sums,
+    permanent_table,
+    product_variance,
+    product_z,
+    residuals,
+)
 from privacy_audit.black_box.observations import features, observe
 from privacy_audit.black_box.scenario import Scenario
 from privacy_audit.black_box.trials import Trials
@@ -72,11 +79,10 @@ def together_checks(
         shown, own = permanent_table(raw, k), permanent_table(held, k)
         tables.append(residuals(metric.params, shown, own, permanent=False))
     z = product_z(metric.params, tables[0], tables[1])
-    largest = max(float(np.abs(one[0]).max()) for one in tables) ** 2
-    variance = float((tables[0][1] * tables[1][1]).sum())
+    variance = product_variance(metric.params, tables[0][1], tables[1][1])
     yield test(
         metric.base_name, "the noise of two metrics is independent", "installed",
-        bounds.bennett_p_value(z, variance, largest),
+        bounds.bennett_p_value(z, variance, largest_product(metric.params)),
         f"reports of {len(rows):,} devices correlate with those of a second metric, z = {z:.2f}",
     )  # fmt: skip
 

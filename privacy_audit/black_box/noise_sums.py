@@ -48,9 +48,7 @@ def _of_reports(params: RapporParams, single: Masks, held: Masks) -> dict[str, F
     """By bit how often it was shown; products of residuals of bits, and of neighbouring devices."""
     residual, spread = residuals(params, single, held, permanent=False)
     neighbours = (residual[1:] * residual[:-1]).sum()
-    sums = {
-        "neighbours": np.array([neighbours, _product_variance(params, spread[1:], spread[:-1])])
-    }
+    sums = {"neighbours": np.array([neighbours, product_variance(params, spread[1:], spread[:-1])])}
     if params.scheme.symbols:
         return sums | {"offsets": offsets(single, held)}
     few = slice(0, MOST_BITS)
@@ -111,11 +109,21 @@ def product_z(
     params: RapporParams, one: tuple[Floats, Floats], other: tuple[Floats, Floats]
 ) -> float:
     """z of the sum of products of two sets of residuals, which are independent as promised."""
-    variance = _product_variance(params, one[1], other[1])
+    variance = product_variance(params, one[1], other[1])
     return float((one[0] * other[0]).sum() / np.sqrt(max(variance, 1e-12)))
 
 
-def _product_variance(params: RapporParams, one: Floats, other: Floats) -> float:
+def largest_product(params: RapporParams) -> float:
+    """The most that an independent term of the sum of `product_z` can be, in two reports.
+
+    A term is a bit or, of symbols, a report: its residuals have a norm below the root of 2.
+    """
+    if params.scheme.symbols:
+        return 2.0
+    return max(max(chance, 1 - chance) for chance in chances(params, permanent=False)) ** 2
+
+
+def product_variance(params: RapporParams, one: Floats, other: Floats) -> float:
     """Of the sum of products of independent residuals, of which the variances are given.
 
     The symbols of one report depend on each other: the covariance is diag(e) - e e', with the

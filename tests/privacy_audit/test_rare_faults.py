@@ -10,21 +10,36 @@ import pytest
 
 from client_sdk.delivery.batches import make_body
 from privacy_audit.audit import FEWEST_DEVICES, AuditOptions
+from privacy_audit.black_box.bounds import bennett_p_value
 from privacy_audit.black_box.installed import secret_check
 from privacy_audit.black_box.installed_day import holds_reports_alone
 from privacy_audit.black_box.noise import noise_checks
-from privacy_audit.black_box.noise_sums import NoiseSums, noise_sums
+from privacy_audit.black_box.noise_sums import (
+    NoiseSums,
+    chances,
+    largest_product,
+    noise_sums,
+    product_variance,
+    product_z,
+    residuals,
+)
 from privacy_audit.black_box.observations import Observations
 from privacy_audit.black_box.scenario import GAPS, spaced_days
 from privacy_audit.black_box.scenarios import ODD, scenarios
 from privacy_audit.black_box.sdk_client import next_version
+from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.metrics.file import parse_metrics
+from rappor_core.params import RapporParams
 from rappor_core.wire.report import Report
 from tests.privacy_audit.faults import METRICS, PAIRS
 
 FILE = parse_metrics(METRICS)
 METRIC = FILE.declared[0]
 NUMBER = 20_000
+SYMBOLS = RapporParams(
+    num_bits=4, num_hashes=1, num_cohorts=1, encoding="symbol",
+    mechanism=TwoRoundMechanism(p1=58_000, q1=2_512, p2=52_000, q2=4_512),
+)  # fmt: skip
 ONES = "no report has too few or too many ones"
 
 
@@ -122,3 +137,45 @@ def test_the_next_version_promises_as_much_under_another_digest(text: str) -> No
     assert now.params.epsilon_infinity * 0.999 < later.params.epsilon_infinity
     assert later.params.epsilon_infinity <= now.params.epsilon_infinity
     assert later.params.epsilon_one <= now.params.epsilon_one
+
+
+@pytest.mark.parametrize("encoding", ["bloom", "symbol"])
+def test_the_bound_of_two_metrics_noise_holds_for_bits_and_symbols(encoding: str) -> None:
+    """4,000 crowds of 24 devices: of an honest one p < .05 in .05 at most; shared coins are seen.
+
+    More than 240 of 4,000 by chance, were the rate .05, in fewer than 1 of 400 seeds.
+    """
+    params = METRIC.params if encoding == "bloom" else SYMBOLS
+    rng, k = np.random.default_rng(4), params.num_bits
+    one, zero = chances(params, permanent=False)
+
+    def drawn(devices: int) -> tuple[np.ndarray, np.ndarray]:
+        """Residuals of reports of devices that hold the first bit, and their variances."""
+        held = np.zeros((devices, k), dtype=np.uint8)
+        held[:, 0] = 1
+        if encoding == "bloom":
+            shown = (rng.random((devices, k)) < np.where(held == 1, one, zero)).astype(np.uint8)
+        else:
+            shown = np.eye(k, dtype=np.uint8)[rng.choice(k, devices, p=[one, *[zero] * (k - 1)])]
+        return residuals(params, shown, held, permanent=False)
+
+    def p_value(first: tuple[np.ndarray, np.ndarray], second: tuple[np.ndarray, ...]) -> float:
+        variance = product_variance(params, first[1], second[1])
+        z = product_z(params, first, (second[0], second[1]))
+        return bennett_p_value(z, variance, largest_product(params))
+
+    alarms = sum(p_value(drawn(24), drawn(24)) < 0.05 for _ in range(4_000))
+    assert alarms <= 240
+    assert max(p_value(one, one) for one in (drawn(100) for _ in range(20))) < 1e-3
+
+
+def test_no_term_of_two_metrics_noise_is_larger_than_its_bound() -> None:
+    """Of symbols, all that two reports can show and hold; of bits, all four of one."""
+    every = np.eye(SYMBOLS.num_bits, dtype=np.uint8)
+    shown, held = (np.repeat(every, 4, axis=0), np.tile(every, (4, 1)))
+    off = residuals(SYMBOLS, shown, held, permanent=False)[0]
+    largest = np.abs(off @ off.T).max()
+    assert 0.5 * largest_product(SYMBOLS) < largest <= largest_product(SYMBOLS)
+    bits = np.array([[0, 0], [0, 1], [1, 0], [1, 1]], dtype=np.uint8)
+    alone = residuals(METRIC.params, bits[:, :1], bits[:, 1:], permanent=False)[0]
+    assert largest_product(METRIC.params) == pytest.approx(np.abs(alone).max() ** 2)
