@@ -261,12 +261,10 @@ def _findings(made: Plan, existing: MetricsFile | None) -> list[str]:
     found = list(check_metrics(whole, today=datetime.now(UTC).date(), population=people))
     found += list(track_findings(whole, people, np.random.default_rng(0)))
     told = [f"{one.level}: {one.metric or 'the whole file'}: {one.message}" for one in found]
-    one_bit = made.metric.params.num_bits < 2  # two patterns tell nobody apart
-    return (
-        told
-        if one_bit
-        else [*told, trackability_text(made.metric, people // made.metric.params.num_cohorts)]
-    )
+    params = made.metric.params
+    if params.num_bits < 2:  # two patterns tell nobody apart
+        return told
+    return [*told, trackability_text(made.metric, people // params.num_cohorts)]
 
 
 def _write(made: Plan, shown: Preview | None, findings: list[str], output: Path) -> None:

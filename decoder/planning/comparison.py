@@ -51,10 +51,8 @@ def compare(
         rows.append(_row(name, _like(design, params), request, life, population, _shape(params)))
     raised = _raised(0.25, life / request.held)
     if raised is not None:  # the presets differ in f alone
-        setting, note = (
-            _like(design, _chrome(raised)),
-            f"f = {raised:.3f}, so that it costs no more",
-        )
+        setting = _like(design, _chrome(raised))
+        note = f"f = {raised:.3f}, so that it costs no more"
         rows.append(_row("Chrome, f raised", setting, request, life, population, note))
     progress("comparing", len(others) + 1, len(others) + 1)
     return rows

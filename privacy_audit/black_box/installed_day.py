@@ -109,7 +109,10 @@ def holds_reports_alone(body: bytes) -> bool:
     """
     size = int.from_bytes(body[10:12], "little")
     stream = zlib.decompressobj(GZIP)
-    stream.decompress(body)
+    try:
+        stream.decompress(body)
+    except zlib.error:
+        return False
     said = body[:10] != GZIP_HEADER or body[12:14] != b"RP" or any(body[16 : 12 + size])
     return not said and stream.eof and not stream.unused_data
 

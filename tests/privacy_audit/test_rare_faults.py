@@ -104,7 +104,8 @@ def test_a_body_holds_reports_and_zeros_alone() -> None:
     assert not holds_reports_alone(marked)
     assert not holds_reports_alone(body + b"device 7")
     assert not holds_reports_alone(body[:4] + b"\x67" + body[5:])  # a time
-    assert not holds_reports_alone(gzip.compress(b"x"))
+    for other in (gzip.compress(b"x"), b"{}", b"", body[:100]):
+        assert not holds_reports_alone(other)
 
 
 def test_reports_of_a_life_are_months_apart() -> None:
