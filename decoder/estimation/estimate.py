@@ -26,7 +26,7 @@ from decoder.estimation.least_squares import (
 from decoder.estimation.leave_one_out import WarmStarts, fit_cavity
 from decoder.estimation.one_bit import DirectFit, fit_direct
 from decoder.estimation.refit import Refit
-from decoder.inference.intervals import plain_interval, score_freedom
+from decoder.inference.intervals import score_freedom, widened_interval
 from decoder.inference.multiple_testing import p_values
 from decoder.model.noise import CohortNoise
 from decoder.model.null_distribution import NORMAL_TAIL, NullTail, null_tail
@@ -74,7 +74,7 @@ class Observed:
 class Estimate:
     """What an estimator says of M candidates; every array is (M,) but `fitted` (m, k).
 
-    shares: unbiased.  shrunken: posterior means.  low, high: of every candidate, not selected.
+    shares: unbiased.  shrunken: posterior means.  low, high: not selected, not clipped to [0, 1].
     prior: None where none was learnt.  fitted: bit shares that the fit explains.
     missing: tau, with its error; ratio: of the noise to the model's; excess: kappa, at least 1;
     freedom: of the t distribution of the scores; unfitted: part of the rows' freedom that the fit
@@ -142,7 +142,7 @@ def by_cavity(
     question = Question(observed.centred, observed.positions, random, observed.noise_of, full)
     fit = fit_cavity(question, progress, warm_starts, weights, repeated=repeated)
     held, rest = fit.taking_part, (fit.balance, fit.freedom)
-    finished = _Finished(fit.scores, fit.z, fit.tail, held, *rest, prior=fit.prior)
+    finished = _Finished(fit.scores, fit.z, fit.tail, fit.law, held, *rest, prior=fit.prior)
     estimate = _estimate(observed, finished, level)
     if not fit.converged:
         estimate = replace(estimate, local_fdr=np.ones(len(estimate.z)))
@@ -173,12 +173,11 @@ def by_lasso(
     tail = null_tail(balance.solution.residual, random)
     first = *_refit_scores(observed, chosen.fitted, chosen.members, chosen.columns), tail
     scores, z = left_out(question, chosen, first, alpha, progress, weights)
-    finished = _Finished(scores, z, tail, shares, balance, left, quieter=balance.slack)
+    finished = _Finished(scores, z, tail, tail, shares, balance, left, quieter=balance.slack)
     estimate = _estimate(observed, finished, level)
     known = chosen.members, chosen.fitted.directions
     directions = fitted_directions(observed.positions, random, balance.solution, *known)
-    penalty = chosen.fit.penalty
-    return replace(estimate, penalty=penalty, method="lasso", directions=directions)
+    return replace(estimate, penalty=chosen.fit.penalty, method="lasso", directions=directions)
 
 
 def by_bit(observed: Observed, level: float) -> Estimate:
@@ -242,15 +241,16 @@ def _refit_scores(
 class _Finished(NamedTuple):
     """What a fit leaves to be said of all candidates.
 
-    scores, z: of all, (M,).  tail: the null distribution of z.  held: the shares that the fit
-    gives, 0 outside it, (M,).  freedom: what it leaves over.  prior: where it has one.  quieter:
-    of the errors, how large the scatter of the scores is, where a selection has taken noise out
-    of the rest: to a prior with the whole errors all of them would look like small shares.
+    scores, z: of all, (M,).  tail: the null distribution of z.  law: that of a score against the
+    residual of all.  held: the shares that the fit gives, 0 outside it, (M,).  freedom: what it
+    leaves over.  prior: where it has one.  quieter: of the errors, how large the scatter of scores
+    is, where a selection took noise out of the rest: with the whole errors all look like shares.
     """
 
     scores: Scores
     z: Floats
     tail: NullTail
+    law: NullTail
     held: Floats
     balance: Balance
     freedom: float
@@ -263,17 +263,17 @@ def _estimate(observed: Observed, fit: _Finished, level: float) -> Estimate:
     null_z = fit.tail.deviate(fit.z)
     near = Scores(fit.scores.estimates, fit.scores.std_errors * fit.quieter)
     prior = _prior_of(near, fit.held != 0, null_z, fit.prior)
-    posterior = prior.posterior(*near, null_z)
-    centred = observed.centred
-    unfitted = float(fit.freedom / (centred.size - len(centred)))  # m (k - 1)
+    shrunken, _, local_fdr = prior.posterior(*near, null_z)
+    cohorts, num_bits = observed.bit_shares.shape
+    unfitted = float(fit.freedom / (cohorts * (num_bits - 1)))
     freedom = score_freedom(fit.freedom, unfitted)
-    low, high = plain_interval(*fit.scores, freedom, level)
-    columns = *fit.scores, fit.z, low, high
     return Estimate(
-        *columns,
-        shrunken=posterior.mean,
-        local_fdr=posterior.local_fdr,
-        prior=prior,
+        *fit.scores,
+        fit.z,
+        *widened_interval(*fit.scores, null_z, fit.law, freedom, level),
+        shrunken,
+        local_fdr,
+        prior,
         fitted=_fitted(observed, fit.held),
         unfitted=unfitted,
         tail=fit.tail,

@@ -39,6 +39,10 @@ _LARGEST_P = 0.15  # of a candidate that is worth a fit without it
 _MARGIN = 10.0  # over the p-value at which a rule accepts all that is selected
 _SHARE_STEPS = 3
 _SHARE_SETTLED = 0.1  # of a standard error
+_PROBED = 2.0  # standard errors, by which a share is moved to see how far its score follows
+_LEAST_FALL = 0.5  # of a score over both moves; all of 4 where nothing takes over what is moved
+_PROBES = 16  # candidates that show how far the score of one that is not selected follows
+_LEAST_RESPONSE = 0.25
 
 
 class Selected(NamedTuple):
@@ -94,7 +98,8 @@ def left_out(
 
     first: shares, scores and null tail against the refit of all, (M,) each; what they say of the
     candidates that were not selected stands: a selection without those is the same. A score is
-    returned on the scale of that tail, at the same tail probability as in its own.
+    returned on the scale of that tail, at the same tail probability as in its own. The shares and
+    errors of those that were not selected are divided by `_response`.
     weights: (M,), by which p-values will be divided.
     """
     (estimates, errors), z, tail = first
@@ -112,7 +117,33 @@ def left_out(
         if deviate > least:
             estimates[i], errors[i] = without.share(float(estimates[i]), float(errors[i]))
         progress(LEFT_OUT_STAGE, done, len(worth))
+    others = np.setdiff1d(np.arange(len(z)), chosen)
+    response = _response(question, selected, others, errors, alpha)
+    estimates[others], errors[others] = estimates[others] / response, errors[others] / response
     return Scores(estimates, errors), z
+
+
+def _response(
+    question: Question, selected: Selected, others: Indices, errors: Floats, alpha: float
+) -> float:
+    """By what part of a share, on average, the estimate of one that was not selected rises with it.
+
+    The refit alone answers to the whole share. But with more of it in the data the LASSO selects
+    others that are like it, the more the longer the list: they take over the rest.
+    """
+    if not (len(selected.members) and len(others)):
+        return 1.0
+    probes = others[np.linspace(0, len(others) - 1, min(_PROBES, len(others))).astype(np.intp)]
+    parts = []
+    for i in probes.tolist():
+        move = _PROBED * float(errors[i])
+        without = _without(question, selected, i, move, alpha)
+        before, after = without.solve(0.0), without.solve(-move)
+        risen = float(without.column.ravel() @ (after.residual - before.residual).ravel())
+        information = float((without.column * before.weigh(without.column)).sum())
+        if information > _DEPENDENT * float((without.column**2).sum()):
+            parts.append(risen / (move * information))
+    return float(np.clip(np.mean(parts), _LEAST_RESPONSE, 1.0)) if parts else 1.0
 
 
 @dataclass(frozen=True)
@@ -126,11 +157,15 @@ class _Without:
     column: Floats
     question: Question
 
+    def score(self, share: float) -> tuple[float, Floats]:
+        """Of z_i, in its own null deviation, in the data less `share` of it; with the residual."""
+        residual = self.solve(share).residual
+        score = float(self.column.ravel() @ residual.ravel())
+        return score / float(np.sqrt(null_variance(residual, self.question.random))), residual
+
     def deviate(self) -> float:
         """Normal deviate of the score of z_i, in the null distribution of its own residual."""
-        residual = self.solve(0.0).residual
-        score = float(self.column.ravel() @ residual.ravel())
-        z = score / np.sqrt(null_variance(residual, self.question.random))
+        z, residual = self.score(0.0)
         return float(null_tail(residual, self.question.random).deviate(np.array([z]))[0])
 
     def share(self, start: float, error: float) -> tuple[float, float]:
@@ -152,7 +187,17 @@ class _Without:
             error = float(np.sqrt(max(variance / information, 1.0) / information))
             if abs(step) < _SHARE_SETTLED * error:
                 break
-        return share, error
+        return share, error * self._widening(share, error)
+
+    def _widening(self, share: float, error: float) -> float:
+        """By how much more a share may be moved than `error` says until its score tells, >= 1.
+
+        The error of a refit holds for a selection that stays. What is moved may be taken over by
+        others that the LASSO selects instead: then the data tell less of it.
+        """
+        move = _PROBED * error
+        fall = self.score(share - move)[0] - self.score(share + move)[0]
+        return max(2 * _PROBED / max(fall, _LEAST_FALL), 1.0)
 
 
 def _without(

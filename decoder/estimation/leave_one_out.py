@@ -52,7 +52,8 @@ class CavityFit:
     """What the fit says of M candidates.
 
     scores: unbiased shares and their standard errors, (M,).  z: of the test that nobody holds the
-    candidate, standardised, (M,).  tail: the null distribution of z.  prior: of shares, as fitted.
+    candidate, standardised, (M,).  tail: the null distribution of z.  law: that of scores against
+    the residual.  prior: of shares, as fitted.
     balance: residual u = V^-1 (y - Z m), tau (squared shares of unlisted strings), kappa >= 1.
     taking_part: posterior means of those in the fit, 0 for the others, (M,).
     freedom: degrees of freedom left in the residual, >= 1.
@@ -63,6 +64,7 @@ class CavityFit:
     scores: Scores
     z: Floats
     tail: NullTail
+    law: NullTail
     prior: SharePrior
     balance: Balance
     taking_part: Floats
@@ -124,23 +126,13 @@ def fit_cavity(
     now, iteration, converged = found
     freedom = _freedom(question, now)
     scores = _fitting(question, now, freedom, repeated)
-    z, tail = _left_out(question, now), null_tail(now.fitted.solution.residual, question.random)
+    law = null_tail(now.fitted.solution.residual, question.random)
+    z, tail = _left_out(question, now), law
     doubtful = _doubtful(question, freedom / question.freedom, tail.deviate(z), weights)
     if len(doubtful):
         z, tail = _refitted(question, tail.deviate(z), doubtful, progress), NORMAL_TAIL
-    taking_part, full = now.sites.shrunken, question.full
-    return CavityFit(
-        scores,
-        z,
-        tail,
-        now.prior,
-        now.fitted,
-        taking_part,
-        freedom,
-        iteration,
-        converged,
-        full,
-    )
+    ended = freedom, iteration, converged, question.full
+    return CavityFit(scores, z, tail, law, now.prior, now.fitted, now.sites.shrunken, *ended)
 
 
 def _settled(
@@ -237,7 +229,7 @@ def _left_out(question: Question, now: Round) -> Floats:
     """
     solution, sites = now.fitted.solution, now.sites
     z, active = now.scores.z.copy(), np.flatnonzero(sites.active)
-    worth = z[active] > WORTH_LEAVING_OUT
+    worth = np.abs(z[active]) > WORTH_LEAVING_OUT
     members = active[worth]
     columns = centred_columns(question.positions[members], question.random)
     variance = sites.variance[members]

@@ -5,20 +5,62 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from scipy.special import log_ndtr, stdtrit
+from scipy.special import log_ndtr, ndtri, stdtrit
 
+from decoder.model.null_distribution import NullTail
 from decoder.typing import Floats
 
 _BISECTIONS = 60
+_UNSURE = 1.0  # deviate: any interval of a usual level reaches 0 from there
 LITTLE_FITTED = 0.8  # part of the rows' freedom that a fit of few values leaves over
 
 
 def plain_interval(
     estimates: Floats, std_errors: Floats, freedom: float, level: float
 ) -> tuple[Floats, Floats]:
-    """estimate +- t se, t with `freedom` > 0 at `level` in (0, 1); clipped to [0, 1], (M,) each."""
+    """estimate +- t se, t with `freedom` > 0 at `level` in (0, 1); not clipped, (M,) each."""
     margin = -float(stdtrit(freedom, (1 - level) / 2)) * std_errors
-    return np.clip(estimates - margin, 0, 1), np.clip(estimates + margin, 0, 1)
+    return estimates - margin, estimates + margin
+
+
+def widened_interval(
+    estimates: Floats,
+    std_errors: Floats,
+    deviates: Floats,
+    law: NullTail,
+    freedom: float,
+    level: float,
+) -> tuple[Floats, Floats]:
+    """The plain interval (M,), widened to what the null distribution of the scores says.
+
+    One heavy unlisted value in few cohorts makes a null score stray further than a normal one:
+    `law`, that of the residual, says how far. And the interval reaches 0 where the test of the
+    candidate, with its `deviates` (M,), does not tell the share from 0 (docs/method.md).
+    """
+    low, high = plain_interval(estimates, std_errors, freedom, level)
+    normal = -float(ndtri((1 - level) / 2))
+    upwards, downwards = np.abs(law.score(np.array([normal, -normal])))
+    margin = _tested_margin(np.abs(estimates), std_errors, np.abs(deviates), normal)
+    agree = estimates * deviates > 0
+    above, below = agree & (estimates > 0), agree & (estimates < 0)
+    low = np.minimum(low, estimates - np.maximum(upwards * std_errors, above * margin))
+    high = np.maximum(high, estimates + np.maximum(downwards * std_errors, below * margin))
+    return low, high
+
+
+def _tested_margin(
+    estimates: Floats, std_errors: Floats, deviates: Floats, normal: float
+) -> Floats:
+    """How far an interval reaches towards 0 that contains 0 where |deviate| <= `normal`, (M,).
+
+    A share b is inside where |estimate - b| <= normal s(b). The spread s of the score is the
+    standard error at the estimate, and estimate / deviate at 0, where all of the share is
+    unlisted; its square grows with that of what is. For absolute values of all.
+    """
+    known = estimates * np.sqrt(1 - (normal / np.maximum(deviates, normal)) ** 2)
+    plain = normal * std_errors
+    unsure = estimates * normal / np.maximum(deviates, _UNSURE)
+    return np.where(deviates > normal, plain * estimates / np.hypot(known, plain), unsure)
 
 
 def selected_interval(

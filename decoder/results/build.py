@@ -24,7 +24,7 @@ from decoder.inference.multiple_testing import Decision
 from decoder.model.repetition import repetition
 from decoder.options import DecodeOptions
 from decoder.results.forgeries import Forged
-from decoder.results.selective_intervals import FoundIntervals
+from decoder.results.selective_intervals import EVEN_ODDS, FoundIntervals
 from decoder.results.tables import CandidateTable, Decoding, Diagnostics, Summary
 from decoder.results.warnings import Facts, plain_warnings, why_nothing
 from decoder.typing import Flags, Floats, Indices
@@ -123,7 +123,7 @@ def notes_of(answer: Answer, options: DecodeOptions) -> NDArray[np.uint8]:
     weak = answer.p > (1 - options.level) / 2
     above = (shares > 1) | (detected & (printed > 1))
     notes = np.where(shares < 0, 1, np.where(above, 2, 0))
-    unlikely = answer.estimate.local_fdr > 0.5
+    unlikely = answer.estimate.local_fdr > EVEN_ODDS
     reasons = np.select([weak, unlikely], [3, 5], 4)
     return np.where(reaches, reasons, notes).astype(np.uint8)
 
@@ -136,8 +136,8 @@ def _table(
     columns: dict[str, NDArray[Any]] = {
         "estimate": estimate.shares,
         "std_error": estimate.std_errors,
-        "low": estimate.low,
-        "high": estimate.high,
+        "low": np.clip(estimate.low, 0, 1),
+        "high": np.clip(estimate.high, 0, 1),
         "shrunken": estimate.shrunken,
         "z": estimate.z,
         "p_value": answer.p,

@@ -26,6 +26,8 @@ from decoder.typing import Floats, Indices
 _NO_CUT = 8.0  # standard errors below 0: no estimate is that low
 _FAR = 40.0  # standard errors: beyond any threshold
 _MANY = 1e9  # degrees of freedom: beyond them Student's t is normal
+_LEAST_MISSED = 0.2  # of what intervals may miss: for the rightly found, where many are wrong
+EVEN_ODDS = 0.5  # local fdr above which a found value is likelier wrong than right
 MOST_ROWS = 256  # of a list that is sampled; with more, one fit is enough
 
 
@@ -105,6 +107,7 @@ def _ends(
     tested = np.clip(shares - _margins(estimate, cutoffs, options, found), 0, 1)
     lows = np.maximum(lows, np.minimum(tested, _least_held(estimate, found, (1 - level) / 2)))
     highs = np.maximum(highs, np.clip(shares, 0, 1))
+    lows = np.where(estimate.local_fdr[found] > EVEN_ODDS, 0.0, lows)
     return _or_zero(np.minimum(lows, printed)), np.clip(np.maximum(highs, printed), 0, 1)
 
 
@@ -137,9 +140,9 @@ def _level(level: float, wrong: float) -> float:
     """The level of the intervals of what is rightly found, where a part `wrong` is not.
 
     No interval without 0 holds the share of a wrong string. What those miss is taken from what all
-    may miss, down to half of it.
+    may miss, down to a fifth of it.
     """
-    return 1 - max(1 - level - wrong, (1 - level) / 2)
+    return 1 - max(1 - level - wrong, (1 - level) * _LEAST_MISSED)
 
 
 def _margins(estimate: Estimate, cutoffs: Floats, options: DecodeOptions, found: Indices) -> Floats:

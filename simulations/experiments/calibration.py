@@ -17,7 +17,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
-from scipy.stats import t as student
 from threadpoolctl import threadpool_limits
 
 from decoder.errors import ConvergenceError, DecodeError
@@ -158,8 +157,7 @@ def run_cell(cell: Cell, method: Method = "cavity", prior: PriorName = PriorName
         samples = crowded_samples(sample.observed, estimate, cell.seed)
     p = estimate.p_values
     truth = sample.true_shares
-    margin = float(student.isf((1 - LEVEL) / 2, estimate.freedom)) * estimate.std_errors
-    inside = np.abs(estimate.shares - truth) <= margin  # not clipped at 0: that only helps
+    inside = (estimate.low <= truth) & (truth <= estimate.high)  # not clipped at 0: that only helps
     order = np.argsort(p, kind="stable")
     wrong = truth == 0
     return RunScore(

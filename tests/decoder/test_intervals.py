@@ -4,16 +4,66 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from decoder.inference.intervals import bisect, plain_interval, selected_interval
+from decoder.inference.intervals import (
+    bisect,
+    plain_interval,
+    selected_interval,
+    widened_interval,
+)
+from decoder.model.null_distribution import NORMAL_TAIL, NullTail
 
 SIZE = 20_000
 
 
-def test_plain_interval_is_clipped_to_shares():
+NORMAL = 1.959964
+
+
+def ends_of(estimates, errors, deviates, law=NORMAL_TAIL):
+    """Ends of the interval at 95 %, with normal plain margins."""
+    values = [np.asarray(x, dtype=float) for x in (estimates, errors, deviates)]
+    plain = plain_interval(*values[:2], np.inf, 0.95)
+    return plain, widened_interval(*values, law, np.inf, 0.95)
+
+
+def test_plain_interval_is_symmetric_about_its_estimate():
     low, high = plain_interval(np.array([0.01, 0.99]), np.array([0.1, 0.1]), np.inf, 0.95)
-    assert low[0] == 0.0
-    assert high[1] == 1.0
-    assert high[0] == pytest.approx(0.01 + 1.959964 * 0.1)
+    np.testing.assert_allclose(high - [0.01, 0.99], 0.1 * NORMAL, rtol=1e-6)
+    np.testing.assert_allclose([0.01, 0.99] - low, 0.1 * NORMAL, rtol=1e-6)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_an_interval_reaches_0_exactly_where_the_test_does_not_tell(sign):
+    """Whatever the standard error says: here the estimates are 10 and 2.5 of them from 0."""
+    deviates = sign * np.array([0.01, 1.0, 1.9, NORMAL - 1e-6, NORMAL + 1e-6, 2.1, 5.0])
+    for error in (0.001, 0.004):
+        size = len(deviates)
+        _, (low, high) = ends_of(np.full(size, sign * 0.01), np.full(size, error), deviates)
+        near_0 = low if sign > 0 else -high
+        assert (near_0[:4] <= 1e-7).all()
+        assert (near_0[4:] >= -1e-7).all()
+        assert (np.diff(near_0) >= 0).all()  # rises with the evidence, without a jump
+        assert near_0[4] < 1e-5
+
+
+def test_an_interval_far_from_0_is_the_plain_one():
+    """A heavy value's test is weaker than its estimate: without it all of its share is unlisted."""
+    plain, (low, high) = ends_of([0.23], [0.0043], [21.0])
+    assert 0 <= plain[0][0] - low[0] < 0.02 * 0.0043 * NORMAL
+    assert high == plain[1]
+
+
+def test_an_estimate_that_its_test_contradicts_keeps_the_plain_interval():
+    plain, ends = ends_of([0.01, -0.01, 0.0, 0.01], [0.004] * 4, [-1.0, 1.0, 0.0, 0.0])
+    np.testing.assert_array_equal(ends, plain)
+
+
+def test_scores_that_stray_further_than_a_normal_widen_each_side_by_their_own_law():
+    law = NullTail(np.array([-3.0, 0.0, 2.5]), np.array([-NORMAL, 0.0, NORMAL]))
+    plain, (low, high) = ends_of([0.1], [0.01], [10.0], law)
+    np.testing.assert_allclose(0.1 - low, 0.025, rtol=1e-6)
+    np.testing.assert_allclose(high - 0.1, 0.03, rtol=1e-6)
+    narrow = NullTail(np.array([-1.0, 0.0, 1.0]), np.array([-NORMAL, 0.0, NORMAL]))
+    np.testing.assert_array_equal(ends_of([0.1], [0.01], [10.0], narrow)[1][1], plain[1])
 
 
 def test_far_above_the_cutoff_selection_does_not_matter():

@@ -12,7 +12,8 @@ import pytest
 
 from decoder.estimation.estimate import by_cavity
 from decoder.estimation.least_squares import Balance
-from simulations.experiments.calibration import Cell, draw, run_cell
+from decoder.numerics.threads import one_thread
+from simulations.experiments.calibration import Cell, draw, fit, run_cell
 from simulations.experiments.calibration_settings import DISTRIBUTIONS, SIZES, STRESS
 from simulations.experiments.calibration_table import summarise
 
@@ -81,22 +82,49 @@ def _forgetful(solve, random, start, steps):
 
 @pytest.mark.statistical
 def test_forgetting_what_the_list_lacks_breaks_the_promises(monkeypatch):
-    """Without tau and kappa intervals are too narrow, and wrong strings score too high."""
+    """Without tau and kappa intervals are too narrow; tests keep their null deviation."""
     monkeypatch.setattr("decoder.estimation.ep_iterations.balance", _forgetful)
     scores = [run_cell(Cell("small", "loose", name, 200)) for name in DISTRIBUTIONS]
     row = summarise(scores)[0]
     assert row.coverage.value < 0.85
-    assert row.wrong_z_squared.value > 1.5
+    assert row.wrong_z_squared.value < 1.2  # each score is in the deviation of its own residual
 
 
 @pytest.mark.long
 def test_values_found_in_crowded_lists_are_covered():
-    """500 candidates read from 136 numbers, 24 lists, about 350 found: .96 where .89 was.
+    """500 candidates read from 136 numbers, 24 lists, about 350 found: .957 +- .005 in 172 lists.
 
-    Below .93 once in 250 times at a coverage of .96; conditional intervals pass in 1 of 100.
+    Misses come several in a list: the part covered of 24 lists varies by .014. Below .92 once in
+    250 times; conditional intervals, which cover .89, pass in 2 of 100.
     """
     scores = [run_cell(Cell("3.7 a row", "loose", "zipf1", 500 + run)) for run in range(24)]
     detected = sum(score.rules["fdr"].detected for score in scores)
     covered = sum(score.rules["fdr"].covered for score in scores)
     assert detected > 200
-    assert covered / detected > 0.93
+    assert covered / detected > 0.92
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize(("method", "runs"), [("lasso", 30), ("cavity", 8)])
+def test_one_cohort_with_a_heavy_unlisted_value_is_covered(method, runs):
+    """.95 +- .004 and .008 (one standard error); .91 and .90 by Student's t alone."""
+    cells = [Cell("one cohort", "heaviest missing", "one 0.50", 40 + run) for run in range(runs)]
+    covered = float(np.mean([run_cell(cell, method).coverage for cell in cells]))
+    assert 0.93 < covered < 0.97
+
+
+@pytest.mark.statistical
+def test_errors_of_the_lasso_hold_where_others_take_over_a_share():
+    """5,120 candidates of 512 rows, 90 held, 3 lists: 270 errors in units of the stated ones.
+
+    Their mean square is 1.7; 3.2 where a share is thought to show whole, whatever the LASSO
+    selects instead. Those of 3 lists vary by .12 and .25.
+    """
+    errors = []
+    for run in range(3):
+        sample = draw(Cell("10 a row", "loose", "zipf1", 70 + run))
+        with one_thread():
+            estimate = fit(sample, "lasso")
+        held = sample.true_shares > 0
+        errors.append(((estimate.shares - sample.true_shares) / estimate.std_errors)[held])
+    assert (np.concatenate(errors) ** 2).mean() < 2.2
