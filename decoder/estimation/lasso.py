@@ -137,7 +137,7 @@ def _response(
     parts = []
     for i in probes.tolist():
         move = _PROBED * float(errors[i])
-        without = _without(question, selected, i, move, alpha)
+        without = _without(question, selected, i, 0.0, alpha)
         before, after = without.solve(0.0), without.solve(-move)
         risen = float(without.column.ravel() @ (after.residual - before.residual).ravel())
         information = float((without.column * before.weigh(without.column)).sum())
@@ -203,15 +203,15 @@ class _Without:
 def _without(
     question: Question, selected: Selected, left: int, share: float, alpha: float
 ) -> _Without:
-    """Prepare selections without candidate `left`, whose share is then one of the unlisted."""
-    missing = selected.fitted.balance.missing + max(share, 0.0) ** 2
-    weights = _weights(question, selected.noise, missing)
-    penalty = noise_penalty(weights, question.random, len(question.positions), alpha, strict=True)
+    """Prepare selections without candidate `left`: what is left of its share is one unlisted."""
     column = centred_columns(question.positions[[left]], question.random)
     others = selected.fit.selected != left
     start = selected.fit.selected[others], selected.fit.shares[others]
 
     def solve(taken: float) -> Solution:
+        missing = selected.fitted.balance.missing + max(share - taken, 0.0) ** 2
+        weights, size = _weights(question, selected.noise, missing), len(question.positions)
+        penalty = noise_penalty(weights, question.random, size, alpha, strict=True)
         target = question.centred - taken * column.reshape(question.centred.shape)
         data = target, question.positions, weights, question.random, penalty
         chosen = fit_lasso(*data, start=start, left_out=left)

@@ -90,6 +90,36 @@ def test_an_interval_that_is_nearly_at_0_reaches_it_and_says_why(fits):
     assert (notes_of(answer, options)[strong] == 5).all()
 
 
+@pytest.mark.parametrize(("local_fdr", "note"), [(0.49, 0), (0.51, 5)])
+def test_a_found_value_that_is_likelier_wrong_than_right_reaches_0(fits, local_fdr, note):
+    estimate, options = fits[0][0], DecodeOptions(correction="bonferroni")
+    estimate = replace(estimate, local_fdr=np.full(len(estimate.shares), local_fdr))
+    decision = decide(estimate.p_values, estimate.local_fdr, "bonferroni", 0.05)
+    intervals = found_intervals(estimate, decision, options, None)
+    answer = Answer(None, estimate, estimate.p_values, decision, intervals, None)
+    assert decision.detected.sum() > 3
+    assert ((intervals.low[decision.detected] == 0) == (note > 0)).all()
+    assert (notes_of(answer, options)[decision.detected] == note).all()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "level"), [(0.0, 0.95), (0.02, 0.97), (0.04, 0.99), (0.05, 0.99), (0.3, 0.99)]
+)
+def test_what_wrong_strings_miss_is_taken_from_what_the_others_may(fits, wrong, level):
+    """Far above its cutoff an interval is a plain one, of the level that is left to it."""
+    estimate = fits[0][0]
+    sure = int(np.argmax(estimate.z))
+    shares, errors = estimate.shares.copy(), estimate.std_errors.copy()
+    shares[sure], errors[sure] = 0.5, 0.001
+    z = np.where(np.arange(len(shares)) == sure, 500.0, 0.0)
+    estimate = replace(estimate, shares=shares, std_errors=errors, z=z, freedom=1e9)
+    estimate = replace(estimate, shrunken=shares, local_fdr=np.full(len(shares), wrong))
+    decision = decide(estimate.p_values, estimate.local_fdr, "bonferroni", 1e-9)
+    low, high = selected_intervals(estimate, decision, DecodeOptions(correction="bonferroni"))
+    plain = plain_interval(shares, errors, np.inf, level)
+    np.testing.assert_allclose((low[sure], high[sure]), [end[sure] for end in plain], rtol=1e-6)
+
+
 @pytest.mark.parametrize("method", ["cavity", "lasso"])
 def test_an_interval_is_of_shares_also_where_an_estimate_is_above_1(method):
     """All devices hold one value; half of the estimates are above 1, and so were the intervals."""
