@@ -101,14 +101,16 @@ def _ends(
 ) -> tuple[Floats, Floats]:
     """The conditional interval, its lower end raised to what test and prior both exclude, (D,)."""
     shares, printed = estimate.shares[found], estimate.shrunken[found]
-    level = _level(options.level, float(estimate.local_fdr[found].mean()))
+    wrong = estimate.local_fdr[found]
+    reaching = wrong > EVEN_ODDS
+    level = _level(options.level, float(np.where(reaching, 0.0, wrong).mean()))
     errors = estimate.std_errors[found] * _student(estimate.freedom, level)
     lows, highs = selected_interval(shares, errors, cutoffs, level)
     tested = np.clip(shares - _margins(estimate, cutoffs, options, found), 0, 1)
     lows = np.maximum(lows, np.minimum(tested, _least_held(estimate, found, (1 - level) / 2)))
     highs = np.maximum(highs, np.clip(shares, 0, 1))
-    lows = np.where(estimate.local_fdr[found] > EVEN_ODDS, 0.0, lows)
-    return _or_zero(np.minimum(lows, printed)), np.clip(np.maximum(highs, printed), 0, 1)
+    lows = _or_zero(np.where(reaching, 0.0, np.minimum(lows, printed)))
+    return lows, np.clip(np.maximum(highs, printed), 0, 1)
 
 
 def _or_zero(low: Floats) -> Floats:
@@ -137,7 +139,7 @@ def _least_held(estimate: Estimate, found: Indices, tail: float) -> Floats:
 
 
 def _level(level: float, wrong: float) -> float:
-    """The level of the intervals of what is rightly found, where a part `wrong` is not.
+    """The level of the intervals, where a part `wrong` of the found is wrong but told from 0.
 
     No interval without 0 holds the share of a wrong string. What those miss is taken from what all
     may miss, down to a fifth of it.

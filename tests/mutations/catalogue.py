@@ -549,8 +549,8 @@ DECODER = (
     Mutation(
         "likelier-wrong-than-right", "what is likelier wrong than right is not told from 0",
         "decoder/results/selective_intervals.py",
-        "np.where(estimate.local_fdr[found] > EVEN_ODDS, 0.0, lows)",
-        "lows",
+        "_or_zero(np.where(reaching, 0.0, np.minimum(lows, printed)))",
+        "_or_zero(np.minimum(lows, printed))",
         ("tests/decoder/test_selected.py",),
     ),
     Mutation(
