@@ -41,7 +41,7 @@ _SHARE_STEPS = 3
 _SHARE_SETTLED = 0.1  # of a standard error
 _PROBED = 2.0  # standard errors, by which a share is moved to see how far its score follows
 _LEAST_FALL = 0.5  # of a score over both moves; all of 4 where nothing takes over what is moved
-_PROBES = 16  # candidates that show how far the score of one that is not selected follows
+_PROBES = 16  # candidates, at most, that show how far the score of one that is not selected follows
 _LEAST_RESPONSE = 0.25
 
 
@@ -129,11 +129,13 @@ def _response(
     """By what part of a share, on average, the estimate of one that was not selected rises with it.
 
     The refit alone answers to the whole share. But with more of it in the data the LASSO selects
-    others that are like it, the more the longer the list: they take over the rest.
+    others that are like it, the more the longer the list: they take over the rest. Of a few that
+    are selected few can: then few probes are enough.
     """
     if not (len(selected.members) and len(others)):
         return 1.0
-    probes = others[np.linspace(0, len(others) - 1, min(_PROBES, len(others))).astype(np.intp)]
+    number = min(_PROBES, len(selected.members), len(others))
+    probes = others[np.linspace(0, len(others) - 1, number).astype(np.intp)]
     parts = []
     for i in probes.tolist():
         move = _PROBED * float(errors[i])

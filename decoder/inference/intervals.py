@@ -11,7 +11,7 @@ from decoder.model.null_distribution import NullTail
 from decoder.typing import Floats
 
 _BISECTIONS = 60
-_UNSURE = 1.0  # deviate: any interval of a usual level reaches 0 from there
+_UNSURE = 1.0  # deviate: below it a ratio of estimate to deviate tells nothing of the spread
 LITTLE_FITTED = 0.8  # part of the rows' freedom that a fit of few values leaves over
 
 
@@ -40,26 +40,26 @@ def widened_interval(
     low, high = plain_interval(estimates, std_errors, freedom, level)
     normal = -float(ndtri((1 - level) / 2))
     upwards, downwards = np.abs(law.score(np.array([normal, -normal])))
-    margin = _tested_margin(np.abs(estimates), std_errors, np.abs(deviates), normal)
-    agree = estimates * deviates > 0
-    above, below = agree & (estimates > 0), agree & (estimates < 0)
-    low = np.minimum(low, estimates - np.maximum(upwards * std_errors, above * margin))
-    high = np.maximum(high, estimates + np.maximum(downwards * std_errors, below * margin))
-    return low, high
+    away = np.where(estimates < 0, -deviates, deviates)
+    margin = _tested_margin(np.abs(estimates), std_errors, away, normal)
+    below = np.maximum(upwards * std_errors, np.where(estimates > 0, margin, 0.0))
+    above = np.maximum(downwards * std_errors, np.where(estimates < 0, margin, 0.0))
+    return np.minimum(low, estimates - below), np.maximum(high, estimates + above)
 
 
 def _tested_margin(
     estimates: Floats, std_errors: Floats, deviates: Floats, normal: float
 ) -> Floats:
-    """How far an interval reaches towards 0 that contains 0 where |deviate| <= `normal`, (M,).
+    """How far an interval reaches towards 0 that contains 0 where a deviate <= `normal`, (M,).
 
     A share b is inside where |estimate - b| <= normal s(b). The spread s of the score is the
     standard error at the estimate, and estimate / deviate at 0, where all of the share is
-    unlisted; its square grows with that of what is. For absolute values of all.
+    unlisted; its square grows with that of what is. For estimates >= 0, or with the signs of
+    estimate and deviate turned.
     """
     known = estimates * np.sqrt(1 - (normal / np.maximum(deviates, normal)) ** 2)
     plain = normal * std_errors
-    unsure = estimates * normal / np.maximum(deviates, _UNSURE)
+    unsure = estimates * normal / np.maximum(deviates, min(_UNSURE, normal))
     return np.where(deviates > normal, plain * estimates / np.hypot(known, plain), unsure)
 
 

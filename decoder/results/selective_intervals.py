@@ -72,7 +72,9 @@ def found_intervals(
     low = np.full(len(estimate.shares), np.nan)
     high = low.copy()
     ends = sampled_intervals(some, shares, all_found, options.level)
-    low[found] = _or_zero(np.minimum(ends[0], printed).clip(0, 1))
+    likely_wrong = estimate.local_fdr[found] > EVEN_ODDS
+    lows = np.where(likely_wrong, 0.0, np.minimum(ends[0], printed).clip(0, 1))
+    low[found] = _or_zero(lows)
     high[found] = np.maximum(ends[1], printed).clip(0, 1)
     return FoundIntervals(low, high, unsettled(some, all_found))
 

@@ -52,9 +52,14 @@ def test_an_interval_far_from_0_is_the_plain_one():
     assert high == plain[1]
 
 
-def test_an_estimate_that_its_test_contradicts_keeps_the_plain_interval():
-    plain, ends = ends_of([0.01, -0.01, 0.0, 0.01], [0.004] * 4, [-1.0, 1.0, 0.0, 0.0])
-    np.testing.assert_array_equal(ends, plain)
+@pytest.mark.parametrize("level", [0.3, 0.5, 0.95, 0.999])
+def test_an_estimate_that_its_test_contradicts_is_not_told_from_0(level):
+    """Also at levels whose normal quantile is below 1, and however sure the estimate seems."""
+    estimates, errors = np.array([1.0, -1.0, 0.02, 1.0]), np.array([1e-3, 1e-3, 0.004, 1e-3])
+    deviates = np.array([-1.0, 1.0, -0.2, 0.3])
+    low, high = widened_interval(estimates, errors, deviates, NORMAL_TAIL, np.inf, level)
+    assert (low <= 0).all()
+    assert (high >= 0).all()
 
 
 def test_scores_that_stray_further_than_a_normal_widen_each_side_by_their_own_law():

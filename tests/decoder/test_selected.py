@@ -7,6 +7,7 @@ import pytest
 
 from decoder import Candidates, DecodeOptions, decode
 from decoder.estimation.estimate import by_cavity
+from decoder.estimation.gibbs import Samples
 from decoder.inference.intervals import plain_interval
 from decoder.inference.multiple_testing import decide, p_values
 from decoder.numerics.threads import one_thread
@@ -100,6 +101,20 @@ def test_a_found_value_that_is_likelier_wrong_than_right_reaches_0(fits, local_f
     assert decision.detected.sum() > 3
     assert ((intervals.low[decision.detected] == 0) == (note > 0)).all()
     assert (notes_of(answer, options)[decision.detected] == note).all()
+
+
+def test_intervals_from_samples_too_reach_0_where_wrong_is_likelier_than_right(fits):
+    estimate, options = fits[0][0], DecodeOptions(correction="bonferroni")
+    size, rng = len(estimate.shares), np.random.default_rng(2)
+    local_fdr = np.where(np.arange(size) % 2 == 0, 0.6, 0.4)
+    estimate = replace(estimate, local_fdr=local_fdr)
+    decision = decide(estimate.p_values, local_fdr, "bonferroni", 0.05)
+    shares = 0.1 + 1e-3 * rng.random((200, size))
+    samples = Samples(shares, shares, np.full(size, 1e-6), np.full(shares.shape, 1 / 200))
+    low = found_intervals(estimate, decision, options, samples).low
+    found = decision.detected
+    np.testing.assert_array_equal(low[found] == 0, local_fdr[found] > 0.5)
+    assert 0 < (low[found] == 0).sum() < found.sum()
 
 
 @pytest.mark.parametrize(

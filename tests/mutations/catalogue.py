@@ -542,8 +542,8 @@ DECODER = (
     Mutation(
         "interval-against-test", "an interval contains 0 where the test does not tell it from 0",
         "decoder/inference/intervals.py",
-        "agree = estimates * deviates > 0",
-        "agree = estimates * deviates > np.inf",
+        "np.where(estimates > 0, margin, 0.0)",
+        "0.0 * margin",
         ("tests/decoder/test_intervals.py",),
     ),
     Mutation(
