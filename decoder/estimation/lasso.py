@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
+from decoder.errors import ConvergenceError
 from decoder.estimation.ep_iterations import Question
 from decoder.estimation.ep_sites import Scores
 from decoder.estimation.lasso_path import LassoFit, fit_lasso, noise_penalty
@@ -40,7 +41,7 @@ _MARGIN = 10.0  # over the p-value at which a rule accepts all that is selected
 _SHARE_STEPS = 3
 _SHARE_SETTLED = 0.1  # of a standard error
 _PROBED = 2.0  # standard errors, by which a share is moved to see how far its score follows
-_LEAST_FALL = 0.5  # of a score over both moves; all of 4 where nothing takes over what is moved
+_MOST_WIDENED = 8.0  # times an error, where others take over nearly all of a share
 _PROBES = 16  # candidates, at most, that show how far the score of one that is not selected follows
 _LEAST_RESPONSE = 0.25
 
@@ -115,7 +116,10 @@ def left_out(
         deviate = without.deviate()
         z[i] = tail.score(np.array([deviate]))[0]
         if deviate > least:
-            estimates[i], errors[i] = without.share(float(estimates[i]), float(errors[i]))
+            try:
+                estimates[i], errors[i] = without.share(float(estimates[i]), float(errors[i]))
+            except ConvergenceError:  # of so little data that selections hang on every move
+                errors[i] *= _MOST_WIDENED
         progress(LEFT_OUT_STAGE, done, len(worth))
     others = np.setdiff1d(np.arange(len(z)), chosen)
     response = _response(question, selected, others, errors, alpha)
@@ -140,7 +144,10 @@ def _response(
     for i in probes.tolist():
         move = _PROBED * float(errors[i])
         without = _without(question, selected, i, 0.0, alpha)
-        before, after = without.solve(0.0), without.solve(-move)
+        try:
+            before, after = without.solve(0.0), without.solve(-move)
+        except ConvergenceError:
+            continue
         risen = float(without.column.ravel() @ (after.residual - before.residual).ravel())
         information = float((without.column * before.weigh(without.column)).sum())
         if information > _DEPENDENT * float((without.column**2).sum()):
@@ -199,7 +206,8 @@ class _Without:
         """
         move = _PROBED * error
         fall = self.score(share - move)[0] - self.score(share + move)[0]
-        return max(2 * _PROBED / max(fall, _LEAST_FALL), 1.0)
+        least = 2 * _PROBED / _MOST_WIDENED
+        return max(2 * _PROBED / max(fall, least), 1.0)
 
 
 def _without(

@@ -296,7 +296,7 @@ def test_found_values_of_a_crowded_list_have_sampled_intervals(values, monkeypat
     assert "intervals of values found allow for it" in " ".join(sampled.warnings)
     np.testing.assert_array_equal(table.selected_low, again.candidates.selected_low)
     reaches = found & (table.selected_low == 0)
-    assert set(table.note[reaches]) <= {4}
+    assert set(table.note[reaches]) <= {4, 5}  # told from 0 by their tests alone
     assert (table.selected_low <= table.shrunken)[found].all()
     assert (table.shrunken <= table.selected_high)[found].all()
     monkeypatch.setattr("decoder.results.selective_intervals.MOST_ROWS", 31)
