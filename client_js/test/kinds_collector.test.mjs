@@ -14,7 +14,7 @@ import { numbers } from "../dist/numbers.js";
 import { pairs } from "../dist/pairs.js";
 import { noCollector, startCollector } from "./collector.mjs";
 
-const DEVICES = 128;
+const DEVICES = 256;
 const COMMON = 'description = "d"\nowner = "o@example.org"\nexpires = 2099-12-31\nmin_reports = 20\nmin_reports_per_cohort = 1\n';
 const TOML = `
 [metrics.crashes]
@@ -43,7 +43,7 @@ ${COMMON}epsilon_infinity = 8.0
 max_reports = 1
 max_memoized_values = 2
 fallback = "other"
-num_levels = 4
+num_levels = 3
 num_cohorts = 20
 num_bits = 256
 
@@ -77,7 +77,9 @@ of = ["theme", "slow"]
 
 const TODAY = Math.floor(Date.now() / 86_400_000);
 const DAY = TODAY - 2;
-const siteOf = (i) => (i % 4 ? "example.org" : "rare.example.net"); // 3 of 4
+// 7 of 8: of 1,500 drawn collections of this size the search found it in all; of 300 with 3 of 4 and
+// 128 devices it missed it in 20.
+const siteOf = (i) => (i % 8 ? "example.org" : "rare.example.net");
 const crashesOf = (i) => [0, 1, 2, 5][i % 4]; // a quarter each
 const startupOf = (i) => [50, 200, 700, 20_000, undefined][i % 5];
 const isDark = (i) => i % 3 === 0;
@@ -111,9 +113,10 @@ const rowsOf = (text) => {
 
 const shareOf = (holds) => Array.from({ length: DEVICES }, (_, i) => (holds(i) ? 1 / DEVICES : 0)).reduce((sum, part) => sum + part, 0);
 
-/** An estimate is within five standard errors: a false alarm in a million. */
+/** Within five standard errors, a false alarm in a million where errors are normal, and four devices:
+ * noise this small comes as single flipped bits, about one in twelve collections. */
 const agrees = (row, column, wanted, what) =>
-  assert.ok(Math.abs(Number(row[column]) - wanted) <= 5 * Number(row.std_error), `${what}: ${row[column]} +- ${row.std_error}, not ${wanted}`);
+  assert.ok(Math.abs(Number(row[column]) - wanted) <= 5 * Number(row.std_error) + 4 / DEVICES, `${what}: ${row[column]} +- ${row.std_error}, not ${wanted}`);
 
 test("every new kind arrives, and is decoded to what was recorded", { skip: noCollector }, async (t) => {
   const { folder, metrics, direct, rappor, database, counted } = await startCollector(t, {}, {}, TOML);
@@ -143,6 +146,7 @@ test("every new kind arrives, and is decoded to what was recorded", { skip: noCo
     }
   }
   const [first] = read("site", "discovered.csv");
+  assert.ok(first, "no string was found");
   assert.deepEqual([first.string, first.whole], ["example.org", "yes"]);
   agrees(first, "estimate", shareOf((i) => siteOf(i) === "example.org"), "example.org");
 });
