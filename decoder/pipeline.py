@@ -16,7 +16,7 @@ from decoder.estimation.estimate import Estimate, Observed, by_bit, by_boolean, 
 from decoder.estimation.leave_one_out import WarmStarts
 from decoder.estimation.sampled_intervals import seed_of
 from decoder.inference.diagnostics import undeclared_repetition
-from decoder.inference.multiple_testing import decide
+from decoder.inference.multiple_testing import decide_apart
 from decoder.model.counts import debias
 from decoder.model.design_matrix import same_positions
 from decoder.model.noise import BitNoise, CohortNoise, RandomString
@@ -75,7 +75,9 @@ def decode(
         fit = _estimator(aggregate.params, candidates, options, progress, warm_starts, weights)
         observed, estimate = _settled(fit, observed, options)
         p = estimate.p_values
-        decision = decide(
+        reserved = np.arange(len(candidates)) >= len(candidates) - candidates.reserved
+        decision = decide_apart(
+            reserved[grouping.first],
             p,
             estimate.local_fdr,
             options.correction,

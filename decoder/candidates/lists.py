@@ -61,6 +61,8 @@ class Candidates:
     tensor: their positions where they are given (a map file), otherwise None: hashed when needed.
     complete: no other value can be held, as with the cells of a grid.
     own_bits: each sets one bit, which no other value sets (basic RAPPOR, as a map file tells it).
+    reserved: so many values at the end are no candidates like the others, as `other` of a map is
+    none of its cells: each is tested by itself, and the correction is for the others alone.
     """
 
     values: Sequence[bytes]
@@ -68,6 +70,7 @@ class Candidates:
     tensor: Positions | None = None
     complete: bool = False
     own_bits: bool = False
+    reserved: int = 0
 
     def __post_init__(self) -> None:
         """Refuse an empty list."""

@@ -107,7 +107,10 @@ class Places:
             names = [normalise(value) for value in self.values[index]]
             bits = value_positions(self.values[index], params)
             design = design_of(bits, params, self.ancestors(index))
-            self._known[index, params] = Candidates(names, tensor=bits, complete=True), design
+            self._known[index, params] = (
+                Candidates(names, tensor=bits, complete=True, reserved=len(self.reserved)),
+                design,
+            )
         return self._known[index, params]
 
 

@@ -29,6 +29,7 @@ class Decision(NamedTuple):
     list that ends with the candidate.  cutoff: the rule's own threshold, on the p-value or, for
     `fdr-eb`, on the local fdr; 0 where nothing is accepted; of a candidate of weight 1.
     weights: (M,), of mean 1; None where all are 1.  most: no p-value above it is accepted.
+    alone: (M,), those that were tested each by itself, at level `alpha`; None: none.
     """
 
     detected: Flags
@@ -36,11 +37,18 @@ class Decision(NamedTuple):
     cutoff: float
     weights: Floats | None = None
     most: float = 1.0
+    alone: Flags | None = None
+    alpha: float = 0.0
 
-    def largest_p(self, found: Indices) -> Floats:
-        """The largest p-value with which each of some candidates would be accepted, (D,)."""
+    def largest(self, found: Indices) -> Floats:
+        """The largest p-value, or local fdr, with which each would be accepted, (D,)."""
         weights = np.ones(len(found)) if self.weights is None else self.weights[found]
-        return np.minimum(self.cutoff * weights, self.most)
+        largest = np.minimum(self.cutoff * weights, self.most)
+        return np.where(self.listed(found), largest, self.alpha)
+
+    def listed(self, found: Indices) -> Flags:
+        """Which of some candidates were tested as parts of the list, (D,)."""
+        return np.ones(len(found), dtype=bool) if self.alone is None else ~self.alone[found]
 
 
 def p_values(deviates: Floats) -> Floats:
@@ -82,6 +90,34 @@ def decide(
     cutoff = _cutoff(statistic, detected, w, share, correction, alpha)
     most = STOREY_LAMBDA if correction == "fdr" else 1.0
     return Decision(detected & (p <= largest_p), adjusted, cutoff, weights, most)
+
+
+def decide_apart(
+    alone: Flags,
+    p: Floats,
+    local_fdr: Floats,
+    correction: Correction,
+    alpha: float,
+    largest_p: float = 1.0,
+    weights: Floats | None = None,
+    null_p: Floats | None = None,
+) -> Decision:
+    """`decide`, with some candidates (M,) that are no part of the list: each is tested by itself.
+
+    A value that is surely held, such as `other` of a map, would else raise the level at which `bh`
+    and `fdr` accept the rest: their false share is that of the list, of which it is a part.
+    """
+    if not alone.any():
+        return decide(p, local_fdr, correction, alpha, largest_p, weights, null_p)
+    listed = ~alone
+    w = None if weights is None else np.where(listed, weights / weights[listed].mean(), 1.0)
+    own_p, own_fdr = p[listed], local_fdr[listed]
+    own_w, own_null = (None if x is None else x[listed] for x in (w, null_p))
+    own = decide(own_p, own_fdr, correction, alpha, largest_p, own_w, own_null)
+    adjusted = (local_fdr if correction == "fdr-eb" else p).copy()
+    detected = (adjusted <= alpha) & (p <= largest_p)
+    detected[listed], adjusted[listed] = own.detected, own.adjusted
+    return own._replace(detected=detected, adjusted=adjusted, weights=w, alone=alone, alpha=alpha)
 
 
 def check_weighted(correction: Correction, weights: object | None) -> None:

@@ -93,19 +93,20 @@ def selected_intervals(
     high = low.copy()
     found = np.flatnonzero(decision.detected)
     if len(found):
-        cutoffs = _cutoffs(estimate, decision, options, found)
-        low[found], high[found] = _ends(estimate, found, cutoffs, options)
+        low[found], high[found] = _ends(estimate, decision, options, found)
     return low, high
 
 
 def _ends(
-    estimate: Estimate, found: Indices, cutoffs: Floats, options: DecodeOptions
+    estimate: Estimate, decision: Decision, options: DecodeOptions, found: Indices
 ) -> tuple[Floats, Floats]:
     """The conditional interval, its lower end raised to what test and prior both exclude, (D,)."""
+    cutoffs = _cutoffs(estimate, decision, options, found)
     shares, printed = estimate.shares[found], estimate.shrunken[found]
     wrong = estimate.local_fdr[found]
     reaching = wrong > EVEN_ODDS
-    level = _level(options.level, float(np.where(reaching, 0.0, wrong).mean()))
+    told_apart = np.where(reaching, 0.0, wrong)[decision.listed(found)]
+    level = _level(options.level, float(told_apart.mean()) if told_apart.size else 0.0)
     errors = estimate.std_errors[found] * _student(estimate.freedom, level)
     lows, highs = selected_interval(shares, errors, cutoffs, level)
     tested = np.clip(shares - _margins(estimate, cutoffs, options, found), 0, 1)
@@ -172,26 +173,27 @@ def _cutoffs(
     by_local_fdr = options.correction == "fdr-eb"
     largest_p = np.full(len(found), options.largest_p)
     if not by_local_fdr:
-        largest_p = np.minimum(decision.largest_p(found), largest_p)
+        largest_p = np.minimum(decision.largest(found), largest_p)
     each, back = np.unique(largest_p, return_inverse=True)
     limit = estimate.tail.score(np.maximum(-ndtri(each), -_FAR))[back]
     cutoffs = limit * _spread(estimate, found)
     if by_local_fdr and estimate.prior is not None:
         errors = estimate.std_errors[found]
-        by_prior = _local_fdr_cutoffs(estimate.prior, estimate.tail, errors, decision.cutoff)
+        largest = decision.largest(found)
+        by_prior = _local_fdr_cutoffs(estimate.prior, estimate.tail, errors, largest)
         cutoffs = np.maximum(cutoffs, by_prior)
     return np.asarray(cutoffs)
 
 
 def _local_fdr_cutoffs(
-    prior: SharePrior, tail: NullTail, errors: Floats, threshold: float
+    prior: SharePrior, tail: NullTail, errors: Floats, thresholds: Floats
 ) -> Floats:
-    """The estimate at which the local fdr falls to `threshold`, for each standard error, (D,).
+    """The estimate at which the local fdr falls to its threshold, for each standard error, (D,).
 
     Far below 0 where the prior accepts any estimate: then nothing was selected.
     """
 
     def rising(shares: Floats) -> Floats:
-        return threshold - prior.posterior(shares, errors, tail.deviate(shares / errors)).local_fdr
+        return thresholds - prior.posterior(shares, errors, tail.deviate(shares / errors)).local_fdr
 
     return bisect(rising, -_NO_CUT * errors, _FAR * errors)

@@ -33,10 +33,12 @@ _REACH, _ROUGH, _SLOPE = 0.35, 1.5, 1.0  # of a city: correlation in standard de
 class Coverage:
     """Parts of the cells whose interval holds their true share, in [0, 1], over `maps` maps.
 
-    all, found (told from zero; `num_found` of them), heaviest: the five, and the ten, of the
-    largest true shares.  NAME_error: Monte-Carlo standard error, cells of one map counted together.
-    NAME_worst: of the worst map.  width: mean of the five.  seconds: of processor time a map, mean
-    and most.
+    Of cells alone: `other` and what else is no place is left out.  all, found (told from zero;
+    `num_found` of them), heaviest: the five, and the ten, of the largest true shares.  NAME_error:
+    Monte-Carlo standard error, cells of one map counted together.  NAME_worst: of the worst map.
+    found_by_map: mean over the maps of the part of the found, 1 where none is found, that is
+    1 - the false coverage rate (Benjamini and Yekutieli 2005).  width: mean of the five.  seconds:
+    of processor time a map, mean and most.
     """
 
     maps: int
@@ -46,6 +48,8 @@ class Coverage:
     found: float | None
     found_error: float | None
     found_worst: float | None
+    found_by_map: float
+    found_by_map_error: float | None
     num_found: int
     heaviest_five: float | None
     heaviest_five_error: float | None
@@ -93,14 +97,16 @@ def map_coverage(
     if metric.location is None or metric.location.pairs:
         raise ParameterError(f"metric {metric.name!r} has no maps: give one of kind 'location'")
     places = places_of([metric.location])
+    num_cells = len(places.shown_cells)
     held, counted = np.zeros((maps, len(GROUPS))), np.zeros((maps, len(GROUPS)))
     costs, widths = [], []
     for number in range(maps):
         truth = true_shares(places, number, rng)
         found, seconds = _decoded(metric, places, truth, devices, rng)
         inside = (found.low <= truth) & (truth <= found.high)
-        ranked = np.argsort(-truth, kind="stable")
-        groups = (ranked, np.flatnonzero(found.visible), ranked[:HEAVIEST], ranked[:TEN])
+        ranked = np.argsort(-truth[:num_cells], kind="stable")
+        told = np.flatnonzero(found.visible[:num_cells])
+        groups = (ranked, told, ranked[:HEAVIEST], ranked[:TEN])
         held[number] = [inside[cells].sum() for cells in groups]
         counted[number] = [len(cells) for cells in groups]
         widths.append(float((found.high - found.low)[ranked[:HEAVIEST]].mean()))
@@ -110,8 +116,11 @@ def map_coverage(
     for name, inside_of, cells_of in zip(GROUPS, held.T, counted.T, strict=True):
         part = dict(zip(("", "_error", "_worst"), covered_part(inside_of, cells_of), strict=True))
         parts |= {name + what: number for what, number in part.items()}
+    by_map = np.divide(held[:, 1], counted[:, 1], out=np.ones(maps), where=counted[:, 1] > 0)
+    error = float(by_map.std(ddof=1) / np.sqrt(maps)) if maps > 1 else None
     return Coverage(
-        maps=maps, num_found=int(counted[:, 1].sum()), width=float(np.mean(widths)),
+        maps=maps, num_found=int(counted[:, 1].sum()), found_by_map=float(by_map.mean()),
+        found_by_map_error=error, width=float(np.mean(widths)),
         seconds=float(np.mean(costs)), most_seconds=max(costs), **parts,
     )  # fmt: skip
 

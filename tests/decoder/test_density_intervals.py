@@ -11,10 +11,12 @@ import pytest
 from decoder.density.cell_estimates import cell_estimates
 from decoder.density.cells import places_of
 from decoder.density.maps import Density, DensityOptions, estimate_density
+from decoder.inference.multiple_testing import decide
 from decoder.options import DecodeOptions
 from decoder.pipeline import decode
 from decoder.reports.density_text import MAP_APART, NOT_APART, row_notes
 from rappor_core.metrics.file import parse_metrics
+from rappor_core.metrics.location import reserved_values
 from simulations.location.allocations import square_metric
 from simulations.location.coverage import true_shares
 from simulations.populations.draws import draw_aggregate
@@ -153,3 +155,21 @@ def test_a_cell_told_from_zero_excludes_it_where_one_fit_is_enough() -> None:
     assert one.visible.any()
     assert (one.low[one.visible] > 0).all()
     assert (one.high >= one.estimate)[one.visible].all()
+
+
+@pytest.mark.parametrize("no_data", ["", 'no_data = "no_data"\n'])
+def test_what_is_no_cell_is_not_tested_with_the_cells(no_data: str) -> None:
+    """Where all are elsewhere, `bh` with `other` in the list would name a cell twice as often."""
+    metric = parse_metrics(USUAL_PLACE + no_data).metrics["usual_place/day/13"]
+    places = places_of([metric.location], reserved_values(metric.no_data))
+    cells, reserved = len(places.shown_cells), len(places.reserved)
+    truth = np.append(np.zeros(cells), np.full(reserved, 1 / reserved))
+    rng = np.random.default_rng(4)
+    counts, _ = draw_aggregate(list(places.finest), truth, 20_000, metric.params, rng)
+    candidates = places.candidates(0, metric.params)
+    table = decode(counts, candidates, DecodeOptions(repeats=1.0, correction="bh")).candidates
+    own = decide(table.p_value[:cells], table.local_fdr[:cells], "bh", 0.05)
+    assert reserved == 1 + bool(no_data)
+    assert table.p_adjusted[:cells].tolist() == own.adjusted.tolist()
+    assert table.p_adjusted[cells:].tolist() == table.p_value[cells:].tolist()
+    assert table.detected[cells:].all()

@@ -7,7 +7,13 @@ import pytest
 
 from decoder.errors import DecodeError
 from decoder.estimation.estimate import Estimate
-from decoder.inference.multiple_testing import CORRECTIONS, decide, null_share, p_values
+from decoder.inference.multiple_testing import (
+    CORRECTIONS,
+    decide,
+    decide_apart,
+    null_share,
+    p_values,
+)
 
 P = np.array([0.001, 0.2, 0.012, 0.03, 0.95, 0.013])
 LOCAL = np.array([0.01, 0.6, 0.05, 0.2, 0.99, 0.06])
@@ -62,6 +68,35 @@ def test_storeys_rule_keeps_its_level_where_nothing_is_true():
     assert np.mean([decide(p, p, "fdr", level).detected.any() for p in lists]) < allowed
     cut = [min(null_share(p), 1.0) * (np.sort(p) * 60 / np.arange(1, 61)).min() for p in lists]
     assert np.mean(np.array(cut) <= level) > allowed
+
+
+@pytest.mark.parametrize("rule", ["bonferroni", "holm", "bh", "fdr", "fdr-eb", "none"])
+def test_what_is_no_part_of_the_list_changes_no_decision_of_it(rule):
+    alone = np.array([True, False, False, False, False, False, False, True])
+    p, local = np.concatenate([[0.0], P, [0.04]]), np.concatenate([[0.0], LOCAL, [0.4]])
+    own, apart = decide(P, LOCAL, rule, 0.05), decide_apart(alone, p, local, rule, 0.05)
+    assert apart.detected[~alone].tolist() == own.detected.tolist()
+    assert apart.adjusted[~alone].tolist() == own.adjusted.tolist()
+    statistic = local if rule == "fdr-eb" else p
+    assert apart.detected[alone].tolist() == (statistic[alone] <= 0.05).tolist()
+    assert apart.adjusted[alone].tolist() == statistic[alone].tolist()
+    assert apart.largest(np.arange(8))[alone].tolist() == [0.05, 0.05]
+    assert apart.largest(np.array([1, 2])).tolist() == own.largest(np.array([0, 1])).tolist()
+
+
+def test_a_value_that_is_surely_held_does_not_let_others_pass():
+    p, alone = np.array([0.0, 0.03, 0.5]), np.array([True, False, False])
+    assert decide(p, p, "bh", 0.05).detected.tolist() == [True, True, False]
+    assert decide_apart(alone, p, p, "bh", 0.05).detected.tolist() == [True, False, False]
+
+
+def test_weights_of_what_is_left_have_a_mean_of_one():
+    alone, weights = np.array([True, False, False]), np.array([2.0, 0.8, 0.2])
+    p = np.array([0.5, 0.02, 0.02])
+    decision = decide_apart(alone, p, p, "bonferroni", 0.05, weights=weights)
+    assert decision.adjusted == pytest.approx([0.5, 0.02 * 2 / 1.6, 0.02 * 2 / 0.4])
+    assert decision.largest(np.arange(3)) == pytest.approx([0.05, 0.04, 0.01])
+    assert decision.detected.tolist() == [False, True, False]
 
 
 def test_local_fdr_lists_the_largest_set_with_a_small_mean():

@@ -505,6 +505,13 @@ DECODER = (
         ("tests/decoder/test_inference.py",),
     ),
     Mutation(
+        "other-tested-with-the-cells", "`other` of a map is no cell, and tested by itself",
+        "decoder/density/cells.py",
+        "reserved=len(self.reserved)",
+        "reserved=0",
+        ("tests/decoder/test_density_intervals.py",),
+    ),
+    Mutation(
         "holm-off-by-one", "Holm's first step is Bonferroni's",
         _MULTIPLE,
         "ranked * left",
