@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from datetime import date
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from typer.testing import CliRunner
 
 from archive.pools import DaskPool, LocalPool
 from client_sdk import Encoder
+from client_sdk.testing import FixedRandomness
 from decoder import Candidates
 from rappor_cli.simulate import app
 from rappor_core.metrics.metric import Metric
@@ -25,7 +25,7 @@ from tests.collector.support import make_metric
 VALUES = ["red", "green", "blue"]
 SHARES = np.array([0.5, 0.3, 0.2])
 PERIODS = 3
-FALSE_ALARM = 1e-5  # of each comparison below, were the laws equal
+FALSE_ALARM = 1e-5  # of each comparison below, were the laws equal and the seeds other ones
 
 
 def metric_of(**changes: object) -> Metric:
@@ -37,13 +37,14 @@ def fleet_of(params: RapporParams, devices: int, turnover: float = 0.0, **more: 
     return Fleet(params, SHARES, positions, devices, PERIODS, turnover, **more)
 
 
-def of_devices(metric: Metric, devices: int, runs: int, rng: np.random.Generator) -> np.ndarray:
+def of_devices(metric: Metric, devices: int, runs: int, seed: int) -> np.ndarray:
     """Counts (runs, T, m, k) by the SDK itself: a secret a device, the same value each period."""
+    rng, source = np.random.default_rng(seed), FixedRandomness(seed)
     shape = (runs, PERIODS, metric.params.num_cohorts, metric.params.num_bits)
     counts = np.zeros(shape, dtype=np.int64)
     for run in range(runs):
         for value in rng.choice(VALUES, size=devices, p=SHARES):
-            encoder = Encoder({metric.name: metric}, os.urandom(32))
+            encoder = Encoder({metric.name: metric}, source(32), source)
             for period in range(PERIODS):
                 report = encoder.encode(metric.name, str(value), date(2026, 11, 2))
                 bits = np.frombuffer(report.bits, dtype=np.uint8)
@@ -79,7 +80,7 @@ def p_values(one: np.ndarray, other: np.ndarray) -> dict[str, float]:
 def test_counts_have_the_law_of_the_sdk_and_not_that_of_its_neighbours() -> None:
     """Neighbours: permanent bits redrawn each period, another f, a share moved."""
     metric, devices, runs = metric_of(), 25, 500
-    real = of_devices(metric, devices, runs, np.random.default_rng(5))
+    real = of_devices(metric, devices, runs, seed=5)
     assert min(p_values(real, drawn(metric.params, devices, 2000)).values()) > FALSE_ALARM
     fresh = np.concatenate(
         [drawn(metric.params, devices, 2000)[p * 600 : p * 600 + 600, :1] for p in range(3)], axis=1
