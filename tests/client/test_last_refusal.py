@@ -107,13 +107,16 @@ def test_all_public_names_are_listed() -> None:
 
 @pytest.mark.parametrize("length", [MAX_VALUE_CHARS + 1, 50_000_000])
 def test_a_long_value_is_refused_at_once(open_client: Any, length: int) -> None:
-    """The attack of issue 12: 50 million characters blocked the app for 254 ms."""
+    """The attack of issue 12: 50 million characters blocked the app for 254 ms.
+
+    Seconds are those of the app's thread: other work on the machine is not the client's.
+    """
     client, value = open_client(), "x" * length
     client.record("homepage", "a")
-    started = time.perf_counter()
+    started = time.thread_time()
     with pytest.raises(ValueRefusedError, match="2,048 characters at most"):
         client.record("homepage", value)
-    assert time.perf_counter() - started < 0.02
+    assert time.thread_time() - started < 0.02
     assert client.record("homepage", "x" * MAX_VALUE_CHARS)
 
 
@@ -121,6 +124,6 @@ def test_the_longest_value_is_quick_even_at_its_worst(open_client: Any) -> None:
     """Marks in the wrong order, which Unicode's normal form must sort; without a bound, 9 s."""
     client, value = open_client(), "\u0301\u0327" * (MAX_VALUE_CHARS // 2)
     client.record("homepage", "a")
-    started = time.perf_counter()
+    started = time.thread_time()
     assert client.record("homepage", value)
-    assert time.perf_counter() - started < 0.2  # about 10 ms with nothing beside it
+    assert time.thread_time() - started < 0.2  # about 10 ms with nothing beside it
