@@ -11,10 +11,10 @@ from privacy_audit.audit import AuditOptions, audit
 from privacy_audit.report import DEFAULT_METRICS
 from rappor_core.metrics.loading import load_metrics
 
-AUDITS = int(os.environ.get("RAPPOR_AUDITS", "6"))
+AUDITS = int(os.environ.get("RAPPOR_AUDITS", "9"))
 ALPHA = 0.2  # of each audit: the stated rate of false alarms of the whole of it
 LEVELS = (0.05, 0.01)  # of single checks
-FALSE_ALARMS = 1e-4  # of this test, for each of its three counts
+FALSE_ALARMS = 1e-6  # of each of the three counts; of nine audits all must fail at ALPHA: 5e-7
 BOXES = ("encoder", "device", "derivations")
 
 

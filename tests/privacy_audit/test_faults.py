@@ -1,7 +1,7 @@
 """Every planted fault is found; a few of them, and an honest client, in the ordinary suite.
 
-In the ordinary suite an honest client fails an audit once in 10,000 runs; in the long tests, where
-only faults are audited, the rate is the usual one, once in 100.
+In the ordinary suite an honest client fails an audit once in ten million runs; in the long tests,
+where only faults are audited, the rate is the usual one, once in 100.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tests.privacy_audit.fault_support import broken_claims, copy_client, plant,
 from tests.privacy_audit.faults import FAULTS, METRICS, Fault
 
 TRIALS, ALPHA = 4_000, 0.01
-FEW_TRIALS, FEW_INSTALLATIONS, SMALL_ALPHA = 2_000, 4, 1e-4
+FEW_TRIALS, FEW_INSTALLATIONS, SMALL_ALPHA = 2_000, 4, 1e-7
 QUICK = (
     "permanent-response-of-the-process",
     "cohort-reused-across-metrics",
