@@ -27,6 +27,7 @@ from decoder.service.settings import Settings as DecoderSettings
 from rappor_core.metrics.file import load_metrics
 from tests.collector.crash import announced_port, await_ready
 from tests.collector.support import Server, ServerMaker, make_metric
+from tests.free_ports import free_port
 
 ROOT = Path(__file__).parents[2]
 DOCKER = ROOT / "docker"
@@ -181,13 +182,6 @@ def is_healthy(stage: dict[str, str], port: int) -> bool:
 
 def test_the_settings_of_the_image_need_keys(tmp_path: Path) -> None:
     assert load_settings(host="0.0.0.0", database=f"sqlite:///{tmp_path}/x").require_keys
-
-
-def free_port() -> int:
-    """For nginx, which fails loudly where another process was quicker."""
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port: int = probe.getsockname()[1]
-        return port
 
 
 @contextmanager

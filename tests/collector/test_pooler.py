@@ -26,8 +26,8 @@ from rappor_server.errors import SettingsError
 from rappor_server.schema import check_connections
 from tests.collector.crash import METRIC, Tally, await_ready, listening, port_of, senders, start
 from tests.collector.support import Bench, make_bench
-from tests.collector.test_docker_and_proxy import free_port
 from tests.collector.test_shared_limits import Process
+from tests.free_ports import free_port
 
 POOLED = "?pooler=transaction"
 POOL_SIZE = 3  # sessions for all clients together: far fewer than the workers hold connections

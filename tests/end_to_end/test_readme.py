@@ -2,7 +2,6 @@
 
 import os
 import re
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ import pytest
 from client_sdk import Encoder, Transport, load_metrics, new_secret
 from client_sdk.testing import FixedRandomness
 from rappor_core.wire.report import make_batch
+from tests.free_ports import free_port
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -28,12 +28,6 @@ def shell_blocks(section: str) -> str:
     body = re.search(rf"^## {section}\n(.*?)^## ", README, re.M | re.S)
     assert body
     return "\n".join(re.findall(r"^```sh\n(.*?)^```", body[1], re.M | re.S))
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class Shell:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ from urllib.parse import urljoin
 import httpx
 import pytest
 
+from tests.free_ports import free_port
 from tests.service.support import Running, running
 
 HERE = Path(__file__).parent / "oidc_provider"
@@ -47,12 +47,6 @@ def provider_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(HERE, folder, ignore=shutil.ignore_patterns("node_modules"))
     subprocess.run([npm, "ci", "--no-audit", "--no-fund", "--silent"], cwd=folder, check=True)
     return folder
-
-
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
 
 
 @contextmanager

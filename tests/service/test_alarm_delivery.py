@@ -26,6 +26,7 @@ from decoder.service.operations.alarms import HOLD_SECONDS, PAUSES, Alarms
 from decoder.service.operations.service import Service
 from decoder.service.store.alarms import take_event
 from decoder.service.store.models import alarm_events, alarms, schedules
+from tests.free_ports import free_port
 from tests.service.support import running, settings_of
 
 BODY = {
@@ -255,8 +256,7 @@ def test_mail_arrives_at_a_real_server(tmp_path: Path) -> None:
             got.append(envelope)
             return "250 OK" if len(got) > 1 else "451 try again"
 
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     server = controller.Controller(Inbox(), hostname="127.0.0.1", port=port)
     server.start()
     given = {"smtp_host": "127.0.0.1", "smtp_from": "rappor@example.org", "smtp_port": port}

@@ -1,0 +1,24 @@
+"""Ports for programs that take no free one by themselves and say which it is."""
+
+from __future__ import annotations
+
+import random
+import socket
+from contextlib import suppress
+
+PORTS = range(20_000, 32_768)  # Linux gives any other socket one from 32,768 on
+_given: set[int] = set()
+
+
+def free_port() -> int:
+    """A port that is still free when the program listens, a second or ten from now.
+
+    Two workers of a run choose the same one in 1 of 12,768 times that both are here at once; ports
+    of the system's own range go to every connection that a test beside this one opens meanwhile.
+    """
+    while True:
+        port = random.SystemRandom().choice(PORTS)
+        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            if port not in _given:
+                _given.add(port)
+                return port
