@@ -280,8 +280,7 @@ def test_one_metric_a_batch_when_asked(open_client: Any, collector: MemoryCollec
 
 
 def test_the_queue_is_bounded_oldest_first(open_client: Any, clock: Any) -> None:
-    small = Delivery(max_queued=250)
-    client = open_client(delivery=small)
+    client = open_client(delivery=WHEN_FLUSHED.replace(max_queued=250))
     for _ in range(3):
         record(client, 1_000)
         clock.now += 86_400
