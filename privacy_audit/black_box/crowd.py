@@ -6,17 +6,15 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from privacy_audit.black_box import bounds, derivations, installed
+from privacy_audit.black_box import derivations, installed
 from privacy_audit.black_box.checks import Check, exact, test
 from privacy_audit.black_box.installed_day import Day, Sent
 from privacy_audit.black_box.lives import Seen
 from privacy_audit.black_box.noise import cohort_checks, noise_checks
 from privacy_audit.black_box.noise_sums import (
-    largest_product,
     noise_sums,
     permanent_table,
-    product_variance,
-    product_z,
+    product_test,
     residuals,
 )
 from privacy_audit.black_box.observations import features, observe
@@ -78,11 +76,9 @@ def together_checks(
         k = metric.params.num_bits
         shown, own = permanent_table(raw, k), permanent_table(held, k)
         tables.append(residuals(metric.params, shown, own, permanent=False))
-    z = product_z(metric.params, tables[0], tables[1])
-    variance = product_variance(metric.params, tables[0][1], tables[1][1])
+    z, p_value = product_test(metric.params, tables[0], tables[1], permanent=False)
     yield test(
-        metric.base_name, "the noise of two metrics is independent", "installed",
-        bounds.bennett_p_value(z, variance, largest_product(metric.params)),
+        metric.base_name, "the noise of two metrics is independent", "installed", p_value,
         f"reports of {len(rows):,} devices correlate with those of a second metric, z = {z:.2f}",
     )  # fmt: skip
 

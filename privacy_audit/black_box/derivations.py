@@ -17,7 +17,7 @@ from privacy_audit.black_box.noise_sums import (
     Masks,
     cohort_counts,
     permanent_table,
-    product_z,
+    product_test,
     residuals,
 )
 from privacy_audit.black_box.number_scenarios import within_a_stratum
@@ -149,8 +149,8 @@ def _independent(
         return test(name, text, BOX, 1.0, "all values have the same bits in these cohorts")
     one = residuals(params, *_tables(params, first), permanent=True)
     two = residuals(params, *_tables(params, other), permanent=True)
-    z = product_z(params, one, two)
-    return test(name, text, BOX, bounds.normal_p_value(z), f"they correlate with z = {z:.2f}")
+    z, p_value = product_test(params, one, two, permanent=True)
+    return test(name, text, BOX, p_value, f"they correlate with z = {z:.2f}")
 
 
 def _moved_cuts(metric: Metric, first: list[Derived], other: list[Derived]) -> Iterator[Check]:

@@ -9,7 +9,7 @@ from scipy import stats
 
 from privacy_audit.black_box import bounds
 from privacy_audit.black_box.checks import Check, test
-from privacy_audit.black_box.noise_sums import NoiseSums, chances
+from privacy_audit.black_box.noise_sums import NoiseSums, chances, largest_product
 from privacy_audit.black_box.observations import Floats
 from rappor_core.params import RapporParams
 
@@ -24,6 +24,7 @@ def noise_checks(metric: str, params: RapporParams, sums: NoiseSums, box: str) -
     if sums.reports > 1:
         yield _permanence(metric, sums, box)
         return
+    largest = largest_product(params, permanent=False)
     if params.scheme.symbols:
         yield _symbols(metric, params, sums.sums["offsets"], box)
     else:
@@ -31,12 +32,12 @@ def noise_checks(metric: str, params: RapporParams, sums: NoiseSums, box: str) -
         yield _bits(metric, "q* of each bit that the value sets", sums.sums["set"], one, box)
         yield _bits(metric, "p* of each bit that it does not", sums.sums["clear"], zero, box)
         if params.num_bits > 1:
-            largest = max(one, 1 - one, zero, 1 - zero) ** 2
             yield _pairs(metric, sums.sums["products"], sums.sums["variances"], largest, box)
     product, variance = sums.sums["neighbours"]
-    z = product / np.sqrt(max(variance, _CELLS))
+    z = float(product / np.sqrt(max(variance, _CELLS)))
     yield test(
-        metric, "devices draw independent noise", box, bounds.normal_p_value(z),
+        metric, "devices draw independent noise", box,
+        bounds.bennett_p_value(z, float(variance), largest),
         f"reports of successive devices correlate with z = {z:.2f}",
     )  # fmt: skip
     yield from cohort_checks(metric, sums.sums["cohorts"], box)

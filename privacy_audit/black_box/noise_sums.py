@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from privacy_audit.black_box.bounds import bennett_p_value
 from privacy_audit.black_box.observations import Floats, Integers, Observations, shown_counts
 from rappor_core.mechanism import PROBABILITY_SCALE
 from rappor_core.params import RapporParams
@@ -105,22 +106,31 @@ def chances(params: RapporParams, *, permanent: bool) -> tuple[float, float]:
     return p1 * p2 + others * q1 * q2, p1 * q2 + q1 * p2 + (others - 1) * q1 * q2
 
 
-def product_z(
-    params: RapporParams, one: tuple[Floats, Floats], other: tuple[Floats, Floats]
-) -> float:
-    """z of the sum of products of two sets of residuals, which are independent as promised."""
+def product_test(
+    params: RapporParams,
+    one: tuple[Floats, Floats],
+    other: tuple[Floats, Floats],
+    *,
+    permanent: bool,
+) -> tuple[float, float]:
+    """z and p-value of the sum of products of two sets of residuals, independent as promised.
+
+    By Bennett's inequality: the sum over bits that are seldom set is far from normal.
+    """
     variance = product_variance(params, one[1], other[1])
-    return float((one[0] * other[0]).sum() / np.sqrt(max(variance, 1e-12)))
+    z = float((one[0] * other[0]).sum() / np.sqrt(max(variance, 1e-12)))
+    return z, bennett_p_value(z, variance, largest_product(params, permanent=permanent))
 
 
-def largest_product(params: RapporParams) -> float:
-    """The most that an independent term of the sum of `product_z` can be, in two reports.
+def largest_product(params: RapporParams, *, permanent: bool) -> float:
+    """The most that an independent term of the sum of `product_test` can be.
 
     A term is a bit or, of symbols, a report: its residuals have a norm below the root of 2.
+    permanent: of permanent responses; otherwise of reports.
     """
     if params.scheme.symbols:
         return 2.0
-    return max(max(chance, 1 - chance) for chance in chances(params, permanent=False)) ** 2
+    return max(max(chance, 1 - chance) for chance in chances(params, permanent=permanent)) ** 2
 
 
 def product_variance(params: RapporParams, one: Floats, other: Floats) -> float:

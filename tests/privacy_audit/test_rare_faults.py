@@ -10,7 +10,7 @@ import pytest
 
 from client_sdk.delivery.batches import make_body
 from privacy_audit.audit import FEWEST_DEVICES, AuditOptions
-from privacy_audit.black_box.bounds import bennett_p_value
+from privacy_audit.black_box.bounds import normal_p_value
 from privacy_audit.black_box.installed import secret_check
 from privacy_audit.black_box.installed_day import holds_reports_alone
 from privacy_audit.black_box.noise import noise_checks
@@ -19,8 +19,7 @@ from privacy_audit.black_box.noise_sums import (
     chances,
     largest_product,
     noise_sums,
-    product_variance,
-    product_z,
+    product_test,
     residuals,
 )
 from privacy_audit.black_box.observations import Observations
@@ -160,14 +159,34 @@ def test_the_bound_of_two_metrics_noise_holds_for_bits_and_symbols(encoding: str
             shown = np.eye(k, dtype=np.uint8)[rng.choice(k, devices, p=[one, *[zero] * (k - 1)])]
         return residuals(params, shown, held, permanent=False)
 
-    def p_value(first: tuple[np.ndarray, np.ndarray], second: tuple[np.ndarray, ...]) -> float:
-        variance = product_variance(params, first[1], second[1])
-        z = product_z(params, first, (second[0], second[1]))
-        return bennett_p_value(z, variance, largest_product(params))
+    def p_value(first: tuple[np.ndarray, ...], second: tuple[np.ndarray, ...]) -> float:
+        return product_test(params, (*first,), (*second,), permanent=False)[1]
 
     alarms = sum(p_value(drawn(24), drawn(24)) < 0.05 for _ in range(4_000))
     assert alarms <= 240
     assert max(p_value(one, one) for one in (drawn(100) for _ in range(20))) < 1e-3
+
+
+def test_permanent_bits_that_are_seldom_set_do_not_look_dependent() -> None:
+    """20,000 honest crowds of 125 devices, 8 bits of .047: p < 5e-4 in 5e-4 of them at most.
+
+    More than 25 by chance, were the rate that, in fewer than 1 of 10,000 seeds; by the normal law
+    there are more.
+    """
+    rare = RapporParams(
+        num_bits=8, num_hashes=1, num_cohorts=1, mechanism=TwoRoundMechanism(62456, 3080, 65536, 0)
+    )
+    rng, held = np.random.default_rng(6), np.zeros((125, 8), dtype=np.uint8)
+
+    def drawn() -> tuple[np.ndarray, np.ndarray]:
+        shown = (rng.random((125, 8)) < 3080 / 65536).astype(np.uint8)
+        return residuals(rare, shown, held, permanent=True)
+
+    found = [product_test(rare, drawn(), drawn(), permanent=True) for _ in range(20_000)]
+    assert sum(p_value < 5e-4 for _, p_value in found) <= 25
+    assert sum(normal_p_value(z) < 5e-4 for z, _ in found) > 30
+    same = drawn()
+    assert product_test(rare, same, same, permanent=True)[1] < 1e-9
 
 
 def test_no_term_of_two_metrics_noise_is_larger_than_its_bound() -> None:
@@ -176,7 +195,13 @@ def test_no_term_of_two_metrics_noise_is_larger_than_its_bound() -> None:
     shown, held = (np.repeat(every, 4, axis=0), np.tile(every, (4, 1)))
     off = residuals(SYMBOLS, shown, held, permanent=False)[0]
     largest = np.abs(off @ off.T).max()
-    assert 0.5 * largest_product(SYMBOLS) < largest <= largest_product(SYMBOLS)
+    assert (
+        0.5 * largest_product(SYMBOLS, permanent=False)
+        < largest
+        <= largest_product(SYMBOLS, permanent=False)
+    )
     bits = np.array([[0, 0], [0, 1], [1, 0], [1, 1]], dtype=np.uint8)
     alone = residuals(METRIC.params, bits[:, :1], bits[:, 1:], permanent=False)[0]
-    assert largest_product(METRIC.params) == pytest.approx(np.abs(alone).max() ** 2)
+    assert largest_product(METRIC.params, permanent=False) == pytest.approx(
+        np.abs(alone).max() ** 2
+    )
