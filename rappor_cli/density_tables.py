@@ -61,7 +61,7 @@ def _table(one: Density, base: BaseLayer) -> Table:
     which = ", ".join(filter(None, (one.location.slot, window_text(one))))
     title = f"{which}: {one.num_reports:,} reports"
     columns = ("cell", "place", "map", "in box", "estimate", "interval", _APART)
-    table = _columns(title, columns, f"{NOT_APART} as one of {len(one.cells):,}")
+    table = _columns(title, columns, f"{NOT_APART} as one of {one.num_cells:,}")
     order = sorted(range(len(one.cells)), key=lambda i: -float(one.shares[i]))
     for i in order[:_SHOWN]:
         low, high = (percent(float(edge[i])) for edge in (one.low, one.high))

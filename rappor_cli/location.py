@@ -29,7 +29,7 @@ from simulations.location.budgets import (
     median,
     with_attacks,
 )
-from simulations.location.coverage import GROUPS, map_coverage
+from simulations.location.coverage import GROUPS, has_map, map_coverage
 from simulations.location.riders import RealResult, real_riders
 from simulations.location.series import DELAYS, SeriesResult, series_of_riders
 from simulations.location.trips import read_trips
@@ -172,10 +172,10 @@ def location_coverage(
 ) -> None:
     """How often intervals of single cells hold the truth, on drawn maps of a file's metrics."""
     rng = np.random.default_rng(seed)
-    declared = [one for one in load_metrics(metrics).declared if one.location is not None]
+    declared = [one for one in load_metrics(metrics).declared if has_map(one)]
     chosen = [one for one in declared if not metric or one.base_name in metric]
     if not chosen:
-        raise ParameterError(f"{metrics} has no metric of kind 'location' with such a name")
+        raise ParameterError(f"{metrics} has no metric of kind 'location' with a map so named")
     rows = []
     with progress_bar("maps", len(chosen) * len(devices) * maps) as advance:
         for one, size in product(chosen, devices):

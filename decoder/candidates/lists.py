@@ -7,7 +7,7 @@ the same as on the device. Duplicates after normalisation count once.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
@@ -73,9 +73,14 @@ class Candidates:
     reserved: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse an empty list."""
+        """Refuse an empty list, and one of reserved values alone."""
         if not len(self.values):
             raise CandidatesError("no candidates; give a list with one value a line")
+        if not 0 <= self.reserved < len(self.values):
+            raise CandidatesError(
+                f"reserved = {self.reserved!r} of {len(self.values):,} candidates: it counts those "
+                "at the end that are no part of the list, 0 or more, and leaves one at least"
+            )
 
     def __len__(self) -> int:
         """M, the number of candidates."""
@@ -196,7 +201,8 @@ def metric_candidates(aggregate: Aggregate) -> Candidates:
     if not names:
         names = params.scheme.names_of_bits(params)
     if names:
-        return _listed(names)
+        reserved = _kind_of(definition).reserved if definition else ()
+        return replace(_listed(names), reserved=sum(name in reserved for name in names))
     if not params.scheme.hashed:
         _check_fit(0, params)
         raise CandidatesError(

@@ -20,7 +20,7 @@ from scipy.special import ndtr, ndtri
 
 from decoder.density.maps import Density
 from decoder.errors import DecodeError
-from decoder.inference.multiple_testing import Correction, decide
+from decoder.inference.multiple_testing import Correction, decide_apart
 from decoder.model.counts import unbiased_change
 from decoder.model.noise import BitNoise
 from decoder.typing import Flags, Floats
@@ -32,7 +32,8 @@ class MapChange:
     """Difference of shares, after minus before, (n,) each, in the order of the maps' cells.
 
     low, high: interval at the maps' level.  p_value: two-sided.  detected: after correction for
-    the number of cells.  movers: share of devices that answered with new permanent bits, at most.
+    the number of cells; `other` and `no_data` are each tested by themselves.  movers: share of
+    devices that answered with new permanent bits, at most.
     """
 
     cells: tuple[str, ...]
@@ -69,7 +70,8 @@ def compare_maps(
     std_error = scale * np.hypot(before[0].std_error, after[0].std_error)
     difference = after[0].estimate - before[0].estimate
     p = 2 * ndtr(-np.abs(difference / std_error))
-    decision = decide(p, np.zeros(len(p)), correction, after[0].options.alpha, 1.0)
+    reserved = np.arange(len(p)) >= before[0].num_cells
+    decision = decide_apart(reserved, p, np.zeros(len(p)), correction, after[0].options.alpha)
     half = -float(ndtri((1 - after[0].options.level) / 2)) * std_error
     return MapChange(before[0].cells, difference, std_error, difference - half, difference + half,
                   p, decision.detected, share)  # fmt: skip

@@ -37,7 +37,7 @@ class Kind:
     name: as in `metrics.toml`.  encodings: those that go with it, the usual one first.
     keys: of `metrics.toml`, beside those that all metrics may have.
     has_categories, located, has_details: whether `categories`, `location`, `details` belong to it.
-    takes_no_data: whether it may declare `no_data`.
+    takes_no_data: whether it may declare `no_data`.  reserved: names that are none of its values.
     collected: the device keeps what is recorded until the period is over, and reports it then;
         the period is part of the meaning.
     review: module of `rappor_core.metrics` whose `findings(metric, population)` gives levels and
@@ -52,6 +52,7 @@ class Kind:
     located = False
     has_details = False
     takes_no_data = False
+    reserved: tuple[str, ...] = ()
     collected = False
     review = ""
     default_cap: int | None = None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rappor_core.metrics.kinds import Kind, refuse_field
 from rappor_core.metrics.location import Location
-from rappor_core.reserved import NO_DATA, OTHER
+from rappor_core.reserved import NO_DATA, OTHER, RESERVED
 
 if TYPE_CHECKING:
     from rappor_core.metrics.metric import Metric
@@ -20,6 +20,7 @@ class LocationKind(Kind):
     encodings = ("bloom", "one_hot", "symbol")
     located = True
     takes_no_data = True
+    reserved = RESERVED
     review = "review_location"
 
     def metrics(self, name: str, table: Mapping[str, Any]) -> Iterable[Metric] | None:

@@ -16,6 +16,7 @@ from decoder.density.cells import Places, places_of
 from decoder.options import DecodeOptions
 from decoder.pipeline import decode
 from rappor_core.errors import ParameterError
+from rappor_core.metrics.location import reserved_values
 from rappor_core.metrics.metric import Metric
 from simulations.populations.draws import draw_aggregate
 
@@ -63,14 +64,14 @@ class Coverage:
 
 
 def true_shares(places: Places, number: int, rng: np.random.Generator) -> Floats:
-    """Draw a crowd over the cells and `other`, the last, (n,).
+    """Draw a crowd over the cells and the reserved values, the last, (n,).
 
     By turns a heavy tail and a city whose neighbouring cells are alike, with a fiftieth, three
-    tenths and three quarters in `other`.
+    tenths and three quarters in the reserved values, in equal parts.
     """
-    cells = len(places.finest) - 1
+    cells, reserved = len(places.shown_cells), len(places.reserved)
     if number % 2:
-        where = np.array([places.grid.centre(cell) for cell in places.finest[:-1]])
+        where = np.array([places.grid.centre(cell) for cell in places.shown_cells])
         where = (where - where.mean(axis=0)) / where.std(axis=0)
         apart = ((where[:, None] - where) ** 2).sum(axis=2)
         alike = np.exp(-apart / (2 * _REACH**2)) + 1e-6 * np.eye(cells)
@@ -80,7 +81,13 @@ def true_shares(places: Places, number: int, rng: np.random.Generator) -> Floats
         weights = rng.pareto(_TAIL, size=cells) + 0.05
         weights = np.minimum(weights / weights.sum(), _HEAVIEST_TAIL)
     other = OTHER_SHARES[number // 2 % len(OTHER_SHARES)]
-    return np.append((1 - other) * weights / weights.sum(), other)
+    elsewhere = np.full(reserved, other / reserved)
+    return np.append((1 - other) * weights / weights.sum(), elsewhere)
+
+
+def has_map(metric: Metric) -> bool:
+    """Whether a metric is of places; trips are of pairs of them, and have no map."""
+    return metric.location is not None and not metric.location.pairs
 
 
 def map_coverage(
@@ -92,11 +99,11 @@ def map_coverage(
 ) -> Coverage:
     """Draw and decode `maps` maps of one slot and level, one report a device.
 
-    Raises ParameterError for a metric that is not of places, and for pairs.
+    Raises ParameterError for a metric that is not of places, and for one of trips.
     """
-    if metric.location is None or metric.location.pairs:
-        raise ParameterError(f"metric {metric.name!r} has no maps: give one of kind 'location'")
-    places = places_of([metric.location])
+    if metric.location is None or not has_map(metric):
+        raise ParameterError(f"metric {metric.name!r} has no map: give one of places, not of trips")
+    places = places_of([metric.location], reserved_values(metric.no_data))
     num_cells = len(places.shown_cells)
     held, counted = np.zeros((maps, len(GROUPS))), np.zeros((maps, len(GROUPS)))
     costs, widths = [], []

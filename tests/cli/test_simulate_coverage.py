@@ -58,3 +58,28 @@ def test_a_file_without_the_wanted_maps_is_refused(
 ) -> None:
     assert main([*COMMAND, metrics, "--metric", "elsewhere"]) == 1
     assert "no metric of kind 'location'" in capsys.readouterr().err
+
+
+def test_no_data_is_drawn_and_decoded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One bit a cell, and one for each reserved value."""
+    path = tmp_path / "metrics.toml"
+    bits = 'encoding = "one_hot"\nmechanism = "l-osue"\nmax_memoized_values = 3\n'
+    symbols = 'encoding = "symbol"\nnum_symbols = 2\nnum_cohorts = 16\n'
+    path.write_text(METRICS.replace(symbols, bits) + 'no_data = "no_data"\n')
+    assert main([*COMMAND, str(path), "--json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)
+    assert 0.5 < row["all"] <= 1
+    assert 0 <= row["found_by_map"] <= 1
+
+
+def test_trips_have_no_map_and_are_left_out(
+    metrics: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trips = METRICS.replace("usual_place", "trips") + "pairs = true\n"
+    path = tmp_path / "trips.toml"
+    path.write_text(trips)
+    assert main([*COMMAND, str(path)]) == 1
+    assert "no metric of kind 'location' with a map" in capsys.readouterr().err
+    path.write_text(METRICS + trips)
+    assert main([*COMMAND, str(path), "--json"]) == 0
+    assert [row["metric"] for row in json.loads(capsys.readouterr().out)] == ["usual_place"]

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from pyarrow import parquet
+from scipy.stats import norm
 
 from decoder.density.cells import location_of, places_of
 from decoder.density.map_change import compare_maps
@@ -22,6 +23,7 @@ from decoder.density.maps import (
     map_shares,
 )
 from decoder.errors import DecodeError
+from decoder.inference.multiple_testing import decide
 from decoder.model.repetition import location_repetition
 from decoder.reports.density_csv import write_density_files
 from decoder.reports.density_html import render_page
@@ -244,6 +246,13 @@ def test_a_real_change_is_found_and_named() -> None:
     found = compare_maps(before, after)
     assert found.detected[-2]
     assert found.low[-2] < truth[-2] < found.high[-2]
+    own = decide(found.p_value[:-1], found.p_value[:-1], "bh", 0.05).detected
+    assert found.detected[:-1].tolist() == own.tolist()
+    lost = replace(after[0], estimate=np.append(before[0].estimate[:-1], 5.0))  # all in `other`
+    lost.estimate[3] += norm.isf(0.001 / 2) * found.std_error[3]  # .05 / 64 < p < .05 * 2 / 65
+    moved = compare_maps(before, (lost, after[1]), movers=found.movers)
+    assert moved.p_value[3] == pytest.approx(0.001)
+    assert np.flatnonzero(moved.detected).tolist() == [len(moved.cells) - 1]
     with pytest.raises(DecodeError, match="movers = 2"):
         compare_maps(before, after, movers=2)
     other = replace(after[1], params_id="0" * 32)

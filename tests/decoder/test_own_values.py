@@ -30,6 +30,25 @@ expires = 2027-06-30
 epsilon_infinity = 3.0
 epsilon_one = 2.0
 """
+CELLS = """
+[metrics.places]
+kind = "location"
+description = "The usual cell of a day"
+owner = "maps@example.org"
+expires = 2099-12-31
+grid = "quadkey"
+box = [42.0, -72.8, 42.5, -72.4]
+levels = [13]
+period = "week"
+mode = "memo"
+num_bits = 16
+num_cohorts = 1
+mechanism = "l-osue"
+epsilon_infinity = 1.0
+epsilon_one = 0.75
+max_memoized_values = 3
+no_data = "no_data"
+"""
 SHARES = {"theme": (0.7, 0.25, 0.05), "crashed": (0.03,)}
 
 
@@ -119,3 +138,20 @@ def test_cells_of_a_grid_are_found_by_their_names(encoding: str) -> None:
     found = {row.value: row.share for row in decoding.detected}
     assert found[cells[1]] == pytest.approx(0.75, abs=0.05)
     assert found[cells[2]] == pytest.approx(0.25, abs=0.05)
+
+
+def test_what_is_no_cell_of_a_metric_is_known_as_such() -> None:
+    """Of a category, `other` is one of the values."""
+    places = parse_metrics(CELLS).metrics["places/day/13"]
+    counts = Aggregate("places/day/13", places.params, (10,), ((1,) * places.params.num_bits,),
+                       places.params_id, None, None, places.to_dict())  # fmt: skip
+    found = metric_candidates(counts)
+    assert found.values[-2:] == [b"other", b"no_data"]
+    assert found.reserved == 2
+    assert metric_candidates(aggregate_of("theme")).reserved == 0
+
+
+@pytest.mark.parametrize("reserved", [-1, 2, 99])
+def test_reserved_values_leave_a_list(reserved: int) -> None:
+    with pytest.raises(CandidatesError, match=f"reserved = {reserved} of 2 candidates"):
+        Candidates([b"a", b"b"], reserved=reserved)

@@ -12,7 +12,7 @@ import numpy as np
 from pyarrow import parquet
 from scipy.special import ndtr, ndtri
 
-from decoder.inference.multiple_testing import decide
+from decoder.inference.multiple_testing import decide_apart
 from decoder.reports.palette import change_positions
 from decoder.service.errors import RequestError
 from decoder.typing import Flags, Floats
@@ -81,8 +81,10 @@ def read_maps(params_id: str, drawn: bytes, table: bytes) -> ResultMaps:
     return ResultMaps(params_id, data, tuple(maps))
 
 
-def change(before: OneMap, after: OneMap, level: float) -> Change:
-    """The change of each cell and reserved value.
+def change(before: OneMap, after: OneMap, level: float, num_cells: int) -> Change:
+    """The change of each cell and reserved value, of which the latter are the last.
+
+    Cells are told from no change as one of all; reserved values each by itself.
 
     The errors are added as of different devices. A device that is in both and repeats its
     permanent answers makes a difference surer than that, never less sure.
@@ -90,7 +92,8 @@ def change(before: OneMap, after: OneMap, level: float) -> Change:
     difference = after.estimate - before.estimate
     error = np.hypot(before.std_error, after.std_error)
     p = 2 * np.asarray(ndtr(-np.abs(difference / error)))
-    detected = decide(p, np.zeros_like(p), "bh", ALPHA).detected
+    reserved = np.arange(len(p)) >= num_cells
+    detected = decide_apart(reserved, p, np.zeros_like(p), "bh", ALPHA).detected
     half = -float(ndtri((1 - level) / 2)) * error
     return Change(difference, difference - half, difference + half, detected)
 
@@ -116,8 +119,9 @@ def changes_data(before: ResultMaps, after: ResultMaps, reference: str) -> dict[
         raise RequestError(f"there is no window {chosen[:60]!a} in the earlier result")
     against = {one.slot: one for one in before.maps if one.window == chosen}
     same = before.params_id == after.params_id
+    size = len(drawn["names"])
     pairs = [
-        (against[one.slot], one, change(against[one.slot], one, drawn["level"]))
+        (against[one.slot], one, change(against[one.slot], one, drawn["level"], size))
         for one in after.maps
         if one.slot in against and not (same and _overlap(against[one.slot], one))
     ]
@@ -126,7 +130,6 @@ def changes_data(before: ResultMaps, after: ResultMaps, reference: str) -> dict[
             "no window is left to compare: those that share days are not independent; choose "
             "another window to compare with"
         )
-    size = len(drawn["names"])
     top = max(float(np.abs(found.difference[:size]).max()) for _, _, found in pairs) or 1e-9
     maps = [_map(old, new, found, top, drawn["unit"], size) for old, new, found in pairs]
     kept = ("cells", "names", "points", "called", "level", "unit", "scale", "around", "base")
