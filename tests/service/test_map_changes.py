@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import io
 import json
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
+from html import unescape
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -15,6 +18,7 @@ import pytest
 from pyarrow import parquet
 from scipy.stats import false_discovery_control, norm
 
+from rappor_cli.main import main
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.file import parse_metrics
 from simulations.populations.draws import draw_aggregate
@@ -165,3 +169,26 @@ def test_the_page_holds_the_numbers_without_its_script(maps: Maps) -> None:
     assert "Changes between its windows" not in maps.browser.get(f"/results/{maps.last}").text
     assert "maps of places" in maps.browser.get("/compare").text
     assert json.loads(asked(maps, maps.weeks, maps.weeks).text)["level"] == 0.95
+
+
+def test_the_command_of_a_result_makes_its_maps_again(
+    maps: Maps, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the files that its page offers. The page of the maps differs in a paragraph alone."""
+    page = unescape(maps.browser.get(f"/results/{maps.weeks}").text)
+    command = page.partition("on a command line</h3>\n<pre>")[2].partition("</pre>")[0]
+    with maps.served.client("ana") as ana, maps.served.client("ben") as ben:
+        stored = ana.get(f"/v1/results/{maps.weeks}").json()
+        for (sha,) in zip(*stored["manifest"]["inputs"]["aggregates"], strict=True):
+            path = f"/v1/results/{maps.weeks}/counts/{sha}"
+            assert f'href="{path}" download="{sha[:16]}.json"' in page
+            assert (ben.get(path).status_code, ana.get(path[:-1]).status_code) == (404, 404)
+            (tmp_path / f"{sha[:16]}.json").write_bytes(ana.get(path).content)
+        monkeypatch.chdir(tmp_path)
+        assert main(shlex.split(command)[1:]) == 0
+        made = {path.name: path.read_bytes() for path in (tmp_path / "result").iterdir()}
+        assert set(made) == {"density.csv", "density.parquet", "density.geojson", "density.png",
+                             "density.html"}  # fmt: skip
+        for name in set(made) - {"density.html"}:
+            path = f"/v1/results/{maps.weeks}/files/{name}?exact=true"
+            assert ana.get(path).content == made[name], name

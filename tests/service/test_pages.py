@@ -341,7 +341,8 @@ def test_a_result_says_how_it_is_made_again(pages: Pages) -> None:
     row = ResultRow("a" * 16, "", "", None, "density", "home", "", None, None, "", "", "", False, 0)
     assert command_of({"spec": spec}, row) == (
         'rappor density home --collector "$COLLECTOR" --from 2026-01-01 --method field --by week '
-        "--alpha 0.05 --level 0.95 --slot 'night; rm -rf /' -o result"
+        "--alpha 0.05 --level 0.95 --slot 'night; rm -rf /' --every-window "
+        "-o result"
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import httpx
@@ -34,11 +35,12 @@ def things(served: Running) -> dict[str, str]:
         save_alarm(connection, AlarmRow(*alarm))
     found |= {"schedule": schedule[0], "alarm": alarm[0]}
     for name, released in (("result", False), ("released", True)):
-        found[name] = _store(served, name, released)
+        found[name] = _store(served, name, released, found["aggregate"])
     return found
 
 
-def _store(served: Running, name: str, released: bool) -> str:
+def _store(served: Running, name: str, released: bool, sha: str) -> str:
+    spec = {"kind": "decode", "source": {"files": ["f"]}}
     row = ResultRow(
         id=name.encode().hex()[:16].ljust(16, "0"),
         key=name.ljust(64, "0"),
@@ -50,7 +52,7 @@ def _store(served: Running, name: str, released: bool) -> str:
         first_day=None,
         last_day=None,
         version=served.service.jobs.limits.version,
-        manifest='{"spec": {"kind": "decode", "source": {"files": ["f"]}}}',
+        manifest=json.dumps({"spec": spec, "inputs": {"aggregates": [[sha]]}}),
         summary="{}",
         released=released,
         created=1.0,
@@ -70,6 +72,8 @@ OWN: list[tuple[str, str, Any, dict[str, int]]] = [
     ("GET", "/v1/results/{result}/files/results.csv", None, {"ana": 200, "root": 200}),
     ("GET", "/v1/results/{result}/files/candidates.csv", None, {"ana": 200, "root": 200}),
     ("GET", "/v1/results/{released}/files/candidates.csv", None, {"ana": 200, "root": 200}),
+    ("GET", "/v1/results/{result}/counts/{aggregate}", None, {"ana": 200, "root": 200}),
+    ("GET", "/v1/results/{released}/counts/{aggregate}", None, {"ana": 200, "root": 200}),
     ("POST", "/v1/results/{result}/release", {"released": False}, {"ana": 200, "root": 200}),
     ("POST", "/v1/results/{released}/release", {"released": True}, {"ana": 200, "root": 200}),
     ("POST", "/v1/results/{released}/check", None, {"ana": 202, "root": 202}),
@@ -183,7 +187,7 @@ def shape(path: str) -> str:
     fixed = {"v1", "jobs", "results", "lists", "keys", "audit", "metrics", "session", "aggregates"}
     fixed |= {"schedules", "alarms", "series", "enable"}
     fixed |= {"cancel", "check", "release", "data", "files", "content", "versions", "share"}
-    fixed |= {"releases", "difference", "approve", "reject", "withdraw"}
+    fixed |= {"releases", "difference", "approve", "reject", "withdraw", "counts"}
     fixed |= {"usage", "identities", "keep-out"}
     fixed |= {"revoke", "healthz", "readyz", "telemetry"}
     return "/".join(part if part in fixed or not part else "*" for part in path.split("/"))

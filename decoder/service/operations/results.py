@@ -21,6 +21,7 @@ from decoder.service.operations.permissions import (
 )
 from decoder.service.specs import Kind
 from decoder.service.store import results as rows
+from decoder.service.store.aggregates import load_aggregate_content
 from decoder.service.store.engine import Database
 from decoder.service.store.models import results as table
 from decoder.service.store.results import FileRow, ResultRow
@@ -123,6 +124,24 @@ class Results:
             self.access.note(connection, person, "read-result", result=result_id, file=name)
         return content
 
+    def counts(self, person: Person, result_id: str, sha: str) -> bytes:
+        """The aggregate file of a digest that a result of one's own was made of; it is audited.
+
+        Raises as `get`, and NotFoundError for another digest.
+        """
+        row = self.get(person, result_id)
+        groups = json.loads(row.manifest).get("inputs", {}).get("aggregates", [])
+        known = self.is_own(person, result_id) and any(sha in group for group in groups)
+        with self.database.read() as connection:
+            content = load_aggregate_content(connection, sha) if known else None
+        if content is None:
+            raise NotFoundError(
+                f"there is no result {result_id} of yours that was made of counts {sha[:70]!a}"
+            )
+        with self.database.change() as connection:
+            self.access.note(connection, person, "read-counts", result=result_id, sha256=sha)
+        return content
+
     def release(self, person: Person, result_id: str, released: bool) -> ResultRow:
         """Show a result of one's own to every viewer, or take back what one released.
 
@@ -186,6 +205,11 @@ def may_take_back(person: Person, row: ResultRow) -> bool:
 def is_list(name: str) -> bool:
     """Whether a file holds the whole list of candidates, which is sensitive."""
     return name.startswith("candidates.")
+
+
+def counts_name(sha: str) -> str:
+    """The name that the aggregate file of a digest has as a download."""
+    return f"{sha[:16]}.json"
 
 
 def main_file(kind: str, form: str) -> str:

@@ -6,6 +6,7 @@ import shlex
 from typing import Any
 
 from decoder.service.operations.list_contents import file_name
+from decoder.service.operations.results import counts_name
 from decoder.service.specs import OF_VALUES, JobSpec, Kind, Source
 from decoder.service.store.lists import ListKind
 from decoder.service.store.results import ResultRow
@@ -33,11 +34,24 @@ def command_of(manifest: dict[str, Any], row: ResultRow) -> str:
     return _joined([*words, *own, "-o", "result"])
 
 
+def counts_of(manifest: dict[str, Any]) -> list[tuple[str, str]]:
+    """The aggregate files that the command names, each with the digest of its counts."""
+    if "spec" not in manifest:
+        return []
+    spec = JobSpec.model_validate(manifest["spec"])
+    groups = manifest.get("inputs", {}).get("aggregates", [])
+    found: dict[str, str] = {}
+    for source, shas in zip(spec.sources, groups, strict=False):
+        if source.collector is None:
+            found |= zip(source.files or map(counts_name, shas), shas, strict=False)
+    return list(found.items())
+
+
 def _source(source: Source, shas: list[list[str]], number: int, named: bool) -> list[str]:
     window = source.collector
     if window is None:
         known = shas[number] if number < len(shas) else []
-        files = source.files or [f"{sha[:16]}.json" for sha in (source.aggregates or known)]
+        files = source.files or list(map(counts_name, source.aggregates or known))
         return [word for name in files for word in ("--aggregate", name)]
     words = ["--collector", "$COLLECTOR", *(["--metric", window.metric] if named else [])]
     for option, day in (("--from", window.first), ("--to", window.last)):
@@ -67,11 +81,11 @@ def _weights(spec: JobSpec) -> list[str]:
 def _options(spec: JobSpec) -> list[str]:
     options = spec.options
     words = ["--method", options.method, "--correction", options.correction]
-    words += ["--alpha", f"{options.alpha:g}", "--level", f"{options.level:g}"]
+    words += ["--alpha", _exact(options.alpha), "--level", _exact(options.level)]
     if options.largest_p != 1.0:
-        words += ["--max-p", f"{options.largest_p:g}"]
+        words += ["--max-p", _exact(options.largest_p)]
     if options.repeats is not None:
-        words += ["--repeats", f"{options.repeats:g}"]
+        words += ["--repeats", _exact(options.repeats)]
     if options.without_cohorts:
         words += ["--without-cohorts", ",".join(map(str, options.without_cohorts))]
     each = {Kind.SERIES: ["--each", spec.each.value], Kind.COMPARE: ["--each", "day"]}
@@ -81,23 +95,38 @@ def _options(spec: JobSpec) -> list[str]:
 def _levels(spec: JobSpec) -> list[str]:
     """Of a number or a pair."""
     options = spec.options
-    words = ["--alpha", f"{options.alpha:g}", "--level", f"{options.level:g}"]
-    return words + ([] if options.repeats is None else ["--repeats", f"{options.repeats:g}"])
+    words = ["--alpha", _exact(options.alpha), "--level", _exact(options.level)]
+    return words + ([] if options.repeats is None else ["--repeats", _exact(options.repeats)])
 
 
 def _find(spec: JobSpec) -> list[str]:
     find = spec.find
-    words = ["--alpha", f"{find.alpha:g}", "--level", f"{find.level:g}", "--crowd", str(find.crowd)]
-    return words + ([] if find.repeats is None else ["--repeats", f"{find.repeats:g}"])
+    words = [
+        "--alpha",
+        _exact(find.alpha),
+        "--level",
+        _exact(find.level),
+        "--crowd",
+        str(find.crowd),
+    ]
+    return words + ([] if find.repeats is None else ["--repeats", _exact(find.repeats)])
 
 
 def _map(spec: JobSpec) -> list[str]:
     choices = spec.map
-    words = ["--method", choices.method, "--by", choices.split.value]
-    words += ["--alpha", f"{choices.alpha:g}", "--level", f"{choices.level:g}"]
+    words = ["--method", choices.method]
+    if spec.source.collector:  # a file is a window of its own
+        words += ["--by", choices.split.value]
+    words += ["--alpha", _exact(choices.alpha), "--level", _exact(choices.level)]
     if choices.repeats is not None:
-        words += ["--repeats", f"{choices.repeats:g}"]
-    return words + [word for slot in choices.slots for word in ("--slot", slot)]
+        words += ["--repeats", _exact(choices.repeats)]
+    words += [word for slot in choices.slots for word in ("--slot", slot)]
+    return [*words, "--every-window"]  # in the GeoJSON, as a job writes it
+
+
+def _exact(number: float) -> str:
+    """A text that is read as the same number."""
+    return repr(number).removesuffix(".0")
 
 
 def _joined(words: list[str]) -> str:

@@ -17,7 +17,7 @@ from decoder.service.errors import NotFoundError, RequestError
 from decoder.service.operations.permissions import Act, Person
 from decoder.service.operations.results import may_take_back, shown_manifest
 from decoder.service.operations.usage import Amount
-from decoder.service.pages.commands import command_of
+from decoder.service.pages.commands import command_of, counts_of
 from decoder.service.pages.compare_view import comparison
 from decoder.service.pages.decode_view import decoding
 from decoder.service.pages.kind_views import approved, discover, number, pair
@@ -87,6 +87,7 @@ def one(request: Request, person: Reader, result_id: str) -> Response:
         weights=weights,
         late_weights=weights is not None and _is_late(weights, row),
         command=command_of(manifest, row) if own else "",
+        counts=counts_of(manifest) if own else [],
         query=query,
         **shown,
     )

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Path, Query, Request
 from starlette.responses import Response
 
-from decoder.service.operations.results import main_file, media_type, shown_result
+from decoder.service.operations.results import counts_name, main_file, media_type, shown_result
 from decoder.service.operations.spreadsheets import without_formulas
 from decoder.service.requests import service_of
 from decoder.service.routes.jobs import Limit, Me, Offset, shown_job
@@ -81,6 +81,18 @@ def get_file(
 ) -> Response:
     """A file of a result; a CSV without formulas of spreadsheets, or exact: its stored bytes."""
     return _download(service_of(request).results.file(person, result_id, name), name, exact)
+
+
+@router.get("/{result_id}/counts/{sha256}", operation_id="getResultCounts")
+def get_counts(
+    request: Request,
+    person: Me,
+    result_id: str,
+    sha256: Annotated[str, Path(max_length=64)],
+) -> Response:
+    """An aggregate file that a result of yours was made of, by its digest in `inputs`."""
+    content = service_of(request).results.counts(person, result_id, sha256)
+    return _download(content, counts_name(sha256), exact=True)
 
 
 @router.post("/{result_id}/release", operation_id="releaseResult")
