@@ -1,6 +1,6 @@
 """Entry point of `rappor`: finds the module of a command, and turns errors into one line.
 
-Exit codes: 0 done, 1 refused or failed with a one-line reason, 2 wrong usage.
+Exit codes: 0 done, 1 refused or failed with a one-line reason, 2 wrong usage, 130 Ctrl-C.
 """
 
 from __future__ import annotations
@@ -52,6 +52,7 @@ _LIBRARY_ERRORS = (
     ("zlib", "error"),
     ("tomllib", "TOMLDecodeError"),
 )
+_STOPPED = 130  # what shells give for a program that Ctrl-C ended
 OWN_PACKAGES = (
     "rappor_core",
     "rappor_cli",
@@ -65,8 +66,11 @@ OWN_PACKAGES = (
 )
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Run `rappor` with `arguments` (default: the process's own) and return its exit code."""
+def main(arguments: list[str] | None = None, started: Callable[[], None] | None = None) -> int:
+    """Run `rappor` and return its exit code.
+
+    arguments: default: the process's own.  started: called when a command is loaded and may run.
+    """
     arguments = sys.argv[1:] if arguments is None else arguments
     if not arguments or arguments[0] in ("-h", "--help", "help"):
         print(_overview())
@@ -77,7 +81,7 @@ def main(arguments: list[str] | None = None) -> int:
     if arguments[0] not in COMMANDS:
         print(f"rappor: unknown command {arguments[0]!r}; see rappor --help", file=sys.stderr)
         return 2
-    return _run(arguments[0], arguments[1:])
+    return _run(arguments[0], arguments[1:], started)
 
 
 def _version() -> str:
@@ -87,7 +91,7 @@ def _version() -> str:
         return "from a source tree that is not installed"
 
 
-def _run(name: str, arguments: list[str]) -> int:
+def _run(name: str, arguments: list[str], started: Callable[[], None] | None) -> int:
     try:
         command = load(name)
     except ModuleNotFoundError as error:
@@ -100,7 +104,13 @@ def _run(name: str, arguments: list[str]) -> int:
             file=sys.stderr,
         )
         return 1
-    return _invoke(command, name, arguments)
+    try:
+        if started is not None:
+            started()
+        return _invoke(command, name, arguments)
+    except KeyboardInterrupt:  # before or after the command itself
+        print("rappor: stopped", file=sys.stderr)
+        return _STOPPED
 
 
 def load(name: str) -> Any:
@@ -114,6 +124,8 @@ def _invoke(command: Any, name: str, arguments: list[str]) -> int:
     try:
         command(args=arguments, prog_name=f"rappor {name}", standalone_mode=True)
     except SystemExit as exit_:
+        if exit_.code == _STOPPED:  # says nothing itself
+            print("rappor: stopped", file=sys.stderr)
         return exit_.code if isinstance(exit_.code, int) else int(exit_.code is not None)
     except RapporError as error:
         return _failed(name, str(error))

@@ -1,7 +1,10 @@
 """The `rappor` command itself: help, exit codes, and errors of one line."""
 
+import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -116,3 +119,58 @@ def test_a_plan_whose_folder_is_a_file_is_refused_before_it_is_made(
     command = ["plan", "page", "--share", "1%", "--devices", "1M", "-o", str(tmp_path / "file")]
     assert cli.main(command) == 1
     assert "it is a file, not a folder; give a folder" in capsys.readouterr().err
+
+
+def _interrupted(code: str, seconds: float) -> tuple[int, str]:
+    """Exit code and stderr of a program that says "begun", and gets a SIGINT so much later."""
+    program = subprocess.Popen(
+        [sys.executable, "-c", code],
+        cwd=Path(__file__).parents[2],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a job ignores it
+    )
+    assert program.stdout is not None
+    assert program.stdout.readline() == "begun\n"
+    time.sleep(seconds)
+    program.send_signal(signal.SIGINT)
+    _, told = program.communicate(timeout=60)
+    return program.returncode, told
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a signal of POSIX")
+@pytest.mark.parametrize("seconds", [0.02, 0.05, 0.1, 0.2, 0.4, 0.8])
+def test_ctrl_c_while_a_command_is_loaded_is_one_line(seconds: float) -> None:
+    """At every moment: it has begun once the first of our imports is asked for."""
+    code = (
+        "import sys\n"
+        "from rappor_cli.__main__ import run\n"
+        "class Begun:\n"
+        "    def find_spec(self, name, path, target=None):\n"
+        "        if name == 'rappor_cli.main':\n"
+        "            print('begun', flush=True)\n"
+        "sys.meta_path.insert(0, Begun())\n"
+        "sys.argv = ['rappor', 'simulate', '--help']\n"
+        "run()\n"
+    )
+    status, told = _interrupted(code, seconds)
+    assert (status, told) in [(130, "rappor: stopped\n"), (0, "")]
+    assert status == 130 or seconds > 0.05
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a signal of POSIX")
+def test_ctrl_c_while_a_command_runs_says_the_same() -> None:
+    code = (
+        "import time, types, sys\n"
+        "from rappor_cli import main\n"
+        "def wait():\n"
+        "    print('begun', flush=True)\n"
+        "    time.sleep(60)\n"
+        "sys.modules['waiting'] = types.SimpleNamespace(wait=wait)\n"
+        "main.COMMANDS['demo'] = ('waiting', 'wait', '')\n"
+        "sys.argv = ['rappor', 'demo']\n"
+        "from rappor_cli.__main__ import run\n"
+        "run()\n"
+    )
+    assert _interrupted(code, 0.05) == (130, "rappor: stopped\n")
