@@ -333,6 +333,22 @@ def test_the_difference_of_results_has_the_error_of_both() -> None:
     assert rows["b"]["p_adjusted"] == pytest.approx(1.0)
 
 
+@pytest.mark.parametrize("path", ["/jobs", "/results", "/releases"])
+def test_a_page_too_far_names_what_was_given(pages: Pages, path: str) -> None:
+    text = pages.text(f"{path}?page={'9' * 20}", status=422)
+    assert "page: " in text
+    assert "offset" not in text
+
+
+def test_the_page_of_an_error_has_the_menu_and_no_routes_of_programs(pages: Pages) -> None:
+    text = pages.text(f"/results/{'0' * 16}", status=404)
+    assert "/sign-out" in text
+    assert 'href="/schedules"' in text
+    assert "GET /v1" not in text
+    with pages.service.client(None) as anyone:
+        assert "/sign-out" not in anyone.get("/results/x").text
+
+
 def test_a_result_says_how_it_is_made_again(pages: Pages) -> None:
     page = unescape(pages.text(f"/results/{pages.old}"))
     assert "rappor decode --aggregate a.json --numbers 0:5 --method cavity" in page

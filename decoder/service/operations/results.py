@@ -136,7 +136,8 @@ class Results:
             content = load_aggregate_content(connection, sha) if known else None
         if content is None:
             raise NotFoundError(
-                f"there is no result {result_id} of yours that was made of counts {sha[:70]!a}"
+                f"there is no result {result_id} of yours that was made of counts {sha[:70]!a}; "
+                f"GET /v1/results/{result_id} names them"
             )
         with self.database.change() as connection:
             self.access.note(connection, person, "read-counts", result=result_id, sha256=sha)

@@ -17,6 +17,7 @@ from decoder.service.pages.job_form import spec_of_form
 from decoder.service.pages.lists import lists_by_kind, with_names
 from decoder.service.pages.web import (
     Form,
+    PageNumber,
     Posted,
     Reader,
     redirect,
@@ -55,7 +56,7 @@ DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 @router.get("/jobs")
-def index(request: Request, person: Reader, state: str = "", page: int = 1) -> Response:
+def index(request: Request, person: Reader, state: str = "", page: PageNumber = 1) -> Response:
     """One's own jobs; all of an admin."""
     if state and state not in set(State):
         raise RequestError(f"state {state[:20]!a} is not one of {', '.join(State)}")

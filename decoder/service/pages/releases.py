@@ -11,7 +11,7 @@ from decoder.service.errors import RequestError, ServiceError
 from decoder.service.operations.permissions import Act, Person, require
 from decoder.service.operations.release_decisions import sees_review
 from decoder.service.operations.releases import NOT_HERE
-from decoder.service.pages.web import Form, Posted, Reader, parsed, redirect, render
+from decoder.service.pages.web import Form, PageNumber, Posted, Reader, parsed, redirect, render
 from decoder.service.pages.web import router as new_router
 from decoder.service.problems import status_of
 from decoder.service.publishing import SIGNATURE
@@ -34,7 +34,7 @@ router = new_router()
 
 
 @router.get("/releases")
-def index(request: Request, person: Reader, state: str = "", page: int = 1) -> Response:
+def index(request: Request, person: Reader, state: str = "", page: PageNumber = 1) -> Response:
     """Releases that one may see, newest first."""
     if state and state not in set(ReleaseState):
         raise RequestError(f"state {state[:20]!a} is not one of {', '.join(ReleaseState)}")

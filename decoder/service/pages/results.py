@@ -23,7 +23,7 @@ from decoder.service.pages.decode_view import decoding
 from decoder.service.pages.kind_views import approved, discover, number, pair
 from decoder.service.pages.series_view import panels_of, parsed_series
 from decoder.service.pages.tables import TableQuery, query_of
-from decoder.service.pages.web import Form, Reader, redirect, render
+from decoder.service.pages.web import Form, PageNumber, Reader, redirect, render
 from decoder.service.pages.web import router as new_router
 from decoder.service.requests import service_of
 from decoder.service.specs import Kind
@@ -38,7 +38,7 @@ router = new_router()
 
 @router.get("/results")
 def index(
-    request: Request, person: Reader, metric: str = "", kind: str = "", page: int = 1
+    request: Request, person: Reader, metric: str = "", kind: str = "", page: PageNumber = 1
 ) -> Response:
     """Results that one may see, newest first."""
     if kind and kind not in set(Kind):

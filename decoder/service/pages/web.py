@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
 from urllib.parse import quote, urlencode
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Depends, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from jinja2 import Environment
 from pydantic import BaseModel, ValidationError
+from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, RedirectResponse, Response
@@ -82,6 +83,7 @@ async def _read_form(request: Request) -> Posted:
 
 
 Reader = Annotated[Person, Depends(current_person)]
+PageNumber = Annotated[int, Query(le=10_000_000)]
 
 
 async def posting(request: Request, person: Reader) -> Posted:
@@ -106,9 +108,10 @@ class PageRoute(APIRoute):
             except AuthenticationError:
                 return redirect("/sign-in", next=back_to(request))
             except RequestValidationError as error:
-                return error_page(request, RequestError(_told(error)))
+                told: Exception = RequestError(_told(error))
             except (RapporError, HTTPException) as error:
-                return error_page(request, error)
+                told = error
+            return error_page(request, told, await run_in_threadpool(_whoever, request, told))
 
         return caught
 
@@ -171,15 +174,29 @@ def back_to(request: Request) -> str:
     return request.url.path + (f"?{query}" if query else "") if request.method == "GET" else ""
 
 
-def error_page(request: Request, error: Exception) -> Response:
-    """What went wrong, and what to do."""
+def _whoever(request: Request, error: Exception) -> Person | None:
+    """Who asks, for the menu of an error's page; None where that cannot be known."""
+    try:
+        return None if _is_unreachable(error) else current_person(request)
+    except RapporError:
+        return None
+
+
+def error_page(request: Request, error: Exception, person: Person | None = None) -> Response:
+    """What went wrong, and what to do. person: who is signed in."""
     if isinstance(error, HTTPException):
         status, text = error.status_code, str(error.detail)
     else:
         status, _ = status_of(error)
-        storage = isinstance(error, StorageError) and not isinstance(error, ConflictError)
-        text = _RETRY if storage else str(error)
-    return render(request, "error.html.j2", status=status, text=text, number=status)
+        text = (
+            _RETRY if _is_unreachable(error) else str(error).partition("; GET /v1/")[0]
+        )  # a way of programs
+    return render(request, "error.html.j2", person, status, text=text, number=status)
+
+
+def _is_unreachable(error: Exception) -> bool:
+    """Whether it is the database that failed."""
+    return isinstance(error, StorageError) and not isinstance(error, ConflictError)
 
 
 def _told(error: RequestValidationError) -> str:
