@@ -13,7 +13,7 @@ from collector.service.operations import COMMAND_LINE
 from decoder.sources.collector_client import ask_json
 from rappor_cli.days import read_day
 from rappor_cli.store import CollectorOption, DatabaseOption, JsonOption, need_one, opened
-from rappor_cli.text import counted
+from rappor_core.text import counted
 
 
 def close(

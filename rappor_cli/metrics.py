@@ -15,7 +15,6 @@ import typer
 from collector.service.operations import COMMAND_LINE
 from decoder.sources.collector_client import ask_json
 from rappor_cli.store import CollectorOption, DatabaseOption, JsonOption, need_one, opened
-from rappor_cli.text import counted
 from rappor_cli.text_columns import print_columns
 from rappor_cli.train_code import train
 from rappor_core.metrics.compiled import compiled_text
@@ -24,6 +23,7 @@ from rappor_core.metrics.loading import COMPILED_ENDING
 from rappor_core.metrics.review import Finding, check_metrics
 from rappor_core.metrics.typescript import typescript_text
 from rappor_core.metrics.validation import APP, WEB
+from rappor_core.text import counted
 from rappor_core.whole_files import write_whole
 
 app = typer.Typer(

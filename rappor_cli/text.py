@@ -13,11 +13,6 @@ def plain(value: str) -> Text:
     return Text(visible(value))
 
 
-def counted(number: int, noun: str) -> str:
-    """A number with its noun, in the plural but for 1."""
-    return f"{number:,} {noun}" + ("" if number == 1 else "s")
-
-
 def print_note(text: str) -> None:
     """A note on stderr: what a job left out or took."""
     Console(stderr=True).print(Text.assemble(("note ", "yellow"), plain(text)), soft_wrap=True)

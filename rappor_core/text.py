@@ -16,6 +16,11 @@ def visible(text: str) -> str:
     return text if text.isascii() and text.isprintable() else "".join(map(_visible, text))
 
 
+def counted(number: int, noun: str) -> str:
+    """A number with its noun, in the plural but for 1."""
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")
+
+
 def _visible(character: str) -> str:
     if unicodedata.category(character).startswith("C") and character not in _JOINERS:
         return character.encode("unicode_escape").decode("ascii")

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from collector.errors import OverloadedError
+from rappor_core.text import counted
 
 Answered = TypeVar("Answered")
 
@@ -25,7 +26,7 @@ class Backlog:
         if self.is_closed:
             raise OverloadedError("the collector is shutting down; send again later")
         if self.reports and self._bytes + size > self._max_bytes:
-            raise OverloadedError(f"{self.reports} reports are waiting; send again later")
+            raise OverloadedError(f"{counted(self.reports, 'report')} waiting; send again later")
         self.reports += reports
         self._bytes += size
 

@@ -14,6 +14,7 @@ from collector.errors import NotServedError
 from collector.service.registry import Entry, LinkedEntry
 from collector.store.blocks import BlockRow
 from rappor_core.calendar import date_of, day_of
+from rappor_core.text import counted
 
 Served = Entry | LinkedEntry
 
@@ -97,8 +98,9 @@ def _cut(entry: Served, cut: Sequence[BlockRow], sealed: Sequence[BlockRow]) -> 
     words = " and ".join(f"{first} to {last}" for first, last in spans)
     return NotServedError(
         f"metric {entry.metric.name!a}: days {words} were merged, because a day had fewer than "
-        f"min_reports = {entry.metric.min_reports} reports, or than min_reports_per_cohort = "
-        f"{entry.metric.cohort_floor} in a cohort; a window takes all of them or none",
+        f"min_reports = {counted(entry.metric.min_reports, 'report')}, or than "
+        f"min_reports_per_cohort = {entry.metric.cohort_floor} in a cohort; a window "
+        "takes all of them or none",
         reason="window_cuts_block",
         blocks=spans,
         **_served(sealed),
@@ -132,10 +134,10 @@ def _waits_for_metrics(entry: Served, pending: BlockRow) -> bool:
 
 def _too_few(entry: Served, pending: BlockRow) -> str:
     metric = entry.metric
-    held = f"{pending.num_reports} reports of min_reports = {metric.min_reports}"
+    held = f"{counted(pending.num_reports, 'report')} of min_reports = {metric.min_reports}"
     if pending.num_reports >= metric.min_reports:
         held = (
-            f"{pending.smallest_cohort} reports in their smallest cohort of "
+            f"{counted(pending.smallest_cohort or 0, 'report')} in their smallest cohort of "
             f"min_reports_per_cohort = {metric.cohort_floor}"
         )
         if _waits_for_metrics(entry, pending):

@@ -21,6 +21,7 @@ from rappor_core.metrics.groups import (
 )
 from rappor_core.metrics.metric import DEFAULT_MIN_REPORTS_PER_COHORT, Metric
 from rappor_core.metrics.validation import WEB
+from rappor_core.text import counted
 
 HALF_TURN = 180.0  # degrees
 MOST_DAYS_TO_WAIT = 7  # for the reports of a block, before `check` says so
@@ -57,8 +58,8 @@ def check_metrics(
             yield Finding(
                 "warning",
                 metric.base_name,
-                f"no permanent response: {metric.max_reports} reports cost up to epsilon "
-                f"{metric.lifetime_epsilon:.2f}; the bound is the count of reports alone",
+                f"no permanent response: {counted(metric.max_reports or 0, 'report')} may cost "
+                f"epsilon {metric.lifetime_epsilon:.2f}; the bound is the count of reports alone",
             )
         yield from _web(metric, today)
         yield from _idle_days(metric)
@@ -187,8 +188,9 @@ def _cohort_floor(metric: Metric, population: int | None) -> Iterator[Finding]:
     floor = metric.cohort_floor
     if floor < DEFAULT_MIN_REPORTS_PER_COHORT:
         message = (
-            f"an aggregate may hold a cohort of {floor} reports, in which little but the device's "
-            f"own noise hides one; use min_reports_per_cohort = {DEFAULT_MIN_REPORTS_PER_COHORT}"
+            f"an aggregate may hold a cohort of {counted(floor, 'report')}, in which little but "
+            "the device's own noise hides one; use min_reports_per_cohort = "
+            f"{DEFAULT_MIN_REPORTS_PER_COHORT}"
         )
         yield Finding("warning", metric.base_name, message)
     if population is None:
@@ -199,7 +201,7 @@ def _cohort_floor(metric: Metric, population: int | None) -> Iterator[Finding]:
     needed = reports_to_serve(metric)
     if needed > MOST_DAYS_TO_WAIT * a_day:
         message = (
-            f"about {needed:,} reports are needed until each of {metric.params.num_cohorts} "
+            f"it takes about {counted(needed, 'report')} until each of {metric.params.num_cohorts} "
             f"cohorts holds min_reports_per_cohort = {floor}, and {population:,} devices send "
             f"{a_day:,.0f} a day at most: days are served {needed / a_day:,.0f} at a time; use "
             "fewer cohorts"

@@ -254,7 +254,7 @@ def test_a_cohort_of_few_holds_its_day_back_until_it_has_more() -> None:
         world.bench.send([alone])
         world.bench.collector.close_day(day(-2), "test")
         assert world.ask(0, None, None) == frozenset(range(12))  # day -2 waits for its cohort 3
-        with pytest.raises(NotServedError, match="1 reports in their smallest cohort") as caught:
+        with pytest.raises(NotServedError, match="1 report in their smallest cohort") as caught:
             world.bench.collector.read_aggregate("test", "homepage", last=day(-2))
         assert caught.value.details["reason"] == "too_few_in_a_cohort"
         waiting = {"first_day": str(day(-2)), "last_day": str(day(-2)), "reports": 13}
