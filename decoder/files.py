@@ -44,6 +44,8 @@ def naming(path: Path, error: type[DecodeError], way_out: str) -> Iterator[None]
         yield
     except DecodeError as cause:
         raise error(f"{path}: {cause}") from cause
+    except IsADirectoryError as cause:
+        raise error(f"{path}: it is a folder; give the file") from cause
     except _UNREADABLE as cause:
         raise error(f"{path}: {failure_reason(cause)}; {way_out}") from cause
 

@@ -10,6 +10,7 @@ from typing import Literal, get_args
 from decoder.candidates.weights import Weights
 from decoder.errors import DecodeError
 from decoder.inference.multiple_testing import CORRECTIONS, Correction, check_weighted
+from rappor_core.aggregate import MAX_COUNT
 
 Method = Literal["cavity", "lasso"]
 
@@ -61,3 +62,8 @@ class DecodeOptions:
             raise DecodeError(f"largest_p = {self.largest_p!r} is not above 0 and at most 1")
         if self.repeats is not None and not (math.isfinite(self.repeats) and self.repeats >= 1):
             raise DecodeError(f"repeats = {self.repeats!r} is not a number of 1 or more")
+        if self.repeats is not None and self.repeats > MAX_COUNT:
+            raise DecodeError(
+                f"repeats = {self.repeats!r} is above {MAX_COUNT:,}, all reports that an aggregate "
+                "can count"
+            )

@@ -22,6 +22,7 @@ from decoder.workflows.associations import (
 )
 from rappor_cli.days import read_day
 from rappor_cli.decode_tables import print_answer
+from rappor_cli.repeats import Repeats
 from rappor_cli.store import DatabaseOption, opened
 from rappor_core.association_aggregate import AssociationAggregate
 from rappor_core.whole_files import write_whole
@@ -43,9 +44,7 @@ def association(
     candidates2: Annotated[
         Existing, typer.Option(help="Values of the second metric, likewise.", exists=True)
     ] = None,
-    repeats: Annotated[
-        float | None, typer.Option(min=1, help="Reports of a device: sum r^2 / sum r.")
-    ] = None,
+    repeats: Repeats = None,
     save: Annotated[
         Existing, typer.Option("--aggregate-to", help="File to keep the counts in.")
     ] = None,

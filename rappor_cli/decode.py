@@ -26,6 +26,7 @@ from rappor_cli.decode_farm import Farm, decode_all
 from rappor_cli.decode_joint import Joint, List1, List2, decode_joint, refuse_others
 from rappor_cli.decode_tables import print_answer, print_decoding, print_series
 from rappor_cli.progress import stage_bars
+from rappor_cli.repeats import Repeats
 from rappor_cli.task_pools import ExecutorName, ExecutorOption, Scheduler, Workers
 from rappor_cli.text import print_note
 from rappor_core.errors import shown
@@ -87,7 +88,6 @@ Correction = Annotated[CorrectionName, typer.Option(help="What is promised about
 Alpha = Annotated[float, typer.Option(min=0, max=1, help="Level of the correction.")]
 Level = Annotated[float, typer.Option(min=0, max=1, help="Level of the intervals.")]
 MaxP = Annotated[float, typer.Option(min=0, max=1, help="Accept no larger p-value.")]
-Repeats = Annotated[float | None, typer.Option(min=1, help="Reports of a device: sum r^2 / sum r.")]
 Without = Annotated[str | None, typer.Option(help="Cohorts to leave out, such as 3,7.")]
 DevicesFile = Annotated[
     Path | None, typer.Option(help="File of the number of reports of each device.", exists=True)

@@ -26,6 +26,7 @@ from privacy_audit.trackability import trackability_text
 from rappor_cli.days import read_day
 from rappor_cli.density_tables import print_json, print_maps
 from rappor_cli.progress import stage_bars
+from rappor_cli.repeats import Repeats
 from rappor_cli.store import CollectorOption, DatabaseOption, opened
 from rappor_cli.text import print_note
 from rappor_core.aggregate import Aggregate
@@ -54,9 +55,7 @@ def density(
     method: Annotated[MapMethodName, typer.Option(help="Kind of map.")] = MapMethodName.FIELD,
     level: Annotated[float, typer.Option(help="Level of the intervals.")] = 0.95,
     alpha: Annotated[float, typer.Option(help="False share among visible cells.")] = 0.05,
-    repeats: Annotated[
-        float | None, typer.Option(help="Reports by device: sum r^2 / sum r, 1 for one each.")
-    ] = None,
+    repeats: Repeats = None,
     cells: Annotated[
         Path | None,
         typer.Option(help="Show only these cells: one a line, or a column `cell`.", exists=True),

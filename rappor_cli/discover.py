@@ -30,9 +30,9 @@ from rappor_cli.decode import (
     Last,
     Level,
     Output,
-    Repeats,
 )
 from rappor_cli.progress import stage_bars
+from rappor_cli.repeats import Repeats
 from rappor_cli.text import plain
 
 _SHOWN = 25

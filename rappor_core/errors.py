@@ -27,15 +27,24 @@ def shown(value: object) -> str:
     return short.repr(value).encode("ascii", "backslashreplace").decode("ascii")
 
 
-def toml_problem(error: ValueError) -> str:
-    """Why a text is not TOML, in our words: the parser's own are Python's."""
+def toml_problem(error: ValueError, text: str = "") -> str:
+    """Why a text is not TOML, in our words: the parser's own are Python's.
+
+    text: what was read, of which the line is shown; left out where it may hold a secret.
+    """
     said = str(error)
     where = said.rpartition("(at ")[2].rstrip(")") if "(at " in said else ""
     if not where:
         return "not TOML: a number in it has too many digits"
     twice = any(word in said for word in ("twice", "overwrite", "mutate"))
     what = "a key or a table stands twice" if twice else "it cannot be read"
-    return f"not TOML: {what} at {where.replace('end of document', 'the end')}"
+    if "Invalid date" in said:
+        what = "there is no such date or time"
+    number = where.removeprefix("line ").partition(",")[0]
+    lines = text.split("\n")
+    line = lines[int(number) - 1].strip() if number.isdecimal() and text else ""
+    shown_line = f": {shown(line)}" if line else ""
+    return f"not TOML: {what} at {where.replace('end of document', 'the end')}{shown_line}"
 
 
 def file_problem(error: OSError | UnicodeDecodeError) -> str:

@@ -58,7 +58,7 @@ def parse_metrics(text: str) -> MetricsFile:
     except RecursionError:
         raise MetricsFileError("not TOML that can be read: nested too deeply") from None
     except ValueError as error:  # TOMLDecodeError, and numbers of thousands of digits
-        raise MetricsFileError(toml_problem(error)) from None
+        raise MetricsFileError(toml_problem(error, text)) from None
     refuse_unknown("the file", document, _TOP_KEYS)
     tables = document.get("metrics")
     if not isinstance(tables, dict) or not tables:

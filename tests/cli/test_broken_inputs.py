@@ -408,3 +408,31 @@ def test_what_no_reader_caught_is_a_sentence_too(
     assert told.count("\n") == 1
     assert said in told
     assert not LEAKS.search(told)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "decode --aggregate AGGREGATE --candidates GOOD.txt",
+        "density places --aggregate AGGREGATE",
+        "discover --aggregate AGGREGATE",
+        "association --aggregate AGGREGATE",
+    ],
+)
+def test_more_reports_of_a_device_than_can_be_counted_are_wrong_usage(
+    good: Path, capsys: pytest.CaptureFixture[str], line: str
+) -> None:
+    """Before, the arithmetic failed, and the message did not say of what."""
+    words = {"AGGREGATE": str(good / "GOOD.json"), "GOOD.txt": str(good / "GOOD.txt")}
+    code, told = run(f"{line} --repeats 1e300", capsys, **words)
+    assert code == 2
+    assert "--repeats" in told
+    assert "1e+300 reports of a device are more than" in told
+
+
+def test_a_folder_of_aggregates_is_told_from_a_file(
+    good: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = {"FOLDER": str(good), "GOOD.txt": str(good / "GOOD.txt")}
+    code, told = run("decode --aggregate FOLDER --candidates GOOD.txt", capsys, **words)
+    assert (code, told) == (1, f"rappor decode: {good}: it is a folder; give the file")

@@ -148,7 +148,8 @@ BAD = [
     ("[metrics]\nhomepage = 3", "3 is not a table"),
     ("a = [", "not TOML: it cannot be read at the end"),
     ("a = 1\na = 2\n", "not TOML: a key or a table stands twice at line 2"),
-    ("a = 1\nb c", "not TOML: it cannot be read at line 2, column 3"),
+    ("a = 1\nb c", "not TOML: it cannot be read at line 2, column 3: 'b c'"),
+    ("a = 1\n b = 2027-02-30", "no such date or time at line 2, column 6: 'b = 2027-02-30'"),
     ("colour = 1\n" + STRING, "colour = 1"),
     ("budget = 0\n" + STRING, "budget = 0"),
     ("budget = true\n" + STRING, "budget = True"),
@@ -263,6 +264,7 @@ def test_check_warns_of_thin_cohorts_and_of_days_that_wait_for_them() -> None:
         return "".join(m for m in messages("budget = 20\n" + STRING + keys, population))
 
     assert "a cohort of 20 reports" in told("min_reports_per_cohort = 20\n")
+    assert "a cohort of 1 report, in" in told("min_reports_per_cohort = 1\n")
     assert "a cohort of" not in told("")
     assert "a day at most" not in told("", 1_000)
     waits = told("", 500)
