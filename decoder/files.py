@@ -7,7 +7,7 @@ import json
 import math
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any
@@ -164,14 +164,20 @@ def write_files(
 ) -> tuple[Path, ...]:
     """Write each file, by its name, into a directory, made if needed; returns their paths.
 
-    Each is written whole or not at all. Raises OutputError.
+    They get their names when all are written: a full disk leaves what was there. Raises
+    OutputError.
     """
     folder = Path(directory)
     make_folder(folder)
-    for done, (name, write) in enumerate(files.items(), start=1):
-        with replacing(folder / name) as part:
-            write(part)
-        progress("writing files", done, len(files))
+    with ExitStack() as whole:
+        backwards = reversed(list(files))  # so that they get their names in their order
+        parts = {name: whole.enter_context(replacing(folder / name)) for name in backwards}
+        for done, (name, write) in enumerate(files.items(), start=1):
+            try:
+                write(parts[name])
+            except OSError as error:
+                raise _refused(folder / name, error) from error
+            progress("writing files", done, len(files))
     return tuple(folder / name for name in files)
 
 
