@@ -10,6 +10,7 @@ for (const map of data.maps) {
   map.visible = new Set(map.visible);
 }
 const moved = Boolean(data.difference);  // maps of changes: shares are differences, with a sign
+const isBare = shade => !moved && shade === 0;  // nothing there; of changes 0 is the most less
 const slider = $("time"), sure = $("sure"), of = $("of"), tip = $("tip");
 const COLOURS = ["ink", "faint", "paper", "line", "land", "water", "coast", "base", "mark"];
 const FONT = "system-ui, sans-serif";
@@ -179,7 +180,7 @@ function caption(panel, map) {
 function drawCells(panel, map, pen) {
   const shaded = new Map();
   map.shade.forEach((shade, i) => {
-    if (!shade || (sure.checked && !map.visible.has(i))) return;
+    if (isBare(shade) || (sure.checked && !map.visible.has(i))) return;
     if (!shaded.has(shade)) shaded.set(shade, new Path2D());
     shaded.get(shade).addPath(panel.cells[i]);
   });

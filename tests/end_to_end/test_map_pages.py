@@ -1,0 +1,63 @@
+"""The maps of a page in a real browser: what is drawn on them, and what is said beside them."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from decoder.reports.density_html import map_data, map_json, view_of
+from decoder.reports.jinja import page_template
+from decoder.reports.palette import THEMES, change_positions
+from tests.end_to_end.browser import open_browser
+from tests.end_to_end.test_report_pages import maps
+
+pytestmark = pytest.mark.slow
+
+SIDE = 4  # cells of the map from west to east, and from south to north
+PIXEL = """([across, up]) => {
+  const canvas = document.querySelector("#maps canvas"), at = (part, all) => Math.round(part * all);
+  const { data } = canvas.getContext("2d").getImageData(
+    at(across, canvas.width), at(up, canvas.height), 1, 1);
+  return "#" + [...data.slice(0, 3)].map(one => one.toString(16).padStart(2, "0")).join("");
+}"""  # at parts of the canvas from its left and its top
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with open_browser() as found:
+        yield found
+
+
+@pytest.fixture
+def data() -> dict[str, Any]:
+    """What is drawn of one map of 4 x 4 cells."""
+    return map_data(maps(1)[:1])
+
+
+def show(browser: Any, folder: Path, data: dict[str, Any], theme: str = "light") -> Any:
+    """A tab with a page of the data."""
+    page = browser.new_page(viewport={"width": 1280, "height": 900}, color_scheme=theme)
+    text = page_template("density.html.j2").render(
+        metric=maps(1)[0].metric, data=map_json(data), data_url=None, **view_of(data)
+    )
+    path = folder / "page.html"
+    path.write_text(text, encoding="utf-8")
+    page.goto(path.as_uri())
+    return page
+
+
+@pytest.mark.parametrize("theme", list(THEMES))
+def test_the_strongest_decrease_has_the_first_colour(
+    theme: str, data: dict[str, Any], tmp_path: Path, browser: Any
+) -> None:
+    """On a map of changes shade 0 is the most less, and was left out as if nothing were there."""
+    change = np.full(SIDE * SIDE, -0.2)
+    places = change_positions(change, np.ones(SIDE * SIDE, dtype=bool), 0.2)
+    data["maps"][0] |= {"shade": np.rint(255 * places).astype(int).tolist(), "before": 1000}
+    assert set(data["maps"][0]["shade"]) == {0}
+    page = show(browser, tmp_path, data | {"difference": True}, theme)
+    page.wait_for_selector("#maps canvas")
+    assert page.evaluate(PIXEL, [0.45, 0.42]) == THEMES[theme]["turn"][0]
+    page.close()
