@@ -69,7 +69,10 @@ def _with_children(
 
 
 def _divide(above: Floats, below: LevelEstimate, parent: Indices) -> Floats:
-    """Give the share of each parent (p,) to its children (c,): posterior means, scaled to it."""
+    """Give the share of each parent (p,) to its children (c,): posterior means, scaled to it.
+
+    Shares that are given are not negative if that of the parent is not.
+    """
     count, variance = len(above), below.std_errors**2
     size, total = np.bincount(parent, minlength=count), np.bincount(parent, variance, count)
     left = above - np.bincount(parent, below.shares, count)
@@ -81,9 +84,8 @@ def _divide(above: Floats, below: LevelEstimate, parent: Indices) -> Floats:
     if asked.any():
         unit = even[asked]
         ratios, errors = adjusted[asked] / unit, np.sqrt(variance[asked]) / unit
-        shares[asked] = (
-            unit * _unevenness(ratios, errors, size.max()).posterior(ratios, errors).mean
-        )
+        mean = _unevenness(ratios, errors, size.max()).posterior(ratios, errors).mean
+        shares[asked] = unit * np.maximum(mean, 0.0)  # a bump's tail below 0 holds nothing
     sums = np.bincount(parent, shares, count)
     return np.where(
         sums[parent] > 0, shares * (above / np.where(sums > 0, sums, 1.0))[parent], even

@@ -19,6 +19,7 @@ from decoder.typing import Flags, Floats
 TOLD_FROM = 0.3
 UNTOLD_TO = 0.2
 UNTOLD_STEPS = 3
+_LEAST_TOP = 1e-9
 THEMES: dict[str, dict[str, Any]] = {
     "light": {
         "stops": ["#fffefb", "#fde3cd", "#f6b48f", "#e0776a", "#b03a63", "#6d1a5c", "#2a0a3d"],
@@ -50,7 +51,8 @@ def drawn_shares(one: Density) -> Floats:
     """
     size = one.num_cells
     shares, low, high = one.shares[:size], one.low[:size], one.high[:size]
-    return np.where(one.visible[:size], np.clip(shares, low, np.maximum(low, high)), shares)
+    told = np.clip(shares, low, np.maximum(low, high))
+    return np.maximum(np.where(one.visible[:size], told, shares), 0.0)
 
 
 def positions(one: Density, top: float) -> Floats:
@@ -73,8 +75,8 @@ def change_positions(change: Floats, told: Flags, top: float) -> Floats:
 
 
 def top_share(shares: list[Floats]) -> float:
-    """The share of the darkest colour."""
-    return max((float(part.max()) for part in shares if part.size), default=0.0) or 1e-9
+    """The share of the darkest colour, above 0 even where every cell is empty."""
+    return max([_LEAST_TOP, *(float(part.max()) for part in shares if part.size)])
 
 
 def colours(places: Floats, theme: str = "light") -> Floats:

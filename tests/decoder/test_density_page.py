@@ -94,6 +94,16 @@ def test_no_cell_without_evidence_is_darker_than_one_with_it(night: Density) -> 
     assert drawn_shares(one)[told] == one.low[told] > 0
 
 
+@pytest.mark.parametrize("share", [0.0, -1.3e-15])
+def test_a_map_without_a_share_in_its_cells_is_drawn_empty(night: Density, share: float) -> None:
+    shares = np.full_like(night.shares, share)
+    shares[-1] = 1.0
+    one = replace(night, shares=shares, visible=np.zeros_like(night.visible))
+    data = data_of(render_page([one]))
+    assert set(data["maps"][0]["shade"]) == {0}
+    assert data["top"] > 0
+
+
 def test_the_background_is_small_and_its_own(night: Density) -> None:
     packed = files("decoder.reports").joinpath("data/basemap.json.gz").read_bytes()
     assert len(packed) < 250_000

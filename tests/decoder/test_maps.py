@@ -71,6 +71,18 @@ def test_levels_add_up_and_small_parents_are_hardly_divided() -> None:
     assert fine[3] > 0.5 * fine[2] > 0  # 0.02 is under half an error: hardly looked into
 
 
+@pytest.mark.parametrize("size", [4, 8])
+@pytest.mark.parametrize("below", [3.0, 8.0, 30.0])
+def test_no_share_of_a_level_is_negative(size: int, below: float) -> None:
+    """A cell far below 0 got -1e-14 beside one that holds everything, and so did its children."""
+    shares = [-0.01 * below, *[0.0] * (size - 2), 1.0]
+    parents = (np.arange(size).repeat(2),)
+    fine = [half / 2 for half in shares for _ in range(2)]
+    for found in reconcile([level(shares, 0.01), level(fine, 0.01)], parents):
+        assert found.min() >= 0
+        assert found.sum() == pytest.approx(1, abs=1e-12)
+
+
 def test_levels_with_many_reports_are_the_truth() -> None:
     rng, parents = np.random.default_rng(5), (np.arange(60) // 6,)
     truth = softmax(rng.normal(0, 2, size=60))
