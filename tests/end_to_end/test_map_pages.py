@@ -10,6 +10,7 @@ import pytest
 from decoder.reports.density_html import map_data, map_json, view_of
 from decoder.reports.jinja import page_template
 from decoder.reports.palette import THEMES, change_positions
+from decoder.results.warnings import percent
 from tests.end_to_end.browser import open_browser
 from tests.end_to_end.test_report_pages import maps
 
@@ -61,3 +62,27 @@ def test_the_strongest_decrease_has_the_first_colour(
     page.wait_for_selector("#maps canvas")
     assert page.evaluate(PIXEL, [0.45, 0.42]) == THEMES[theme]["turn"][0]
     page.close()
+
+
+@pytest.mark.parametrize("share", [1e-10, 3.4e-6, 0.0007, 0.05, 0.5, 1.0])
+def test_the_scale_has_the_figures_of_every_other_text(
+    share: float, data: dict[str, Any], tmp_path: Path, browser: Any
+) -> None:
+    """1e-10 was 1.00e-1 %."""
+    page = show(browser, tmp_path, data | {"top": share})
+    said = page.get_attribute("#scale", "aria-label")
+    assert f"0 to {percent(share)};" in said
+    page.close()
+
+
+def test_the_script_and_the_page_without_it_have_one_table(
+    data: dict[str, Any], tmp_path: Path, browser: Any
+) -> None:
+    page = show(browser, tmp_path, data)
+    found = page.inner_text("#busiest").split()
+    page.close()
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto((tmp_path / "page.html").as_uri())
+    assert page.inner_text("#busiest").split() == found
+    context.close()

@@ -16,10 +16,13 @@ const COLOURS = ["ink", "faint", "paper", "line", "land", "water", "coast", "bas
 const FONT = "system-ui, sans-serif";
 
 const make = (name, text) => Object.assign(document.createElement(name), { textContent: text });
-const percent = share => {
-  const text = (100 * share).toPrecision(3);
-  return (text.includes(".") ? text.replace(/\.?0+$/, "") : String(Number(text))) + " %";
+const percent = share => {  // as decoder.results.warnings.percent
+  const size = Math.abs(share);
+  if (size < 5e-12) return "0 %";
+  const tenths = size >= .995 ? 0 : size >= .095 ? 1 : size >= .0095 ? 2 : 3;
+  return (100 * share).toFixed(size < .00095 ? 1 - Math.floor(Math.log10(100 * size)) : tenths) + " %";
 };
+const brief = share => percent(share).replace(/(\.\d*?)0+ %/, "$1 %").replace(". %", " %");
 const amount = share => (moved && share > 0 ? "+" : "") + percent(share);
 const span = (low, high) => percent(low).replace(" %", "") + " to " + percent(high);
 const outside = map => map.other + (map.no_data ?? 0);  // of the cells: reserved values
@@ -254,7 +257,7 @@ function scale() {
   const top = data.top * times, unit = Math.pow(10, Math.floor(Math.log10(top))), ticks = [0, .1, .2, .5, 1, 2, 5].map(part => part * unit).filter(share => share < .8 * top);
   let free = -Infinity;
   for (const share of [...ticks, top]) {
-    const x = place(share / times), text = percent(Number(share.toPrecision(2))), half = pen.measureText(text).width / 2;
+    const x = place(share / times), text = brief(Number(share.toPrecision(2))), half = pen.measureText(text).width / 2;
     if (x - half < free) continue;
     pen.fillRect(x, 32, 1, 4); pen.fillText(text, Math.max(half, Math.min(x, wide - half)), 48); free = x + half + 6;
   }
@@ -354,11 +357,11 @@ function choose(panel, i, x, y) {
 }
 function described(map, i) {
   if (moved) return (data.called[i] ? data.called[i] + ", " : "") + data.names[i] + "\n" + (map.visible.has(i) ? "" : "not told from no change: ") +
-    amount(map.share[i]) + " of all\n" + percent(data.level) + " interval " + span(map.low[i], map.high[i]);
+    amount(map.share[i]) + " of all\n" + brief(data.level) + " interval " + span(map.low[i], map.high[i]);
   const share = map.share[i], seen = map.visible.has(i), apart = seen && (share < map.low[i] || share > map.high[i]);
   return (data.called[i] ? data.called[i] + ", " : "") + data.names[i] + "\n" +
     (seen ? "" : "not distinguishable from zero, guess ") + percent(share) + " of all, " + percent(share / inBox(map)) + " of those in the box\n" +
-    percent(data.level) + " interval of the cell alone " + span(map.low[i], map.high[i]) + " of all" +
+    brief(data.level) + " interval of the cell alone " + span(map.low[i], map.high[i]) + " of all" +
     (apart ? "\nThe map, drawn towards other cells, lies outside it; the colour is the interval's nearest end." : "") +
     (map.changed[i] ? "\nChange from the other windows, among those in the box: " + span(map.changed[i][1], map.changed[i][2]) : "");
 }
