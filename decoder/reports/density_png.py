@@ -18,7 +18,7 @@ from matplotlib.patheffects import withStroke
 from decoder.density.maps import Density
 from decoder.reports.base_layer import BaseLayer
 from decoder.reports.basemap import View, surroundings
-from decoder.reports.density_text import NOT_APART, window_text
+from decoder.reports.density_text import NONE_TOLD, NOT_APART, window_text
 from decoder.reports.palette import (
     THEMES,
     TOLD_FROM,
@@ -69,7 +69,10 @@ def write_picture(
         _mark(panel, one, points)
     for panel in axes[len(shown) :]:
         panel.set_axis_off()
-    _scale(figure, list(axes), top)
+    if any(one.visible[: one.num_cells].any() for one in shown):
+        _scale(figure, list(axes), top)
+    else:
+        figure.supxlabel(f"Pale: {NOT_APART}", fontsize=8)
     figure.savefig(path, format="png", metadata={"Software": None})
 
 
@@ -124,7 +127,11 @@ def _mark(panel: Any, one: Density, points: Sequence[Point]) -> None:
         unrolled = one.places.grid.unrolled
         panel.plot([unrolled(p[1]) for p in points], [p[0] for p in points], ".",
                    color=_LIGHT["mark"], markersize=3)  # fmt: skip
-    about = f"{one.num_reports:,} reports, smallest visible share {percent(one.floor)}"
+    if not one.visible[: one.num_cells].any():
+        said = panel.text(0.5, 0.5, NONE_TOLD, transform=panel.transAxes, fontsize=9,
+                          ha="center", va="center", color=_LIGHT["ink"])  # fmt: skip
+        said.set_path_effects([withStroke(linewidth=3, foreground=_LIGHT["paper"])])
+    about = f"{one.num_reports:,} reports, {percent(one.floor)} is found 8 times in 10"
     panel.set_title(f"{one.slot_text}  {window_text(one)}\n{about}", fontsize=8)
     panel.tick_params(labelsize=6)
     panel.locator_params(nbins=4)

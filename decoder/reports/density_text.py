@@ -11,6 +11,7 @@ from decoder.results.warnings import percent
 
 KM_A_DEGREE = 111.2
 NOT_APART = "not distinguishable from zero"
+NONE_TOLD = "No cell is told apart from zero"
 MAP_APART = "map_share, drawn towards other cells, lies outside the interval"
 _MOST_NAMED = 4  # windows of a warning
 _DOUBTFUL = 1e-3  # one map in a thousand says so by chance

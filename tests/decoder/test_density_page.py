@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
+from matplotlib.text import Text
 
 from decoder.density.map_check import MapCheck
 from decoder.density.map_series import CellChanges
@@ -20,7 +22,7 @@ from decoder.reports.base_layer import BaseLayer, place_name, read_base
 from decoder.reports.basemap import View, surroundings
 from decoder.reports.density_html import first_view, render_page
 from decoder.reports.density_png import write_picture
-from decoder.reports.density_text import grouped_warnings
+from decoder.reports.density_text import NONE_TOLD, grouped_warnings
 from decoder.reports.palette import (
     THEMES,
     TOLD_FROM,
@@ -102,6 +104,19 @@ def test_a_map_without_a_share_in_its_cells_is_drawn_empty(night: Density, share
     data = data_of(render_page([one]))
     assert set(data["maps"][0]["shade"]) == {0}
     assert data["top"] > 0
+
+
+def test_a_picture_with_nothing_told_has_no_scale_and_says_so(
+    night: Density, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[Figure] = []
+    monkeypatch.setattr(Figure, "savefig", lambda figure, *_, **__: drawn.append(figure))
+    nothing = replace(night, visible=np.zeros_like(night.visible))
+    for one in (night, nothing):
+        write_picture([one], tmp_path / "map.png")
+    texts = [[text.get_text() for text in figure.findobj(Text)] for figure in drawn]
+    assert [NONE_TOLD in said for said in texts] == [False, True]
+    assert [len(figure.axes) for figure in drawn] == [2, 1]  # the second is the scale
 
 
 def test_the_background_is_small_and_its_own(night: Density) -> None:

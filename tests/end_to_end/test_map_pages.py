@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from decoder.reports.density_html import map_data, map_json, view_of
+from decoder.reports.density_text import NONE_TOLD
 from decoder.reports.jinja import page_template
-from decoder.reports.palette import THEMES, change_positions
+from decoder.reports.palette import THEMES, change_positions, rgb
 from decoder.results.warnings import percent
 from tests.end_to_end.browser import open_browser
 from tests.end_to_end.test_report_pages import maps
@@ -24,6 +25,22 @@ PIXEL = """([across, up]) => {
   return "#" + [...data.slice(0, 3)].map(one => one.toString(16).padStart(2, "0")).join("");
 }"""  # at parts of the canvas from its left and its top
 
+ROWS = """([cell, ink]) => {
+  const canvas = document.querySelector("#maps canvas"), { width, height } = canvas;
+  const { data } = canvas.getContext("2d").getImageData(0, 0, width, height);
+  const is = (at, colour) => colour.every((part, i) => data[4 * at + i] === part);
+  const has = (row, colour, least) => {
+    let run = 0;
+    for (let x = 0; x < width; x++) {
+      run = is(row * width + x, colour) ? run + 1 : 0;
+      if (run === least) return true;
+    }
+    return false;
+  };
+  const rows = [...Array(height).keys()];
+  return [rows.findLast(row => has(row, cell, 5)), rows.find(row => has(row, ink, 40))];
+}"""  # the last with a cell, and the first with the bar of the ruler
+
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
@@ -31,15 +48,24 @@ def browser() -> Iterator[Any]:
         yield found
 
 
+def whole(colour: str) -> list[int]:
+    """Red, green, blue from 0 to 255."""
+    return [round(255 * part) for part in rgb(colour)]
+
+
 @pytest.fixture
 def data() -> dict[str, Any]:
-    """What is drawn of one map of 4 x 4 cells."""
-    return map_data(maps(1)[:1])
+    """What is drawn of one map of 4 x 4 cells, of which the first is told apart from zero."""
+    found = map_data(maps(1)[:1])
+    found["maps"][0]["visible"] = [0]
+    return found
 
 
-def show(browser: Any, folder: Path, data: dict[str, Any], theme: str = "light") -> Any:
+def show(
+    browser: Any, folder: Path, data: dict[str, Any], theme: str = "light", width: int = 1280
+) -> Any:
     """A tab with a page of the data."""
-    page = browser.new_page(viewport={"width": 1280, "height": 900}, color_scheme=theme)
+    page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=theme)
     text = page_template("density.html.j2").render(
         metric=maps(1)[0].metric, data=map_json(data), data_url=None, **view_of(data)
     )
@@ -86,3 +112,30 @@ def test_the_script_and_the_page_without_it_have_one_table(
     page.goto((tmp_path / "page.html").as_uri())
     assert page.inner_text("#busiest").split() == found
     context.close()
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_the_ruler_is_below_the_cells(
+    width: int, data: dict[str, Any], tmp_path: Path, browser: Any
+) -> None:
+    """It lay on a ground of its own over the cells of the lower left corner."""
+    data["maps"][0] |= {"shade": [0] * SIDE * SIDE, "visible": [], "before": 1000}
+    page = show(browser, tmp_path, data | {"difference": True}, "light", width)
+    known = THEMES["light"]
+    last_cell, bar = page.evaluate(ROWS, [whole(known["turn"][0]), whole(known["ink"])])
+    assert 0 < last_cell < bar - 18  # its length is written above the bar
+    page.close()
+
+
+@pytest.mark.parametrize("theme", list(THEMES))
+def test_a_map_with_nothing_told_says_so(
+    theme: str, data: dict[str, Any], tmp_path: Path, browser: Any
+) -> None:
+    """Its scale had colours of cells that are told apart, and the map was empty."""
+    found = []
+    for shown in ([], data["maps"][0]["visible"]):
+        data["maps"][0] |= {"visible": shown, "shade": [0] * SIDE * SIDE}
+        page = show(browser, tmp_path, data, theme)
+        found.append(page.get_attribute("#scale", "aria-label") == NONE_TOLD)
+        page.close()
+    assert found == [True, False]

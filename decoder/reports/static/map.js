@@ -13,7 +13,9 @@ const moved = Boolean(data.difference);  // maps of changes: shares are differen
 const isBare = shade => !moved && shade === 0;  // nothing there; of changes 0 is the most less
 const slider = $("time"), sure = $("sure"), of = $("of"), tip = $("tip");
 const COLOURS = ["ink", "faint", "paper", "line", "land", "water", "coast", "base", "mark"];
-const FONT = "system-ui, sans-serif";
+const FONT = "system-ui, sans-serif", UNDER = 34;  // pixels below the cells, for the ruler
+const NONE_TOLD = "No cell is told apart from zero";
+const noneTold = !moved && data.maps.every(map => !map.visible.size);
 
 const make = (name, text) => Object.assign(document.createElement(name), { textContent: text });
 const percent = share => {  // as decoder.results.warnings.percent
@@ -104,16 +106,17 @@ function fit(panel) {
   const pixels = Math.max(1, window.devicePixelRatio || 1), wide = panel.canvas.parentNode.clientWidth - 2;
   const shape = (north - south) / (east - west || 1);
   const room = Math.max(300, innerHeight - panels[0].canvas.getBoundingClientRect().top - scrollY - 12);
-  const high = Math.round(Math.max(280, Math.min(wide * Math.max(shape * 1.06, panels.length > 1 ? 1.3 : 1), room)));
+  const high = Math.round(Math.max(280, Math.min(wide * Math.max(shape * 1.06, panels.length > 1 ? 1.3 : 1) + UNDER, room)));
   if (panel.wide === wide && panel.high === high && panel.pixels === pixels) return;
   panel.canvas.width = Math.round(wide * pixels);
   panel.canvas.height = Math.round(high * pixels);
   panel.canvas.style.height = high + "px";
-  const zoom = Math.min(wide * .97 / (east - west || 1), high * .97 / (north - south || 1)), x = (west + east) / 2, y = (south + north) / 2;
+  const zoom = Math.min(wide * .97 / (east - west || 1), (high - UNDER) * .97 / (north - south || 1));
+  const x = (west + east) / 2, y = (south + north) / 2, middle = (high - UNDER) / 2;
   Object.assign(panel, {
     pixels, wide, high, zoom,
-    project: ([a, b]) => [wide / 2 + (a - x) * zoom, high / 2 - (b - y) * zoom],
-    back: ([a, b]) => [x + (a - wide / 2) / zoom, y - (b - high / 2) / zoom],
+    project: ([a, b]) => [wide / 2 + (a - x) * zoom, middle - (b - y) * zoom],
+    back: ([a, b]) => [x + (a - wide / 2) / zoom, y - (b - middle) / zoom],
   });
   panel.cells = rings.map(ring => outline(panel, ring));
   panel.paths = { lines: joined(panel, base.lines), areas: joined(panel, base.areas.flatMap(([, parts]) => parts)) };
@@ -158,7 +161,12 @@ function drawPanel(panel) {
   pen.setLineDash([]);
   for (const spot of spots) dot(pen, panel.project(spot));
   names(panel, pen);
+  if (map && !moved && !map.visible.size) haloed(pen, NONE_TOLD, panel.wide / 2, (panel.high - UNDER) / 2, "600 15px " + FONT, "center");
   ruler(panel, pen);
+}
+function haloed(pen, text, x, y, font, align) {
+  Object.assign(pen, { font, textAlign: align, textBaseline: "middle", strokeStyle: theme.paper, lineWidth: 4, fillStyle: theme.ink });
+  pen.strokeText(text, x, y); pen.fillText(text, x, y);
 }
 function dot(pen, [x, y]) {
   pen.beginPath(); pen.arc(x, y, 3.5, 0, 7);
@@ -215,7 +223,7 @@ function stroke(panel, path, colour, width, alpha, dash = []) {
   pen.restore();
 }
 function names(panel, pen) {
-  const taken = [[0, panel.high - 44, 140, 44]];
+  const taken = [[0, panel.high - UNDER, panel.wide / 4 + 60, UNDER]];
   for (const [name, x, y, city] of labels) {
     const [a, b] = panel.project([x, y]);
     if (a < 0 || b < 0 || a > panel.wide || b > panel.high) continue;
@@ -234,12 +242,9 @@ const round = (length, parts) => parts.map(part => part * Math.pow(10, Math.floo
 function ruler(panel, pen) {
   const pixel = 111.32 * Math.cos(latitude((south + north) / 2) * Math.PI / 180) / panel.zoom;
   const km = round(pixel * Math.min(150, panel.wide / 4), [5, 2, 1]), length = km / pixel;
-  const text = km < 1 ? Math.round(km * 1000) + " m" : km + " km", y = panel.high - 14;
-  pen.font = "13px " + FONT; pen.textAlign = "left"; pen.textBaseline = "alphabetic";
-  pen.globalAlpha = .85; pen.fillStyle = theme.paper;
-  pen.fillRect(6, y - 22, Math.max(length, pen.measureText(text).width) + 16, 30);
-  pen.globalAlpha = 1; pen.fillStyle = theme.ink;
-  pen.fillText(text, 14, y - 6); pen.fillRect(14, y, length, 3);
+  const text = km < 1 ? Math.round(km * 1000) + " m" : km + " km", y = panel.high - 10;
+  haloed(pen, text, 10, y - 11, "13px " + FONT, "left");
+  pen.strokeRect(10, y, length, 3); pen.fillRect(10, y, length, 3);
 }
 
 function scale() {
@@ -247,9 +252,14 @@ function scale() {
   canvas.width = wide * pixels; canvas.height = 84 * pixels;
   pen.scale(pixels, pixels);
   if (moved) { turningScale(canvas, pen, wide); return; }
-  const { told_from: from, untold_to: pale, untold_steps: steps } = data.scale;
+  const { told_from: from } = data.scale;
   const left = 12, width = wide - 40, times = ratio(focused.map || data.maps[0]), place = share => left + Math.sqrt(share / data.top) * width;
   pen.font = "12px " + FONT; pen.textBaseline = "alphabetic"; pen.fillStyle = theme.ink;
+  if (noneTold) {
+    pen.fillText(NONE_TOLD, left, 12); faintScale(pen, left, 22);
+    canvas.setAttribute("aria-label", NONE_TOLD);
+    return;
+  }
   pen.fillText("Share of " + (of.value === "box" ? "answers in the box" : "all answers") + ", told apart from zero", left, 12);
   for (let i = 0; i < width; i++) { pen.fillStyle = shades[Math.round(255 * (from + (1 - from) * i / width))]; pen.fillRect(left + i, 18, 1.5, 14); }
   pen.strokeStyle = theme.ink; pen.lineWidth = 1.4; pen.strokeRect(left, 18, width, 14);
@@ -262,10 +272,15 @@ function scale() {
     pen.fillRect(x, 32, 1, 4); pen.fillText(text, Math.max(half, Math.min(x, wide - half)), 48); free = x + half + 6;
   }
   pen.textAlign = "left";
-  for (let i = 0; i <= steps; i++) { pen.fillStyle = shades[Math.round(255 * pale * i / steps)]; pen.fillRect(left + i * 18, 60, 18, 14); }
-  pen.strokeStyle = theme.line; pen.lineWidth = 1; pen.strokeRect(left, 60, 18 * (steps + 1), 14);
-  pen.fillStyle = theme.ink; pen.fillText("not distinguishable from zero", left + 18 * (steps + 1) + 8, 72);
-  canvas.setAttribute("aria-label", "Share of answers in a cell, from pale to dark: 0 to " + percent(top) + "; the palest are not distinguishable from zero");
+  faintScale(pen, left, 60);
+  canvas.setAttribute("aria-label", "Share of answers in a cell, from faint to strong: 0 to " + percent(top) + "; the faintest are not distinguishable from zero");
+}
+function faintScale(pen, left, y) {
+  const { untold_to: faint, untold_steps: steps } = data.scale;
+  pen.textAlign = "left";
+  for (let i = 0; i <= steps; i++) { pen.fillStyle = shades[Math.round(255 * faint * i / steps)]; pen.fillRect(left + i * 18, y, 18, 14); }
+  pen.strokeStyle = theme.line; pen.lineWidth = 1; pen.strokeRect(left, y, 18 * (steps + 1), 14);
+  pen.fillStyle = theme.ink; pen.fillText("not distinguishable from zero", left + 18 * (steps + 1) + 8, y + 12);
 }
 function turningScale(canvas, pen, wide) {
   const left = 12, width = wide - 24, top = percent(data.top);
@@ -276,7 +291,7 @@ function turningScale(canvas, pen, wide) {
   pen.fillStyle = theme.ink; pen.fillText("-" + top, left, 48);
   pen.textAlign = "center"; pen.fillText("0", left + width / 2, 48);
   pen.textAlign = "right"; pen.fillText("+" + top, left + width, 48);
-  pen.textAlign = "left"; pen.fillText("Outlined: changed. Pale: not told from no change.", left, 72);
+  pen.textAlign = "left"; pen.fillText("Outlined: changed. Faint: not told from no change.", left, 72);
   canvas.setAttribute("aria-label", "Change of the share of answers in a cell, from -" + top + " to +" + top);
 }
 function table() {
