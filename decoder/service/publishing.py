@@ -7,7 +7,7 @@ what builds and compares them.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
 from typing import Any, Protocol
 
@@ -41,11 +41,12 @@ class Changes:
 
     policy: by key that differs, the old and the new value.  rows: of each change its kind
     (`change`), its `table`, its `cell` ("" for a whole table), and the numbers `before` and
-    `after` as text.
+    `after` as text.  symbols: what each of those means that stand for a number there.
     """
 
     policy: Mapping[str, tuple[Any, Any]]
     rows: Sequence[Mapping[str, str]]
+    symbols: Mapping[str, str] = field(default_factory=dict)
 
 
 class Publisher(Protocol):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,8 +11,11 @@ from pathlib import Path
 import httpx
 import pytest
 
+from decoder.density.maps import DensityOptions, estimate_density
+from decoder.reports.density_csv import write_density_files
 from tests.service.release_support import POLICY, decoded, releasing, stored
 from tests.service.support import Running, running
+from tests.service.test_map_changes import week
 from tests.service.test_pages import INLINE, signed_in
 
 EVIL = "<script>alert(1)</script>"
@@ -107,6 +111,40 @@ def test_a_second_release_shows_what_changes_and_a_stale_one_says_so(
     assert "its files are deleted" in text(ana, third)
     assert third in text(ana, "/releases?state=withdrawn")
     assert third not in text(ana, "/releases?state=approved")
+
+
+@pytest.fixture
+def map_result(served: Running, tmp_path: Path) -> str:
+    """A map of 16 cells, of which most are not told apart from zero."""
+    one = week(0)
+    write_density_files([estimate_density([one], DensityOptions("simplex"))], tmp_path)
+    days = {"first_day": str(one.first_day), "last_day": str(one.last_day)}
+    manifest = {"metric": "places", "params_id": one.params_id} | days
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
+    files = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    return stored(served, files, "ana", "density")
+
+
+def test_rows_without_a_number_are_explained_and_left_out(
+    browsers: dict[str, httpx.Client], map_result: str
+) -> None:
+    """A map's release had hundreds of rows that were `u` and nothing else."""
+    policy = POLICY.replace("min_low = 0.01", "min_low = 0.2") + 'strata = ["slot"]'
+    path = propose(browsers["ana"], map_result, policy=policy).headers["location"]
+    number = re.compile(r'<td class="left wrap">u</td>')
+    shown = text(browsers["root"], path)
+    assert number.search(shown) is None
+    assert "2 of 2 rows" in shown  # the table, and the one cell that is shown
+    assert "u: no number is shown: not told apart from zero" in re.sub("<[^>]+>", "", shown)
+    link = re.search(r'<a href="(\?all=1)#changes">all rows</a>', shown)
+    assert link is not None
+    assert len(number.findall(text(browsers["root"], path + link[1]))) >= 15
+    assert "Only rows with a number" in text(browsers["root"], path + link[1])
+    assert "No value holds" in text(browsers["root"], f"{path}?q=none+such")
+    pages = [text(browsers["root"], f"{path}?all=1&rows=9&page={page}") for page in (1, 2)]
+    assert len(number.findall(pages[0])) <= 9
+    assert "page 1 of 2" in pages[0]
+    assert "page 2 of 2" in pages[1]
 
 
 def test_the_form_keeps_what_was_typed(browsers: dict[str, httpx.Client], result: str) -> None:

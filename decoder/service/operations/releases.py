@@ -150,8 +150,9 @@ class Releases:
             )
         with self.database.read() as connection:
             told = json.loads(rows.load_difference(connection, release_id))
+            symbols = rows.load_symbols(connection, release_id)
         policy = {name: (old, new) for name, (old, new) in told["policy"].items()}
-        return Changes(policy, told["changes"])
+        return Changes(policy, told["changes"], symbols)
 
     def offered(self, person: Person, limit: int = 200) -> list[ResultRow]:
         """Results of one's own that a release can be made of, newest first. Raises RoleError."""

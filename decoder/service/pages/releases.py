@@ -11,16 +11,16 @@ from decoder.service.errors import RequestError, ServiceError
 from decoder.service.operations.permissions import Act, Person, require
 from decoder.service.operations.release_decisions import sees_review
 from decoder.service.operations.releases import NOT_HERE
+from decoder.service.pages.tables import TableQuery, page_of, query_of
 from decoder.service.pages.web import Form, PageNumber, Posted, Reader, parsed, redirect, render
 from decoder.service.pages.web import router as new_router
 from decoder.service.problems import status_of
-from decoder.service.publishing import SIGNATURE
+from decoder.service.publishing import SIGNATURE, Changes
 from decoder.service.requests import service_of
 from decoder.service.specs import NewRelease
 from decoder.service.store.releases import ReleaseState
 
 PAGE = 50
-MOST_CHANGES = 1000  # on a page; the API tells all
 EXAMPLE = """owner = ""              # who publishes, as stats@example.org
 audience = ""           # for whom, as the public
 min_reports = 1000      # of a table
@@ -91,6 +91,7 @@ def one(request: Request, person: Reader, release_id: str) -> Response:
     review = sees_review(person, row)
     changes = releases.difference(person, release_id) if review else None
     proposed = row.state == ReleaseState.PROPOSED
+    query = query_of(request.query_params)
     files, sources = releases.files(person, release_id), releases.sources(person, row)
     return render(
         request,
@@ -104,12 +105,30 @@ def one(request: Request, person: Reader, release_id: str) -> Response:
         later=[one for one in sources if proposed and one.superseded_by],
         gone=proposed and review and not releases.proposer_holds(row),
         changes=changes,
-        most=MOST_CHANGES,
+        query=query,
+        **(shown_changes(changes, query) if changes is not None else {}),
         stale=releases.is_stale(row),
         proposed=proposed,
         may_decide=proposed and person.may(Act.REVIEW) and person.id != row.proposer,
         may_withdraw=proposed and person.id == row.proposer,
     )
+
+
+def shown_changes(changes: Changes, query: TableQuery) -> dict[str, Any]:
+    """A page of the changes, how many rows have no number, and what the symbols in sight mean.
+
+    Rows of which neither side has a number are left out, until all or some by name are asked for.
+    """
+    symbols = changes.symbols
+    told = [row for row in changes.rows if {row["before"], row["after"]} - {"", *symbols}]
+    table = page_of(changes.rows if query.all or query.q else told, "cell", query)
+    said = {row[side] for row in changes.rows for side in ("before", "after")}
+    used = {name for name in symbols if {name, f"withheld ({name})"} & said}
+    return {
+        "table": table,
+        "unshown": len(changes.rows) - len(told),
+        "symbols": {name: text for name, text in symbols.items() if name in used},
+    }
 
 
 @router.post("/releases/{release_id}/approve")

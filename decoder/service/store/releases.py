@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from decoder.service.store.release_models import release_files, release_metrics,
 from decoder.service.store.results import FileRow, packed_files
 
 _LEVEL = 6  # of zlib
+_DESCRIPTION = "datapackage.json"  # the file that says what columns and symbols mean
 
 
 class ReleaseState(StrEnum):
@@ -218,3 +220,10 @@ def load_release_file(connection: Connection, release_id: str, name: str) -> byt
     own = (release_files.c.release_id == release_id, release_files.c.name == name)
     found = connection.execute(select(release_files.c.content).where(*own)).scalar()
     return zlib.decompress(bytes(found)) if found else None
+
+
+def load_symbols(connection: Connection, release_id: str) -> dict[str, str]:
+    """What each symbol means that a release has in place of a number; {} where it is withdrawn."""
+    described = load_release_file(connection, release_id, _DESCRIPTION)
+    meanings: dict[str, str] = json.loads(described).get("symbols", {}) if described else {}
+    return meanings
