@@ -18,7 +18,7 @@ from decoder.reports.density_text import (
     grouped_warnings,
     promise_text,
     source_text,
-    visible_text,
+    visible_notes,
     window_text,
 )
 from decoder.reports.jinja import page_template
@@ -109,6 +109,7 @@ def map_data(
     corners = np.array([corner for outline in cells for corner in outline]).reshape(-1, 2)
     (west, south), (east, north) = corners.min(axis=0), corners.max(axis=0)
     own = base.shifted(grid.unrolled)
+    first = window_text(maps[first_view(maps)])
     top = top_share([drawn_shares(each) for each in maps])
     return {
         "cells": cells,
@@ -118,7 +119,7 @@ def map_data(
         ],
         "maps": [_map(each, top) for each in maps],
         "called": _called(maps, base),
-        "first": window_text(maps[first_view(maps)]),
+        "first": first,
         "level": one.options.level,
         "unit": _UNIT,
         "top": top,
@@ -129,7 +130,7 @@ def map_data(
             "promise": promise_text(one),
             "grid": grid_text(one),
             "level": f"{100 * one.options.level:g} %",
-            "notes": [*notes, *grouped_warnings(maps), visible_text(maps[first_view(maps)])],
+            "notes": [*notes, *grouped_warnings(maps), *visible_notes(maps, first)],
             "source": bundled_source(),
         },
     }

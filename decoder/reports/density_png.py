@@ -131,7 +131,7 @@ def _mark(panel: Any, one: Density, points: Sequence[Point]) -> None:
         said = panel.text(0.5, 0.5, NONE_TOLD, transform=panel.transAxes, fontsize=9,
                           ha="center", va="center", color=_LIGHT["ink"])  # fmt: skip
         said.set_path_effects([withStroke(linewidth=3, foreground=_LIGHT["paper"])])
-    about = f"{one.num_reports:,} reports, {percent(one.floor)} is found 8 times in 10"
+    about = f"{one.num_reports:,} reports, {percent(one.floor)} is told from zero 8 times in 10"
     panel.set_title(f"{one.slot_text}  {window_text(one)}\n{about}", fontsize=8)
     panel.tick_params(labelsize=6)
     panel.locator_params(nbins=4)

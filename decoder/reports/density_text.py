@@ -48,14 +48,22 @@ def visible_text(one: Density) -> str:
     shares = one.shares[: one.num_cells]
     mass = float(shares[shares >= one.floor].sum())
     text = (
-        f"The smallest share found 8 times in 10 is {percent(one.floor)}; cells above it hold "
-        f"{percent(mass)} of the map. A cell below is {NOT_APART} by itself."
+        f"A share of {percent(one.floor)} is told from zero 8 times in 10, a smaller one less "
+        f"often; cells with at least as much hold {percent(mass)} of the map."
     )
     if one.places.listed is not None:
         text += f" Cells that are not shown hold {percent(one.unlisted)} of it."
     if mass < 0.5:
         text += " To see more of it take a coarser level, more reports, or a larger epsilon."
     return text
+
+
+def visible_notes(maps: Sequence[Density], window: str) -> list[str]:
+    """`visible_text` of each slot in a window; which slot, where there are more."""
+    shown = [one for one in maps if window_text(one) == window]
+    if len({one.slot_text for one in maps}) == 1:
+        return [visible_text(one) for one in shown]
+    return [f"{one.slot_text}: {visible_text(one)}" for one in shown]
 
 
 def grouped_warnings(maps: Sequence[Density]) -> list[str]:

@@ -49,7 +49,7 @@ def test_maps_changes_and_what_can_be_tracked_are_printed_together(
     told = " ".join(capsys.readouterr().out.split())
     assert "0-0-0" in told
     assert "re-linked" in told
-    assert "smallest share found" in told
+    assert "is told from zero 8 times in 10" in told
     assert "day: change from the first window" in told
     assert "not distinguishable" in told
     names = sorted(path.name for path in (tmp_path / "out").iterdir())

@@ -345,7 +345,7 @@ def test_the_page_stands_alone_and_escapes(night: Density, tmp_path: Path) -> No
     assert data["points"] == [[2.0, 1.0]]
     write_picture([night], tmp_path / "map.png", [(1.0, 2.0)])
     assert (tmp_path / "map.png").read_bytes()[:4] == b"\x89PNG"
-    assert "not distinguishable from zero" in visible_text(night)
+    assert "is told from zero 8 times in 10, a smaller one less often" in visible_text(night)
 
 
 def test_a_metric_of_strings_has_no_map() -> None:

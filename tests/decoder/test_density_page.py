@@ -22,7 +22,13 @@ from decoder.reports.base_layer import BaseLayer, place_name, read_base
 from decoder.reports.basemap import View, surroundings
 from decoder.reports.density_html import first_view, render_page
 from decoder.reports.density_png import write_picture
-from decoder.reports.density_text import NONE_TOLD, grouped_warnings
+from decoder.reports.density_text import (
+    NONE_TOLD,
+    grouped_warnings,
+    visible_notes,
+    visible_text,
+    window_text,
+)
 from decoder.reports.palette import (
     THEMES,
     TOLD_FROM,
@@ -32,6 +38,7 @@ from decoder.reports.palette import (
     positions,
     rgb,
 )
+from decoder.results.warnings import percent
 from tests.decoder.test_density import BLOOM, BOTH, drawn, parts
 
 
@@ -208,6 +215,19 @@ def test_a_warning_comes_once_and_names_its_windows(night: Density) -> None:
     assert grouped_warnings(maps) == [told]
     assert grouped_warnings(maps[:2]) == ["In all 2 maps: Only 4 reports."]
     assert render_page(maps).count("Only 4 reports.") == 1
+
+
+def test_each_slot_has_its_own_figures(night: Density) -> None:
+    """The page gave those of one slot, and called a told cell below them not told apart."""
+    assert visible_notes([night], window_text(night)) == [visible_text(night)]
+    slot = next(one.name for one in night.location.slots if one.name != night.location.slot)
+    name = night.metric.name.replace(f"/{night.location.slot}/", f"/{slot}/")
+    metric = night.metric.replace(name=name, location=night.location.replace(slot=slot))
+    day = replace(night, metric=metric, floor=2 * night.floor)
+    assert visible_notes([night, day], window_text(night)) == [
+        f"{one.slot_text}: {visible_text(one)}" for one in (night, day)
+    ]
+    assert percent(day.floor) in visible_notes([night, day], window_text(night))[1]
 
 
 def test_a_series_says_what_changed_and_how_it_was_made(night: Density) -> None:

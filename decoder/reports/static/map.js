@@ -297,7 +297,7 @@ function turningScale(canvas, pen, wide) {
 function table() {
   const map = focused.map, body = $("busiest");
   $("which").textContent = (moved ? "Largest changes" : "Busiest cells") + (slots.length > 1 ? ": " + focused.slot : "");
-  $("floor").textContent = map && !moved ? "The smallest share found 8 times in 10 is " + percent(map.floor) + "." : "";
+  $("floor").textContent = map && !moved ? (slots.length > 1 ? focused.slot + ": a" : "A") + " share of " + percent(map.floor) + " is told from zero 8 times in 10, a smaller one less often." : "";
   const order = map ? map.order ??= map.share.map((_, i) => i).sort((a, b) => map.visible.has(b) - map.visible.has(a) || Math.abs(map.share[b]) - Math.abs(map.share[a])).slice(0, 10) : [];
   body.replaceChildren(...order.map(i => tableRow(map, i)));
 }
