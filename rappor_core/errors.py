@@ -30,7 +30,7 @@ def shown(value: object) -> str:
 def toml_problem(error: ValueError, text: str = "") -> str:
     """Why a text is not TOML, in our words: the parser's own are Python's.
 
-    text: what was read, of which the line is shown; left out where it may hold a secret.
+    text: of which the line is shown; left out where it may hold a secret.
     """
     said = str(error)
     where = said.rpartition("(at ")[2].rstrip(")") if "(at " in said else ""
@@ -40,11 +40,10 @@ def toml_problem(error: ValueError, text: str = "") -> str:
     what = "a key or a table stands twice" if twice else "it cannot be read"
     if "Invalid date" in said:
         what = "there is no such date or time"
-    number = where.removeprefix("line ").partition(",")[0]
-    lines = text.split("\n")
-    line = lines[int(number) - 1].strip() if number.isdecimal() and text else ""
-    shown_line = f": {shown(line)}" if line else ""
-    return f"not TOML: {what} at {where.replace('end of document', 'the end')}{shown_line}"
+    if text and where.startswith("line "):
+        line = text.split("\n")[int(where[5:].partition(",")[0]) - 1]
+        where += f": {shown(line.strip())}"
+    return f"not TOML: {what} at {where.replace('end of document', 'the end')}"
 
 
 def file_problem(error: OSError | UnicodeDecodeError) -> str:
