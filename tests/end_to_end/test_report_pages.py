@@ -259,6 +259,7 @@ def test_a_map_is_worked_by_keys_and_its_view_is_in_the_address(pages: Path, bro
     page.goto((pages / "density.html").as_uri())
     page.focus("#time")
     page.keyboard.press("Home")
+    page.get_by_text("week to 2026-09-13", exact=True).wait_for()  # drawn in the next frame
     assert page.inner_text("#window") == "week to 2026-09-13"
     page.check("#sure")
     address = page.url
