@@ -14,9 +14,7 @@ _STOPPED = 130  # what shells give for a program that Ctrl-C ended
 
 def run() -> None:
     """Run the command line and leave with its exit code."""
-    if (
-        signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    ):  # not of a job that ignores it
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else it is ignored
         signal.signal(signal.SIGINT, _stop)
     from rappor_cli.main import main
     from rappor_core.failures import failure_sentence

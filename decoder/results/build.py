@@ -215,7 +215,7 @@ def _summary(
 
 def _visible(estimate: Estimate, decision: Decision, options: DecodeOptions) -> float:
     """The smallest share found 8 times in 10, under the rule as it came out."""
-    threshold = options.alpha / max(int(decision.listed(np.arange(len(estimate.shares))).sum()), 1)
+    threshold = options.alpha / decision.listed(np.arange(len(estimate.shares))).sum()
     if options.correction == "none":
         threshold = options.alpha
     elif options.correction not in ("bonferroni", "fdr-eb"):

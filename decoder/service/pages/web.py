@@ -188,9 +188,8 @@ def error_page(request: Request, error: Exception, person: Person | None = None)
         status, text = error.status_code, str(error.detail)
     else:
         status, _ = status_of(error)
-        text = (
-            _RETRY if _is_unreachable(error) else str(error).partition("; GET /v1/")[0]
-        )  # a way of programs
+        own = str(error).partition("; GET /v1/")[0]  # what follows is a way for programs
+        text = _RETRY if _is_unreachable(error) else own
     return render(request, "error.html.j2", person, status, text=text, number=status)
 
 
