@@ -23,16 +23,17 @@ export const substitutes = {
   },
 };
 
-/** Bundles of some entries, minified: names and texts; and the bytes that each module takes. */
-export const produce = async (entries) => {
+/** Bundles of some entries, minified: names and texts; and the bytes that each module takes. sourcemap: with maps. */
+export const produce = async (entries, sourcemap = false) => {
   const { metafile, outputFiles } = await build({
     entryPoints: entries.map((name) => join(DIST, `${name}.js`)),
     outdir: join(DIST, "production"), write: false, bundle: true, splitting: entries.length > 1,
     format: "esm", target: "es2022", platform: "browser", minify: true, legalComments: "none",
-    plugins: [substitutes], metafile: true,
+    sourcemap, plugins: [substitutes], metafile: true,
   });
   // a chunk that is imported for its effects alone has none: app's bundlers warn of such an import
-  const files = outputFiles.map(({ path, text }) => [basename(path), text.replaceAll(/import"\.\/chunk-\w+\.js";/g, "")]);
+  const bare = /import"\.\/chunk-\w+\.js";/g;
+  const files = outputFiles.map(({ path, text }) => [basename(path), text.replaceAll(bare, (found) => " ".repeat(found.length))]);
   const modules = Object.values(metafile.outputs).flatMap(({ inputs }) => Object.entries(inputs));
   return { files: new Map(files), modules: modules.map(([name, { bytesInOutput }]) => [name, bytesInOutput]) };
 };
@@ -41,6 +42,6 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const folder = join(DIST, "production");
   rmSync(folder, { recursive: true, force: true });
   mkdirSync(folder);
-  const { files } = await produce(ENTRIES);
+  const { files } = await produce(ENTRIES, true);
   for (const [name, code] of files) writeFileSync(join(folder, name), code);
 }

@@ -1,14 +1,13 @@
-// Writes dist/domains.js: the public code table of the package, from the one that it is trained and
-// decoded with. `npm run build` runs it after the compiler.
+// Writes the entry /domains: the public code table of the package, which is that of rappor_core
+// (test/package.test.mjs). `npm run build` runs it after the compiler.
 
 import { createHash } from "node:crypto";
-import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { copyFileSync, readFileSync, writeFileSync } from "node:fs";
 
-const TABLE = new URL("../../rappor_core/codes/tables/domains.json", import.meta.url);
-const DIST = new URL("../dist/", import.meta.url);
+const here = (path) => new URL(`../${path}`, import.meta.url);
 
-const text = readFileSync(TABLE, "utf8").trimEnd();
-const sha256 = createHash("sha256").update(text).digest("hex");
-mkdirSync(DIST, { recursive: true });
-writeFileSync(new URL("domains.js", DIST), `export const domains = ${JSON.stringify({ sha256, text })};\n`);
-copyFileSync(new URL("../src/domains.d.ts", import.meta.url), new URL("domains.d.ts", DIST));
+const text = readFileSync(here("tables/domains.json"), "utf8").trimEnd();
+const table = JSON.stringify({ sha256: createHash("sha256").update(text).digest("hex"), text });
+writeFileSync(here("dist/domains.js"), `export const domains = ${table};\n`);
+writeFileSync(here("dist/cjs/domains.js"), `exports.domains = ${table};\n`);
+for (const folder of ["dist", "dist/cjs"]) copyFileSync(here("src/domains.d.ts"), here(`${folder}/domains.d.ts`));

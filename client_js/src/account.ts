@@ -2,16 +2,21 @@
 
 import { say } from "./core/errors.js";
 import { committed, spent } from "./core/ledger.js";
-import { BATCH, type Bound, boundOf, DEVICE, LINE, QUEUE, valueOf, type DeviceState, type LineState, type Transaction } from "./core/state.js";
+import { BATCH, type Bound, boundOf, DEVICE, LINE, lineIsWhole, QUEUE, valueOf, type DeviceState, type LineState, type Transaction } from "./core/state.js";
 import type { LocalTime } from "./options.js";
 
-/** Delete queue, values and secret; keep the numbers spent. store: opened for all documents. */
+/**
+ * Delete queue, values and secret; keep the numbers spent. Nothing is left of a line that is
+ * damaged but that it was: its metric stays closed. store: opened for all documents.
+ */
 export const withdraw = (store: Transaction): void => {
-  const device = store.get<DeviceState>(DEVICE);
-  if (!device) return;
   for (const [key, document] of store.list<LineState>()) {
     if (key.startsWith(QUEUE) || key.startsWith(BATCH)) store.remove(key);
     if (!key.startsWith(LINE)) continue;
+    if (!lineIsWhole(document)) {
+      store.put(key, {});
+      continue;
+    }
     const { values, reports } = accountOf(document);
     const cost = Object.values(document.entries).reduce((sum, entry) => sum + valueOf(entry.cost), valueOf(document.pastCost));
     store.put(key, {
@@ -24,18 +29,57 @@ export const withdraw = (store: Transaction): void => {
       pastReports: reports,
     });
   }
-  store.put(DEVICE, { ...device, secret: null, check: null, waiting: 0, sendAt: null });
+  const device = store.get<DeviceState>(DEVICE);
+  if (device !== undefined) store.put(DEVICE, { ...device, secret: null, check: null, waiting: 0, sendAt: null, failing: undefined });
   store.through();
 };
 
-/** What was told of one metric, and what it can cost. */
-export const accountOf = (line: LineState): { values: number; reports: number; spent: Bound; committed: Bound } => {
-  const entries = Object.values(line.entries);
+/** What was told of one metric, and what it can cost, in nats. ever: at most, in its life. */
+export interface LineAccount {
+  readonly values: number;
+  readonly maxValues: number;
+  readonly reports: number;
+  readonly spent: Bound;
+  readonly committed: Bound;
+  readonly ever: Bound;
+}
+
+export const accountOf = (line: LineState): LineAccount => {
+  const { entries, agreed } = line;
+  const each = Object.values(entries);
   return {
-    values: line.pastValues + entries.length,
-    reports: entries.reduce((sum, entry) => sum + entry.reports, line.pastReports),
+    values: line.pastValues + each.length,
+    maxValues: agreed.max_memoized_values,
+    reports: each.reduce((sum, entry) => sum + entry.reports, line.pastReports),
     spent: boundOf(spent(line)),
     committed: boundOf(committed(line)),
+    ever: agreed.lifetime_epsilon,
+  };
+};
+
+/** What a device holds and has told: no value, no secret. metrics: "damaged" for a line that is. */
+export interface DeviceAccount {
+  readonly consent: boolean;
+  readonly budget: Bound;
+  readonly waiting: number;
+  readonly batches: number;
+  readonly counters: Readonly<Record<string, number>>;
+  readonly metrics: Readonly<Record<string, LineAccount | "damaged">>;
+}
+
+/** The account of a device; undefined where there is none. budget: nats. store: opened for all documents. */
+export const accountOfDevice = (store: Transaction, budget: (device: DeviceState) => number): DeviceAccount | undefined => {
+  const device = store.get<DeviceState>(DEVICE);
+  if (!device) return undefined;
+  const all = store.list<LineState>();
+  const lines = all.filter(([key]) => key.startsWith(LINE));
+  return {
+    consent: !!device.secret,
+    budget: boundOf(budget(device)),
+    waiting: device.waiting,
+    batches: all.filter(([key]) => key.startsWith(BATCH)).length,
+    counters: device.counters,
+    metrics: Object.fromEntries(lines.map(([key, line]) => [key.slice(LINE.length), lineIsWhole(line) ? accountOf(line) : "damaged"])),
   };
 };
 

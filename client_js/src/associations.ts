@@ -52,8 +52,8 @@ const linkOf = (compiled: Compiled, metrics: ReadonlyMap<string, Metric>): Link 
   const cohortsOf = ({ metric }: QueuedReport): number => metrics.get(metric)!.definition.params.num_cohorts;
   const fit = (first: QueuedReport, second: QueuedReport): boolean =>
     first.cohort === second.cohort || cohortsOf(first) === 1 || cohortsOf(second) === 1;
-  return (store: Transaction, now: number, make: MakeBatch) => {
-    const { free, waiting } = sortOut(store.list<QueuedReport>(), sideOf);
+  return (store: Transaction, queued: readonly Row[], now: number, make: MakeBatch) => {
+    const { free, waiting } = sortOut(queued, sideOf);
     for (const { day, rows: [firsts, seconds] } of waiting) {
       while (firsts.length && seconds.length && fit(firsts.at(-1)![1], seconds.at(-1)![1])) {
         const pair = [firsts.pop()!, seconds.pop()!];

@@ -19,18 +19,17 @@ export interface BrowserOptions extends Omit<Options, "storage"> {
    * Without it what waits is sent after the random delay, while the page or another one is open.
    */
   readonly sendWhenHidden?: boolean;
+  /** Ask the browser to keep the storage (`navigator.storage.persist`); it may ask the person. */
+  readonly persist?: boolean;
 }
 
-/**
- * As `Client.open`, with the state in IndexedDB. Asks the browser to keep it, before the first
- * record: a browser that deletes it makes the device begin anew (docs: the web profile).
- */
+/** As `Client.open`, with the state in IndexedDB. A browser that deletes it makes the device begin anew. */
 export const openClient = async (options: BrowserOptions): Promise<Client> => {
-  if (options.consent) await navigator.storage?.persist?.().catch(() => false);
+  if (options.consent && options.persist) void navigator.storage?.persist?.().catch(() => false); // may wait for the person
   const client = await Client.open({ ...options, storage: new IndexedDbStorage(options.database, options.platform) });
   if (options.sendWhenHidden && typeof document !== "undefined") {
     document.addEventListener("visibilitychange", () => {
-      if (document.visibilityState === "hidden" && client.status.condition === "active") void client.flush(5);
+      if (document.visibilityState === "hidden") void client.flush(5);
     });
   }
   return client;

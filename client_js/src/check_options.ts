@@ -9,6 +9,7 @@ const RANGES: Record<keyof Delivery, readonly [number, number]> = {
   padTo: [0, 32_768],
   timeout: [0.01, 600],
   maxQueued: [1, 10_000_000],
+  maxQueuedBytes: [1000, 1e9],
   maxAgeDays: [1, 36_500],
   firstPause: [0.001, 3600],
   longestPause: [0.001, 86_400],

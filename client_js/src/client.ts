@@ -1,6 +1,6 @@
 /** `Client`: what an app embeds. Record a value in one call; the rest happens by itself. */
 
-import { accountOf, localTime, sentence, wantsNoTracking, withdraw } from "./account.js";
+import { accountOfDevice, localTime, sentence, wantsNoTracking, withdraw } from "./account.js";
 import { checkOptions } from "./check_options.js";
 import { toHex, own } from "./core/bytes.js";
 import { secretCheck, SECRET_BYTES } from "./core/derive.js";
@@ -11,12 +11,12 @@ import type { Metrics } from "./core/metrics.js";
 import { DELIVERY, type Delivery } from "./core/outbox.js";
 import { readMetrics } from "./core/reading.js";
 import { dayAt, Recorder, secretIsWhole } from "./core/recorder.js";
-import { BATCH, boundOf, count, DEVICE, LINE, newDevice, QUEUE, type DeviceState, type LineState, type Transaction } from "./core/state.js";
+import { boundOf, count, DEVICE, deviceIsWhole, newDevice, QUEUE, type DeviceState, type Transaction } from "./core/state.js";
 import type { Condition, LocalTime, Options, Status } from "./options.js";
 import { checked, systemRandomness } from "./ports/randomness.js";
-import { platformHere, type Scope } from "./ports/storage.js";
+import { platformHere, within, type Scope } from "./ports/storage.js";
 import { batchUrl, fetchTransport } from "./ports/transport.js";
-import { geometricDelay, Sender } from "./sender.js";
+import { geometricDelay, LONGEST_DELAY, PATIENCE, Sender, sentenceOf } from "./sender.js";
 
 /** Records values of declared metrics, under the ledger, and delivers reports exactly once. */
 export class Client {
@@ -31,6 +31,9 @@ export class Client {
   private trouble = "";
   private hadSecret = false;
   private unwiped = false;
+  private wiping: Promise<void> | undefined;
+  private readonly told = (): void => void this.stop("no_consent");
+  private decisions = 0; // what was begun under an earlier one is not finished
   private filled = 0;
   private readonly uncounted: Record<string, number> = {};
 
@@ -54,6 +57,7 @@ export class Client {
       clock: this.clock,
       link: read.link,
     });
+    options.storage.hear?.(this.told);
   }
 
   /**
@@ -67,10 +71,14 @@ export class Client {
   }
 
   get status(): Status {
-    const { keyIsRefused } = this.sender;
-    const condition = this.condition === "active" && keyIsRefused ? "key_refused" : this.condition;
-    const code = condition.startsWith("state_") ? "trouble" : this.unwiped && "unwiped";
-    return { condition, sentence: code ? say(code, this.trouble) : say(condition) };
+    const { failing } = this.sender;
+    const { condition, trouble } = this;
+    if (condition.startsWith("state_")) return { condition, sentence: say("trouble", trouble) };
+    if (condition === "active" && failing) {
+      const isKey = /^http_40[13]$/.test(failing.why);
+      return { condition: isKey ? "key_refused" : "not_delivered", sentence: isKey ? say("key_refused") : sentenceOf(failing) };
+    }
+    return { condition, sentence: this.unwiped ? say("unwiped", trouble) : say(condition) };
   }
 
   /** Why the last try to send failed; "" when it did not. */
@@ -117,30 +125,46 @@ export class Client {
 
   /** Nothing is lost: what was not delivered is sent after the next `open`. */
   async close(): Promise<void> {
-    this.sender.end();
-    this.condition = "closed";
-    await this.options.storage.close();
+    const ended = this.stop("closed");
+    await this.options.storage.close(); // at once: whoever quits does not wait
+    await ended;
   }
 
   /**
-   * What the person decided now. Withdrawn: queue, values and secret are wiped at once; numbers
-   * stay. Where they could not be, `status` says so, and each call tries again.
+   * What the person decided now. Withdrawn: queue, values and secret are wiped at once, what is
+   * being sent is aborted, in every tab, and nothing leaves once this has resolved; numbers stay.
+   * Where they could not be wiped, `status` says so, and each call tries again.
    * budget: nats that the person agreed to, up to the declared ones.
+   * Whether it holds now: all is wiped, or values are recorded.
    */
-  async setConsent(consent: boolean, budget?: number): Promise<void> {
-    if (this.condition === "closed") return;
+  async setConsent(consent: boolean, budget?: number): Promise<boolean> {
+    if (this.condition === "closed") return false;
     const declared = this.recorder.metrics.budget;
     if (budget !== undefined && !(consent && budget > 0 && budget <= declared)) {
       throw new ParameterError("budget", declared);
     }
     const mayRecord = !(this.options.doNotTrack ?? wantsNoTracking)();
-    this.condition = consent ? (mayRecord ? "active" : "do_not_track") : "no_consent";
-    if (consent && !mayRecord) return;
+    if (!consent) {
+      this.unwiped = true;
+      void this.stop("no_consent");
+      this.options.storage.tell?.(this.told);
+      await this.wipe();
+      return !this.unwiped;
+    }
+    if (!mayRecord) {
+      await this.stop("do_not_track");
+      return false;
+    }
+    this.condition = "active";
     this.hadSecret = false;
-    this.unwiped = !consent;
-    if (!consent) return this.wipe();
-    await this.act({ keys: [DEVICE], prefix: QUEUE }, (store) => this.begin(store, budget));
-    if (this.condition === "active") await this.fill();
+    const { decisions } = this;
+    if (this.unwiped) await this.wipe();
+    if (this.unwiped || decisions !== this.decisions) return false;
+    if (await this.act({ keys: [DEVICE], prefix: QUEUE }, (store) => this.begin(store, budget), decisions)) {
+      this.hadSecret = true;
+      await this.fill(decisions);
+    }
+    return this.isActive;
   }
 
   /**
@@ -157,19 +181,10 @@ export class Client {
 
   /** What is queued, what was sent and what it can cost, in plain values for JSON. */
   async inspect(): Promise<Record<string, unknown>> {
-    const account = await this.act({ keys: [DEVICE], prefix: "" }, (store) => {
-      const device = store.get<DeviceState>(DEVICE);
-      if (!device) return {};
-      const { metrics, level } = this.recorder;
-      const lines = store.list<LineState>().filter(([key]) => key.startsWith(LINE));
-      return {
-        budget: boundOf(budgetOf(device, metrics.budget, level)),
-        waiting: device.waiting,
-        batches: store.list().filter(([key]) => key.startsWith(BATCH)).length,
-        counters: device.counters,
-        metrics: Object.fromEntries(lines.map(([key, line]) => [key.slice(LINE.length), accountOf(line)])),
-      };
-    });
+    const { metrics, level } = this.recorder;
+    const account = await this.read({ keys: [DEVICE], prefix: "" }, (store) =>
+      accountOfDevice(store, (device) => budgetOf(device, metrics.budget, level)),
+    );
     return { status: this.status, lastError: this.lastError, lastRefusal: this.lastRefusal, ...account, notRecorded: this.uncounted };
   }
 
@@ -196,8 +211,27 @@ export class Client {
     );
   }
 
-  /** End the secret; with all of a state that cannot be read or written, unless another has it. */
-  private async wipe(): Promise<void> {
+  private get isActive(): boolean {
+    return this.condition === "active";
+  }
+
+  /** Nothing is recorded or sent from now on. Resolves when nothing is being sent any more. */
+  private async stop(condition: "no_consent" | "do_not_track" | "closed"): Promise<void> {
+    if (this.condition === "closed") return;
+    this.condition = condition;
+    this.decisions += 1;
+    await this.sender.end();
+  }
+
+  private wipe(): Promise<void> {
+    return (this.wiping ??= this.wipeNow().finally(() => (this.wiping = undefined)));
+  }
+
+  /**
+   * End the secret; with all of a state that cannot be read or written, unless another has it. Then
+   * wait for the tab that was sending, which has been told.
+   */
+  private async wipeNow(): Promise<void> {
     const { storage } = this.options;
     try {
       await storage.transaction({ keys: [DEVICE], prefix: "" }, withdraw).then(
@@ -207,9 +241,11 @@ export class Client {
           return storage.erase();
         },
       );
+      const ended = storage.exclusive("send", async () => true, true);
+      if (!(await within(ended, PATIENCE))) throw new StateError("state_in_use", "storage_busy");
       this.unwiped = false;
     } catch (error) {
-      this.failed(error);
+      this.failed(error instanceof StateError ? error : new StateError("state_unavailable", "storage_refused", String(error)));
     }
   }
 
@@ -220,17 +256,22 @@ export class Client {
     name: string,
   ): Promise<boolean> {
     if (this.unwiped) await this.wipe();
-    if (this.condition !== "active" && !this.condition.startsWith("state_")) return this.refused("", this.status.sentence);
+    const { decisions } = this;
+    if (this.unwiped || (!this.isActive && !this.condition.startsWith("state_"))) return this.refused("", this.status.sentence);
     let outcome: string | undefined;
     let dueAt: number | undefined;
     try {
-      if (this.condition === "active" && this.filled !== dayAt(this.clock())) await this.fill();
-      outcome = await this.act(scope(), (store) => {
-        if (this.condition !== "active") this.begin(store);
-        const said = act(store);
-        dueAt = this.schedule(store, name, said);
-        return said;
-      });
+      if (this.isActive && this.filled !== dayAt(this.clock())) await this.fill(decisions);
+      outcome = await this.act(
+        scope(),
+        (store) => {
+          if (!this.isActive) this.begin(store);
+          const said = act(store);
+          dueAt = this.schedule(store, name, said);
+          return said;
+        },
+        decisions,
+      );
     } catch (error) {
       if (this.options.development) throw error;
       const { name: kind, message } = error as Error;
@@ -238,9 +279,10 @@ export class Client {
       return this.refused(`mistake:${kind}`, say("wrong_call", ours ? message : kind));
     }
     if (outcome === undefined) return this.refused("not_recorded", this.status.sentence);
+    this.hadSecret = true;
+    if (decisions === this.decisions) this.condition = "active";
     if (!outcome.startsWith("queued")) return this.refused("", sentence(name, outcome));
-    this.condition = "active";
-    if (dueAt !== undefined) this.sender.wakeAt(dueAt);
+    if (dueAt !== undefined) this.wakeAt(dueAt);
     return true;
   }
 
@@ -248,24 +290,35 @@ export class Client {
   private schedule(store: Transaction, name: string, outcome: string): number | undefined {
     const device = store.get<DeviceState>(DEVICE);
     if (!device) return undefined;
+    this.sender.failing = device.failing;
     const queued = outcome.startsWith("queued");
     if (!queued && !outcome.endsWith("nothing_left")) count(device, `${outcome.split(":")[0]}:${name}`);
-    if (queued && device.sendAt === null && device.waiting) {
-      device.sendAt = this.clock() + this.delay();
-    } else if (queued) return device.sendAt ?? undefined;
+    if (!(queued && device.waiting ? this.drawDue(device) : !queued)) return device.sendAt ?? undefined;
     store.put(DEVICE, device);
     return device.sendAt ?? undefined;
   }
 
-  private delay(): number {
+  /**
+   * Draw when the next batch leaves, where that is not said, is over while the app was closed (sending
+   * must not follow a start), or lies where no delay reaches: the clock was set.
+   */
+  private drawDue(device: DeviceState): boolean {
     const mean = this.delivery.meanDelay;
-    return mean && geometricDelay(mean, this.randomness);
+    const wait = (device.sendAt ?? NaN) - this.clock();
+    if (wait >= 0 && wait <= LONGEST_DELAY * mean) return false;
+    device.sendAt = this.clock() + geometricDelay(mean, this.randomness);
+    return true;
+  }
+
+  private wakeAt(at: number): void {
+    this.sender.wakeIn(at - this.clock());
   }
 
   /** First look at the state: the secret is made once, and the budget entered. */
-  private begin(store: Transaction, budget?: number): void {
-    const device = store.get<DeviceState>(DEVICE) ?? newDevice();
-    if (device.version !== 1 || !secretIsWhole(device)) {
+  private begin(store: Transaction, budget?: number): true {
+    const found = store.get<DeviceState>(DEVICE);
+    const device = found === undefined ? newDevice() : found;
+    if (!deviceIsWhole(device) || !secretIsWhole(device)) {
       throw new StateError("state_corrupt", "state_damaged");
     }
     let changed = pinBudget(device, this.recorder.metrics.budget);
@@ -280,41 +333,47 @@ export class Client {
       device.check = toHex(secretCheck(secret));
       changed = true;
     }
-    this.hadSecret = true;
+    this.sender.begin();
     if (device.waiting) {
-      if (device.sendAt === null || device.sendAt < this.clock()) {
-        device.sendAt = this.clock() + this.delay(); // sending must not follow a start
-        changed = true;
-      }
-      this.sender.wakeAt(device.sendAt);
+      changed = this.drawDue(device) || changed;
+      this.wakeAt(device.sendAt!);
     }
-    if (!changed) return;
-    store.put(DEVICE, device);
-    store.through();
+    if (changed) {
+      store.put(DEVICE, device);
+      store.through();
+    }
+    return true;
   }
 
   /** What is due by itself: `no_data`, and periods of places and numbers that are over. */
-  private async fill(): Promise<void> {
+  private async fill(decisions = this.decisions): Promise<void> {
     const { places } = this.options;
     const rolled = new Set<string>();
     const { recorder } = this;
+    const roll = (scope: Scope, act: (store: Transaction) => void): Promise<void> =>
+      this.act(scope, act, decisions).catch(() => void this.refused(`damaged:${scope.keys.at(-1)}`, "")); // the others go on
     const day = (this.filled = dayAt(this.clock()));
     for (const { name, line, definition, part } of recorder.metrics.metrics.values()) {
       if (places && definition.location) {
         if (rolled.has(line)) continue;
         rolled.add(line);
         const at = localTime(this.clock());
-        await this.act(places.scope(recorder, line), (store) => places.roll({ store, recorder, name: line, at, now: at }));
+        await roll(places.scope(recorder, line), (store) => places.roll({ store, recorder, name: line, at, now: at }));
       } else if (definition.no_data !== undefined || part?.roll) {
-        await this.act({ keys: recorder.keys(name) }, (store) => void recorder.fillPeriods(store, name, day));
+        await roll({ keys: recorder.keys(name) }, (store) => void recorder.fillPeriods(store, name, day));
       }
     }
-    const at = await this.act({ keys: [DEVICE] }, (store) => this.schedule(store, "", "queued"));
-    if (at !== undefined) this.sender.wakeAt(at);
+    const at = await this.act({ keys: [DEVICE] }, (store) => this.schedule(store, "", "queued"), decisions);
+    if (at !== undefined) this.wakeAt(at);
+  }
+
+  /** As `read`, unless the person has decided otherwise since: then undefined, and nothing is done. */
+  private act<T>(scope: Scope, act: (store: Transaction) => T, decisions: number): Promise<T | undefined> {
+    return this.read(scope, (store) => (decisions === this.decisions ? act(store) : undefined));
   }
 
   /** A transaction; undefined where the state cannot be used, which then shows in `status`. */
-  private async act<T>(scope: Scope, act: (store: Transaction) => T): Promise<T | undefined> {
+  private async read<T>(scope: Scope, act: (store: Transaction) => T): Promise<T | undefined> {
     try {
       return await this.options.storage.transaction(scope, act);
     } catch (error) {
@@ -327,7 +386,7 @@ export class Client {
   private failed(error: unknown): void {
     if (!(error instanceof StateError)) throw error;
     this.trouble = error.message;
-    if (this.condition !== "closed" && this.condition !== "no_consent") this.condition = error.condition;
+    if (this.isActive || this.condition.startsWith("state_")) this.condition = error.condition;
   }
 
   private refused(reason: string, why: string): false {

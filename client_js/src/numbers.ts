@@ -6,7 +6,7 @@ import { lastDay, periodNumber } from "./core/days.js";
 import { derive, draw } from "./core/derive.js";
 import { StateError, ValueRefusedError } from "./core/errors.js";
 import type { Kind, KindAct } from "./core/kinds.js";
-import { newLine } from "./core/ledger.js";
+import { lineOf } from "./core/ledger.js";
 import { metricOf, type Metric } from "./core/metrics.js";
 import { count, DEVICE, LINE, type DeviceState, type LineState } from "./core/state.js";
 import { checkNumber } from "./numbers/check.js";
@@ -52,8 +52,7 @@ class Keeper {
     if (before !== null && before < period) this.close(before, period);
     if (before !== period) this.collected.begin(period);
     if (number !== undefined && this.isDue(period)) this.collected.take(number);
-    const line = store.get<LineState>(LINE + name) ?? newLine(this.metric);
-    store.put(LINE + name, { ...line, note: this.collected.toJson() });
+    store.put(LINE + name, { ...lineOf(store, this.metric), note: this.collected.toJson() });
   }
 
   /** Report the period that is kept, then no data for the ones after it; as far back as is taken. */

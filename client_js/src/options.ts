@@ -64,7 +64,7 @@ export interface Options {
 }
 
 export type Condition =
-  | "active" | "no_consent" | "do_not_track" | "key_refused" | "closed"
+  | "active" | "not_delivered" | "key_refused" | "no_consent" | "do_not_track" | "closed"
   | "state_corrupt" | "state_in_use" | "state_rolled_back" | "state_unavailable";
 
 /** Whether values are recorded, and if not, why. */

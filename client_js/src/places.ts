@@ -3,7 +3,7 @@
 import type { PlaceAct, Places } from "./options.js";
 import { fromHex } from "./core/bytes.js";
 import { StateError, UnknownMetricError } from "./core/errors.js";
-import { newLine } from "./core/ledger.js";
+import { lineOf } from "./core/ledger.js";
 import type { Metric } from "./core/metrics.js";
 import type { Recorder } from "./core/recorder.js";
 import { count, DEVICE, LINE, type DeviceState, type LineState } from "./core/state.js";
@@ -34,8 +34,7 @@ const visit = <T>({ store, recorder, name }: PlaceAct, h3: H3 | undefined, act: 
   const saved = store.get<LineState>(LINE + name)?.note ?? null;
   const visits = new Visits(parts, fromHex(device.secret), send, saved, h3);
   const result = act(visits);
-  const line = store.get<LineState>(LINE + name) ?? newLine(parts[0]!);
-  store.put(LINE + name, { ...line, note: visits.toJson() });
+  store.put(LINE + name, { ...lineOf(store, parts[0]!), note: visits.toJson() });
   const after = store.get<DeviceState>(DEVICE)!;
   for (const reason of refused) count(after, reason);
   store.put(DEVICE, after);

@@ -1,16 +1,22 @@
 /** Sending: when, in which pauses, and one batch after the other. */
 
-import { readResponse } from "./core/answers.js";
+import { readResponse, type Response } from "./core/answers.js";
 import type { Randomness } from "./core/device.js";
+import { say } from "./core/errors.js";
 import type { Link } from "./core/kinds.js";
-import { bodyOf, compose, settle, shuffled, split, trim, type Delivery } from "./core/outbox.js";
-import { BATCH, DEVICE, QUEUE, type DeviceState, type StoredBatch } from "./core/state.js";
-import type { Storage } from "./ports/storage.js";
+import { bodyOf, compose, outstanding, settle, shuffled, split, type Delivery } from "./core/outbox.js";
+import { BATCH, DEVICE, QUEUE, type DeviceState, type Failing, type StoredBatch } from "./core/state.js";
+import { within, type Storage } from "./ports/storage.js";
 import type { Transport } from "./ports/transport.js";
 
-const LONGEST_DELAY = 10; // times the mean
+export const LONGEST_DELAY = 10; // times the mean
 const FLUSH_PAUSE = 2;
 const BUSY_PAUSE = 0.1;
+const BUSY_PAUSE_UNHURRIED = 5;
+export const PATIENCE = 1; // seconds for an exchange to end once it was told to
+
+/** Seconds; a wall clock that is set neither hurries nor stops the sending. */
+const monotonic = (): number => performance.now() / 1000;
 
 /** A number in [0, 1). */
 export const uniform = (randomness: Randomness): number =>
@@ -22,6 +28,9 @@ export const geometricDelay = (mean: number, randomness: Randomness): number => 
   return Math.min((Math.max(1, ticks) * mean) / 100, LONGEST_DELAY * mean);
 };
 
+/** Where nothing is delivered: since when, and why. */
+export const sentenceOf = ({ since, why }: Failing): string => say("not_delivered", `${new Date(since * 1000).toISOString().slice(0, 19)}Z`, why);
+
 /** What the sender works with. clock: seconds since 1970. */
 export interface Parts {
   readonly storage: Storage;
@@ -32,129 +41,188 @@ export interface Parts {
   readonly link: Link | undefined;
 }
 
+/** A request that was begun, and the batch that it carries. */
+interface Exchange {
+  readonly batch: StoredBatch;
+  readonly answer: Promise<Response>;
+}
+
 /** Sends what waits. Only one tab or process does at a time. */
 export class Sender {
   lastError = "";
-  keyIsRefused = false;
+  /** Since when nothing could be delivered, by whichever tab; undefined where the last try did not fail. */
+  failing: Failing | undefined;
   private failures = 0;
   private until = 0;
   private untilHurried = 0;
+  private lost = 0;
+  private isWarned = false;
   private timer: ReturnType<typeof setTimeout> | undefined;
-  private ended = false;
+  private consent = new AbortController();
+  private current: Promise<unknown> = Promise.resolve();
 
   constructor(private readonly parts: Parts) {}
 
-  /** See that something is sent at a time: seconds since 1970, by the clock. */
-  wakeAt(at: number): void {
-    if (this.ended || this.timer !== undefined) return;
-    const wait = Math.max(at, this.until) - this.parts.clock();
-    this.timer = setTimeout(() => void this.due(), Math.min(Math.max(wait, 0), 86_400) * 1000);
+  /** Send, from now on: the person consents. */
+  begin(): void {
+    if (this.consent.signal.aborted) this.consent = new AbortController();
+  }
+
+  /**
+   * Send nothing from now on. What is under way is aborted, and waited for, a second at most: its
+   * batch is still stored, and whoever sends it again sends the same bytes.
+   */
+  async end(): Promise<void> {
+    this.consent.abort();
+    clearTimeout(this.timer);
+    this.timer = undefined;
+    await within(this.current, PATIENCE);
+  }
+
+  /** See that something is sent so many seconds from now. */
+  wakeIn(seconds: number): void {
+    if (this.consent.signal.aborted || this.timer !== undefined) return;
+    const wait = Math.max(seconds, this.until - monotonic(), 0);
+    this.timer = setTimeout(() => void this.due(), Math.min(wait, 86_400) * 1000);
     (this.timer as { unref?: () => void }).unref?.();
   }
 
-  /** Send all that waits, without the random delay. Whether all was delivered in time. */
+  /** Send all that waits, without the random delay. Whether all was delivered in time, and taken. */
   async flush(timeout: number): Promise<boolean> {
-    const end = Date.now() + timeout * 1000;
+    const { signal } = this.consent;
+    const end = monotonic() + timeout;
+    const { lost } = this;
     for (;;) {
-      const left = await this.round(false).catch(() => undefined);
-      if (left === 0) return true;
-      const pause = left === undefined ? Math.max(BUSY_PAUSE, this.untilHurried - this.parts.clock()) : 0;
-      if (this.ended || Date.now() + pause * 1000 >= end) return false;
+      const left = await this.round(false, signal);
+      if (left === 0) return this.lost === lost;
+      const pause = left === undefined ? Math.max(BUSY_PAUSE, this.untilHurried - monotonic()) : 0;
+      if (signal.aborted || monotonic() + pause >= end) return false;
       await new Promise((resolve) => setTimeout(resolve, pause * 1000));
     }
   }
 
-  end(): void {
-    this.ended = true;
-    clearTimeout(this.timer);
-  }
-
   private async due(): Promise<void> {
     this.timer = undefined;
-    const { delivery, clock, randomness } = this.parts;
+    const { signal } = this.consent;
+    const { delivery, clock, randomness, storage } = this.parts;
     const mean = delivery.meanDelay;
-    const left = await this.round(mean > 0).catch(() => undefined);
-    if (this.ended || left === 0) return;
-    const next = left === undefined ? this.until || clock() + 5 : clock() + geometricDelay(mean / left, randomness);
-    if (left !== undefined) await this.putDue(next).catch(() => undefined);
-    this.wakeAt(next);
-  }
-
-  private putDue(at: number): Promise<void> {
-    return this.parts.storage.transaction({ keys: [DEVICE] }, (store) => {
-      const device = store.get<DeviceState>(DEVICE);
-      if (device?.secret) store.put(DEVICE, { ...device, sendAt: at });
-    });
+    const left = await this.round(mean > 0, signal);
+    if (signal.aborted || left === 0) return;
+    if (left === undefined) return this.wakeIn(this.until ? 0 : BUSY_PAUSE_UNHURRIED);
+    const delay = geometricDelay(mean / left, randomness);
+    this.wakeIn(delay);
+    await storage
+      .transaction({ keys: [DEVICE] }, (store) => {
+        const device = store.get<DeviceState>(DEVICE);
+        if (device?.secret) store.put(DEVICE, { ...device, sendAt: clock() + delay });
+      })
+      .catch(() => undefined);
   }
 
   /** Send one batch, or all. How many are left; undefined where it failed or another is at it. */
-  private round(onlyOne: boolean): Promise<number | undefined> {
-    return this.parts.storage.exclusive("send", async () => {
-      const batches = await this.stored();
-      for (const [at, batch] of batches.entries()) {
-        if (this.ended || !(await this.send(batch))) return undefined;
-        if (onlyOne && at + 1 < batches.length) return batches.length - at - 1;
-      }
-      return (await this.stored()).length; // what was recorded or split meanwhile
+  private round(onlyOne: boolean, signal: AbortSignal): Promise<number | undefined> {
+    const round = this.parts.storage.exclusive("send", () => this.sendEach(onlyOne, signal));
+    return (this.current = round).catch((error: unknown) => {
+      this.lastError = `state: ${String(error)}`;
+      return undefined;
     });
   }
 
-  /** All that waits, as batches in random order. */
-  private async stored(): Promise<StoredBatch[]> {
+  private async sendEach(onlyOne: boolean, signal: AbortSignal): Promise<number | undefined> {
+    const ids = await this.stored(signal);
+    for (const [at, id] of ids.entries()) {
+      if (signal.aborted || !(await this.send(id, signal))) return undefined;
+      if (onlyOne && at + 1 < ids.length) return ids.length - at - 1;
+    }
+    return signal.aborted ? undefined : (await this.stored(signal)).length; // what was recorded or split meanwhile
+  }
+
+  /** Ids of the batches into which all that waits is made, in random order. */
+  private async stored(signal: AbortSignal): Promise<string[]> {
     const { storage, delivery, randomness, link, clock } = this.parts;
-    await storage.transaction({ keys: [DEVICE], prefix: QUEUE }, (store) => compose(store, delivery, randomness, link, clock()));
-    await storage.transaction({ keys: [DEVICE], prefix: BATCH }, (store) => trim(store, delivery.maxQueued));
+    if (signal.aborted) return [];
+    this.lost += await storage.transaction({ keys: [DEVICE], prefix: QUEUE }, (store) => compose(store, delivery, randomness, link, clock()));
+    if (signal.aborted) return [];
     return storage.transaction({ keys: [DEVICE], prefix: BATCH }, (store) => {
-      const batches = store.list<StoredBatch>().map(([, batch]) => batch);
+      const { ids, dropped } = outstanding(store, delivery);
+      this.lost += dropped;
       const device = store.get<DeviceState>(DEVICE);
-      if (device && !batches.length && device.sendAt !== null) store.put(DEVICE, { ...device, sendAt: null });
-      return shuffled(batches, randomness);
+      this.failing = ids.length ? device?.failing : undefined;
+      if (device && !ids.length && (device.sendAt !== null || device.failing)) store.put(DEVICE, { ...device, sendAt: null, failing: undefined });
+      return shuffled(ids, randomness);
     });
   }
 
-  /** False where it must be tried again. */
-  private async send(batch: StoredBatch): Promise<boolean> {
-    const { storage, transport, delivery, randomness, clock } = this.parts;
-    const { id, contentType, encoding, metrics } = batch;
+  /** Send a batch, if it is still there. False where it must be tried again. */
+  private async send(id: string, signal: AbortSignal): Promise<boolean> {
+    const begun = await this.request(id, signal);
+    if (!begun) return !signal.aborted;
+    const { storage, delivery, randomness, clock } = this.parts;
+    const { batch } = begun;
     let response;
     try {
-      response = await transport({ body: bodyOf(batch), contentType, encoding, timeout: delivery.timeout });
+      response = await begun.answer;
     } catch (error) {
-      return this.failed(batch, `no_connection: ${String(error)}`, 0);
+      return !signal.aborted && this.failed(batch, `no_connection: ${String(error)}`, 0);
     }
-    const verdict = readResponse(response, id, metrics.length, clock());
-    this.keyIsRefused = response.status === 401 || response.status === 403;
+    if (signal.aborted) return false;
+    const verdict = readResponse(response, id, batch.metrics.length, clock());
     if (verdict.kind === "again") return this.failed(batch, verdict.reason, verdict.wait);
     this.failures = this.until = this.untilHurried = 0;
+    this.failing = undefined;
     this.lastError = "";
     await storage.transaction({ keys: [DEVICE, BATCH + id] }, (store) => {
-      if (verdict.kind === "answered") {
-        const word = (metric: string, at: number): string =>
-          verdict.results[at] ? `refused:${metric}:${verdict.results[at]}` : `accepted:${metric}`;
-        settle(store, id, word);
-      } else if (verdict.reason !== "http_413" || !split(store, id, delivery, randomness)) {
-        settle(store, id, () => `dropped:${verdict.reason}`);
-      }
+      const outcome = (metric: string, at: number): string => {
+        const reason = verdict.kind === "answered" ? verdict.results[at] : "";
+        if (verdict.kind === "answered" && !reason) return `accepted:${metric}`;
+        this.lost += 1;
+        return (this.lastError = verdict.kind === "never" ? `dropped:${verdict.reason}` : `refused:${metric}:${reason}`);
+      };
+      const isSplit = verdict.kind === "never" && verdict.reason === "http_413" && split(store, id, delivery, randomness);
+      if (!isSplit) settle(store, id, outcome);
+      const device = store.get<DeviceState>(DEVICE);
+      if (device?.failing) store.put(DEVICE, { ...device, failing: undefined });
     });
     return true;
   }
 
+  /**
+   * Read a batch and begin its request in one transaction: a withdrawal, in whichever tab, comes
+   * before it, and there is no batch, or after it, and aborts the request.
+   */
+  private request(id: string, signal: AbortSignal): Promise<Exchange | undefined> {
+    const { storage, transport, delivery } = this.parts;
+    return storage.transaction({ keys: [DEVICE, BATCH + id] }, (store) => {
+      const batch = store.get<StoredBatch>(BATCH + id);
+      if (!batch || signal.aborted || !store.get<DeviceState>(DEVICE)?.secret) return undefined;
+      const { contentType, encoding } = batch;
+      const answer = (async () => transport({ body: bodyOf(batch), contentType, encoding, timeout: delivery.timeout, signal }))();
+      answer.catch(() => undefined); // whoever waits for it says so
+      return { batch, answer };
+    });
+  }
+
   /** Uniform in [0, firstPause * 2^failures], bounded; a Retry-After comes before it. */
-  private async failed(batch: StoredBatch, reason: string, wait: number): Promise<false> {
+  private async failed({ id, lastDay }: StoredBatch, reason: string, wait: number): Promise<false> {
     const { delivery, randomness, clock, storage } = this.parts;
     this.lastError = reason;
     this.failures += 1;
     const longest = Math.min(delivery.longestPause, delivery.firstPause * 2 ** Math.min(this.failures, 40));
     const jitter = uniform(randomness) * longest;
-    const start = clock() + Math.min(wait, delivery.longestRetryAfter);
+    const start = monotonic() + Math.min(wait, delivery.longestRetryAfter);
     this.until = start + jitter;
     this.untilHurried = start + Math.min(jitter, FLUSH_PAUSE);
-    if (batch.lastDay < clock() / 86_400 - delivery.maxAgeDays) {
-      await storage.transaction({ keys: [DEVICE, BATCH + batch.id] }, (store) =>
-        settle(store, batch.id, () => "dropped:too_old"),
-      );
-    }
+    await storage.transaction({ keys: [DEVICE, BATCH + id] }, (store) => {
+      const device = store.get<DeviceState>(DEVICE);
+      if (!device?.secret) return;
+      this.failing = { since: device.failing?.since ?? clock(), why: reason };
+      if (!this.isWarned) console.warn(`rappor-telemetry: ${sentenceOf(this.failing)}`);
+      this.isWarned = true;
+      store.put(DEVICE, { ...device, failing: this.failing });
+      if (lastDay >= clock() / 86_400 - delivery.maxAgeDays) return;
+      this.lost += 1;
+      settle(store, id, () => "dropped:too_old");
+    });
     return false;
   }
 }
-

@@ -147,20 +147,20 @@ test("linked reports share a cohort, and after the association's expiry none is 
   document.associations[0].definition.expires = "2026-02-14"; // the day before
   const { link } = readMetrics(document, undefined, [], associations());
   const rows = ["homepage", "engine"].map((metric, i) => [`queue/${i}`, { metric, params_id: metrics.get(metric).paramsId, cohort: 1, day: 20_499, bits: "AAA=" }]);
-  const store = { list: () => rows, remove: () => assert.fail() };
+  const store = { remove: () => assert.fail() };
   assert.equal(dayOf("2026-02-14"), 20_498);
-  assert.deepEqual(link(store, 20_499 * 86_400, () => assert.fail()), rows);
+  assert.deepEqual(link(store, rows, 20_499 * 86_400, () => assert.fail()), rows);
 });
 
 test("reports of different cohorts, of before the association, leave alone", () => {
   const { link, metrics } = readMetrics(DOCUMENT, undefined, [], associations());
   const row = (metric, cohort, key) => [key, { metric, params_id: metrics.get(metric).paramsId, cohort, day: 20_500, bits: "AAA=" }];
   const rows = [row("homepage", 1, "queue/0"), row("engine", 2, "queue/1")];
-  assert.deepEqual(link({ list: () => rows, remove: () => assert.fail() }, 20_500 * 86_400, () => assert.fail()), rows);
+  assert.deepEqual(link({ remove: () => assert.fail() }, rows, 20_500 * 86_400, () => assert.fail()), rows);
   const made = [];
   const removed = [];
   const both = [row("theme", 0, "queue/0"), row("crashed", 0, "queue/1")];
-  assert.deepEqual(link({ list: () => both, remove: (key) => removed.push(key) }, 20_500 * 86_400, (reports) => made.push(reports)), []);
+  assert.deepEqual(link({ remove: (key) => removed.push(key) }, both, 20_500 * 86_400, (reports) => made.push(reports)), []);
   assert.deepEqual([made.length, made[0].map(({ metric }) => metric), removed], [1, ["theme", "crashed"], ["queue/0", "queue/1"]]);
 });
 

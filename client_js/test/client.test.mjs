@@ -15,7 +15,7 @@ import { vectors } from "./vectors.mjs";
 
 const DOCUMENT = structuredClone(vectors("compiled").good.metrics.document);
 DOCUMENT.budget = null;
-for (const { definition } of DOCUMENT.metrics) definition.max_reports_per_period = 10_000;
+for (const { definition } of DOCUMENT.metrics) Object.assign(definition, { max_reports_per_period: 10_000, expires: "2099-12-31" });
 DOCUMENT.metrics = DOCUMENT.metrics.filter((row) => row.definition.kind !== "location");
 
 /** A collector in the test: what it was sent, and what it answers next. */
@@ -99,7 +99,8 @@ test("a batch that the collector refuses is dropped and counted; one too large i
   collector.answers = [problem(422)];
   const client = await Client.open(options(collector));
   await client.record("homepage", "x");
-  assert.ok(await client.flush(5));
+  assert.equal(await client.flush(5), false);
+  assert.equal(client.lastError, "dropped:http_422");
   assert.equal((await client.inspect()).counters["dropped:http_422"], 1);
   collector.answers = [problem(413)];
   for (let i = 0; i < 5; i++) await client.record("homepage", "x");
@@ -107,7 +108,7 @@ test("a batch that the collector refuses is dropped and counted; one too large i
   assert.deepEqual([...collector.batches.values()].map((b) => b.length).sort(), [2, 3]);
   collector.answers = [problem(413)];
   await client.record("homepage", "x");
-  assert.ok(await client.flush(5));
+  assert.equal(await client.flush(5), false);
   assert.equal((await client.inspect()).counters["dropped:http_413"], 1);
   await client.close();
 });
@@ -350,5 +351,98 @@ test("a budget that the person agreed to holds from then on", async () => {
   assert.equal((await client.inspect()).budget, 2);
   await assert.rejects(client.setConsent(true, 41), { name: "ParameterError" });
   await assert.rejects(client.setConsent(false, 1), { name: "ParameterError" });
+  await client.close();
+});
+
+test("a clock that was once a year ahead does not stop the sending", async () => {
+  const YEAR = 365 * 86_400;
+  let ahead = YEAR;
+  const storage = new MemoryStorage();
+  storage.close = async () => {};
+  const collector = new Collector();
+  const open = (meanDelay) =>
+    Client.open(options(collector, { storage, clock: () => Date.now() / 1000 + ahead, delivery: { meanDelay, firstPause: 0.001 } }));
+  const sendAt = () => storage.transaction({ keys: ["device"] }, (store) => store.get("device").sendAt - Date.now() / 1000);
+  const one = await open(3600);
+  await one.record("homepage", "x");
+  assert.ok((await sendAt()) > YEAR - 60);
+  ahead = 0; // it is set while the app runs
+  await one.record("homepage", "x");
+  assert.ok((await sendAt()) <= 36_000);
+  ahead = YEAR;
+  await one.record("homepage", "x");
+  await one.close();
+  ahead = 0; // or while it is closed
+  const two = await open(0.02);
+  for (let i = 0; i < 200 && !collector.counted; i++) await new Promise((done) => setTimeout(done, 10));
+  assert.equal(collector.counted, 3);
+  await two.close();
+});
+
+test("a clock that is set in a pause does not lengthen it", async () => {
+  const collector = new Collector();
+  collector.answers = ["lost before"];
+  let ahead = 365 * 86_400;
+  const client = await Client.open(options(collector, { clock: () => Date.now() / 1000 + ahead, delivery: { meanDelay: 0, firstPause: 0.02 } }));
+  await client.record("homepage", "x");
+  while (!collector.requests.length) await new Promise(setImmediate);
+  ahead = 0;
+  for (let i = 0; i < 200 && !collector.counted; i++) await new Promise((done) => setTimeout(done, 10));
+  assert.equal(collector.counted, 1);
+  await client.close();
+});
+
+test("status says since when nothing is delivered and why, also after a new start, with one warning", async (t) => {
+  const warned = t.mock.method(console, "warn", () => undefined);
+  const storage = new MemoryStorage();
+  storage.close = async () => {};
+  const collector = new Collector();
+  let now = 1_795_262_400;
+  const open = () => Client.open(options(collector, { storage, clock: () => now }));
+  const one = await open();
+  assert.equal(one.status.sentence, "values are recorded and reports are sent");
+  await one.record("homepage", "x");
+  collector.answers = [{ status: 404, text: "<html>" }, { status: 404, text: "<html>" }];
+  assert.equal(await one.flush(0), false);
+  now += 86_400;
+  assert.equal(await one.flush(0), false);
+  const sentence = "values are recorded and wait: not delivered since 2026-11-21T12:00:00Z, because http_404";
+  assert.deepEqual(one.status, { condition: "not_delivered", sentence });
+  assert.deepEqual(warned.mock.calls.map((call) => call.arguments), [[`rappor-telemetry: ${sentence}`]]);
+  await one.close();
+  const two = await open();
+  assert.deepEqual(two.status, { condition: "not_delivered", sentence });
+  assert.ok(await two.record("homepage", "x")); // values are recorded
+  assert.ok(await two.flush(5));
+  assert.equal(two.status.condition, "active");
+  await two.close();
+});
+
+test("flush is false where the collector refused a report, and says why", async () => {
+  const collector = new Collector();
+  const client = await Client.open(options(collector, { transport: async (request) => {
+    const answer = await collector.transport(request);
+    const said = JSON.parse(answer.text);
+    said.results[0] = { status: "refused", reason: "day_closed" };
+    return { ...answer, text: JSON.stringify(said) };
+  } }));
+  for (let i = 0; i < 3; i++) await client.record("homepage", "x");
+  assert.equal(await client.flush(5), false);
+  assert.equal(client.lastError, "refused:homepage:day_closed");
+  assert.equal(client.status.condition, "active"); // the collector answered
+  const { counters, waiting } = await client.inspect();
+  assert.deepEqual([counters["refused:homepage:day_closed"], counters["accepted:homepage"], waiting], [1, 2, 0]);
+  assert.ok(await client.flush(5)); // nothing waits any more
+  await client.close();
+});
+
+test("batches that wait are bounded in bytes, too", async () => {
+  const collector = new Collector();
+  collector.answers = Array(50).fill("lost before");
+  const client = await Client.open(options(collector, { delivery: { meanDelay: 3600, maxQueuedBytes: 1000, batchReports: 3, firstPause: 0.001 } }));
+  for (let i = 0; i < 30; i++) await client.record("homepage", "x");
+  await client.flush(0);
+  const { waiting, batches, counters } = await client.inspect();
+  assert.deepEqual([waiting, batches, counters["dropped:queue_full"]], [9, 3, 21]); // 256 bytes each
   await client.close();
 });

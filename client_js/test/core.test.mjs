@@ -52,8 +52,8 @@ test("compiled metrics: params_id and promises are recomputed", () => {
     if (name === "places") continue;
     const { metrics } = readMetrics(JSON.stringify(document));
     for (const [metric, nats] of Object.entries(promises)) {
-      const { epsilonInfinity, epsilonOne, lifetimeEpsilon } = metrics.get(metric);
-      const mine = [epsilonInfinity, epsilonOne, lifetimeEpsilon];
+      const { epsilonInfinity, epsilonPerReport, lifetimeEpsilon } = metrics.get(metric);
+      const mine = [epsilonInfinity, epsilonPerReport, lifetimeEpsilon];
       const wanted = [nats.epsilon_infinity, nats.epsilon_one, nats.lifetime_epsilon];
       mine.forEach((value, i) => assert.ok(Math.abs(value - wanted[i]) < 1e-9 || value === (wanted[i] ?? Infinity)));
     }

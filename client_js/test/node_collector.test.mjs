@@ -20,7 +20,7 @@ const killed = (setup, milliseconds, records) =>
     const marks = { "?": 0, "!": 0 };
     let complaint = "";
     let timer;
-    child.stderr.on("data", (data) => (complaint += data));
+    child.stderr.on("data", (data) => (complaint += String(data).replace(/^rappor-telemetry: .* not delivered since .*\n/gm, "")));
     child.stdout.on("data", (data) => {
       for (const mark of String(data)) marks[mark]++;
       if (marks["!"] >= records) timer ??= setTimeout(() => child.kill("SIGKILL"), milliseconds);

@@ -90,16 +90,20 @@ test("while another has the state a withdrawal says that it is not done, and is 
   assert.ok(await one.record("disk", "a"));
   const secret = secretIn(everything(stateDir));
   const two = await open(stateDir);
-  await two.setConsent(false);
+  assert.equal(await two.setConsent(false), false);
   assert.equal(two.status.condition, "no_consent");
   assert.match(two.status.sentence, /could not be wiped yet: another process uses the state/);
-  assert.ok(everything(stateDir).includes(secret)); // it is the other's, who goes on
-  assert.ok(await one.record("page", "a"));
+  assert.ok(everything(stateDir).includes(secret)); // it is the other's, who looks at its next step
+  assert.equal(await one.flush(1), false);
+  assert.ok(!everything(stateDir).includes(secret));
+  assert.equal(one.status.condition, "no_consent");
+  assert.equal(await one.record("page", "a"), false);
+  assert.deepEqual(readdirSync(stateDir).sort(), ["state.guard", "state.journal", "state.lock"]);
   await one.close();
   assert.equal(await two.record("disk", "b"), false);
   assert.equal(two.status.sentence, "nothing is recorded: the person does not consent");
   assert.ok(!everything(stateDir).includes(secret));
-  await two.setConsent(true); // the numbers are still there
+  assert.equal(await two.setConsent(true), true); // the numbers are still there
   assert.equal((await two.inspect()).metrics.disk.reports, 1);
   await two.close();
 });
@@ -121,4 +125,31 @@ test("a text that is damaged is replaced, and begins anew by reset alone", async
   await again.reset(async () => void (kept = null));
   assert.ok(await again.record("disk", "a"));
   await again.close();
+});
+
+test("a withdrawal that another process noted is finished at the next start, and sends nothing before it", async (t) => {
+  const stateDir = folder(t);
+  const one = await open(stateDir);
+  assert.ok(await one.record("disk", "a"));
+  const secret = secretIn(everything(stateDir));
+  const two = await open(stateDir);
+  assert.equal(await two.setConsent(false), false);
+  await two.close();
+  await one.close(); // without another step
+  assert.ok(everything(stateDir).includes(secret));
+  for (const consent of [false, true]) {
+    const sent = [];
+    const next = await open(stateDir, { consent, transport: async (request) => void sent.push(request) });
+    assert.ok(!everything(stateDir).includes(secret));
+    await next.flush(0);
+    assert.deepEqual([sent.length, next.status.condition], [0, consent ? "active" : "no_consent"]);
+    if (!consent) writeFileSync(join(stateDir, "state.withdrawal"), ""); // as of a process that was killed then
+    await next.close();
+  }
+  const last = await open(stateDir);
+  assert.equal((await last.inspect()).metrics.disk.reports, 1);
+  assert.ok(await last.record("page", "a"));
+  assert.equal(await last.setConsent(false), true);
+  assert.deepEqual(await Promise.all([last.setConsent(false), last.setConsent(true)]), [true, true]);
+  await last.close();
 });

@@ -1,7 +1,7 @@
 /** Limits on the number of reports, by period and for life (docs/porting.md, part 6). */
 
 import { own } from "./bytes.js";
-import { daysApart, periodNumber, touched, type Period } from "./days.js";
+import { daysOfOneReport, periodNumber, touched, type Period } from "./days.js";
 import type { Metric } from "./metrics.js";
 import type { Counts, LineState } from "./state.js";
 
@@ -40,9 +40,10 @@ export const isFull = (metric: Metric, line: LineState, day: number, most: numbe
   const [name, by] = countedBy(metric);
   const counts = countsOf(line, name, by);
   const period = periodNumber(by, day);
-  const apart = location?.mode === "window" ? daysApart(location.window, unit) : 0;
-  if (counts.used.some(([first, last]) => first <= period + apart && period - apart <= last)) return true;
-  if (apart) return Object.keys(counts.periods).some((other) => Math.abs(Number(other) - period) <= apart);
+  const alone = location?.mode === "window" && daysOfOneReport(day, unit, location.window, location.turn === "fresh");
+  const [low, high] = alone || [period, period];
+  if (counts.used.some(([first, last]) => first <= high && low <= last)) return true;
+  if (alone) return Object.keys(counts.periods).some((other) => low <= Number(other) && Number(other) <= high);
   return (counts.periods[period] ?? 0) >= most;
 };
 

@@ -44,6 +44,15 @@ export const touched = (unit: Period, number: number, then: Period): [number, nu
   periodNumber(then, lastDay(unit, number)),
 ];
 
-/** Days on either side of a report of mode `window` on which there may be no other. */
-export const daysApart = (window: number, period: Period): number =>
-  Math.floor((window - 0.5) * MEAN_DAYS[period]);
+/**
+ * First and last day among which a report of mode `window` is the only one of its metric: with
+ * fresh turns those of its block, else as many as a window has before it and after it.
+ */
+export const daysOfOneReport = (day: number, unit: Period, window: number, isFresh: boolean): [number, number] => {
+  if (isFresh) {
+    const first = Math.floor(periodNumber(unit, day) / window) * window;
+    return [lastDay(unit, first - 1) + 1, lastDay(unit, first + window - 1)];
+  }
+  const apart = Math.floor((window - 0.5) * MEAN_DAYS[unit]);
+  return [day - apart, day + apart];
+};

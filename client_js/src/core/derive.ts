@@ -28,14 +28,15 @@ export const derive = (
 export const deriveFrom = (input: Uint8Array, last: Uint8Array, length: number): Uint8Array =>
   shake256(concat([input, bigEndian(last.length, 4), last]), length);
 
-/** A number in [0, choices), uniform but for choices / 2^64. */
+/** A number in [0, choices), uniform but for choices / 2^64. fields: what else it hangs on. */
 export const draw = (
   secret: Uint8Array,
   purpose: string,
   name: string,
   choices: number,
+  ...fields: readonly Uint8Array[]
 ): number => {
-  const bytes = derive(secret, purpose, [utf8(name)], 8);
+  const bytes = derive(secret, purpose, [utf8(name), ...fields], 8);
   const word = bytes.reduce((sum, byte) => (sum << 8n) | BigInt(byte), 0n);
   return Number((word * BigInt(choices)) >> 64n);
 };

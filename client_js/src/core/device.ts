@@ -1,10 +1,11 @@
 /** One device and one metric: its cohort, both rounds, and the digests of the ledger. */
 
-import { fromHex, toHex, utf8 } from "./bytes.js";
+import { fromHex, toBase64, toHex, utf8 } from "./bytes.js";
 import { coinPair, symbolCoin, type Coin } from "./coins.js";
 import { cohortOf, deriveFrom, keyedInput } from "./derive.js";
 import type { Metric } from "./metrics.js";
 import { hasSymbols } from "./privacy.js";
+import type { QueuedReport } from "./state.js";
 import { valueBits } from "./values.js";
 
 /** As many uniform bytes as asked for, from a secure generator. */
@@ -59,6 +60,12 @@ export class MetricEncoder {
   /** S of B: both rounds, the second one fresh at each call. */
   reportBits(bits: Uint8Array): Uint8Array {
     return this.second.toss(this.permanentBits(bits), this.randomness(this.second.numBytes));
+  }
+
+  /** A fresh report of B for a day. */
+  report(bits: Uint8Array, day: number): QueuedReport {
+    const { name: metric, paramsId: params_id } = this.metric;
+    return { metric, params_id, cohort: this.cohort, day, bits: toBase64(this.reportBits(bits)) };
   }
 
   /** What stands for a memoised response in the ledger: 32 hexadecimal digits. */

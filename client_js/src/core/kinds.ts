@@ -42,8 +42,8 @@ export type MakeBatch = (
   encode: (id: string, reports: readonly QueuedReport[]) => Uint8Array,
 ) => void;
 
-/** Makes batches of reports that travel together; the rest that may leave now, by key. now: seconds. */
-export type Link = (store: Transaction, now: number, make: MakeBatch) => [string, QueuedReport][];
+/** Makes batches of queued reports that travel together; the rest that may leave now, by key. now: seconds. */
+export type Link = (store: Transaction, queued: readonly [string, QueuedReport][], now: number, make: MakeBatch) => [string, QueuedReport][];
 
 /** The part for associations (`associations()`). */
 export interface Associations {

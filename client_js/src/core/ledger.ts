@@ -5,7 +5,7 @@ import { MOST_TOUCHED, PERIOD_DAYS } from "./days.js";
 import type { MetricEncoder } from "./device.js";
 import type { Metric } from "./metrics.js";
 import { epsilonN } from "./privacy.js";
-import { boundOf, valueOf, type Agreed, type DeviceState, type LineState } from "./state.js";
+import { boundOf, LINE, valueOf, type Agreed, type DeviceState, type LineState, type Transaction } from "./state.js";
 
 const ROUNDING = 1 + 1e-9; // epsilons are doubles; an equal one must not look larger
 
@@ -28,19 +28,20 @@ export const promiseOf = (metric: Metric): Agreed => {
   const inPeriod = !location ? each : location.mode === "memo" ? location.slots.length : 1 / (location.window || 1);
   return {
     epsilon_infinity: boundOf(metric.epsilonInfinity),
-    epsilon_one: metric.epsilonOne,
+    epsilon_one: metric.epsilonPerReport,
     lifetime_epsilon: metric.lifetimeEpsilon,
     max_memoized_values: metric.maxResponses,
     max_reports: most,
     reports_per_day: inPeriod / PERIOD_DAYS[period],
     period: window ? "" : period,
     reports_per_period: window ? null : each,
+    reports_in_window: location?.turn ? 2 : 1,
   };
 };
 
 const BOUNDS = [
   "epsilon_infinity", "epsilon_one", "lifetime_epsilon", "max_memoized_values", "max_reports",
-  "reports_per_day",
+  "reports_per_day", "reports_in_window",
 ] as const;
 
 /** Name of the first bound that `now` promises less of than `first` did; "" for none. */
@@ -67,6 +68,12 @@ export const newLine = (metric: Metric): LineState => ({
   pastSpent: 0,
   pastReports: 0,
 });
+
+/** The line of a metric, as stored or new; it may be damaged (`lineIsWhole`). */
+export const lineOf = (store: Transaction, metric: Metric): LineState => {
+  const line = store.get<LineState>(LINE + metric.line);
+  return line === undefined ? newLine(metric) : line;
+};
 
 /** Enter what the app declares as the device's budget, where it is less or nothing is yet. */
 export const pinBudget = (device: DeviceState, declared: number): boolean => {

@@ -3,7 +3,7 @@
 import { dayOf, type Period } from "./days.js";
 import { UnknownMetricError } from "./errors.js";
 import type { Kind, Link } from "./kinds.js";
-import { epsilonInfinity, epsilonN, hasSymbols, type Params } from "./privacy.js";
+import { epsilonInfinity, epsilonPerReport, hasSymbols, type Params } from "./privacy.js";
 
 export const OTHER = "other";
 /** Of places, where a metric declares it: a slot and period without a fix. */
@@ -25,6 +25,10 @@ export interface Place {
   readonly window: number;
   readonly pairs: boolean;
   readonly max_gap_minutes: number;
+  /** Of mode `window`: the turn is drawn anew in each block of `window` periods, not once for life. */
+  readonly turn?: "fresh";
+  /** A slot and period without a fix answers with the last known cell, at most so many periods old. */
+  readonly hold?: number;
 }
 
 /** Where a metric may run: `app`, whose storage lasts; `web`, a browser, which may delete it. */
@@ -75,7 +79,8 @@ export interface Metric {
   readonly paramsId: string;
   readonly expires: number;
   readonly epsilonInfinity: number;
-  readonly epsilonOne: number;
+  /** By which each report of a life counts; of bits, and without `max_reports`, of one report. */
+  readonly epsilonPerReport: number;
   readonly maxResponses: number;
   /** Nats; in a browser, of one life of its storage. */
   readonly lifetimeEpsilon: number;
@@ -120,7 +125,7 @@ export const partOf = (kinds: readonly Kind[], { kind }: Definition): Kind | und
 /** A metric of a definition that was checked. id: its `params_id`. */
 export const prepared = (definition: Definition, id: string, rules: PlaceRules | undefined, kinds: readonly Kind[]): Metric => {
   const { name, params, location, max_reports: most } = definition;
-  const [infinity, one] = [epsilonInfinity(params), epsilonN(params, 1)];
+  const [infinity, one] = [epsilonInfinity(params), epsilonPerReport(params, most ?? 1)];
   const cap = definition.max_memoized_values;
   const maxResponses = hasSymbols(params) ? Math.min(cap, params.num_bits) : cap;
   const oneHotPlaces = location && params.encoding === "one_hot" ? location : undefined;
@@ -131,7 +136,7 @@ export const prepared = (definition: Definition, id: string, rules: PlaceRules |
     paramsId: id,
     expires: dayOf(definition.expires),
     epsilonInfinity: infinity,
-    epsilonOne: one,
+    epsilonPerReport: one,
     maxResponses,
     lifetimeEpsilon: Math.min(maxResponses * infinity, most === null ? Infinity : most * one),
     platforms: definition.platforms ?? ["app"],

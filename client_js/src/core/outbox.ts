@@ -16,8 +16,9 @@ export interface Delivery {
   readonly padTo: number;
   /** For one exchange. */
   readonly timeout: number;
-  /** Reports that wait at most; past them the oldest go, counted. */
+  /** Reports that wait at most, and bytes of their batches; past them the oldest go, counted. */
   readonly maxQueued: number;
+  readonly maxQueuedBytes: number;
   readonly maxAgeDays: number;
   /** Bounds of the pause after failures (full jitter). */
   readonly firstPause: number;
@@ -31,6 +32,7 @@ export const DELIVERY: Delivery = {
   padTo: 256,
   timeout: 10,
   maxQueued: 20_000,
+  maxQueuedBytes: 4 << 20,
   maxAgeDays: 90,
   firstPause: 1,
   longestPause: 600,
@@ -68,14 +70,55 @@ const makeBatch = (
   } satisfies StoredBatch);
 };
 
+const isWhole = (report: QueuedReport): boolean => {
+  try {
+    return !!report.metric && Number.isInteger(report.day + report.cohort) && encodeBinary("", [report]).length > 0;
+  } catch {
+    return false;
+  }
+};
+
+/** Whether a stored batch is what `makeBatch` stores. */
+const batchIsWhole = (batch: StoredBatch): boolean => {
+  try {
+    return batch.reports.every(isWhole) && batch.metrics.length === batch.reports.length && bodyOf(batch).length > 0;
+  } catch {
+    return false;
+  }
+};
+
+/** Those that are whole, and those that are damaged. */
+const sifted = <T>(rows: readonly [string, T][], test: (document: T) => boolean): [[string, T][], [string, T][]] => {
+  const [whole, damaged]: [[string, T][], [string, T][]] = [[], []];
+  for (const row of rows) (test(row[1]) ? whole : damaged).push(row);
+  return [whole, damaged];
+};
+
+/** Take documents out, and count their reports under a reason. How many these were. */
+const drop = (store: Transaction, reason: string, rows: readonly (readonly [string, QueuedReport | StoredBatch])[]): number => {
+  const device = store.get<DeviceState>(DEVICE);
+  if (!device || !rows.length) return 0;
+  let reports = 0;
+  for (const [key, document] of rows) {
+    store.remove(key);
+    reports += (document as StoredBatch | null)?.metrics?.length || 1;
+  }
+  device.waiting = Math.max(0, device.waiting - reports);
+  count(device, `dropped:${reason}`, reports);
+  store.put(DEVICE, device);
+  return reports;
+};
+
 /**
- * Turn what is queued into batches of one metric, or as `link` has it. now: seconds since 1970.
- * store: opened for the queue and `device`.
+ * Turn what is queued into batches of one metric, or as `link` has it; drop what is damaged. How
+ * many that were. now: seconds since 1970. store: opened for the queue and `device`.
  */
-export const compose = (store: Transaction, delivery: Delivery, randomness: Randomness, link: Link | undefined, now: number): void => {
+export const compose = (store: Transaction, delivery: Delivery, randomness: Randomness, link: Link | undefined, now: number): number => {
+  const [whole, damaged] = sifted(store.list<QueuedReport>(), isWhole);
+  const dropped = drop(store, "damaged", damaged);
   const rows = link
-    ? link(store, now, (reports, encode) => makeBatch(store, reports, delivery, randomness, encode))
-    : store.list<QueuedReport>();
+    ? link(store, whole, now, (reports, encode) => makeBatch(store, reports, delivery, randomness, encode))
+    : whole;
   const groups = new Map<string, QueuedReport[]>();
   for (const [key, report] of rows) {
     groups.set(report.metric, [...(groups.get(report.metric) ?? []), report]);
@@ -90,20 +133,25 @@ export const compose = (store: Transaction, delivery: Delivery, randomness: Rand
       makeBatch(store, sorted(order.slice(at, at + most)), delivery, randomness);
     }
   }
+  return dropped;
 };
 
-/** Hold the bound on reports that wait: the oldest batches go. store: opened for the batches. */
-export const trim = (store: Transaction, most: number): void => {
-  const device = store.get<DeviceState>(DEVICE);
-  if (!device || device.waiting <= most) return;
-  const oldest = store.list<StoredBatch>().sort(([, a], [, b]) => a.lastDay - b.lastDay);
-  for (const [key, batch] of oldest) {
-    if (device.waiting <= most) break;
-    store.remove(key);
-    device.waiting -= batch.metrics.length;
-    count(device, "dropped:queue_full", batch.metrics.length);
+/**
+ * The ids of the batches that wait, and how many reports were dropped: what is damaged, and past
+ * the bounds the oldest. store: opened for the batches and `device`.
+ */
+export const outstanding = (store: Transaction, { maxQueued, maxQueuedBytes }: Delivery): { ids: string[]; dropped: number } => {
+  const [whole, damaged] = sifted(store.list<StoredBatch>(), batchIsWhole);
+  const kept: string[] = [];
+  const gone: [string, StoredBatch][] = [];
+  let [reports, bytes] = [0, 0];
+  for (const [key, batch] of whole.sort(([, a], [, b]) => b.lastDay - a.lastDay)) {
+    reports += batch.metrics.length;
+    bytes += batch.body.length * 0.75;
+    if (reports > maxQueued || bytes > maxQueuedBytes) gone.push([key, batch]);
+    else kept.push(batch.id);
   }
-  store.put(DEVICE, device);
+  return { ids: kept, dropped: drop(store, "damaged", damaged) + drop(store, "queue_full", gone) };
 };
 
 /** Forget a batch, and count what became of each of its reports; nothing, if it is gone already. */

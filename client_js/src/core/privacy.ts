@@ -55,3 +55,17 @@ export const epsilonN = (params: Params, n: number): number => {
   const zeros = logMixture(q1, 1 - p2, 1 - q2, n) - logMixture(p1, 1 - p2, 1 - q2, n);
   return combine(params, ones, zeros);
 };
+
+/**
+ * The most that each of n >= 1 reports of a life counts, whatever values they are of. The mean cost of
+ * symbols rises to one peak and falls; that of bits falls from the first report on.
+ */
+export const epsilonPerReport = (params: Params, n: number): number => {
+  let most = 0;
+  for (let reports = 1; reports <= (hasSymbols(params) ? n : 1); reports++) {
+    const mean = epsilonN(params, reports) / reports;
+    if (mean <= most) break;
+    most = mean;
+  }
+  return most;
+};

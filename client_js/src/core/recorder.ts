@@ -1,14 +1,14 @@
 /** From a value to a queued report, under the ledger: synchronous, inside one transaction. */
 
-import { fromHex, own, toBase64, toHex } from "./bytes.js";
+import { fromHex, own, toHex } from "./bytes.js";
 import { countReport, countedBy, countsOf, isFull, lastPeriod } from "./counts.js";
 import { DAY_SECONDS, lastDay, periodNumber } from "./days.js";
 import { secretCheck } from "./derive.js";
 import { MetricEncoder, type Randomness } from "./device.js";
 import { StateError } from "./errors.js";
-import { admit, budgetOf, newLine, promiseOf, weakerThan, type PrivacyLevel } from "./ledger.js";
+import { admit, budgetOf, lineOf, promiseOf, weakerThan, type PrivacyLevel } from "./ledger.js";
 import { metricOf, type Metric, type Metrics, type Platform } from "./metrics.js";
-import { count, DEVICE, LINE, QUEUE, type DeviceState, type LineState, type QueuedReport, type Transaction } from "./state.js";
+import { count, DEVICE, LINE, lineIsWhole, QUEUE, type DeviceState, type LineState, type Transaction } from "./state.js";
 
 /** closed: with the reason after a colon. */
 export type Outcome = "elsewhere" | "queued" | "queued_fallback" | "full" | "expired" | `closed:${string}`;
@@ -48,7 +48,8 @@ export class Recorder {
     const device = store.get<DeviceState>(DEVICE);
     const of = this.device(metric, device?.secret);
     const bits = of.valueBits(value);
-    const line = store.get<LineState>(LINE + metric.line) ?? newLine(metric);
+    const line = lineOf(store, metric);
+    if (!lineIsWhole(line)) return "closed:damaged";
     const outcome = this.queue(store, device!, line, of, bits, Math.max(0, day));
     store.put(LINE + metric.line, line);
     store.put(DEVICE, device!);
@@ -67,7 +68,7 @@ export class Recorder {
     part?.roll?.({ store, recorder: this, name, day: today });
     const { no_data: noData, period: unit, accept_days: accepted } = definition;
     const used = store.get<LineState>(LINE + line);
-    if (noData === undefined || !this.runsHere(metric) || !used || !own(used.counts, name)) return 0;
+    if (noData === undefined || !this.runsHere(metric) || !used || !lineIsWhole(used) || !own(used.counts, name)) return 0;
     const present = periodNumber(unit, Math.max(0, today));
     const last = lastPeriod(countsOf(used, name, unit), present);
     if (last === undefined) return 0;
@@ -123,14 +124,7 @@ export class Recorder {
     }
     line.entries[of.digest(sent)]!.reports += 1;
     countReport(metric, line, day);
-    const report: QueuedReport = {
-      metric: metric.name,
-      params_id: metric.paramsId,
-      cohort: of.cohort,
-      day,
-      bits: toBase64(of.reportBits(sent)),
-    };
-    store.put(queueKey(device.next++), report);
+    store.put(queueKey(device.next++), of.report(sent, day));
     device.waiting += 1;
     return sent === bits || toHex(sent) === toHex(bits) ? "queued" : "queued_fallback";
   }

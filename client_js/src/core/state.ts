@@ -28,6 +28,13 @@ export interface DeviceState {
   waiting: number;
   /** When the next batch leaves, seconds since 1970. */
   sendAt: number | null;
+  /** Since when (seconds since 1970) nothing could be delivered, and why. */
+  failing?: Failing | undefined;
+}
+
+export interface Failing {
+  readonly since: number;
+  readonly why: string;
 }
 
 /** What a metric promised when this device first used it. */
@@ -41,6 +48,8 @@ export interface Agreed {
   /** "" for mode `window`, which is bounded by the time between two reports. */
   period: Period | "";
   reports_per_period: Bound;
+  /** In any `window` periods in a row: 2 where turns are drawn anew in each block. */
+  reports_in_window: number;
 }
 
 /** A memoised permanent response; its key is a keyed digest, never the value. */
@@ -105,6 +114,30 @@ export const newDevice = (): DeviceState => ({
   waiting: 0,
   sendAt: null,
 });
+
+type Fields = Record<string, unknown>;
+const isNumber = (value: unknown): boolean => typeof value === "number" && value === value;
+const isBound = (value: unknown): boolean => value === null || isNumber(value);
+const every = (record: unknown, test: (value: never) => boolean): boolean =>
+  typeof record === "object" && record !== null && (Object.values(record) as never[]).every(test);
+
+/** Whether a stored device has all that is decided by; its secret apart (`secretIsWhole`). */
+export const deviceIsWhole = (device: DeviceState): boolean =>
+  every(device, () => true) &&
+  device.version === 1 &&
+  every(device.committed, isBound) &&
+  every(device.counters, isNumber) &&
+  every([device.next, device.waiting, device.sendAt ?? 0, device.budget ?? 0], isNumber);
+
+/** Whether a stored line has all that the ledger decides by: what is not a number bounds nothing. */
+export const lineIsWhole = (line: LineState): boolean =>
+  every(line, () => true) &&
+  every(line.agreed, (value: unknown) => isBound(value) || typeof value === "string") &&
+  Object.keys(line.agreed).length === 9 &&
+  every(line.entries, (entry: Fields | null) => every(entry?.["params"], () => true) && isBound(entry!["cost"]) && isNumber(entry!["reports"])) &&
+  every(line.counts, (counts: Counts | null) => every(counts?.periods, isNumber) && every(counts!.used, (run) => every(run, isNumber))) &&
+  every([line.life, line.pastValues, line.pastCost ?? 0, line.pastSpent ?? 0, line.pastReports], isNumber) &&
+  typeof (line.note ?? "") === "string";
 
 export const count = (device: DeviceState, name: string, number = 1): void => {
   device.counters[name] = (own(device.counters, name) ?? 0) + number;

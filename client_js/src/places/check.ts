@@ -72,4 +72,8 @@ const checkChoices = (place: Place): void => {
   if (!Number.isInteger(window) || !fits) refuse("window does not go with the mode");
   if (!Number.isInteger(gap) || gap < 1 || gap > 1440) refuse("max_gap_minutes");
   if (typeof place.pairs !== "boolean") refuse("pairs");
+  const { turn, hold } = place;
+  if (turn !== undefined && (turn !== "fresh" || mode !== "window")) refuse("turn is not 'fresh', or does not go with the mode");
+  const most = { memo: 60, window: Math.min(60, window - 1), once: 0 }[mode];
+  if (hold !== undefined && !(Number.isInteger(hold) && hold >= 1 && hold <= most)) refuse("hold does not go with the mode and its window");
 };

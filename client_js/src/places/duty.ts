@@ -1,5 +1,6 @@
 /** Which sub-metrics a device answers, and when: drawn once from its secret, whatever the place. */
 
+import { bigEndian } from "../core/bytes.js";
 import { draw } from "../core/derive.js";
 import { MetricsFileError } from "../core/errors.js";
 import type { Metric } from "../core/metrics.js";
@@ -27,7 +28,8 @@ export const covers = ({ first, last, days }: Slot, hour: number, weekend: boole
 };
 
 /**
- * In period p the slot of index s is answered where (p * slots + s) % every is the phase;
+ * In period p the slot of index s is answered where (p * slots + s) % every is the phase, which is
+ * drawn once for life, or with fresh turns for each block of `every`;
  * every = 0: only the slot of index `phase`, once for life.
  */
 export interface Duty {
@@ -35,23 +37,40 @@ export interface Duty {
   readonly every: number;
   readonly phase: number;
   due(period: number): { slot: string; name: string }[];
+  /** Periods and slots whose answer may be the usual cell of this period: its own, and the `hold` after it. */
+  answersFrom(period: number): { turn: number; slot: string }[];
 }
 
 /** A device's duty. parts: all sub-metrics of one declared name. */
 export const dutyOf = (secret: Uint8Array, parts: readonly Metric[]): Duty => {
   const place = parts[0]!.definition.location!;
+  const { window, turn, hold = 0 } = place;
   const base = parts[0]!.line;
   const { levels } = place.grid;
   const level = levels[draw(secret, "level", base, levels.length)]!;
   const slots = place.slots.map((text) => parseSlot(text).name);
-  const every = { memo: 1, window: place.window * slots.length, once: 0 }[place.mode];
-  const phase = draw(secret, "phase", base, every || slots.length);
+  const every = { memo: 1, window: window * slots.length, once: 0 }[place.mode];
+  const phase = turn ? 0 : draw(secret, "phase", base, every || slots.length);
+  const fresh = new Map<number, number>();
+  const phaseOf = (period: number): number => {
+    if (!turn) return phase;
+    const block = Math.floor(period / window);
+    if (!fresh.has(block)) fresh.set(block, draw(secret, "turn", base, every, bigEndian(block, 8)));
+    return fresh.get(block)!;
+  };
   const pairs = slots.map((slot) => ({ slot, name: `${base}/${slot}/${level}` }));
+  const due: Duty["due"] = (period) =>
+    every === 0 ? [pairs[phase]!] : pairs.filter((_, i) => (period * slots.length + i) % every === phaseOf(period));
   return {
     level,
     every,
     phase,
-    due: (period) =>
-      every === 0 ? [pairs[phase]!] : pairs.filter((_, i) => (period * slots.length + i) % every === phase),
+    due,
+    answersFrom: (period) => {
+      // no block answers with what another one saw: its epsilon covers all that happened in it
+      const end = Math.min(period + hold + 1, turn ? (Math.floor(period / window) + 1) * window : Infinity);
+      const turns = Array.from({ length: end - period }, (_, i) => period + i);
+      return turns.flatMap((at) => due(at).map(({ slot }) => ({ turn: at, slot })));
+    },
   };
 };

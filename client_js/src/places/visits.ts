@@ -38,6 +38,8 @@ interface Saved {
   period: number | null;
   dwell: [string, string, number][];
   used: [number, number][];
+  /** By slot its last known place, and the period that it is of. */
+  known: [string, number, string][];
   last: [Moment, string, number] | null;
 }
 
@@ -50,6 +52,7 @@ export class Visits {
   private readonly grid: Grid;
   private readonly slots: readonly Slot[];
   private readonly saved: Saved;
+  private wanted: ReadonlySet<string> | undefined;
 
   /** parts: the sub-metrics of one declared name. saved: of `toJson`, or null. */
   constructor(
@@ -64,12 +67,12 @@ export class Visits {
     this.grid = new Grid(location!.grid, h3);
     this.slots = location!.slots.map(parseSlot);
     const of: [string, string] = [period, parts[0]!.paramsId];
-    this.saved = { of, period: null, dwell: [], used: [], last: null };
+    this.saved = { of, period: null, dwell: [], used: [], known: [], last: null };
     const before = saved === null ? undefined : (JSON.parse(saved) as Saved);
     if (before?.of[0] !== period) return;
     this.saved.used = before.used;
     this.saved.period = before.period;
-    if (before.of[1] === of[1]) Object.assign(this.saved, { dwell: before.dwell, last: before.last });
+    if (before.of[1] === of[1]) Object.assign(this.saved, { dwell: before.dwell, known: before.known, last: before.last });
   }
 
   toJson(): string {
@@ -91,7 +94,7 @@ export class Visits {
       return;
     }
     if (slot !== undefined && !this.find(slot, place)) this.add(slot, place, SHORTEST);
-    this.saved.last = [moment, place, gap * 60];
+    this.saved.last = [moment, this.wantedSlots.size ? place : OTHER, gap * 60]; // where nothing is asked, only when
   }
 
   /** Why nothing of a fix is kept: `ahead`, `expired`, `late`; "" where it is. */
@@ -121,7 +124,8 @@ export class Visits {
     const period = periodNumber(this.definition.period, moment.day);
     if (period === before) return;
     if (before !== null && before < period) this.close(before, period, moment.day);
-    Object.assign(this.saved, { dwell: [], last: null, period });
+    Object.assign(this.saved, { dwell: [], last: null });
+    this.begin(period);
   }
 
   private get definition(): Metric["definition"] {
@@ -132,12 +136,30 @@ export class Visits {
     return this.saved.used.some(([first, last]) => first <= period && period <= last);
   }
 
-  /** The slot that an hour belongs to, where this device answers it in the present period. */
-  private asked(day: number, hour: number): string | undefined {
+  /** A period starts; what no answer to come is made from is not kept. */
+  private begin(period: number): void {
+    this.saved.period = period;
+    this.wanted = undefined;
+    this.saved.known = this.saved.known.filter(([slot, seen]) => seen < period && this.toCome(seen).some((answer) => answer.slot === slot));
+  }
+
+  /** Answers that are still to be given and may be the usual place of a period. */
+  private toCome(seen: number): { turn: number; slot: string }[] {
     const { period, used } = this.saved;
-    if (period === null || (this.duty.every === 0 && used.length)) return undefined;
+    if (period === null || (this.duty.every === 0 && used.length)) return [];
+    return this.duty.answersFrom(seen).filter(({ turn }) => turn >= period && !this.isReported(turn));
+  }
+
+  /** Slots of which fixes of the present period are kept. */
+  private get wantedSlots(): ReadonlySet<string> {
+    const { period } = this.saved;
+    return (this.wanted ??= new Set(period === null ? [] : this.toCome(period).map(({ slot }) => slot)));
+  }
+
+  /** The slot that an hour belongs to, where an answer to come may be made from it. */
+  private asked(day: number, hour: number): string | undefined {
     const slot = this.slots.find((other) => covers(other, hour, isWeekend(day)))?.name;
-    return this.duty.due(period).some((due) => due.slot === slot) ? slot : undefined;
+    return slot !== undefined && this.wantedSlots.has(slot) ? slot : undefined;
   }
 
   private find(slot: string, place: string): [string, string, number] | undefined {
@@ -175,16 +197,20 @@ export class Visits {
   /** Report the periods from `first`, which alone has data, to before `end`, as far as is taken. */
   private close(first: number, end: number, today: number): void {
     const { period: unit, accept_days: accepted } = this.definition;
+    const usual = new Map<string, [string, string, number]>();
+    for (const row of this.saved.dwell) if (row[2] > (usual.get(row[0])?.[2] ?? -1)) usual.set(row[0], row);
+    const before = this.saved.known.filter(([slot]) => !usual.has(slot));
+    this.saved.known = [...before, ...[...usual.values()].map(([slot, place]): Saved["known"][number] => [slot, first, place])];
     const oldest = periodNumber(unit, today - accepted - 1);
-    for (let period = Math.max(first, oldest); period < end; period++) this.report(period, period === first);
+    for (let period = Math.max(first, oldest); period < end; period++) this.report(period);
   }
 
-  private report(period: number, hasData: boolean): void {
+  private report(period: number): void {
     if (this.isReported(period) || (this.duty.every === 0 && this.saved.used.length)) return;
     for (const { slot, name } of this.duty.due(period)) {
-      const here = hasData ? this.saved.dwell.filter((row) => row[0] === slot) : [];
-      const usual = here.reduce((best, row) => (row[2] > best[2] ? row : best), ["", this.definition.no_data ?? OTHER, -1]);
-      this.send(name, usual[1], lastDay(this.definition.period, period));
+      const [, seen, place] = this.saved.known.find((row) => row[0] === slot) ?? [];
+      const isHeld = seen !== undefined && this.duty.answersFrom(seen).some((answer) => answer.turn === period && answer.slot === slot);
+      this.send(name, isHeld ? place! : (this.definition.no_data ?? OTHER), lastDay(this.definition.period, period));
     }
     addRun(this.saved, period, period);
   }

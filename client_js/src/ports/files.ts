@@ -7,7 +7,8 @@ import {
 import { join } from "node:path";
 import { createHash } from "node:crypto";
 import { StateError } from "../core/errors.js";
-import type { Transaction } from "../core/state.js";
+import { accountOfDevice, withdraw, type DeviceAccount } from "../account.js";
+import { valueOf, type Transaction } from "../core/state.js";
 import { takeLock } from "./lock.js";
 import { RollbackGuard, type Seen } from "./rollback_guard.js";
 import { Changes, Exclusive, type Scope, type Storage } from "./storage.js";
@@ -26,20 +27,30 @@ export class FileStorage implements Storage {
   private readonly documents = new Map<string, string>();
   private readonly journal: string;
   private readonly lock: string;
+  private readonly marker: string;
   private readonly guard: RollbackGuard;
+  private readonly hearers = new Set<() => void>();
   private readonly names = new Exclusive();
   private file: number | undefined;
   private size = 0;
   private generation = 0;
+  private hasTold = false;
 
   constructor(private readonly directory: string) {
     this.journal = join(directory, "state.journal");
     this.lock = join(directory, "state.lock");
+    this.marker = join(directory, "state.withdrawal");
     this.guard = new RollbackGuard(join(directory, "state.guard"));
   }
 
   async transaction<T>(scope: Scope, act: (store: Transaction) => T): Promise<T> {
+    const isStart = this.file === undefined;
     this.open();
+    if (existsSync(this.marker)) this.endConsent(isStart);
+    return this.run(scope, act);
+  }
+
+  private run<T>(scope: Scope, act: (store: Transaction) => T): T {
     const changes = new Changes(this.documents, scope.prefix);
     const result = act(changes);
     if (!changes.written.size) return result;
@@ -48,13 +59,28 @@ export class FileStorage implements Storage {
     return result;
   }
 
-  exclusive<T>(name: string, act: () => Promise<T>): Promise<T | undefined> {
-    return this.names.run(name, act);
+  exclusive<T>(name: string, act: () => Promise<T>, waits?: boolean): Promise<T | undefined> {
+    return this.names.run(name, act, waits);
+  }
+
+  hear(withdrawn: () => void): void {
+    this.hearers.add(withdrawn);
+  }
+
+  /** By a file, which the process that has the directory looks for in each transaction, or the next one. */
+  tell(own: () => void): void {
+    this.announce(own);
+    this.hasTold = true;
+    try {
+      if (existsSync(this.journal)) writeFileSync(this.marker, "", { mode: 0o600 });
+    } catch {
+      // a directory that takes nothing: what can be done is done by the withdrawal itself
+    }
   }
 
   async scrub(): Promise<void> {
     this.open();
-    this.guarded(() => this.rewrite());
+    this.guarded(() => this.finish());
   }
 
   async close(): Promise<void> {
@@ -66,7 +92,7 @@ export class FileStorage implements Storage {
     this.guarded(() => {
       if (this.file === undefined) takeLock(this.lock);
       try {
-        for (const path of [this.journal, `${this.journal}.next`]) {
+        for (const path of [this.journal, `${this.journal}.next`, this.marker]) {
           if (existsSync(path)) overwrite(path);
           rmSync(path, { force: true });
         }
@@ -87,6 +113,24 @@ export class FileStorage implements Storage {
         rmSync(this.lock, { force: true });
       }
     });
+  }
+
+  /** Consent was withdrawn: wipe what another process could not, and have each client here hear of it. */
+  private endConsent(isStart: boolean): void {
+    const isOwn = this.hasTold || isStart; // a start knows what the person answered since
+    this.run({ keys: [], prefix: "" }, withdraw);
+    this.guarded(() => this.finish());
+    if (!isOwn) this.announce();
+  }
+
+  private finish(): void {
+    this.rewrite();
+    rmSync(this.marker, { force: true });
+    this.hasTold = false;
+  }
+
+  private announce(own?: () => void): void {
+    for (const withdrawn of this.hearers) if (withdrawn !== own) withdrawn();
   }
 
   private write(changes: Changes): void {
@@ -181,20 +225,10 @@ export class FileStorage implements Storage {
 
   /** A last line that is not whole was never acknowledged; any other means damage. */
   private load(): void {
-    const text = existsSync(this.journal) ? readFileSync(this.journal, "utf8") : "";
-    const lines = text.split("\n");
-    const rest = lines.pop();
-    for (const line of lines) {
-      const [check, body] = [line.slice(0, 16), line.slice(17)];
-      if (digest(body) !== check) throw new StateError("state_corrupt", "state_damaged");
-      for (const [key, document] of JSON.parse(body) as [string, string | null][]) {
-        if (document === null) this.documents.delete(key);
-        else this.documents.set(key, document);
-      }
-    }
-    if (rest) truncateSync(this.journal, Buffer.byteLength(text) - Buffer.byteLength(rest));
+    const size = existsSync(this.journal) ? statSync(this.journal).size : 0;
+    this.size = size && readJournal(this.journal, this.documents);
+    if (this.size < size) truncateSync(this.journal, this.size);
     this.file = openSync(this.journal, "a", 0o600);
-    this.size = Buffer.byteLength(text) - Buffer.byteLength(rest ?? "");
     this.guard.check(this.seen());
   }
 
@@ -207,6 +241,39 @@ export class FileStorage implements Storage {
     }
   }
 }
+
+/** Read a journal into documents. Bytes of its whole lines. Throws StateError. */
+const readJournal = (path: string, documents: Map<string, string>): number => {
+  const lines = readFileSync(path, "utf8").split("\n");
+  let size = 0;
+  for (const line of lines.slice(0, -1)) {
+    const [check, body] = [line.slice(0, 16), line.slice(17)];
+    if (digest(body) !== check) throw new StateError("state_corrupt", "state_damaged");
+    for (const [key, document] of JSON.parse(body) as [string, string | null][]) {
+      if (document === null) documents.delete(key);
+      else documents.set(key, document);
+    }
+    size += Buffer.byteLength(line) + 1;
+  }
+  return size;
+};
+
+/**
+ * What a directory holds and has told, beside a process that uses it. Throws StateError where there is
+ * no state, or it cannot be read.
+ */
+export const inspectState = (directory: string): DeviceAccount => {
+  const documents = new Map<string, string>();
+  try {
+    readJournal(join(directory, "state.journal"), documents);
+  } catch (error) {
+    if (error instanceof StateError) throw error;
+    throw new StateError("state_unavailable", "storage_refused", (error as Error).message);
+  }
+  const account = accountOfDevice(new Changes(documents, ""), (device) => valueOf(device.budget ?? null));
+  if (!account) throw new StateError("state_corrupt", "state_damaged");
+  return account;
+};
 
 const lineOf = (changes: readonly (readonly [string, string | null])[]): Buffer => {
   const body = JSON.stringify(changes);

@@ -2,10 +2,12 @@
 
 import { StateError } from "../core/errors.js";
 import type { Platform } from "../core/metrics.js";
-import type { Transaction } from "../core/state.js";
+import { DEVICE, type Transaction } from "../core/state.js";
 import { Exclusive, type Scope, type Storage } from "./storage.js";
 
 const STORE = "documents";
+const PATIENCE = 5000; // milliseconds
+const LATE = { name: "TimeoutError" };
 
 const unavailable = (error: unknown): StateError =>
   new StateError("state_unavailable", "storage_refused", (error as Error | null)?.name ?? "unknown");
@@ -16,6 +18,8 @@ const unavailable = (error: unknown): StateError =>
  */
 export class IndexedDbStorage implements Storage {
   private opened: Promise<IDBDatabase> | undefined;
+  private channel: BroadcastChannel | undefined;
+  private withdrawn: () => void = () => undefined;
   private readonly names = new Exclusive();
 
   /** platform: `app` only where no browser deletes it: a window of Electron, an extension. */
@@ -36,60 +40,106 @@ export class IndexedDbStorage implements Storage {
         this.opened = undefined; // the browser closed it
         return reject(unavailable(error));
       }
+      const abort = (why: unknown): void => {
+        failure = why;
+        try {
+          running.abort();
+        } catch {
+          // it has ended already
+        }
+      };
+      const timer = setTimeout(() => abort(unavailable(LATE)), PATIENCE);
       const store = running.objectStore(STORE);
-      running.oncomplete = () => resolve(result);
-      running.onabort = () => reject(failure ?? unavailable(running.error));
+      running.oncomplete = () => (clearTimeout(timer), resolve(result));
+      running.onabort = () => (clearTimeout(timer), reject(failure ?? unavailable(running.error)));
       read(store, scope, (known, listed) => {
         try {
           result = act(new Documents(store, known, listed));
           running.commit(); // without a turn of the event loop for each write
         } catch (error) {
-          failure = error instanceof DOMException ? unavailable(error) : error;
-          try {
-            running.abort();
-          } catch {
-            // it has ended already
-          }
+          abort(error instanceof DOMException ? unavailable(error) : error);
         }
       });
     });
   }
 
-  async exclusive<T>(name: string, act: () => Promise<T>): Promise<T | undefined> {
+  async exclusive<T>(name: string, act: () => Promise<T>, waits = false): Promise<T | undefined> {
     const locks = globalThis.navigator?.locks;
-    if (!locks) return this.names.run(name, act); // batch ids make sending twice harmless
-    return locks.request(`${this.name}/${name}`, { ifAvailable: true }, (lock) => (lock ? act() : undefined));
+    if (!locks) return this.names.run(name, act, waits); // batch ids make sending twice harmless
+    return locks.request(`${this.name}/${name}`, { ifAvailable: !waits }, (lock) => (lock ? act() : undefined));
+  }
+
+  hear(withdrawn: () => void): void {
+    this.withdrawn = withdrawn;
+    this.listen();
+  }
+
+  tell(): void {
+    this.listen().postMessage(0);
   }
 
   async scrub(): Promise<void> {}
 
   async close(): Promise<void> {
     (await this.opened?.catch(() => undefined))?.close();
-    this.opened = undefined;
+    this.channel?.close();
+    this.opened = this.channel = undefined;
+  }
+
+  /** Deletes the database; one with a device that is none, which only `reset` ends, takes its place. */
+  async erase(): Promise<void> {
+    await this.reset();
+    await this.transaction({ keys: [DEVICE] }, (store) => store.put(DEVICE, {})).catch(() => undefined);
+  }
+
+  /** Every tab closes a database that is to be deleted. */
+  async reset(): Promise<void> {
+    await this.close();
+    await answered(() => indexedDB.deleteDatabase(this.name));
+  }
+
+  /** The other tabs and workers, from now until `close`. */
+  private listen(): BroadcastChannel {
+    this.channel ??= new BroadcastChannel(this.name);
+    this.channel.onmessage = this.withdrawn;
+    return this.channel;
   }
 
   private open(): Promise<IDBDatabase> {
-    return new Promise<IDBDatabase>((resolve, reject) => {
-      const fail = (error: unknown): void => {
-        this.opened = undefined;
-        reject(unavailable(error));
-      };
-      try {
-        const request = indexedDB.open(this.name, 1);
-        request.onupgradeneeded = () => request.result.createObjectStore(STORE);
-        request.onerror = () => fail(request.error);
-        request.onsuccess = () => {
-          const database = request.result;
-          database.onversionchange = () => database.close();
-          database.onclose = () => (this.opened = undefined);
-          resolve(database);
-        };
-      } catch (error) {
-        fail(error);
-      }
+    this.listen();
+    const opened = answered(() => {
+      const request = indexedDB.open(this.name, 1);
+      request.onupgradeneeded = () => request.result.createObjectStore(STORE);
+      return request;
     });
+    return opened.then(
+      (database) => {
+        database.onversionchange = () => database.close();
+        database.onclose = () => (this.opened = undefined);
+        return database;
+      },
+      (error: unknown) => {
+        this.opened = undefined;
+        throw error;
+      },
+    );
   }
 }
+
+/** What a request to the browser gives, within some seconds: a browser may never answer. */
+const answered = <T>(ask: () => IDBRequest<T>): Promise<T> =>
+  new Promise<T>((resolve, reject) => {
+    const begun = performance.now();
+    setTimeout(reject, PATIENCE, LATE);
+    const request = ask();
+    request.onerror = () => reject(request.error);
+    request.onsuccess = () => {
+      if (performance.now() - begun < PATIENCE) resolve(request.result);
+      else (request.result as IDBDatabase | undefined)?.close(); // nobody waits for it any more
+    };
+  }).catch((error: unknown) => {
+    throw unavailable(error);
+  });
 
 /** Read all that a scope names, then go on in the same transaction. */
 const read = (

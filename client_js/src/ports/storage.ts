@@ -19,8 +19,15 @@ export interface Storage {
   readonly platform?: Platform;
   /** Runs `act` once, synchronously; an exception of it undoes all and rejects. Or StateError. */
   transaction<T>(scope: Scope, act: (store: Transaction) => T): Promise<T>;
-  /** Runs `act` unless another tab or process is in an act of this name: then undefined. */
-  exclusive<T>(name: string, act: () => Promise<T>): Promise<T | undefined>;
+  /**
+   * Runs `act` unless another tab or process is in an act of this name: then undefined.
+   * waits: runs it once the other's act has ended.
+   */
+  exclusive<T>(name: string, act: () => Promise<T>, waits?: boolean): Promise<T | undefined>;
+  /** Calls `withdrawn` when another client of these documents tells that it withdrew consent. */
+  hear?(withdrawn: () => void): void;
+  /** Tells all others, in all tabs and workers, but the one that hears by `own`. */
+  tell?(own: () => void): void;
   /** Sees that nothing of removed documents is left in files. */
   scrub(): Promise<void>;
   close(): Promise<void>;
@@ -49,7 +56,12 @@ export class Changes implements Transaction {
 
   get<T>(key: string): T | undefined {
     const text = this.written.has(key) ? this.written.get(key) : this.known.get(key);
-    return text === undefined ? undefined : (JSON.parse(text) as T);
+    if (text === undefined) return undefined;
+    try {
+      return JSON.parse(text) as T;
+    } catch {
+      return null as T; // damaged, as whoever asked for it will find
+    }
   }
 
   list<T>(): [string, T][] {
@@ -81,18 +93,27 @@ export class Changes implements Transaction {
   }
 }
 
+/** What came of a promise within so many seconds; undefined where nothing did, or it rejected. */
+export const within = async <T>(promise: Promise<T>, seconds: number): Promise<T | undefined> => {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const late = new Promise<undefined>((resolve) => {
+    timer = setTimeout(() => resolve(undefined), seconds * 1000);
+  });
+  return Promise.race([promise.catch(() => undefined), late]).finally(() => clearTimeout(timer));
+};
+
 /** One act of a name at a time, within one process. */
 export class Exclusive {
-  private readonly held = new Set<string>();
+  private readonly held = new Map<string, Promise<unknown>>();
 
-  async run<T>(name: string, act: () => Promise<T>): Promise<T | undefined> {
-    if (this.held.has(name)) return undefined;
-    this.held.add(name);
-    try {
-      return await act();
-    } finally {
-      this.held.delete(name);
+  async run<T>(name: string, act: () => Promise<T>, waits = false): Promise<T | undefined> {
+    for (let other; (other = this.held.get(name)); ) {
+      if (!waits) return undefined;
+      await other.catch(() => undefined);
     }
+    const done = act().finally(() => this.held.delete(name));
+    this.held.set(name, done);
+    return done;
   }
 }
 
@@ -105,6 +126,7 @@ export class TextStorage implements Storage {
   private documents: Map<string, string> | undefined;
   private last: Promise<unknown> = Promise.resolve();
   private readonly names = new Exclusive();
+  private readonly hearers = new Set<() => void>();
 
   constructor(
     private readonly read: () => Promise<string | null>,
@@ -118,8 +140,16 @@ export class TextStorage implements Storage {
     return done;
   }
 
-  exclusive<T>(name: string, act: () => Promise<T>): Promise<T | undefined> {
-    return this.names.run(name, act);
+  exclusive<T>(name: string, act: () => Promise<T>, waits?: boolean): Promise<T | undefined> {
+    return this.names.run(name, act, waits);
+  }
+
+  hear(withdrawn: () => void): void {
+    this.hearers.add(withdrawn);
+  }
+
+  tell(own: () => void): void {
+    for (const withdrawn of this.hearers) if (withdrawn !== own) withdrawn();
   }
 
   async scrub(): Promise<void> {}

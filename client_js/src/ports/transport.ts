@@ -3,12 +3,13 @@
 import type { Response as Answer } from "../core/answers.js";
 import { ParameterError } from "../core/errors.js";
 
-/** A batch to be sent. encoding: "gzip" or "". timeout: seconds. */
+/** A batch to be sent. encoding: "gzip" or "". timeout: seconds. signal: once aborted, nothing leaves. */
 export interface Request {
   readonly body: Uint8Array;
   readonly contentType: string;
   readonly encoding: string;
   readonly timeout: number;
+  readonly signal: AbortSignal;
 }
 
 /** Sends one batch. Rejects where nothing came back. */
@@ -35,12 +36,14 @@ export const batchUrl = (collector: string, key: string | undefined, development
 /** The platform's `fetch`. url: of `batchUrl`. The request outlives its page (keepalive). */
 export const fetchTransport =
   (url: string, key: string | undefined): Transport =>
-  async ({ body, contentType, encoding, timeout }) => {
+  async ({ body, contentType, encoding, timeout, signal }) => {
     const headers: Record<string, string> = { "Content-Type": contentType };
     if (encoding) headers["Content-Encoding"] = encoding;
     if (key !== undefined) headers["Authorization"] = `Bearer ${key}`;
     const ends = new AbortController();
-    const timer = setTimeout(() => ends.abort(), timeout * 1000);
+    const end = (): void => ends.abort();
+    const timer = setTimeout(end, timeout * 1000);
+    signal.addEventListener("abort", end);
     try {
       const response = await fetch(url, {
         method: "POST",
@@ -61,6 +64,7 @@ export const fetchTransport =
       };
     } finally {
       clearTimeout(timer);
+      signal.removeEventListener("abort", end);
     }
   };
 

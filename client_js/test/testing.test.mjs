@@ -1,0 +1,108 @@
+// What apps test with, and what shows a state: the collector in memory, fixed bits, Encoder, inspectState.
+
+import assert from "node:assert/strict";
+import { createHash } from "node:crypto";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { test } from "node:test";
+import { associations } from "../dist/associations.js";
+import { fromHex } from "../dist/core/bytes.js";
+import { Client, Encoder, inspectState, MemoryStorage, newSecret, openClient, readMetrics, render } from "../dist/node.js";
+import { fixedRandomness, listen, MemoryCollector } from "../dist/testing_node.js";
+import { METRICS } from "./witness.mjs";
+import { vectors } from "./vectors.mjs";
+
+const open = (more) =>
+  Client.open({ metrics: METRICS, storage: new MemoryStorage(), collector: "http://127.0.0.1:1", consent: true, doNotTrack: () => false,
+    ...more, delivery: { meanDelay: 3600, firstPause: 0.001, longestPause: 0.01, batchReports: 2 } });
+
+test("an encoder makes the reports of the vectors, and counts nothing", () => {
+  const metrics = readMetrics(vectors("compiled").good.metrics.document);
+  for (const { metric, secret, value, random, cohort, params_id, report_bits: bits } of vectors("device").reports) {
+    const encoder = new Encoder(metrics, fromHex(secret), () => fromHex(random));
+    assert.deepEqual(encoder.encode(metric, value, "2026-11-21"), { metric, params_id, cohort, day: "2026-11-21", bits: Buffer.from(bits, "hex").toString("base64") });
+  }
+  const encoder = new Encoder(metrics, newSecret());
+  assert.throws(() => encoder.encode("homepage", 1, "2026-11-21"), { name: "ValueRefusedError" });
+  assert.throws(() => encoder.encode("other", "", "2026-11-21"), { name: "UnknownMetricError" });
+  assert.throws(() => encoder.encode("homepage", "", "21.11.2026"), { name: "ParameterError", message: /21\.11\.2026 is no day/ });
+  assert.throws(() => new Encoder(metrics, new Uint8Array(31)), { message: /32 bytes, not 31/ });
+});
+
+test("fixed bits are those of a seed and a counter", () => {
+  const key = (seed, call) => Buffer.from([0, 0, 0, 0, 0, 0, 0, seed, 0, 0, 0, 0, 0, 0, 0, call]);
+  const random = fixedRandomness(7);
+  for (const call of [1, 2]) {
+    assert.equal(Buffer.from(random(40)).toString("hex"), createHash("shake256", { outputLength: 40 }).update(key(7, call)).digest("hex"));
+  }
+});
+
+test("a collector in memory counts each batch once, over a transport as over HTTP", async (t) => {
+  for (const overHttp of [false, true]) {
+    const collector = new MemoryCollector(readMetrics(METRICS));
+    const server = overHttp && (await listen(collector));
+    if (server) t.after(server.close);
+    const client = await open(server ? { collector: server.url } : { transport: collector.transport });
+    for (let i = 0; i < 6; i++) await client.record("homepage", "x");
+    collector.loseAnswers = 2;
+    assert.ok(await client.flush(5), client.lastError);
+    assert.deepEqual([collector.counted(), collector.duplicates, collector.requests.length], [{ homepage: 6 }, 2, 5]);
+    let tries = 0;
+    collector.answer = ([report]) => (assert.equal(report.metric, "homepage"), tries++ ? undefined : { status: 503, retryAfter: "0" });
+    await client.record("homepage", "x");
+    assert.ok(await client.flush(5));
+    assert.deepEqual([collector.counted(), tries], [{ homepage: 7 }, 2]);
+    await client.close();
+  }
+});
+
+test("a collector in memory refuses what it does not know, and what is no batch", async (t) => {
+  const collector = new MemoryCollector(readMetrics(vectors("compiled").good.ledger.document));
+  const client = await open({ transport: collector.transport });
+  await client.record("homepage", "x");
+  assert.equal(await client.flush(5), false);
+  assert.match(client.lastError, /^refused:homepage:(unknown_metric|wrong_params_id)$/);
+  await client.close();
+  const { url, close } = await listen(collector);
+  t.after(close);
+  const post = (path, body, headers) => fetch(url + path, { method: "POST", body, headers });
+  assert.equal((await post("/v1/report", "x")).status, 404);
+  const answer = await post("/v1/reports", "x", { "Content-Type": "application/vnd.rappor.batch", "Content-Encoding": "gzip" });
+  assert.deepEqual([answer.status, answer.headers.get("content-type"), answer.headers.get("access-control-allow-origin")], [400, "application/problem+json", "*"]);
+});
+
+test("linked reports are read and counted, each under its metric", async () => {
+  const { compiled: document } = JSON.parse(readFileSync(new URL("../../tests/vectors/v2/linked.json", import.meta.url), "utf8"));
+  const collector = new MemoryCollector(readMetrics(document, undefined, [], associations()));
+  const client = await open({ metrics: document, associations: associations(), transport: collector.transport });
+  const [one, two] = document.associations[0].definition.of;
+  for (const name of [one, two]) {
+    const { kind, categories } = document.metrics.find(({ definition }) => definition.name === name).definition;
+    assert.ok(await client.record(name, kind === "boolean" ? true : kind === "category" ? categories[0] : "x"), client.lastRefusal);
+  }
+  assert.ok(await client.flush(5), client.lastError);
+  assert.deepEqual(collector.counted(), { [one]: 1, [two]: 1 });
+  assert.equal(collector.requests.length, 1);
+  await client.close();
+});
+
+test("a state is shown beside the process that uses it, as text and as numbers, without a value", async (t) => {
+  const root = mkdtempSync(join(tmpdir(), "rappor-js-"));
+  t.after(() => rmSync(root, { recursive: true, force: true }));
+  const stateDir = join(root, "state");
+  assert.throws(() => inspectState(stateDir), { name: "StateError", condition: "state_unavailable" });
+  const client = await openClient({ metrics: METRICS, stateDir, collector: "http://127.0.0.1:1", consent: true, doNotTrack: () => false });
+  await client.record("homepage", "https://a.example/");
+  const account = inspectState(stateDir);
+  const { status, lastError, lastRefusal, notRecorded, ...same } = await client.inspect();
+  assert.deepEqual({ ...account }, { ...same });
+  assert.deepEqual([status.condition, lastError, lastRefusal, notRecorded], ["active", "", "", {}]);
+  const text = render(account);
+  assert.match(text, /^Consent: given\nWaiting: 1 reports/);
+  assert.match(text, /homepage: 1 reports were made, about 2 of at most 1000000 answers\. .* \(epsilon \d\.\d\d\)\. However long this goes on/);
+  assert.ok(!text.includes("a.example"));
+  await client.setConsent(false);
+  assert.match(render(inspectState(stateDir)), /^Consent: not given; nothing is recorded\nWaiting: 0 reports/);
+  await client.close();
+});
